@@ -1,0 +1,260 @@
+"""The one model of a playbook: what every accepted spelling normalises to (canonical step spec 7.4).
+
+Frozen values, compared by content (source positions do not take part). Text that may hold templates is kept as its source:
+`expr` compiles it once per text. Everything the engine reads is here and typed; nothing in `dsl` knows how it is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+Value = Any
+"""A plain YAML/JSON value whose strings may be templates."""
+
+Path = tuple[str | int, ...]
+"""Where a node stands in the document: `("workflow", 0, "tool", 1, "url")`."""
+
+
+class _Unset:
+    """Marks a key that was not written, where null is a value of its own."""
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET = _Unset()
+
+Do = Literal["continue", "retry", "jump", "break", "fail"]
+FailureMode = Literal["fail_fast", "best_effort"]
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """What a task-policy rule does (formal spec 6.2, resolutions 7 and 29)."""
+
+    do: Do = "continue"
+    attempts: Value = None
+    """Executions including the first (retry)."""
+    backoff: Literal["none", "linear", "exponential"] = "none"
+    delay: Value = None
+    """Seconds, or a template for them."""
+    max_delay: Value = None
+    jitter: Value = None
+    """true, or a fraction 0-1: the delay is drawn from [delay*(1-jitter), delay]."""
+    backoff_multiplier: float = 2.0
+    to: str | None = None
+    scope: Literal["iteration", "loop"] = "iteration"
+    """`break` with scope loop ends the whole loop early."""
+    set_iter: Mapping[str, Value] = field(default_factory=dict)
+    set_ctx: Mapping[str, Value] = field(default_factory=dict)
+    set_prev: Value = UNSET
+    error: Value = None
+    """`fail`: the message to fail with instead of the task's own error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One entry of `policy.rules`; `when` None is the `else` entry."""
+
+    when: str | None
+    then: Then
+    path: Path = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPolicy:
+    """`task.spec.policy` (formal spec 6, canonical 5.4)."""
+
+    rules: tuple[Rule, ...]
+    on_unmatched: Literal["continue", "fail"] = "continue"
+    hooks: Mapping[str, Value] = field(default_factory=dict)
+    """`before`, `after`, `finally` as declared; no effect in v10 (resolution 30)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A labelled tool invocation of a pipeline, normalised (canonical 7).
+
+    `inputs` are the kind's own fields, unrendered (`url`, `code`, `args`, `auth`, ...). `spec` is the *effective* spec of
+    canonical 3.1 - kind defaults, executor, step, loop and task merged - without `policy`. `timeout_s` is the whole task's.
+    """
+
+    name: str
+    kind: str
+    inputs: Mapping[str, Value] = field(default_factory=dict)
+    spec: Mapping[str, Value] = field(default_factory=dict)
+    policy: TaskPolicy | None = None
+    set_iter: Mapping[str, Value] = field(default_factory=dict)
+    set_ctx: Mapping[str, Value] = field(default_factory=dict)
+    """Written on the task itself: applied when it ends ok, before its policy."""
+    timeout_s: Value = None
+    label: str | None = field(default=None, compare=False)
+    """How the author calls it when the task was made from sugar (`choose`, `while`, `until`)."""
+    path: Path = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`step.loop` (formal spec 2.3 and 7, canonical 8, resolutions 9, 10, 17, 29)."""
+
+    in_: Value
+    iterator: str
+    mode: Literal["sequential", "parallel"] = "sequential"
+    max_in_flight: Value = None
+    """Concurrent iterations of a parallel loop; None: the engine's default."""
+    exec: Literal["local", "distributed"] | None = None
+    """None: local, or distributed where the body waits (DESIGN 4)."""
+    chunk_size: Value = None
+    reducers: Mapping[str, str] = field(default_factory=dict)
+    failure_mode: FailureMode = "fail_fast"
+    tolerated_count: Value = None
+    tolerated_percent: Value = None
+    inner: Loop | None = None
+    path: Path = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AdmitRule:
+    """One entry of `policy.admit.rules`; `when` None is the `else` entry."""
+
+    when: str | None
+    allow: Value
+    path: Path = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """`step.spec.policy.admit` (formal spec 4.2, resolution 12)."""
+
+    rules: tuple[AdmitRule, ...]
+    on_deny: Literal["park", "skip", "fail"] = "park"
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """`step.spec.join` (resolution 13): `all`, `any`, or the n-th token."""
+
+    mode: Literal["all", "any", "count"]
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """One outgoing arc; `index` is its place in `next.arcs` and part of its tokens' ids."""
+
+    index: int
+    step: str
+    when: str | None = None
+    args: Mapping[str, Value] = field(default_factory=dict)
+    set_ctx: Mapping[str, Value] = field(default_factory=dict)
+    path: Path = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """`step.next` (formal spec 8)."""
+
+    arcs: tuple[Arc, ...]
+    mode: Literal["exclusive", "inclusive"] = "exclusive"
+    priority: Value = None
+    dedupe: Value = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A Petri-net transition: admission, ordered pipeline, router (formal spec 2.2)."""
+
+    name: str
+    tasks: tuple[Task, ...] = ()
+    router: Router | None = None
+    loop: Loop | None = None
+    desc: str | None = None
+    admission: Admission | None = None
+    join: Join | None = None
+    args: Mapping[str, Value] = field(default_factory=dict)
+    """Defaults for the token's args; the token's win."""
+    set_ctx: Mapping[str, Value] = field(default_factory=dict)
+    """Applied when the step's boundary is a success, before its arcs are evaluated."""
+    pool: str = "default"
+    timeout_s: Value = None
+    deadline_s: Value = None
+    failure_mode: FailureMode = "fail_fast"
+    compensate: tuple[Task, ...] = ()
+    spec: Mapping[str, Value] = field(default_factory=dict)
+    """What else was written under `step.spec`, without `policy`."""
+    path: Path = field(default=(), compare=False)
+
+    def task_index(self, name: str) -> int:
+        """Position of the task called `name`; raises KeyError."""
+        for i, task in enumerate(self.tasks):
+            if task.name == name:
+                return i
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`executor.spec.policy.limits`: where an execution fails clearly instead of running for ever."""
+
+    max_payload_bytes: int = 8 * 1024
+    max_step_visits: int = 10_000
+    max_task_visits: int = 100_000
+    max_commits: int = 1_000_000
+    max_tokens: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """`executor.spec`, typed (canonical 5.1, resolutions 5, 6, 11, 16, 20, 21)."""
+
+    kind: str | None = None
+    entry_step: str | None = None
+    result: Value = UNSET
+    failure_mode: FailureMode = "fail_fast"
+    unconditional_on_failure: bool = False
+    reference_first: bool = False
+    limits: Limits = Limits()
+    lifetime_s: float = 30 * 24 * 3600
+    """An execution older than this fails clearly."""
+    timeout_s: Value = None
+    extensions: bool = False
+    pool: str = "default"
+    spec: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KeychainEntry:
+    """One declared credential (canonical 2.1)."""
+
+    name: str
+    kind: str
+    options: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Playbook:
+    """A whole playbook. `digest` is `sha256:` of its source text, by which executions pin it."""
+
+    name: str
+    path: str
+    steps: tuple[Step, ...]
+    workload: Mapping[str, Value] = field(default_factory=dict)
+    executor: Executor = Executor()
+    keychain: tuple[KeychainEntry, ...] = ()
+    workbook: Mapping[str, Task] = field(default_factory=dict)
+    metadata: Mapping[str, Value] = field(default_factory=dict)
+    digest: str = field(default="", compare=False)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Step]:
+        return {s.name: s for s in self.steps}
+
+    @cached_property
+    def entry_step(self) -> str:
+        """`executor.spec.entry_step`, else the step named `start`, else the first (resolution 5)."""
+        if self.executor.entry_step is not None:
+            return self.executor.entry_step
+        return "start" if "start" in self.by_name else self.steps[0].name

@@ -1,0 +1,82 @@
+"""Ids derived from what caused them: doing something twice writes the same thing.
+
+| id | derived from | why nothing collides |
+|---|---|---|
+| token | execution, source run (or `start`), arc index, epoch | an arc fires at most once per run; a redrive is another epoch |
+| step run | execution, consumed token ids (sorted), epoch | a token is consumed once per epoch |
+| chunk run | execution, step run, chunk index, epoch | chunks of a run are numbered; a redriven chunk is another epoch |
+| task run | step run, iteration path, task name, visit ordinal in this run | page 2 is visit 2; retries and takeovers keep the visit |
+| child execution | parent execution, task run | one task visit starts one child |
+| wait | task run, attempt, what | each attempt of a visit waits for one thing of a kind |
+
+`tests/unit/engine/test_ids.py` has a collision test per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+
+EXECUTION_ID_LIMIT = 1 << 63
+
+
+def _digest(kind: str, *parts: object) -> bytes:
+    """Hash of length-prefixed parts, so that ("a", "bc") and ("ab", "c") differ."""
+    h = blake2b(kind.encode(), digest_size=16)
+    for part in parts:
+        raw = str(part).encode()
+        h.update(b"%d:" % len(raw))
+        h.update(raw)
+    return h.digest()
+
+
+def _short(kind: str, *parts: object) -> str:
+    return _digest(kind, *parts)[:12].hex()
+
+
+def token_id(execution_id: str, source_run: str | None, arc: int, epoch: int = 0) -> str:
+    """Id of the token an arc makes; `source_run` is None for the start token."""
+    return "t" + _short("token", execution_id, source_run or "start", arc, epoch)
+
+
+def step_run_id(execution_id: str, tokens: Iterable[str], epoch: int = 0) -> str:
+    """Id of the run that consumes `tokens` (several for a join; their order does not matter)."""
+    return "r" + _short("run", execution_id, *sorted(tokens), epoch)
+
+
+def chunk_run_id(execution_id: str, run_id: str, chunk: int, epoch: int = 0) -> str:
+    """Id of the run of one chunk of a distributed loop."""
+    return "c" + _short("chunk", execution_id, run_id, chunk, epoch)
+
+
+def task_run_id(run_id: str, path: Sequence[int], task: str, visit: int) -> str:
+    """The idempotency key handed to tools: stable over crash re-execution and policy retry.
+
+    `run_id` is always the *step* run, also inside chunks, and `path` the iteration's indexes from the outermost loop in, so
+    re-chunking a loop keeps its keys.
+    """
+    return "k" + _short("task", run_id, ".".join(map(str, path)), task, visit)
+
+
+def wait_id(task_run: str, attempt: int, what: str) -> str:
+    """Id of one reason to wait: `what` is timer, child, signal or callback."""
+    return "w" + _short("wait", task_run, attempt, what)
+
+
+def child_execution_id(parent: str, task_run: str) -> str:
+    """Execution id of the child a task visit starts: derived, so it is created once."""
+    return _execution_number(_digest("child", parent, task_run))
+
+
+def execution_id_from_key(key: str) -> str:
+    """Execution id of an idempotency key."""
+    return _execution_number(_digest("key", key))
+
+
+def execution_id_at(ts_us: int, noise: int) -> str:
+    """A time-ordered execution id: 42 bits of milliseconds, 21 bits of `noise`."""
+    return str(((ts_us // 1000) % (1 << 42) << 21) | (noise % (1 << 21)))
+
+
+def _execution_number(digest: bytes) -> str:
+    return str(int.from_bytes(digest[:8], "big") % EXECUTION_ID_LIMIT)

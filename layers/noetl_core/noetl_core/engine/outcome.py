@@ -1,0 +1,84 @@
+"""The outcome envelope: what every tool invocation produces, exactly once (formal spec 5, pipeline spec "Outcome envelope")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+ErrorKind = Literal[
+    "connection", "timeout", "rate_limit", "auth", "not_found", "client_error", "server_error", "schema", "parse", "template",
+    "db_connection", "db_constraint", "db_deadlock", "db_timeout", "storage", "limit", "cancelled", "ctx_conflict", "python",
+    "unsupported", "unknown", "admission", "lost",
+]  # fmt: skip
+"""Error kinds (resolution 24), and `admission` (12) and `lost` (a run fenced after its workers kept dying)."""
+
+ERROR_KINDS: frozenset[str] = frozenset(get_args(ErrorKind))
+
+RETRYABLE_KINDS: frozenset[str] = frozenset(
+    {"connection", "timeout", "rate_limit", "server_error", "db_connection", "db_deadlock", "db_timeout", "storage"}
+)
+"""Kinds whose `retryable` is true unless the tool knows better."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """`outcome.error`: what went wrong, for rules to match and people to read (resolution 24)."""
+
+    kind: ErrorKind
+    message: str
+    retryable: bool | None = None
+    code: str | int | None = None
+    details: Any = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The form templates and events see; `retryable` is decided from the kind where the tool did not say."""
+        retryable = self.kind in RETRYABLE_KINDS if self.retryable is None else self.retryable
+        out: dict[str, Any] = {"kind": self.kind, "message": self.message, "retryable": retryable}
+        if self.code is not None:
+            out["code"] = self.code
+        if self.details is not None:
+            out["details"] = self.details
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One tool invocation's final outcome.
+
+    `result` is plain data (JSON types) or a reference; `helpers` are the kind's own sections, by name: `{"http": {"status": 200,
+    "headers": {...}}}`, `{"pg": {...}}`, `{"py": {...}}`. `meta` is filled by the worker (attempt, duration_ms, started_at,
+    finished_at), a tool may add to it.
+    """
+
+    status: Literal["ok", "error"]
+    result: Any = None
+    error: ErrorInfo | None = None
+    helpers: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def ok(cls, result: Any = None, **helpers: Any) -> Outcome:
+        return cls("ok", result=result, helpers=helpers)
+
+    @classmethod
+    def failed(
+        cls,
+        kind: ErrorKind,
+        message: str,
+        *,
+        retryable: bool | None = None,
+        code: str | int | None = None,
+        details: Any = None,
+        **helpers: Any,
+    ) -> Outcome:
+        return cls("error", error=ErrorInfo(kind, message, retryable, code, details), helpers=helpers)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The envelope as templates see it under `outcome` and as `TaskProcessed` stores it."""
+        out: dict[str, Any] = {"status": self.status, **self.helpers, "meta": dict(self.meta)}
+        if self.status == "ok":
+            out["result"] = self.result
+        if self.error is not None:
+            out["error"] = self.error.as_dict()
+        return out

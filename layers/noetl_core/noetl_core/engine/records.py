@@ -1,0 +1,92 @@
+"""The event log's values: streams, events, commits (DESIGN section 3).
+
+A *commit* is an ordered list of events written atomically at one position of one stream. Instants are integer microseconds
+since the epoch (UTC) everywhere in the core; they become RFC 3339 text only in envelopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LOG_VERSION = 1
+"""Written as `v` in every commit: the lowest reader version that may interpret it. Readers refuse what they do not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamId:
+    """One stream of one execution: the control stream (`run_id` None) or a run's own stream."""
+
+    execution_id: str
+    run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One state transition as stored: its name (`StepDone`), its instant in microseconds, and what cannot be derived."""
+
+    name: str
+    ts: int
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Events written together at `(stream, seq)`; `seq` is dense from 0.
+
+    `writer` is the nonce of the attempt to write: finding it at our position means our own write whose answer was lost.
+    `wake` marks commits the router must look at. `lease_until` (microseconds, 0 for none) is how long a run's writer may
+    be silent before another worker takes over. `expires_at` (seconds) is the same instant in every commit of an execution.
+    """
+
+    stream: StreamId
+    seq: int
+    ts: int
+    writer: str
+    events: tuple[Event, ...]
+    wake: bool = False
+    lease_until: int = 0
+    expires_at: int = 0
+    v: int = LOG_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A folded control stream up to and including `seq`, as plain data, with the reducer version that made it."""
+
+    execution_id: str
+    seq: int
+    reducer: int
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What a worker is asked to do: run the step run `run_id` from position `expected_seq` of its stream.
+
+    `mode` is `first`, `resume` (after a suspension; `mail` has what it waited for) or `takeover` (the lease of the worker
+    before has expired). `as_of` is the control position whose ctx the run sees. `context` carries `{workload, ctx, args,
+    steps}` when that fits a message; otherwise the worker folds the control stream up to `as_of`.
+    """
+
+    execution_id: str
+    run_id: str
+    step: str
+    expected_seq: int
+    mode: str
+    as_of: int
+    digest: str
+    pool: str = "default"
+    chunk: int | None = None
+    mail: tuple[Mapping[str, Any], ...] = ()
+    context: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """News for the control plane: the last event of a waking commit of a run stream."""
+
+    run_id: str
+    seq: int
+    event: Event

@@ -1,0 +1,224 @@
+"""What the engine needs of the world, as small protocols. Each has one contract test suite that all its adapters pass.
+
+Errors of the ports are one small vocabulary, split by who must act:
+
+* `PortError`
+  * `Conflict`: the position is taken; the caller reloads and decides again (control) or stops (worker).
+  * `NotFound`: there is no such thing; the caller answers so.
+  * `Unavailable`: the service did not answer or throttled; the platform retries (queue redelivery, stream retry).
+  * `TooLarge`: the value exceeds the service's limit; the author must make it smaller or reference it.
+  * `CorruptLog`: a commit that cannot be interpreted (unknown version, gap, checksum); an operator must look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from noetl_core.engine.records import Command, Commit, Snapshot, StreamId
+
+
+class PortError(Exception):
+    """Base of all port errors."""
+
+
+class Conflict(PortError):
+    """The condition of a write failed: somebody else was first. `existing` is what stands there, when the store says."""
+
+    def __init__(self, message: str, existing: Commit | None = None) -> None:
+        super().__init__(message)
+        self.existing = existing
+
+
+class NotFound(PortError):
+    """There is no such item."""
+
+
+class Unavailable(PortError):
+    """The service did not answer, or refused for load; trying again later is right."""
+
+
+class TooLarge(PortError):
+    """The value exceeds what the service takes."""
+
+
+class CorruptLog(PortError):
+    """The log holds something this reader must not interpret."""
+
+
+class EventStore(Protocol):
+    """The append-only log. Reads are strongly consistent."""
+
+    def append(self, commit: Commit) -> None:
+        """Write `commit` at its position or raise `Conflict`. A position that holds a commit of the same `writer` is success."""
+        ...
+
+    def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
+        """Commits of `stream` with `seq > after` in order, at most `limit` (None: all). Raises `CorruptLog` on a gap."""
+        ...
+
+    def last(self, stream: StreamId) -> Commit | None:
+        """The newest commit of `stream`, or None."""
+        ...
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep `snapshot` if it is newer than the kept one; silently do nothing otherwise."""
+        ...
+
+    def load_snapshot(self, execution_id: str) -> Snapshot | None: ...
+
+
+class CommandQueue(Protocol):
+    """Where the control plane puts work. Delivery is at least once, in no order."""
+
+    def send(self, commands: Sequence[Command], delay_s: int = 0) -> Sequence[Command]:
+        """Send to each command's pool (delay 0-900 s); returns those that could not be sent."""
+        ...
+
+    def wake(self, execution_id: str, delay_s: int = 0) -> None:
+        """Ask the router to look at an execution after `delay_s` (0-900 s)."""
+        ...
+
+    def depth(self, pool: str) -> int:
+        """About how many commands of `pool` are waiting to be received."""
+        ...
+
+
+class ResultStore(Protocol):
+    """Objects under `<execution_id>/...`: large results, collections, large commit bodies."""
+
+    def put(self, key: str, body: bytes, content_type: str = "application/json") -> Mapping[str, Any]:
+        """Store and return the reference `{kind, store, key, size, checksum}` (resolution 22). Same key, same body: no change."""
+        ...
+
+    def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
+        """The object, or its bytes `start` to `end` exclusive. Raises `NotFound`."""
+        ...
+
+    def url(self, key: str) -> str:
+        """Where a tool of its own (DuckDB) reads the object: `s3://bucket/key`, or a file path."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybookVersion:
+    """One immutable version in the catalog."""
+
+    path: str
+    version: int
+    digest: str
+    source: str
+    registered_at: int
+
+
+class PlaybookCatalog(Protocol):
+    """Registered playbooks. Versions are immutable; `latest` moves."""
+
+    def register(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
+        """A new version, or the existing one if its digest is already the latest of `path`."""
+        ...
+
+    def get(self, path: str, version: int | None = None) -> PlaybookVersion:
+        """A version (None: latest). Raises `NotFound`."""
+        ...
+
+    def by_digest(self, digest: str) -> PlaybookVersion:
+        """The content pinned by an execution. Raises `NotFound`."""
+        ...
+
+    def versions(self, path: str) -> Sequence[PlaybookVersion]: ...
+
+    def list(self, prefix: str = "") -> Sequence[PlaybookVersion]:
+        """The latest version of every path that starts with `prefix`, by path."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What lists show of an execution; a summary that can be rebuilt from the log."""
+
+    execution_id: str
+    status: str
+    path: str
+    version: int
+    digest: str
+    started_at: int
+    updated_at: int
+    finished_at: int | None = None
+    error: Mapping[str, Any] | None = None
+    parent: Mapping[str, str] | None = None
+    expires_at: int = 0
+
+
+class ExecutionIndex(Protocol):
+    """Finding executions beside the log: heads for lists, due items for the sweeper and the timer service."""
+
+    def put_head(self, head: Head) -> None:
+        """Write unless a newer one (`updated_at`) stands, or a terminal one does and this is not terminal and not newer."""
+        ...
+
+    def heads(
+        self,
+        status: str | None = None,
+        path: str | None = None,
+        since: int | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[Head]:
+        """Newest first; `before` is the execution id to continue after."""
+        ...
+
+    def set_due(self, execution_id: str, at: int) -> None:
+        """The execution wants a look at `at` (microseconds); replaces what stood."""
+        ...
+
+    def clear_due(self, execution_id: str) -> None: ...
+
+    def due(self, now: int, limit: int = 100) -> Sequence[str]:
+        """Executions whose time has come, oldest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What running workers must know without being told: go on, pause, or stop; and single runs to stop."""
+
+    mode: Literal["run", "pause", "stop"] = "run"
+    stopped_runs: frozenset[str] = frozenset()
+
+
+class Gates(Protocol):
+    """One small item per execution, read at claim and with each periodic commit. Absent means `run`."""
+
+    def gate(self, execution_id: str) -> Gate: ...
+
+    def set_gate(self, execution_id: str, gate: Gate) -> None: ...
+
+
+class Secrets(Protocol):
+    """Credentials by name. Only the worker and the credentials API hold an adapter."""
+
+    def get(self, name: str) -> Mapping[str, Any]:
+        """The credential's fields, e.g. `{type: postgres, data: {...}}`. Raises `NotFound`."""
+        ...
+
+    def put(self, name: str, value: Mapping[str, Any]) -> None: ...
+
+    def delete(self, name: str) -> None: ...
+
+    def names(self) -> Iterable[str]: ...
+
+
+class Clock(Protocol):
+    """Time and chance, injected, so that tests own both."""
+
+    def now(self) -> int:
+        """Microseconds since the epoch, UTC."""
+        ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+    def nonce(self) -> str:
+        """A fresh random name for a writer."""
+        ...
