@@ -67,7 +67,8 @@ class Command:
 
     `mode` is `first`, `resume` (after a suspension; `mail` has what it waited for) or `takeover` (the lease of the worker
     before has expired). `as_of` is the control position whose ctx the run sees. `context` carries `{workload, ctx, args,
-    steps}` when that fits a message; otherwise the worker folds the control stream up to `as_of`.
+    steps}` when that fits a message; otherwise the worker folds the control stream up to `as_of`. The command of a chunk run
+    has `chunk`, its index, and `loop`: `{run: the step run, total, chunk_size, chunks, per_chunk, first, count}`.
     """
 
     execution_id: str
@@ -79,6 +80,7 @@ class Command:
     digest: str
     pool: str = "default"
     chunk: int | None = None
+    loop: Mapping[str, Any] | None = None
     mail: tuple[Mapping[str, Any], ...] = ()
     context: Mapping[str, Any] | None = None
 

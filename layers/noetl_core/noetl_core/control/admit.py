@@ -1,0 +1,181 @@
+"""Admit: from a request to an execution whose first commit stands (formal spec 4.1, resolutions 26 and 28)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
+from noetl_core.control.values import Values
+from noetl_core.dsl import parse_playbook
+from noetl_core.dsl.model import Playbook
+from noetl_core.engine import ids
+from noetl_core.engine.decide import Fact, NewExecution, start
+from noetl_core.engine.records import Commit, StreamId
+from noetl_core.engine.routing import Need, NeedValues
+from noetl_core.engine.state import State
+from noetl_core.ports import Conflict, NotFound, PlaybookVersion
+
+MAX_CHILD_DEPTH = 20
+
+
+class KeyReused(Exception):
+    """The idempotency key was used before with another request (HTTP 409). Who acts: the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequest:
+    """A request to start: by `path` and `version`, by `digest`, or with the playbook's own text in `playbook`."""
+
+    path: str | None = None
+    version: int | None = None
+    digest: str | None = None
+    playbook: str | None = None
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    ctx: Mapping[str, Any] = field(default_factory=dict)
+    idempotency_key: str | None = None
+    parent: Mapping[str, Any] | None = None
+    trace_id: str | None = None
+    execution_id: str | None = None
+    """Given for children only; otherwise made here."""
+
+    def fingerprint(self) -> str:
+        """What must be equal for the same key to mean the same request."""
+        body = {
+            "path": self.path,
+            "version": self.version,
+            "digest": self.digest,
+            "playbook": self.playbook,
+            "payload": self.payload,
+            "ctx": self.ctx,
+        }
+        return hashlib.sha256(json.dumps(body, sort_keys=True, default=str).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An admitted execution; `created` is False when the same key had started it before."""
+
+    execution_id: str
+    status: str
+    playbook: PlaybookVersion
+    created: bool
+
+
+def register(control: Control, source: str, name: str = "<playbook>") -> tuple[Playbook, PlaybookVersion]:
+    """Validate and register a playbook under its `metadata.path`. Raises `InvalidPlaybook`."""
+    playbook = parse_playbook(source, name)
+    return playbook, control.catalog.register(playbook.path, playbook.digest, source, control.clock.now())
+
+
+def admit(control: Control, request: StartRequest) -> Started:
+    """Pin the playbook, write the first commit with the first routing pass, send the first commands.
+
+    Raises `InvalidPlaybook`, `NotFound` (no such playbook), `KeyReused`, `Unavailable`. What was refused leaves nothing behind.
+    """
+    version = _resolve(control, request)
+    playbook = control.playbook(version.digest)
+    key = None
+    execution_id = request.execution_id
+    if request.idempotency_key is not None:
+        key = {"key": request.idempotency_key, "fingerprint": request.fingerprint()}
+        execution_id = ids.execution_id_from_key(request.idempotency_key)
+        known = _same_request(control, execution_id, key, version)
+        if known is not None:
+            return known
+    execution_id = execution_id or ids.execution_id_at(control.clock.now(), secrets.randbits(21))
+    new = NewExecution(
+        execution_id=execution_id,
+        path=version.path,
+        version=version.version,
+        payload=request.payload,
+        ctx=request.ctx,
+        parent={k: str(v) for k, v in request.parent.items()} if request.parent else None,
+        key=key,
+        trace_id=request.trace_id,
+    )
+    return _first_commit(control, playbook, version, new)
+
+
+def _resolve(control: Control, request: StartRequest) -> PlaybookVersion:
+    if request.playbook is not None:
+        return register(control, request.playbook)[1]
+    if request.digest is not None:
+        return control.catalog.by_digest(request.digest)
+    if request.path is None:
+        raise NotFound("a request names a playbook by path, digest or its text")
+    return control.catalog.get(request.path, request.version)
+
+
+def _same_request(control: Control, execution_id: str, key: Mapping[str, str], version: PlaybookVersion) -> Started | None:
+    state = control.load(execution_id)
+    if state.seq < 0:
+        return None
+    if state.key is not None and state.key["key"] == key["key"] and state.key["fingerprint"] == key["fingerprint"]:
+        return Started(execution_id, state.status, version, created=False)
+    raise KeyReused(f"idempotency key {key['key']!r} was used for another request (execution {execution_id})")
+
+
+def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion, new: NewExecution) -> Started:
+    now = control.clock.now()
+    expires_at = int(now / SECOND + playbook.executor.lifetime_s + control.retention_s)
+    values: dict[Need, Any] = {}
+    while True:
+        try:
+            decision = start(playbook, new, now, values)
+            break
+        except NeedValues as missing:  # a payload may hold references
+            values[missing.need[:2]] = Values(control.store, control.results, new.execution_id)(missing.need)
+    control.index.set_due(new.execution_id, now + FIRST_LOOK_S * SECOND)
+    decision.state.expires_at = expires_at
+    commit = Commit(
+        stream=StreamId(new.execution_id),
+        seq=0,
+        ts=now,
+        writer=control.clock.nonce(),
+        events=decision.events,
+        expires_at=expires_at,
+    )
+    try:
+        control.store.append(commit)
+    except Conflict:
+        if new.key is None:
+            state = control.load(new.execution_id)
+            if new.parent is not None and state.parent == new.parent:
+                return Started(new.execution_id, state.status, version, created=False)
+            raise
+        known = _same_request(control, new.execution_id, new.key, version)
+        if known is None:
+            raise
+        return known
+    control.put_head(decision.state)
+    control.admitted(playbook, decision)
+    return Started(new.execution_id, decision.state.status, version, created=True)
+
+
+def start_child(control: Control, parent: State, request: Mapping[str, Any]) -> None:
+    """Start the child named by a `ChildRequested` event; what cannot be started is a finished child that failed."""
+    child = request["child"]
+    wanted = request["request"]
+    depth = int(wanted.get("depth") or 0) + 1
+    try:
+        if depth > MAX_CHILD_DEPTH:
+            raise NotFound(f"sub-playbooks are nested more than {MAX_CHILD_DEPTH} deep")
+        admit(
+            control,
+            StartRequest(
+                path=wanted["path"],
+                version=wanted.get("version"),
+                payload=wanted.get("args") or {},
+                execution_id=child,
+                parent={"execution_id": parent.execution_id, "run_id": request["run"], "depth": depth},
+                trace_id=parent.trace_id,
+            ),
+        )
+    except (NotFound, ValueError) as error:
+        failure = {"kind": "not_found", "message": str(error), "retryable": False}
+        control.route(parent.execution_id, facts=[Fact("child", {"child": child, "status": "failed", "error": failure})])

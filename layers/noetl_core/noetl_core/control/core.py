@@ -1,0 +1,249 @@
+"""The control plane's shell around `engine.decide`: load, decide, commit, then effects (DESIGN section 4).
+
+`Control` is the one way through for admit, router, sweeper and operator requests, on AWS and in the local runner alike.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from noetl_core.control.values import Values
+from noetl_core.dsl import parse_playbook
+from noetl_core.dsl.model import Playbook
+from noetl_core.engine.decide import Decision, Fact, commands_of, decide
+from noetl_core.engine.records import Boundary, Commit, StreamId
+from noetl_core.engine.routing import Need, NeedValues
+from noetl_core.engine.state import REDUCER, State, fold_commits, restore, snapshot
+from noetl_core.ports import (
+    Clock,
+    CommandQueue,
+    Conflict,
+    EventStore,
+    ExecutionIndex,
+    Gates,
+    Head,
+    NotFound,
+    PlaybookCatalog,
+    ResultStore,
+    Unavailable,
+)
+
+log = logging.getLogger(__name__)
+
+SECOND = 1_000_000
+FIRST_LOOK_S = 90
+"""When the sweeper first looks at an execution: lease (60 s) and some."""
+SNAPSHOT_EVERY = 100
+"""Commits between snapshots at least; a large state waits until its tail has outgrown it."""
+CACHED_STATES = 256
+MAX_QUEUE_DELAY_S = 900
+"""SQS DelaySeconds limit: timers beyond it wait in the due index."""
+MAX_ROUNDS = 200
+"""Conflicts and value fetches one routing may go through before it is handed back."""
+RETENTION_S = 30 * 24 * 3600
+
+
+@dataclass
+class Control:
+    """The control plane over its ports. Thread-safe; states are cached by the control position they stand for."""
+
+    store: EventStore
+    queue: CommandQueue
+    results: ResultStore
+    catalog: PlaybookCatalog
+    index: ExecutionIndex
+    gates: Gates
+    clock: Clock
+    retention_s: int = RETENTION_S
+    _states: OrderedDict[str, State] = field(default_factory=OrderedDict)
+    _playbooks: dict[str, Playbook] = field(default_factory=dict)
+    _snapshots: dict[str, int] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    # --- playbooks and states -------------------------------------------------------------------------------------------
+
+    def playbook(self, digest: str) -> Playbook:
+        """The pinned playbook, parsed once per digest. Raises `NotFound`."""
+        known = self._playbooks.get(digest)
+        if known is None:
+            known = self._playbooks[digest] = parse_playbook(self.catalog.by_digest(digest).source)
+        return known
+
+    def load(self, execution_id: str, upto: int | None = None) -> State:
+        """Fold the log (from the newest snapshot not beyond `upto`). A state with `seq` -1 means: no such execution."""
+        state = State(execution_id)
+        snap = self.store.load_snapshot(execution_id)
+        if snap is not None and snap.reducer == REDUCER and (upto is None or snap.seq <= upto):
+            state = restore(snap)
+            self._snapshots[execution_id] = snap.seq
+        limit = None if upto is None else upto - state.seq
+        if limit is not None and limit <= 0:
+            return state
+        return fold_commits(state, self.store.read(StreamId(execution_id), after=state.seq, limit=limit))
+
+    def _take(self, execution_id: str) -> tuple[State, bool]:
+        """The cached state, or a fresh one; the caller owns it until `_keep`. Second: whether it is fresh."""
+        with self._lock:
+            state = self._states.pop(execution_id, None)
+        return (state, False) if state is not None else (self.load(execution_id), True)
+
+    def _keep(self, state: State) -> None:
+        with self._lock:
+            self._states[state.execution_id] = state
+            self._states.move_to_end(state.execution_id)
+            while len(self._states) > CACHED_STATES:
+                gone, _ = self._states.popitem(last=False)
+                self._snapshots.pop(gone, None)
+
+    # --- routing --------------------------------------------------------------------------------------------------------
+
+    def route(self, execution_id: str, boundaries: Sequence[Boundary] = (), facts: Sequence[Fact] = ()) -> State:
+        """Consume news of one execution and carry out what follows. Without news: fire due timers, judge again.
+
+        Safe to repeat. Raises `NotFound`, `Unavailable` (try again), `CorruptLog` and `UnknownEvent` (an operator must look).
+        """
+        values: dict[Need, Any] = {(("boundary", b.run_id, b.seq)): b.event.data for b in boundaries}
+        fetch = Values(self.store, self.results, execution_id)
+        for _ in range(MAX_ROUNDS):
+            state, fresh = self._take(execution_id)
+            if state.seq < 0:
+                raise NotFound(f"there is no execution {execution_id}")
+            playbook = self.playbook(state.digest)
+            try:
+                decision = decide(playbook, state, boundaries, facts, self.clock.now(), values)
+            except NeedValues as missing:
+                values[missing.need[:3] if missing.need[0] == "boundary" else missing.need[:2]] = fetch(missing.need)
+                continue
+            if not decision.events and not fresh:
+                continue  # a decision to do nothing is never taken from a cache: the next round reads the log
+            if decision.events:
+                try:
+                    self._commit(decision)
+                except Conflict:
+                    continue
+            self._keep(decision.state)
+            self._after(playbook, decision)
+            return decision.state
+        raise Unavailable(f"execution {execution_id} is contended: {MAX_ROUNDS} rounds were not enough")
+
+    def admitted(self, playbook: Playbook, decision: Decision) -> None:
+        """Effects of a first commit."""
+        self._keep(decision.state)
+        self._after(playbook, decision)
+
+    def _commit(self, decision: Decision) -> None:
+        for key, body in decision.objects:
+            self.results.put(key, body)
+        state = decision.state
+        self.store.append(
+            Commit(
+                stream=StreamId(state.execution_id),
+                seq=decision.seq,
+                ts=self.clock.now(),
+                writer=self.clock.nonce(),
+                events=decision.events,
+                expires_at=state.expires_at,
+            )
+        )
+
+    def _after(self, playbook: Playbook, decision: Decision) -> None:
+        """Effects of a decision that stands in the log; each can be derived again, so a crash in between loses nothing."""
+        state = decision.state
+        names = {e.name for e in decision.events}
+        if "ResumeScheduled" in names or "ExecutionResumed" in names:
+            self.index.set_due(state.execution_id, self.clock.now() + FIRST_LOOK_S * SECOND)
+        again = {(b.run_id, b.seq) for b in decision.duplicates}
+        runs = list(decision.scheduled)
+        if again and not decision.events:
+            runs = [r.id for r in state.runs.values() if r.status == "scheduled"]
+        self.send(playbook, state, runs)
+        self._set_timers(state, decision)
+        for event in decision.events:
+            if event.name == "ChildRequested":
+                self.start_child(state, event.data)
+        if names & {"ExecutionPaused", "ExecutionResumed", "ExecutionCancelled", "ExecutionStuck"}:
+            self.put_head(state)
+        if state.finished:
+            self._finish(state)
+        elif state.seq - self._snapshots.get(state.execution_id, -1) >= SNAPSHOT_EVERY:
+            self._snapshot(state)
+
+    def send(self, playbook: Playbook, state: State, runs: Sequence[str]) -> None:
+        """Send the commands of scheduled runs; raises `Unavailable` when some could not be sent (redelivery sends again)."""
+        if not runs:
+            return
+        commands = commands_of(playbook, state, runs)
+        unsent = self.queue.send(commands)
+        if unsent:
+            raise Unavailable(f"{len(unsent)} of {len(commands)} commands of execution {state.execution_id} were not sent")
+
+    def _set_timers(self, state: State, decision: Decision) -> None:
+        """A timer within the queue's reach is a delayed wake; the sweeper finds all of them by the due index anyway."""
+        now = self.clock.now()
+        for event in decision.events:
+            if event.name != "BoundaryRouted":
+                continue
+            times = [w["at"] for w in event.data.get("waits", ()) if w.get("at") is not None]
+            if times and event.data["run"] in state.runs:
+                delay = max(0, -(-(min(times) - now) // SECOND))
+                if delay <= MAX_QUEUE_DELAY_S:
+                    self.queue.wake(state.execution_id, int(delay))
+
+    def _finish(self, state: State) -> None:
+        """The end: tell the parent, write the head, and only then stop being due."""
+        self.put_head(state)
+        if state.parent is not None:
+            data = {"child": state.execution_id, "status": state.status, "result": state.result, "error": state.failure}
+            self.tell_parent(state.parent["execution_id"], data)
+        self.index.clear_due(state.execution_id)
+
+    def tell_parent(self, parent: str, data: Mapping[str, Any]) -> None:
+        """A child's end is first a fact in the parent's control stream (mailbox rule)."""
+        data = dict(data)
+        result = data.get("result")
+        if data["status"] == "completed" and result is not None:
+            data["result"] = Values(self.store, self.results, data["child"]).at(result)
+        else:
+            data.pop("result", None)
+        try:
+            self.route(parent, facts=[Fact("child", {k: v for k, v in data.items() if v is not None})])
+        except NotFound:
+            log.warning("parent %s of execution %s is gone", parent, data["child"])
+
+    def start_child(self, state: State, request: Mapping[str, Any]) -> None:
+        """Create the child an execution asked for; its id is derived, so it is created once."""
+        from noetl_core.control.admit import start_child  # admit stands on this module
+
+        start_child(self, state, request)
+
+    def put_head(self, state: State) -> None:
+        """Write the summary that lists show; rebuilt from the log at any time."""
+        self.index.put_head(
+            Head(
+                execution_id=state.execution_id,
+                status=state.status,
+                path=state.path,
+                version=state.version,
+                digest=state.digest,
+                started_at=state.started_at,
+                updated_at=state.updated_at,
+                finished_at=state.finished_at,
+                error={k: v for k, v in state.failure.items() if k != "fatal"} if state.failure else None,
+                parent=state.parent,
+                expires_at=state.expires_at,
+            )
+        )
+
+    def _snapshot(self, state: State) -> None:
+        """Keep the folded state when its tail has outgrown it (a large state is written less often)."""
+        snap = snapshot(state)
+        tail = state.seq - self._snapshots.get(state.execution_id, -1)
+        if len(json.dumps(snap.state, default=str)) <= tail * 1024:
+            self.store.save_snapshot(snap)
+            self._snapshots[state.execution_id] = state.seq

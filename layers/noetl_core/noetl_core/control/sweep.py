@@ -1,0 +1,169 @@
+"""The sweeper: whatever stopped moving, found by the due index, and the timer service (DESIGN section 4 "Sweeper").
+
+With the stream and every queue message lost, executions still complete by this alone, only slower.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from noetl_core.control.core import SECOND, Control
+from noetl_core.control.fence import boundary_of, fence
+from noetl_core.control.operate import fence_all
+from noetl_core.dsl.model import Playbook
+from noetl_core.engine.decide import Fact, commands_of
+from noetl_core.engine.records import Boundary, Command, Commit, StreamId
+from noetl_core.engine.state import Run, State
+from noetl_core.ports import CorruptLog, PortError
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 30
+"""How long a command may stay unclaimed before it is sent again; grows with its age."""
+LOOK_EVERY_S = 60
+LONGEST_LOOK_S = 3600
+"""An execution that only waits is looked at when its first timer is due, at least this often."""
+MAX_TAKEOVERS = 5
+DEEP_QUEUE = 1000
+"""With more commands waiting than this, an unclaimed one is taken to be among them."""
+RUNS_PER_LOOK = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What one sweep did, for logs and metrics."""
+
+    looked: int = 0
+    routed: int = 0
+    resent: int = 0
+    takeovers: int = 0
+    fenced: int = 0
+    broken: int = 0
+
+    def plus(self, **more: int) -> Swept:
+        return replace(self, **{k: getattr(self, k) + v for k, v in more.items()})
+
+
+def sweep(control: Control, limit: int = 100) -> Swept:
+    """Look at every execution that is due, at most `limit`; one that cannot be looked at never blocks the others."""
+    swept = Swept()
+    for execution_id in control.index.due(control.clock.now(), limit):
+        swept = swept.plus(looked=1)
+        try:
+            swept = look(control, execution_id, swept)
+        except (PortError, ValueError, KeyError, AssertionError, TypeError) as error:
+            log.exception("sweep of execution %s failed", execution_id)
+            swept = swept.plus(broken=1)
+            _park(control, execution_id, error)
+    return swept
+
+
+def _park(control: Control, execution_id: str, error: Exception) -> None:
+    """Look again later; a log that cannot be interpreted is marked stuck, with the reason, as far as that can be written."""
+    control.index.set_due(execution_id, control.clock.now() + LONGEST_LOOK_S // 4 * SECOND)
+    if not isinstance(error, CorruptLog):
+        return
+    try:
+        control.route(execution_id, facts=[Fact("stuck", {"reason": f"{type(error).__name__}: {error}"})])
+    except (PortError, ValueError):
+        log.error("execution %s is stuck and cannot be marked so", execution_id)
+
+
+def look(control: Control, execution_id: str, swept: Swept) -> Swept:
+    """Everything the log says should have happened to one execution, done now."""
+    now = control.clock.now()
+    state = control.load(execution_id)
+    if state.seq < 0:
+        return _look_at_nothing(control, execution_id, swept)
+    if state.finished:
+        control.put_head(state)
+        control._finish(state)
+        return swept
+    playbook = control.playbook(state.digest)
+    if now > state.started_at + int(playbook.executor.lifetime_s * SECOND):
+        error = {
+            "kind": "timeout",
+            "message": f"the execution lived longer than {playbook.executor.lifetime_s:g} s",
+            "fatal": True,
+        }
+        control.route(execution_id, facts=[Fact("fail", {"error": error})])
+        fence_all(control, execution_id, error)
+        return swept.plus(fenced=1)
+    control.put_head(state)
+    boundaries, commands, fenced = _inspect(control, playbook, state, now)
+    if commands:
+        control.queue.send(commands)
+    state = control.route(execution_id, boundaries)
+    for child, wait in list(state.children.items()):
+        _look_at_child(control, state, child, {"child": child, "run": wait.run, "wait_id": wait.wait_id, "request": wait.request})
+    if not state.finished:
+        control.index.set_due(execution_id, _next_look(state, now))
+    takeovers = sum(1 for c in commands if c.mode == "takeover")
+    return swept.plus(routed=len(boundaries), takeovers=takeovers, resent=len(commands) - takeovers, fenced=fenced)
+
+
+def _look_at_nothing(control: Control, execution_id: str, swept: Swept) -> Swept:
+    """Due, but no log: admit died before its first commit (nothing was acknowledged)."""
+    control.index.clear_due(execution_id)
+    return swept
+
+
+def _inspect(control: Control, playbook: Playbook, state: State, now: int) -> tuple[list[Boundary], list[Command], int]:
+    """Boundaries nobody routed, commands to send again, and how many runs were given up."""
+    boundaries: list[Boundary] = []
+    resend: list[str] = []
+    takeovers: list[Command] = []
+    fenced = 0
+    for run in list(state.runs.values())[:RUNS_PER_LOOK]:
+        tail = control.store.read(StreamId(state.execution_id, run.id), after=run.handled_seq)
+        news = next((b for c in reversed(tail) if (b := boundary_of(c)) is not None), None)
+        if news is not None:
+            boundaries.append(news)
+        elif run.status == "suspended":
+            continue
+        elif not tail or tail[-1].seq < run.expected_seq:
+            if _forgotten(control, run, now):
+                resend.append(run.id)
+        elif tail[-1].lease_until < now:
+            if _takeovers(tail) >= MAX_TAKEOVERS:
+                error = {"kind": "lost", "message": f"its worker was lost {MAX_TAKEOVERS + 1} times", "retryable": False}
+                boundaries.append(fence(control, state.execution_id, run.id, error, state.expires_at))
+                fenced += 1
+            else:
+                takeovers.extend(_takeover(playbook, state, run, tail[-1]))
+    return boundaries, commands_of(playbook, state, resend) + takeovers, fenced
+
+
+def _forgotten(control: Control, run: Run, now: int) -> bool:
+    age = now - run.scheduled_at
+    return age > GRACE_S * SECOND and control.queue.depth(run.pool) < DEEP_QUEUE
+
+
+def _takeovers(tail: Sequence[Commit]) -> int:
+    return sum(1 for c in tail for e in c.events if e.name == "StepStarted" and e.data.get("takeover"))
+
+
+def _takeover(playbook: Playbook, state: State, run: Run, last: Commit) -> list[Command]:
+    return [replace(c, mode="takeover", expected_seq=last.seq + 1) for c in commands_of(playbook, state, [run.id])]
+
+
+def _look_at_child(control: Control, parent: State, child: str, request: dict[str, object]) -> None:
+    """A child that was never created, or whose end its parent never heard of."""
+    state = control.load(child)
+    if state.seq < 0:
+        control.start_child(parent, request)
+    elif state.finished:
+        data = {"child": child, "status": state.status, "result": state.result, "error": state.failure}
+        control.tell_parent(parent.execution_id, data)
+
+
+def _next_look(state: State, now: int) -> int:
+    """Soon while something runs (less often as it ages: growing backoff); else when the first wait ends."""
+    active = [r for r in state.runs.values() if r.status == "scheduled"]
+    if active:
+        youngest = now - max(r.scheduled_at for r in active)
+        return now + min(max(LOOK_EVERY_S * SECOND, youngest // 2), 15 * LOOK_EVERY_S * SECOND)
+    times = [w["at"] for r in state.runs.values() for w in r.waits if w.get("at") is not None]
+    return min([max(t, now + SECOND) for t in times] + [now + LONGEST_LOOK_S * SECOND])

@@ -1,0 +1,71 @@
+"""Values behind pointers and references, for decisions and for readers: fetched by the shell, bounded, cached per use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from noetl_core.engine.records import StreamId
+from noetl_core.ports import CorruptLog, EventStore, ResultStore
+
+MAX_DECISION_BYTES = 8 * 1024 * 1024
+"""What a guard or an argument may read behind one reference; more is the author's error (`kind: limit`)."""
+
+
+class TooMuch:
+    """Stands for a value that is too large to decide on; reading it fails the decision with `kind: limit`."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class Values:
+    """Loads what `Need`s and stored pointers stand for, of one execution."""
+
+    def __init__(
+        self, store: EventStore, results: ResultStore, execution_id: str, limit: int | None = MAX_DECISION_BYTES
+    ) -> None:
+        self._store = store
+        self._results = results
+        self._execution_id = execution_id
+        self._limit = limit
+
+    def __call__(self, need: tuple[Any, ...]) -> Any:
+        """The value of `("boundary", run, seq)` or `("object", key, ref)`."""
+        if need[0] == "boundary":
+            return self.boundary(need[1], need[2])
+        ref = need[2]
+        size = int(ref.get("size") or 0)
+        if self._limit is not None and size > self._limit:
+            return TooMuch(size)
+        return self.reference(ref)
+
+    def boundary(self, run_id: str, seq: int) -> Mapping[str, Any]:
+        """Data of the last event of a run's commit."""
+        commits = self._store.read(StreamId(self._execution_id, run_id), after=seq - 1, limit=1)
+        if not commits:
+            raise CorruptLog(f"run {run_id} of execution {self._execution_id} has no commit {seq}")
+        return commits[0].events[-1].data
+
+    def at(self, at: Mapping[str, Any] | None) -> Any:
+        """What a stored result pointer (`{run, seq}` or `{value}`) stands for; references stay references."""
+        if at is None:
+            return None
+        return at["value"] if "value" in at else self.boundary(at["run"], at["seq"]).get("result")
+
+    def reference(self, ref: Mapping[str, Any]) -> Any:
+        """The value of a `result_ref` (resolution 22)."""
+        body = self._results.get(ref["key"])
+        if ref.get("schema_hint") == "manifest":
+            return [item for part in json.loads(body) for item in self._part(part)]
+        if ref.get("format") == "jsonl" or str(ref["key"]).endswith(".jsonl"):
+            return [json.loads(line) for line in body.splitlines() if line.strip()]
+        return json.loads(body)
+
+    def _part(self, part: Mapping[str, Any]) -> Any:
+        """One chunk's results, in index order."""
+        result = part["result"] if "result" in part else self.boundary(part["run"], part["seq"]).get("result")
+        if isinstance(result, Mapping) and result.get("kind") == "result_ref":
+            return self.reference(result)
+        return result or []

@@ -1,0 +1,234 @@
+"""What a routing pass does with news: boundaries of run streams, and facts that reach the control plane (DESIGN 4)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Literal
+
+from noetl_core.dsl.model import Loop
+from noetl_core.engine import ids
+from noetl_core.engine.loops import CtxConflict, merge_ctx
+from noetl_core.engine.records import Boundary
+from noetl_core.engine.routing import RoutingPass, boundary_event, take_arcs
+from noetl_core.engine.state import ChunkState, LoopState, Run
+
+INLINE_CHUNK_RESULT = 512
+"""Bytes of a chunk's result that the state keeps itself; a larger one is a pointer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that happened outside the runs: a signal, a finished child, an operator's request.
+
+    `kind` and `data`: `signal {id, name, data}`; `child {child, status, result, error}`; `pause {}`; `resume {}`;
+    `cancel {reason}`; `fail {error}` (lifetime or timeout); `stuck {reason}`.
+    """
+
+    kind: Literal["signal", "child", "pause", "resume", "cancel", "fail", "stuck"]
+    data: Mapping[str, Any]
+
+
+def route_boundary(p: RoutingPass, boundary: Boundary) -> bool:
+    """Consume one boundary; False when it is a duplicate (at or below `handled_seq`, or of a closed run)."""
+    run = p.state.runs.get(boundary.run_id)
+    if run is None or boundary.seq <= run.handled_seq:
+        return False
+    data = boundary.event.data
+    if boundary.event.name == "StepSuspended":
+        _suspended(p, run, boundary)
+    elif run.parent is not None:
+        _chunk_done(p, run, boundary)
+    else:
+        _run_ended(p, run, boundary.event.name, boundary.seq, data)
+    return True
+
+
+def _run_ended(p: RoutingPass, run: Run, name: str, seq: int, data: Mapping[str, Any]) -> None:
+    """A step run's terminal boundary: its ctx writes, then its arcs. A looped run ends with `loop.done` (resolution 4)."""
+    step = p.playbook.by_name[run.step]
+    error = data.get("error")
+    counts = {k: data[k] for k in ("total", "succeeded", "failed") if k in data} or None
+    p.emit("BoundaryRouted", run=run.id, step=run.step, seq=seq, name=name, error=error, loop=counts)
+    if data.get("set_ctx"):
+        p.emit("CtxPatched", run=run.id, patch=dict(data["set_ctx"]))
+    failed = name == "StepFailed" or error is not None
+    at = {"run": run.id, "seq": seq}
+    if name == "LoopChunkDone":
+        p.emit("LoopDone", run=run.id, step=run.step, **(counts or {}), error=error)
+    dotted = "step.failed" if failed else ("loop.done" if step.loop is not None else "step.done")
+    take_arcs(p, step, run, boundary_event(dotted, run.step, run.id, at, error=error, loop=counts))
+
+
+# --- suspension and the mailbox -----------------------------------------------------------------------------------------
+
+
+def _suspended(p: RoutingPass, run: Run, boundary: Boundary) -> None:
+    data = boundary.event.data
+    waits = [dict(w) for w in data.get("waits", ())]
+    p.emit("BoundaryRouted", run=run.id, step=run.step, seq=boundary.seq, name="StepSuspended", waits=waits)
+    if data.get("loop") is not None and run.loop is None:
+        p.emit("LoopSliced", run=run.id, step=run.step, plan=dict(data["loop"]))
+        advance_loop(p, run)
+        return
+    for wait in waits:
+        if wait["kind"] == "child" and wait["child"] not in p.state.children and not _delivered(run, wait):
+            request = {k: wait[k] for k in ("path", "version", "args", "iter", "depth") if k in wait}
+            p.emit("ChildRequested", child=wait["child"], run=run.id, wait_id=wait["wait_id"], request=request)
+    match_waits(p, run)
+
+
+def _delivered(run: Run, wait: Mapping[str, Any]) -> bool:
+    return any(m["wait_id"] == wait["wait_id"] for m in run.ready)
+
+
+def match_waits(p: RoutingPass, run: Run) -> None:
+    """The mailbox rule: what already happened, or is due now, answers the waits a suspension lists; then resume."""
+    if run.status != "suspended" or run.loop is not None:
+        return
+    for wait in run.waits:
+        if _delivered(run, wait):
+            continue
+        kind = wait["kind"]
+        if (kind in ("timer", "deadline") and wait.get("at", 0) <= p.now) or (kind == "pause" and p.may_schedule):
+            p.emit("TimerFired", run=run.id, wait_id=wait["wait_id"], kind=kind)
+        elif kind in ("signal", "callback"):
+            signal = next((s for s in p.state.signals if s["name"] == _signal_name(wait)), None)
+            if signal is not None:
+                p.emit("SignalMatched", run=run.id, wait_id=wait["wait_id"], signal=signal["id"], data=signal["data"])
+            elif wait.get("at") is not None and wait["at"] <= p.now:
+                p.emit("TimerFired", run=run.id, wait_id=wait["wait_id"], kind="timeout")
+    if run.ready and p.state.status == "running":
+        p.emit("ResumeScheduled", run=run.id, seq=run.expected_seq, mail=run.ready)
+        p.scheduled.append(run.id)
+
+
+def _signal_name(wait: Mapping[str, Any]) -> str:
+    """A callback by token is the signal called after its wait."""
+    return str(wait.get("signal") or wait["wait_id"])
+
+
+def take_fact(p: RoutingPass, fact: Fact) -> bool:
+    """Record a fact in the control stream; False when it changes nothing (seen before, or too late)."""
+    s, d = p.state, fact.data
+    if s.finished:
+        return False
+    match fact.kind:
+        case "signal":
+            if d["id"] in s.seen_signals:
+                return False
+            p.emit("SignalReceived", id=d["id"], name=d["name"], data=d.get("data"))
+        case "child":
+            if d["child"] not in s.children:
+                return False
+            p.emit("ChildFinished", **d)
+        case "pause":
+            if s.status != "running":
+                return False
+            p.emit("ExecutionPaused", **d)
+        case "resume":
+            if s.status not in ("paused", "stuck"):
+                return False
+            p.emit("ExecutionResumed", **d)
+        case "cancel":
+            if s.status == "cancelling":
+                return False
+            p.emit("ExecutionCancelled", **d)
+        case "fail":
+            if s.failure is not None:
+                return False
+            p.emit("ExecutionFailing", **d)
+        case "stuck":
+            if s.status == "stuck":
+                return False
+            p.emit("ExecutionStuck", **d)
+    return True
+
+
+# --- distributed loops --------------------------------------------------------------------------------------------------
+
+
+def advance_loop(p: RoutingPass, lead: Run) -> None:
+    """Keep the window of a distributed loop full - lowest unstarted chunk next - and close the loop when all are done."""
+    loop = lead.loop
+    assert loop is not None
+    stop = loop.broke or (loop.error is not None)
+    while not stop and p.may_schedule and loop.next_chunk < loop.plan["chunks"] and len(loop.open) < loop.plan["window"]:
+        chunk = loop.next_chunk
+        run_id = ids.chunk_run_id(p.state.execution_id, lead.id, chunk, p.state.epoch)
+        p.emit("LoopChunkScheduled", run=run_id, step=lead.step, parent=lead.id, chunk=chunk)
+        p.scheduled.append(run_id)
+    if not loop.open and (stop or len(loop.done) == loop.plan["chunks"]):
+        _close_loop(p, lead, loop)
+
+
+def _chunk_done(p: RoutingPass, run: Run, boundary: Boundary) -> None:
+    lead = p.state.runs.get(run.parent or "")
+    data = boundary.event.data
+    result = data.get("result")
+    inline = isinstance(result, Mapping) or len(json.dumps(result, default=str)) <= INLINE_CHUNK_RESULT
+    p.emit(
+        "BoundaryRouted",
+        run=run.id,
+        step=run.step,
+        seq=boundary.seq,
+        name=boundary.event.name,
+        succeeded=data.get("succeeded", 0),
+        failed=data.get("failed", 0),
+        error=data.get("error"),
+        broke=data.get("broke") or None,
+        writes=bool(data.get("ctx_writes")) or None,
+        result=result if inline else None,
+    )
+    if lead is not None and lead.loop is not None:
+        advance_loop(p, lead)
+
+
+def _close_loop(p: RoutingPass, lead: Run, loop: LoopState) -> None:
+    """All chunks are in: merge their ctx writes in index order, make the manifest, and route `loop.done` or the failure."""
+    step = p.playbook.by_name[lead.step]
+    assert step.loop is not None
+    chunks = [loop.done[k] for k in sorted(loop.done, key=int)]
+    counts = {
+        "total": loop.plan["total"],
+        "succeeded": sum(c.succeeded for c in chunks),
+        "failed": sum(c.failed for c in chunks),
+    }
+    error = loop.error
+    patch: dict[str, Any] = {}
+    try:
+        patch = _merged_writes(p, step.loop, chunks)
+    except CtxConflict as conflict:
+        error = error or {"kind": "ctx_conflict", "message": str(conflict), "retryable": False}
+    if patch:
+        p.emit("CtxPatched", run=lead.id, patch=patch)
+    result = None if error else _manifest(p, lead, chunks)
+    p.emit("LoopDone", run=lead.id, step=lead.step, **counts, result=result, error=error)
+    dotted = "step.failed" if error else "loop.done"
+    take_arcs(p, step, lead, boundary_event(dotted, lead.step, lead.id, {"value": result}, error=error, loop=counts))
+
+
+def _merged_writes(p: RoutingPass, loop: Loop, chunks: list[ChunkState]) -> dict[str, Any]:
+    writes: list[tuple[Any, Mapping[str, Any]]] = []
+    for chunk in chunks:
+        if chunk.writes:
+            writes.extend((index, patch) for index, patch in p.value(("boundary", chunk.run, chunk.seq))["ctx_writes"])
+    return merge_ctx(writes, loop.reducers, p.state.ctx)
+
+
+def _manifest(p: RoutingPass, lead: Run, chunks: list[ChunkState]) -> dict[str, Any]:
+    """The loop's result: a reference to the list of its chunks' results, in index order (resolution 23)."""
+    parts = [{"result": c.result} if c.result is not None else {"run": c.run, "seq": c.seq} for c in chunks]
+    body = json.dumps(parts, separators=(",", ":")).encode()
+    key = f"{p.state.execution_id}/loops/{lead.id}/manifest-{p.state.epoch}.json"
+    p.objects.append((key, body))
+    return {
+        "kind": "result_ref",
+        "store": "s3",
+        "key": key,
+        "size": len(body),
+        "checksum": "sha256:" + sha256(body).hexdigest(),
+        "schema_hint": "manifest",
+    }

@@ -1,0 +1,151 @@
+"""`decide`: the control plane's one decision function, from news to what is committed and what is done after (DESIGN 4).
+
+Pure. The shell loads the state, calls `decide`, commits `Decision.events` at `state.seq + 1` by optimistic concurrency, and
+only then carries out the effects, all of which can be derived again from the state (`commands_of`), so losing them loses
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from noetl_core.dsl.model import Playbook
+from noetl_core.engine import ids
+from noetl_core.engine.boundaries import Fact, advance_loop, match_waits, route_boundary, take_fact
+from noetl_core.engine.records import Boundary, Command, Event
+from noetl_core.engine.routing import Need, RoutingPass, StepsView, merge_workload, settle
+from noetl_core.engine.state import State
+
+__all__ = ["Decision", "Fact", "NewExecution", "commands_of", "decide", "start"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a pass decided: `events` to commit at `seq` (none: nothing to do), runs to command, objects to store first.
+
+    `duplicates` are boundaries that were already routed: their commands are sent again. `state` is the working state, valid
+    as the execution's state once the commit stands at `seq`.
+    """
+
+    seq: int
+    events: tuple[Event, ...]
+    scheduled: tuple[str, ...]
+    objects: tuple[tuple[str, bytes], ...]
+    duplicates: tuple[Boundary, ...]
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class NewExecution:
+    """An accepted request (formal spec 4.1)."""
+
+    execution_id: str
+    path: str
+    version: int
+    payload: Mapping[str, Any]
+    ctx: Mapping[str, Any]
+    parent: Mapping[str, str] | None = None
+    key: Mapping[str, str] | None = None
+    """`{key, fingerprint}` of an idempotent request, compared when the same key comes again."""
+    trace_id: str | None = None
+
+
+def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[Need, Any] | None = None) -> Decision:
+    """The first commit: request, evaluation, start token, and the first routing pass at once."""
+    state = State(request.execution_id)
+    p = RoutingPass(playbook, state, now, 0, values or {})
+    p.emit(
+        "PlaybookExecutionRequested",
+        path=request.path,
+        version=request.version,
+        digest=playbook.digest,
+        payload=dict(request.payload) or None,
+        ctx=dict(request.ctx) or None,
+        parent=request.parent,
+        key=request.key,
+        trace_id=request.trace_id,
+    )
+    p.emit("PlaybookRequestEvaluated", digest=playbook.digest)
+    p.emit("WorkflowStarted", entry=playbook.entry_step)
+    p.emit("TokenEnqueued", token=ids.token_id(request.execution_id, None, 0), step=playbook.entry_step)
+    settle(p)
+    return _decision(p, ())
+
+
+def decide(
+    playbook: Playbook,
+    state: State,
+    boundaries: Sequence[Boundary],
+    facts: Sequence[Fact],
+    now: int,
+    values: Mapping[Need, Any],
+) -> Decision:
+    """Route `boundaries` and `facts`, fire due timers, then let tokens move until nothing does.
+
+    Owns and changes `state`: after an error the caller loads it again. Raises `NeedValues` for what it must know.
+    """
+    p = RoutingPass(playbook, state, now, state.seq + 1, values)
+    ctx_version = state.ctx_version
+    if state.finished:
+        return _decision(p, tuple(boundaries))
+    for fact in facts:
+        take_fact(p, fact)
+    duplicates = tuple(b for b in boundaries if not route_boundary(p, b))
+    if facts or not boundaries:
+        _look_at_waits(p)
+    else:
+        p.judged = ctx_version
+    settle(p)
+    return _decision(p, duplicates)
+
+
+def _look_at_waits(p: RoutingPass) -> None:
+    """News from outside the runs: any suspended run may have its answer now, any loop may go on."""
+    for run in list(p.state.runs.values()):
+        if run.loop is not None:
+            advance_loop(p, run)
+        elif run.status == "suspended":
+            match_waits(p, run)
+
+
+def _decision(p: RoutingPass, duplicates: tuple[Boundary, ...]) -> Decision:
+    if p.events:
+        p.state.seq = p.seq
+    return Decision(p.seq, tuple(p.events), tuple(p.scheduled), tuple(p.objects), duplicates, p.state)
+
+
+def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[Command]:
+    """The commands of scheduled runs: derived, so they can be sent again at any time."""
+    out = []
+    workload = merge_workload(playbook.workload, state.payload)
+    steps = StepsView(state.steps).plain()
+    for run_id in runs:
+        run = state.runs.get(run_id)
+        if run is None or run.status != "scheduled":
+            continue
+        current = run.as_of == state.seq  # a later state must not be taken for the one the run was scheduled on
+        context = {"workload": workload, "ctx": dict(state.ctx), "args": run.args, "steps": steps} if current else None
+        loop = None
+        if run.parent is not None:
+            lead = state.runs[run.parent]
+            assert lead.loop is not None
+            loop = {**lead.loop.plan, "run": lead.id}
+        out.append(
+            Command(
+                execution_id=state.execution_id,
+                run_id=run.id,
+                step=run.step,
+                expected_seq=run.expected_seq,
+                mode=run.mode,
+                as_of=run.as_of,
+                digest=state.digest,
+                pool=run.pool,
+                chunk=run.chunk,
+                loop=loop,
+                mail=tuple(run.mail),
+                context=context,
+            )
+        )
+    return out

@@ -1,0 +1,459 @@
+"""The state of an execution: a pure fold of its control stream (DESIGN section 3 "State").
+
+Folding owns and mutates its own state; whoever needs the state before an event folds again. In-flight work is a set of runs,
+never a counter. Results are pointers to the commit that holds them. Every name the control plane writes is folded here, and
+an unknown name raises: a reader that skips what it does not know would decide on half a truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from noetl_core.engine.records import Commit, Event, Snapshot
+
+REDUCER = 1
+"""Version of this fold, written in snapshots; a snapshot of another version is folded again from the log."""
+
+Status = Literal["running", "waiting", "paused", "cancelling", "stuck", "completed", "failed", "cancelled"]
+TERMINAL: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
+
+
+class UnknownEvent(Exception):
+    """The control stream holds an event this reader does not know; deploy the newer code. Who acts: the operator."""
+
+
+@dataclass(slots=True)
+class Token:
+    """A routing envelope targeting `step` (formal spec 1.1). `event` is the boundary that made it, as admission may read it."""
+
+    id: str
+    step: str
+    args: dict[str, Any]
+    run: str | None = None
+    arc: int | None = None
+    event: dict[str, Any] | None = None
+    parked: bool = False
+    joined: bool = False
+    """Made by a join out of the tokens that met there: not held at the join again."""
+
+
+@dataclass(slots=True)
+class ChunkState:
+    """One finished chunk of a distributed loop: where its boundary stands and what it counted."""
+
+    run: str
+    seq: int
+    succeeded: int
+    failed: int
+    writes: bool = False
+    result: Any = None
+
+
+@dataclass(slots=True)
+class LoopState:
+    """Progress of a distributed loop: a window over its chunks, kept as sets (never as counters)."""
+
+    plan: dict[str, Any]
+    open: dict[str, int] = field(default_factory=dict)
+    """Chunk run id -> chunk index."""
+    done: dict[str, ChunkState] = field(default_factory=dict)
+    """Chunk index (as text, so that snapshots round-trip) -> outcome."""
+    next_chunk: int = 0
+    error: dict[str, Any] | None = None
+    broke: bool = False
+
+
+@dataclass(slots=True)
+class Run:
+    """An open step run or chunk run.
+
+    `status`: `scheduled` (a command is out for position `expected_seq`) or `suspended` (`waits` says on what).
+    `handled_seq` is the newest boundary of its stream that was routed. `as_of` is the control position whose ctx it sees.
+    """
+
+    id: str
+    step: str
+    args: dict[str, Any]
+    scheduled_at: int
+    as_of: int
+    pool: str = "default"
+    status: Literal["scheduled", "suspended"] = "scheduled"
+    expected_seq: int = 0
+    handled_seq: int = -1
+    scheduled_seq: int = 0
+    """Control position of the commit that (last) scheduled it; its commands are derived from that."""
+    mode: str = "first"
+    waits: list[dict[str, Any]] = field(default_factory=list)
+    mail: list[dict[str, Any]] = field(default_factory=list)
+    ready: list[dict[str, Any]] = field(default_factory=list)
+    """News matched to its waits while it was not yet resumed."""
+    tokens: list[str] = field(default_factory=list)
+    event: dict[str, Any] | None = None
+    chunk: int | None = None
+    parent: str | None = None
+    loop: LoopState | None = None
+
+
+@dataclass(slots=True)
+class StepState:
+    """What is kept of finished runs of one step: for `steps.<name>`, summaries and visit limits."""
+
+    visits: int = 0
+    runs: int = 0
+    status: str | None = None
+    at: dict[str, Any] | None = None
+    """Pointer to the last finished run's result: `{run, seq}`; or `{value}` for what the control plane made itself."""
+    loop: dict[str, int] | None = None
+
+
+@dataclass(slots=True)
+class Child:
+    """A child execution this one asked for."""
+
+    run: str
+    wait_id: str
+    request: dict[str, Any]
+    status: str = "requested"
+
+
+@dataclass(slots=True)
+class State:
+    """Everything the control plane knows of one execution."""
+
+    execution_id: str
+    seq: int = -1
+    status: Status = "running"
+    path: str = ""
+    version: int = 0
+    digest: str = ""
+    payload: dict[str, Any] = field(default_factory=dict)
+    parent: dict[str, str] | None = None
+    trace_id: str | None = None
+    key: dict[str, str] | None = None
+    epoch: int = 0
+    started_at: int = 0
+    finished_at: int | None = None
+    updated_at: int = 0
+    expires_at: int = 0
+    ctx: dict[str, Any] = field(default_factory=dict)
+    ctx_version: int = 0
+    tokens: dict[str, Token] = field(default_factory=dict)
+    joins_fired: list[str] = field(default_factory=list)
+    """Joins of mode any or count that have fired and drop late tokens until nothing upstream is live."""
+    runs: dict[str, Run] = field(default_factory=dict)
+    steps: dict[str, StepState] = field(default_factory=dict)
+    last_result: dict[str, Any] | None = None
+    failure: dict[str, Any] | None = None
+    """The first unhandled error; the execution will end failed."""
+    children: dict[str, Child] = field(default_factory=dict)
+    signals: list[dict[str, Any]] = field(default_factory=list)
+    """Mailbox: signals received and not yet matched to a wait."""
+    seen_signals: list[str] = field(default_factory=list)
+    result: dict[str, Any] | None = None
+    """At the end: `{value}` or a pointer."""
+    stuck: str | None = None
+
+    @property
+    def finished(self) -> bool:
+        return self.status in TERMINAL
+
+    def step(self, name: str) -> StepState:
+        return self.steps.setdefault(name, StepState())
+
+
+def fold(state: State, event: Event, seq: int) -> State:
+    """Apply one control event standing in commit `seq`; returns the same, changed state. Raises `UnknownEvent`."""
+    apply = _FOLD.get(event.name)
+    if apply is None:
+        raise UnknownEvent(f"event {event.name} at {state.execution_id}/{seq} is not known to this version")
+    apply(state, event, event.data, seq)
+    state.updated_at = event.ts
+    return state
+
+
+def fold_commits(state: State, commits: Iterable[Commit]) -> State:
+    """Apply whole commits in order."""
+    for commit in commits:
+        for event in commit.events:
+            fold(state, event, commit.seq)
+        state.seq = commit.seq
+        state.expires_at = commit.expires_at
+    return state
+
+
+_Apply = Callable[[State, Event, Mapping[str, Any], int], None]
+
+
+def _requested(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.path, s.version, s.digest = d["path"], d["version"], d["digest"]
+    s.payload = dict(d.get("payload") or {})
+    s.ctx = dict(d.get("ctx") or {})
+    s.parent = d.get("parent")
+    s.trace_id = d.get("trace_id")
+    s.key = d.get("key")
+    s.started_at = e.ts
+
+
+def _nothing(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    pass
+
+
+def _token_enqueued(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    joined = d.get("joined")
+    for token in joined or ():
+        s.tokens.pop(token, None)
+    s.tokens[d["token"]] = Token(
+        d["token"], d["step"], dict(d.get("args") or {}), d.get("run"), d.get("arc"), d.get("event"), joined=joined is not None
+    )
+
+
+def _token_parked(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.tokens[d["token"]].parked = True
+
+
+def _token_gone(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.tokens.pop(d["token"], None)
+
+
+def _token_claimed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    for token in d["tokens"]:
+        s.tokens.pop(token, None)
+
+
+def _step_skipped(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.tokens.pop(d["token"], None)
+    step = s.step(d["step"])
+    step.status = step.status or "skipped"
+
+
+def _join_closed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    if d["fired"]:
+        s.joins_fired.append(d["step"])
+    else:
+        s.joins_fired.remove(d["step"])
+
+
+def _step_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.runs[d["run"]] = Run(
+        id=d["run"],
+        step=d["step"],
+        args=dict(d.get("args") or {}),
+        scheduled_at=e.ts,
+        as_of=seq,
+        scheduled_seq=seq,
+        pool=d.get("pool", "default"),
+        tokens=list(d.get("tokens", ())),
+        event=d.get("event"),
+    )
+    s.step(d["step"]).visits += 1
+
+
+def _chunk_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    parent = s.runs[d["parent"]]
+    assert parent.loop is not None
+    s.runs[d["run"]] = Run(
+        id=d["run"],
+        step=parent.step,
+        args=parent.args,
+        scheduled_at=e.ts,
+        as_of=parent.as_of,
+        scheduled_seq=seq,
+        pool=parent.pool,
+        chunk=d["chunk"],
+        parent=parent.id,
+    )
+    parent.loop.open[d["run"]] = d["chunk"]
+    parent.loop.next_chunk = max(parent.loop.next_chunk, d["chunk"] + 1)
+
+
+def _ctx_patched(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.ctx.update(d["patch"])
+    s.ctx_version += 1
+
+
+def _boundary_routed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    run = s.runs[d["run"]]
+    run.handled_seq = d["seq"]
+    name = d["name"]
+    if name == "StepSuspended":
+        run.status, run.expected_seq = "suspended", d["seq"] + 1
+        run.waits, run.mail = [dict(w) for w in d.get("waits", ())], []
+    elif run.parent is not None:
+        _chunk_done(s, run, d)
+    else:
+        ok = name != "StepFailed" and not d.get("error")
+        _close_run(s, run, ok=ok, at={"run": run.id, "seq": d["seq"]}, loop=d.get("loop"))
+
+
+def _chunk_done(s: State, run: Run, d: Mapping[str, Any]) -> None:
+    parent = s.runs.get(run.parent or "")
+    s.runs.pop(run.id)
+    if parent is None or parent.loop is None:
+        return
+    index = parent.loop.open.pop(run.id)
+    parent.loop.done[str(index)] = ChunkState(
+        run.id, d["seq"], d.get("succeeded", 0), d.get("failed", 0), bool(d.get("writes")), d.get("result")
+    )
+    parent.loop.broke = parent.loop.broke or bool(d.get("broke"))
+    if d.get("error") and parent.loop.error is None:
+        parent.loop.error = dict(d["error"])
+
+
+def _close_run(s: State, run: Run, *, ok: bool, at: dict[str, Any] | None, loop: Mapping[str, int] | None) -> None:
+    s.runs.pop(run.id, None)
+    step = s.step(run.step)
+    step.runs += 1
+    step.status = "ok" if ok else "error"
+    step.at = at
+    if loop is not None:
+        step.loop = {k: int(loop.get(k, 0)) for k in ("total", "succeeded", "failed")}
+    if ok:
+        s.last_result = at
+
+
+def _server_done(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    _close_run(s, s.runs[d["run"]], ok=e.name == "StepDone", at={"value": None}, loop=None)
+
+
+def _next_evaluated(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    if d.get("unhandled") and s.failure is None:
+        s.failure = dict(d["unhandled"])
+
+
+def _loop_sliced(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.runs[d["run"]].loop = LoopState(plan=dict(d["plan"]))
+
+
+def _loop_done(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    run = s.runs.get(d["run"])
+    if run is not None:
+        _close_run(s, run, ok=not d.get("error"), at={"value": d.get("result")}, loop=d)
+
+
+def _resume_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    run = s.runs[d["run"]]
+    run.status, run.mode, run.expected_seq = "scheduled", "resume", d["seq"]
+    run.mail = [dict(m) for m in d.get("mail", ())]
+    run.ready, run.waits = [], []
+    run.scheduled_at, run.scheduled_seq = e.ts, seq
+
+
+def _timer_fired(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    _deliver(s, d["run"], {"wait_id": d["wait_id"], "kind": d.get("kind", "timer")})
+
+
+def _deliver(s: State, run_id: str, mail: dict[str, Any]) -> None:
+    run = s.runs.get(run_id)
+    if run is not None:
+        run.ready.append(mail)
+
+
+def _signal_received(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.signals.append({"id": d["id"], "name": d["name"], "data": d.get("data")})
+    s.seen_signals.append(d["id"])
+
+
+def _signal_matched(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.signals = [x for x in s.signals if x["id"] != d["signal"]]
+    _deliver(s, d["run"], {"wait_id": d["wait_id"], "kind": "signal", "data": d.get("data")})
+
+
+def _child_requested(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.children[d["child"]] = Child(d["run"], d["wait_id"], dict(d["request"]))
+
+
+def _child_finished(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    child = s.children.pop(d["child"], None)
+    if child is not None:
+        data = {k: d[k] for k in ("status", "result", "error") if k in d}
+        _deliver(s, child.run, {"wait_id": child.wait_id, "kind": "child", "data": data})
+
+
+def _paused(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.status = "paused"
+
+
+def _resumed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.status, s.stuck = "running", None
+
+
+def _cancelling(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.status = "cancelling"
+
+
+def _failing(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.failure = s.failure or dict(d["error"])
+
+
+def _stuck(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.status, s.stuck = "stuck", d.get("reason", "")
+
+
+def _finished(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.status = d["status"]
+    s.finished_at = e.ts
+
+
+def _processed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.result = d.get("result")
+
+
+_FOLD: Mapping[str, _Apply] = {
+    "PlaybookExecutionRequested": _requested,
+    "PlaybookRequestEvaluated": _nothing,
+    "WorkflowStarted": _nothing,
+    "TokenEnqueued": _token_enqueued,
+    "TokenClaimed": _token_claimed,
+    "TokenParked": _token_parked,
+    "TokenExpired": _token_gone,
+    "StepSkipped": _step_skipped,
+    "JoinClosed": _join_closed,
+    "StepScheduled": _step_scheduled,
+    "LoopChunkScheduled": _chunk_scheduled,
+    "BoundaryRouted": _boundary_routed,
+    "CtxPatched": _ctx_patched,
+    "StepDone": _server_done,
+    "StepFailed": _server_done,
+    "NextEvaluated": _next_evaluated,
+    "LoopStarted": _nothing,
+    "LoopSliced": _loop_sliced,
+    "LoopDone": _loop_done,
+    "ResumeScheduled": _resume_scheduled,
+    "TimerFired": _timer_fired,
+    "SignalReceived": _signal_received,
+    "SignalMatched": _signal_matched,
+    "ChildRequested": _child_requested,
+    "ChildFinished": _child_finished,
+    "ExecutionPaused": _paused,
+    "ExecutionResumed": _resumed,
+    "ExecutionCancelled": _cancelling,
+    "ExecutionFailing": _failing,
+    "ExecutionStuck": _stuck,
+    "WorkflowFinished": _finished,
+    "PlaybookProcessed": _processed,
+}
+
+
+def snapshot(state: State) -> Snapshot:
+    """The state as a snapshot at its position."""
+    return Snapshot(state.execution_id, state.seq, REDUCER, asdict(state))
+
+
+def restore(snap: Snapshot) -> State:
+    """The state a snapshot holds. The caller compares `snap.reducer` with `REDUCER` first."""
+    d = dict(snap.state)
+    d["tokens"] = {k: Token(**v) for k, v in d["tokens"].items()}
+    d["steps"] = {k: StepState(**v) for k, v in d["steps"].items()}
+    d["children"] = {k: Child(**v) for k, v in d["children"].items()}
+    d["runs"] = {k: _restore_run(v) for k, v in d["runs"].items()}
+    return State(**d)
+
+
+def _restore_run(d: Mapping[str, Any]) -> Run:
+    loop = d.get("loop")
+    if loop is None:
+        return Run(**d)
+    done = {k: ChunkState(**v) for k, v in loop["done"].items()}
+    return Run(**{**d, "loop": LoopState(**{**loop, "done": done})})
