@@ -1,0 +1,82 @@
+"""What the benchmark reports: one figure per row, with its budget, its repetitions and a verdict."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A measured number. `budget` None: for information. `better` says which side of the budget is good."""
+
+    name: str
+    unit: str
+    samples: tuple[float, ...]
+    budget: float | None = None
+    better: Literal["lower", "higher"] = "lower"
+    note: str = ""
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+    @property
+    def ok(self) -> bool | None:
+        """Whether the median keeps the budget; None without one."""
+        if self.budget is None:
+            return None
+        return self.median <= self.budget if self.better == "lower" else self.median >= self.budget
+
+
+def repeat(times: int, measure: Callable[[], float]) -> tuple[float, ...]:
+    """`times` measurements."""
+    return tuple(measure() for _ in range(times))
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands separated."""
+    if value and abs(value) < 100:
+        return f"{value:.3g}"
+    return f"{value:,.0f}"
+
+
+def print_table(title: str, figures: Sequence[Figure]) -> None:
+    table = Table(title=title, title_justify="left")
+    for column, justify in (
+        ("figure", "left"),
+        ("budget", "right"),
+        ("measured", "right"),
+        ("n", "right"),
+        ("", "left"),
+        ("", "left"),
+    ):
+        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    for f in figures:
+        budget = "" if f.budget is None else f"{'<=' if f.better == 'lower' else '>='} {number(f.budget)} {f.unit}"
+        verdict = {None: "", True: "[green]ok[/]", False: "[red]miss[/]"}[f.ok]
+        table.add_row(f.name, budget, f"{number(f.median)} {f.unit}", str(len(f.samples)), verdict, f.note)
+    Console(width=150).print(table)
+
+
+def as_json(figures: Sequence[Figure]) -> dict[str, Any]:
+    """Everything, for a file that a later run is compared with."""
+    return {
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {"python": platform.python_version(), "cpus": os.cpu_count(), "system": platform.system()},
+        "figures": [asdict(f) | {"median": f.median, "ok": f.ok} for f in figures],
+    }
+
+
+def write_json(figures: Sequence[Figure], path: Path) -> None:
+    path.write_text(json.dumps(as_json(figures), indent=2) + "\n")

@@ -1,0 +1,39 @@
+"""The playbooks that are measured, made to size."""
+
+from __future__ import annotations
+
+import json
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{ name: {name}, path: bench/{name} }}\n"
+
+
+def chain(steps: int) -> str:
+    """`steps` plain one-task steps, one after the other."""
+    workflow = []
+    for i in range(steps):
+        step: dict[str, object] = {"step": f"s{i:04}", "tool": {"kind": "noop"}}
+        if i + 1 < steps:
+            step["next"] = {"arcs": [{"step": f"s{i + 1:04}"}]}
+        workflow.append(step)
+    return HEAD.format(name=f"chain_{steps}") + "workflow: " + json.dumps(workflow) + "\n"
+
+
+def map_over(items: int, kind: str, max_in_flight: int = 8) -> str:
+    """A parallel local loop of `items` iterations of one `noop` or `python` task."""
+    task: dict[str, object] = {"kind": kind}
+    if kind == "python":
+        task |= {"args": {"n": "{{ iter.n }}"}, "code": "result = n * 2"}
+    else:
+        task["result"] = "{{ iter.n * 2 }}"
+    step = {
+        "step": "map",
+        "loop": {
+            "in": f"{{{{ range({items}) | list }}}}",
+            "iterator": "n",
+            "spec": {"mode": "parallel", "max_in_flight": max_in_flight, "policy": {"exec": "local"}},
+        },
+        "tool": task,
+    }
+    result = {"n": "{{ steps.map.result | length }}", "sum": "{{ steps.map.result | sum }}"}
+    document = {"executor": {"spec": {"result": result}}, "workflow": [step]}
+    return HEAD.format(name=f"map_{items}_{kind}") + "".join(f"{k}: {json.dumps(v)}\n" for k, v in document.items())
