@@ -7,17 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_core.engine.records import StreamId
+from noetl_core.engine.routing import TooMuch
 from noetl_core.ports import CorruptLog, EventStore, ResultStore
 
 MAX_DECISION_BYTES = 8 * 1024 * 1024
 """What a guard or an argument may read behind one reference; more is the author's error (`kind: limit`)."""
-
-
-class TooMuch:
-    """Stands for a value that is too large to decide on; reading it fails the decision with `kind: limit`."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
 
 
 class Values:

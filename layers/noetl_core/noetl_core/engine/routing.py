@@ -15,7 +15,7 @@ from noetl_core.engine import ids
 from noetl_core.engine.graph import reachable
 from noetl_core.engine.records import Event
 from noetl_core.engine.state import Run, State, StepState, Token, fold
-from noetl_core.expr import Pointer, Scope, TemplateError, render, truthy
+from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, render, truthy
 
 Need = tuple[Any, ...]
 """`("boundary", run_id, seq)`: the data of that commit's last event; `("object", key)`: the value behind a reference."""
@@ -27,6 +27,13 @@ class NeedValues(Exception):
     def __init__(self, need: Need) -> None:
         super().__init__(str(need))
         self.need = need
+
+
+@dataclass(frozen=True, slots=True)
+class TooMuch:
+    """Given in place of a value that is too large to decide on (`size` bytes); reading it fails with `kind: limit`."""
+
+    size: int
 
 
 class StepsView(Mapping[str, Mapping[str, Any]]):
@@ -56,7 +63,7 @@ def result_at(at: Mapping[str, Any] | None) -> Any:
     """What a stored pointer stands for in a scope: a lazy `Pointer`, or the value the control plane made itself."""
     if at is None:
         return None
-    return at["value"] if "value" in at else Pointer(at["run"], at["seq"])
+    return at["value"] if "value" in at else Pointer(at)
 
 
 def merge_workload(defaults: Mapping[str, Any], payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,8 +120,11 @@ class RoutingPass:
     def resolve(self, ref: Any) -> Any:
         """Value behind a pointer or a reference, or `NeedValues`."""
         if isinstance(ref, Pointer):
-            return self.value(("boundary", ref.run_id, ref.seq)).get("result")
-        return self.value(("object", ref["key"]), ref)
+            return self.value(("boundary", ref.at["run"], ref.at["seq"])).get("result")
+        value = self.value(("object", ref["key"]), ref)
+        if isinstance(value, TooMuch):
+            raise LimitExceeded(f"a decision reads {value.size} bytes behind one reference; compute what it needs in a task")
+        return value
 
     def value(self, need: Need, ref: Any = None) -> Any:
         try:

@@ -1,0 +1,101 @@
+"""The invariants of the written model, by their numbers (RELIABILITY "Invariants"), asserted on a whole log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+
+from noetl_core.engine.records import Event, StreamId
+from noetl_core.engine.state import REDUCER, State, fold_commits, restore
+from tests.sim.world import World
+
+TERMINAL_RUN = {"StepDone", "StepFailed", "LoopChunkDone"}
+
+
+def check(world: World, execution_id: str) -> None:
+    """All invariants that a log at rest shows."""
+    streams = {s: c for s, c in world.store.streams.items() if s.execution_id == execution_id}
+    control = [(c.seq, e) for c in streams[StreamId(execution_id)] for e in c.events]
+    i1_streams_are_dense(world, execution_id)
+    i2_fold_equals_snapshot(world, execution_id)
+    i3_one_terminal_each(world, execution_id, [e for _, e in control])
+    i5_nothing_after_the_end([e for _, e in control])
+    i6_arcs_are_evaluated_once([e for _, e in control])
+    i8_ctx_is_the_fold_of_its_patches(world, execution_id, [e for _, e in control])
+    i9_every_scheduled_run_was_commanded(world, execution_id, [e for _, e in control])
+
+
+def i1_streams_are_dense(world: World, execution_id: str) -> None:
+    for stream, commits in world.store.streams.items():
+        if stream.execution_id == execution_id:
+            assert [c.seq for c in commits] == list(range(len(commits))), f"I1 {stream}"
+
+
+def i2_fold_equals_snapshot(world: World, execution_id: str) -> None:
+    snap = world.store.snapshots.get(execution_id)
+    if snap is None:
+        return
+    assert snap.reducer == REDUCER
+    commits = world.store.streams[StreamId(execution_id)]
+    whole = fold_commits(State(execution_id), commits)
+    resumed = fold_commits(restore(snap), commits[snap.seq + 1 :])
+    assert asdict(whole) == asdict(resumed), "I2"
+
+
+def i3_one_terminal_each(world: World, execution_id: str, control: list[Event]) -> None:
+    scheduled = Counter(e.data["run"] for e in control if e.name in ("StepScheduled", "LoopChunkScheduled"))
+    assert all(n == 1 for n in scheduled.values()), "I3: a run is scheduled once"
+    ended: Counter[str] = Counter()
+    for e in control:
+        if e.name in ("StepDone", "StepFailed") or (e.name == "BoundaryRouted" and e.data["name"] in TERMINAL_RUN):
+            ended[e.data["run"]] += 1
+    loops = Counter(e.data["run"] for e in control if e.name == "LoopDone")
+    assert all(n == 1 for n in loops.values()), "I3: a loop is done once"
+    leads = {e.data["run"] for e in control if e.name == "LoopSliced"}
+    for run in scheduled:
+        assert ended[run] + (1 if run in leads and loops[run] and not ended[run] else 0) == 1, (
+            f"I3: run {run} ended {ended[run]} times"
+        )
+        commits = world.store.streams.get(StreamId(execution_id, run), [])
+        terminal = [e.name for c in commits for e in c.events if e.name in TERMINAL_RUN]
+        assert len(terminal) <= 1, f"I3: run {run} has terminal events {terminal}"
+        tasks = Counter(
+            (e.data["run"], e.data["attempt"]) for c in commits for e in c.events if e.name in ("TaskProcessed", "TaskRetried")
+        )
+        assert all(n == 1 for n in tasks.values()), f"I3: an attempt of run {run} was recorded twice: {tasks}"
+
+
+def i5_nothing_after_the_end(control: list[Event]) -> None:
+    names = [e.name for e in control]
+    if "PlaybookProcessed" in names:
+        assert names[-2:] == ["WorkflowFinished", "PlaybookProcessed"], f"I5: {names[-5:]}"
+        assert names.count("WorkflowFinished") == 1
+        assert names.count("PlaybookProcessed") == 1
+
+
+def i6_arcs_are_evaluated_once(control: list[Event]) -> None:
+    evaluated = Counter(e.data["run"] for e in control if e.name == "NextEvaluated")
+    assert all(n == 1 for n in evaluated.values()), "I6"
+    tokens = Counter(e.data["token"] for e in control if e.name == "TokenEnqueued")
+    assert all(n == 1 for n in tokens.values()), "I6: a token is made once"
+
+
+def i8_ctx_is_the_fold_of_its_patches(world: World, execution_id: str, control: list[Event]) -> None:
+    ctx: dict[str, object] = dict(control[0].data.get("ctx") or {})
+    for e in control:
+        if e.name == "CtxPatched":
+            ctx.update(e.data["patch"])
+    assert world.state(execution_id).ctx == ctx, "I8"
+
+
+def i9_every_scheduled_run_was_commanded(world: World, execution_id: str, control: list[Event]) -> None:
+    sent = {c.run_id for c in world.queue.sent if c.execution_id == execution_id}
+    by_server = {e.data["run"] for e in control if e.name in ("StepDone", "StepFailed")}
+    fenced = {
+        s.run_id
+        for s, commits in world.store.streams.items()
+        if s.execution_id == execution_id and commits and commits[0].events[-1].data.get("source") == "server"
+    }
+    for e in control:
+        if e.name in ("StepScheduled", "LoopChunkScheduled"):
+            assert e.data["run"] in sent | by_server | fenced, f"I9: run {e.data['run']} was never commanded"

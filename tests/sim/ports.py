@@ -1,0 +1,277 @@
+"""The ports in memory, with a virtual clock and faults at every call (see `Faults`)."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from noetl_core.engine.records import Command, Commit, Snapshot, StreamId
+from noetl_core.ports import Conflict, CorruptLog, Gate, Head, NotFound, PlaybookVersion, Unavailable
+
+SECOND = 1_000_000
+T = TypeVar("T")
+
+
+class Crash(BaseException):
+    """The process died here. Nothing may catch it."""
+
+
+@dataclass
+class SimClock:
+    """Virtual microseconds; sleeping moves them."""
+
+    time: int = 1_800_000_000 * SECOND
+    nonces: int = 0
+
+    def now(self) -> int:
+        self.time += 1
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += int(seconds * SECOND)
+
+    def nonce(self) -> str:
+        self.nonces += 1
+        return f"n{self.nonces}"
+
+
+@dataclass
+class Faults:
+    """What may go wrong, by probability per port call; `crash_at` names single calls by ordinal (enumerated crash points)."""
+
+    seed: int = 0
+    crash: float = 0.0
+    throttle: float = 0.0
+    lost_answer: float = 0.0
+    """A write happened and its answer was lost: the caller's client retries with the same writer (as boto3 does)."""
+    duplicate: float = 0.0
+    lose_record: float = 0.0
+    delay: float = 0.0
+    crash_at: int | None = None
+    crash_after: bool = False
+    calls: int = 0
+    quiet: bool = False
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+
+    def hits(self, kind: str, probability: float) -> bool:
+        if self.quiet or probability <= 0 or self.random.random() >= probability:
+            return False
+        self.seen[kind] += 1
+        return True
+
+    def around(self, call: Callable[[], T]) -> T:
+        """A port call at which the process may die, before or after, or the service may refuse."""
+        self.calls += 1
+        here = self.crash_at == self.calls and not self.quiet
+        if (here and not self.crash_after) or self.hits("crash before", self.crash / 2):
+            self.seen["crash"] += 1
+            raise Crash
+        if self.hits("throttle", self.throttle):
+            raise Unavailable("throttled")
+        out = call()
+        if (here and self.crash_after) or self.hits("crash after", self.crash / 2):
+            self.seen["crash"] += 1
+            raise Crash
+        return out
+
+
+@dataclass
+class SimStore:
+    """The event log; `on_wake` sees waking commits as the stream would."""
+
+    faults: Faults
+    on_wake: Callable[[Commit], None]
+    streams: dict[StreamId, list[Commit]] = field(default_factory=dict)
+    snapshots: dict[str, Snapshot] = field(default_factory=dict)
+
+    def append(self, commit: Commit) -> None:
+        self.faults.around(lambda: self._append(commit))
+
+    def _append(self, commit: Commit) -> None:
+        held = self.streams.setdefault(commit.stream, [])
+        if commit.seq < len(held):
+            if held[commit.seq].writer == commit.writer:
+                return
+            raise Conflict(f"{commit.stream} {commit.seq} is taken", held[commit.seq])
+        if commit.seq > len(held):
+            raise CorruptLog(f"{commit.stream}: position {commit.seq} would leave a gap after {len(held) - 1}")
+        held.append(commit)
+        if commit.wake:
+            self.on_wake(commit)
+        if self.faults.hits("lost answer", self.faults.lost_answer):
+            self._append(commit)
+
+    def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
+        return self.faults.around(lambda: self.streams.get(stream, [])[after + 1 :][:limit])
+
+    def last(self, stream: StreamId) -> Commit | None:
+        held = self.faults.around(lambda: self.streams.get(stream))
+        return held[-1] if held else None
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        def save() -> None:
+            old = self.snapshots.get(snapshot.execution_id)
+            if old is None or old.seq < snapshot.seq:
+                self.snapshots[snapshot.execution_id] = snapshot
+
+        self.faults.around(save)
+
+    def load_snapshot(self, execution_id: str) -> Snapshot | None:
+        return self.faults.around(lambda: self.snapshots.get(execution_id))
+
+
+@dataclass
+class Message:
+    """A queued command, or a wake (`command` None) of an execution."""
+
+    execution_id: str
+    visible_at: int
+    command: Command | None = None
+    receives: int = 0
+
+
+@dataclass
+class SimQueue:
+    """SQS as it may behave: at least once, in no order."""
+
+    faults: Faults
+    clock: SimClock
+    messages: list[Message] = field(default_factory=list)
+    sent: list[Command] = field(default_factory=list)
+
+    def send(self, commands: Sequence[Command], delay_s: int = 0) -> Sequence[Command]:
+        return self.faults.around(lambda: self._send(commands, delay_s))
+
+    def _send(self, commands: Sequence[Command], delay_s: int) -> Sequence[Command]:
+        for command in commands:
+            self.sent.append(command)
+            for _ in range(2 if self.faults.hits("duplicate command", self.faults.duplicate) else 1):
+                late = self.faults.random.uniform(0, 30) if self.faults.hits("late command", self.faults.delay) else 0
+                at = self.clock.time + int((delay_s + late) * SECOND)
+                self.messages.append(Message(command.execution_id, at, command))
+        return []
+
+    def wake(self, execution_id: str, delay_s: int = 0) -> None:
+        at = self.clock.time + delay_s * SECOND
+        self.faults.around(lambda: self.messages.append(Message(execution_id, at)))
+
+    def depth(self, pool: str) -> int:
+        return sum(
+            1 for m in self.messages if m.command is not None and m.command.pool == pool and m.visible_at <= self.clock.time
+        )
+
+
+@dataclass
+class SimResults:
+    faults: Faults
+    objects: dict[str, bytes] = field(default_factory=dict)
+
+    def put(self, key: str, body: bytes, content_type: str = "application/json") -> Mapping[str, Any]:
+        def put() -> Mapping[str, Any]:
+            self.objects[key] = body
+            digest = "sha256:" + sha256(body).hexdigest()
+            return {"kind": "result_ref", "store": "s3", "key": key, "size": len(body), "checksum": digest}
+
+        return self.faults.around(put)
+
+    def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
+        def get() -> bytes:
+            if key not in self.objects:
+                raise NotFound(key)
+            return self.objects[key][start:end]
+
+        return self.faults.around(get)
+
+    def url(self, key: str) -> str:
+        return f"sim://{key}"
+
+
+@dataclass
+class SimCatalog:
+    by_path: dict[str, list[PlaybookVersion]] = field(default_factory=dict)
+
+    def register(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
+        versions = self.by_path.setdefault(path, [])
+        if not versions or versions[-1].digest != digest:
+            versions.append(PlaybookVersion(path, len(versions) + 1, digest, source, now))
+        return versions[-1]
+
+    def get(self, path: str, version: int | None = None) -> PlaybookVersion:
+        versions = self.by_path.get(path)
+        if not versions or (version is not None and not 1 <= version <= len(versions)):
+            raise NotFound(f"no playbook {path} version {version}")
+        return versions[-1 if version is None else version - 1]
+
+    def by_digest(self, digest: str) -> PlaybookVersion:
+        for versions in self.by_path.values():
+            for version in versions:
+                if version.digest == digest:
+                    return version
+        raise NotFound(digest)
+
+    def versions(self, path: str) -> Sequence[PlaybookVersion]:
+        return self.by_path.get(path, [])
+
+    def list(self, prefix: str = "") -> Sequence[PlaybookVersion]:
+        return [v[-1] for p, v in sorted(self.by_path.items()) if p.startswith(prefix)]
+
+
+@dataclass
+class SimIndex:
+    faults: Faults
+    all_heads: dict[str, Head] = field(default_factory=dict)
+    due_at: dict[str, int] = field(default_factory=dict)
+
+    def put_head(self, head: Head) -> None:
+        def put() -> None:
+            old = self.all_heads.get(head.execution_id)
+            if old is None or old.updated_at <= head.updated_at:
+                self.all_heads[head.execution_id] = head
+
+        self.faults.around(put)
+
+    def heads(
+        self,
+        status: str | None = None,
+        path: str | None = None,
+        since: int | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[Head]:
+        found = sorted(self.all_heads.values(), key=lambda h: -int(h.execution_id))
+        return [h for h in found if (status is None or h.status == status) and (path is None or h.path == path)][:limit]
+
+    def set_due(self, execution_id: str, at: int) -> None:
+        self.faults.around(lambda: self.due_at.__setitem__(execution_id, at))
+
+    def clear_due(self, execution_id: str) -> None:
+        self.faults.around(lambda: self.due_at.pop(execution_id, None))
+
+    def due(self, now: int, limit: int = 100) -> Sequence[str]:
+        return self.faults.around(
+            lambda: sorted((x for x, at in self.due_at.items() if at <= now), key=self.due_at.__getitem__)[:limit]
+        )
+
+
+@dataclass
+class SimGates:
+    faults: Faults
+    held: dict[str, Gate] = field(default_factory=dict)
+
+    def gate(self, execution_id: str) -> Gate:
+        return self.faults.around(lambda: self.held.get(execution_id, Gate()))
+
+    def set_gate(self, execution_id: str, gate: Gate) -> None:
+        self.faults.around(lambda: self.held.__setitem__(execution_id, gate))
+
+
+def stale(command: Command, seq: int) -> Command:
+    """The same command for another position: what a late redelivery looks like."""
+    return replace(command, expected_seq=seq)

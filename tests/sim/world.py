@@ -1,0 +1,189 @@
+"""The simulated world: control plane and workers over `tests.sim.ports`, driven by a seed (RELIABILITY "The oracle")."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl_core.control.admit import StartRequest, Started, admit
+from noetl_core.control.core import Control
+from noetl_core.control.fence import boundary_of
+from noetl_core.control.sweep import sweep
+from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.records import Command, Commit, StreamId
+from noetl_core.engine.state import TERMINAL, State
+from noetl_core.ports import PortError
+from tests.sim.ports import (
+    SECOND,
+    Crash,
+    Faults,
+    Message,
+    SimCatalog,
+    SimClock,
+    SimGates,
+    SimIndex,
+    SimQueue,
+    SimResults,
+    SimStore,
+)
+
+VISIBILITY_S = 120
+"""When an unacknowledged message is delivered again."""
+SWEEP_EVERY_S = 60
+
+
+@dataclass
+class Record:
+    """A stream record on its way to the router."""
+
+    commit: Commit
+    at: int
+
+
+@dataclass
+class World:
+    """Everything there is. `tool` scripts what tasks do: (kind, inputs, task_run_id, attempt) -> Outcome."""
+
+    faults: Faults = field(default_factory=Faults)
+    tool: Callable[[Any], Outcome] | None = None
+    stream_on: bool = True
+    routers: int = 1
+    clock: SimClock = field(default_factory=SimClock)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.faults.seed)
+        self.records: list[Record] = []
+        self.store = SimStore(self.faults, self._streamed)
+        self.queue = SimQueue(self.faults, self.clock)
+        self.results = SimResults(self.faults)
+        self.catalog = SimCatalog()
+        self.index = SimIndex(self.faults)
+        self.gates = SimGates(self.faults)
+        self.next_sweep = self.clock.time + SWEEP_EVERY_S * SECOND
+        self.calls: list[Any] = []
+        """Every tool call made, in order: for exactly-once and at-least-once checks."""
+        self.controls = [self.new_control() for _ in range(self.routers)]
+
+    def new_control(self) -> Control:
+        """A control plane process with a cold cache."""
+        return Control(self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock)
+
+    def new_worker(self) -> Any:
+        """A worker process; kept apart so that tests may freeze one and thaw it later."""
+        from tests.sim.workers import sim_worker
+
+        return sim_worker(self)
+
+    # --- what happens ---------------------------------------------------------------------------------------------------
+
+    def _streamed(self, commit: Commit) -> None:
+        if not self.stream_on or self.faults.hits("lost record", self.faults.lose_record):
+            return
+        for _ in range(2 if self.faults.hits("duplicate record", self.faults.duplicate) else 1):
+            late = self.random.uniform(0, 20) if self.faults.hits("late record", self.faults.delay) else 0
+            self.records.append(Record(commit, self.clock.time + int(late * SECOND)))
+
+    def start(self, source: str, payload: Mapping[str, Any] | None = None, **more: Any) -> Started:
+        """A client that retries until it has its answer, with one idempotency key."""
+        request = StartRequest(playbook=source, payload=payload or {}, idempotency_key=more.pop("idempotency_key", "key"), **more)
+        while True:
+            try:
+                return admit(self.random.choice(self.controls), request)
+            except (Crash, PortError):
+                self._restart_control()
+
+    def _restart_control(self) -> None:
+        self.controls[self.random.randrange(len(self.controls))] = self.new_control()
+
+    def route(self, execution_id: str, commits: Sequence[Commit] = ()) -> None:
+        boundaries = [b for c in commits if (b := boundary_of(c)) is not None]
+        self.random.choice(self.controls).route(execution_id, boundaries)
+
+    def deliver_record(self, record: Record) -> None:
+        """At least once: a failing delivery is retried."""
+        self.records.remove(record)
+        try:
+            self.route(record.commit.stream.execution_id, [record.commit])
+        except (Crash, PortError):
+            self._restart_control()
+            self.records.append(Record(record.commit, self.clock.time + SECOND))
+
+    def deliver_message(self, message: Message) -> None:
+        message.receives += 1
+        try:
+            if message.command is None:
+                self.route(message.execution_id)
+                self.queue.messages.remove(message)
+                return
+            seconds = self.handle(message.command)
+        except (Crash, PortError):
+            self._restart_control()
+            message.visible_at = self.clock.time + VISIBILITY_S * SECOND
+            return
+        if seconds is None:
+            self.queue.messages.remove(message)
+        else:
+            message.visible_at = self.clock.time + int(seconds * SECOND)
+
+    def handle(self, command: Command) -> float | None:
+        """Run a command in a fresh worker; seconds to hand it back for, or None when done with it."""
+        worker = self.new_worker()
+        try:
+            return worker(command)
+        finally:
+            worker.close()
+
+    # --- the loop -------------------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Do one thing that can happen now, or let time pass; False when nothing can ever happen again."""
+        now = self.clock.time
+        ready: list[Callable[[], None]] = [lambda r=r: self.deliver_record(r) for r in self.records if r.at <= now]
+        ready += [lambda m=m: self.deliver_message(m) for m in self.queue.messages if m.visible_at <= now]
+        if now >= self.next_sweep:
+            ready.append(self._sweep)
+        if ready:
+            self.random.choice(ready)()
+            return True
+        times = [r.at for r in self.records] + [m.visible_at for m in self.queue.messages]
+        if self.index.due_at:
+            times.append(self.next_sweep)
+        if not times:
+            return False
+        self.clock.time = max(now, min(times))
+        return True
+
+    def _sweep(self) -> None:
+        self.next_sweep = self.clock.time + SWEEP_EVERY_S * SECOND
+        try:
+            sweep(self.random.choice(self.controls))
+        except (Crash, PortError):
+            self._restart_control()
+
+    def run(self, execution_id: str, limit: int = 20_000, until: Callable[[], bool] | None = None) -> State:
+        """Until the execution ends (or `until`); faults stop after half of `limit`. Fails when it stands still."""
+        for n in range(limit):
+            if n == limit // 2:
+                self.faults.quiet = True
+            if (until or (lambda: self.state(execution_id).status in TERMINAL))():
+                break
+            if not self.step():
+                break
+        return self.state(execution_id)
+
+    def drain(self, limit: int = 5_000) -> None:
+        """Let everything that is still on its way arrive."""
+        for _ in range(limit):
+            if not self.step():
+                return
+
+    def state(self, execution_id: str) -> State:
+        """The fold of the log, without faults."""
+        from noetl_core.engine.state import fold_commits
+
+        return fold_commits(State(execution_id), self.store.streams.get(StreamId(execution_id), []))
+
+    def names(self, execution_id: str, run_id: str | None = None) -> list[str]:
+        return [e.name for c in self.store.streams.get(StreamId(execution_id, run_id), []) for e in c.events]
