@@ -1,0 +1,218 @@
+"""Template text -> `Compiled`: parsed, checked, compiled once per source text (DESIGN section 6)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+from jinja2 import nodes
+from jinja2.exceptions import TemplateSyntaxError as JinjaSyntaxError
+from jinja2.meta import find_undeclared_variables
+
+from noetl_core.expr.environment import Line, PlaybookEnvironment, whole_expression
+from noetl_core.expr.errors import LimitExceeded, TemplateSyntaxError
+from noetl_core.expr.filters import FILTERS, TESTS
+from noetl_core.expr.functions import FUNCTIONS
+from noetl_core.expr.limits import SOURCE_CHARS, SOURCE_DEPTH, SOURCE_NODES
+
+ENVIRONMENT: Final = PlaybookEnvironment(FILTERS, TESTS)
+
+_LARGE: Final = 16_384
+"""Longer texts go to a small cache of their own, so that the cache stays bounded in bytes."""
+
+_REFUSED: Final = {
+    nodes.Extends: "extends", nodes.Block: "block", nodes.Include: "include", nodes.Import: "import", nodes.FromImport: "import",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One place where a template reads a name: its path as far as it is written out, and the position in the text (from 1)."""
+
+    path: tuple[str, ...]
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A template ready to run. `names` are the root names it reads from its scope (functions it calls excluded)."""
+
+    source: str
+    is_expression: bool
+    names: frozenset[str]
+    reads: tuple[Read, ...]
+    root: Callable[[Any, Any], Any] = field(repr=False, compare=False)
+    made: bool = False
+    """Whether the value of the expression may be something the expression made rather than data it found."""
+
+
+def is_template(text: str) -> bool:
+    """Whether `text` is more than literal text."""
+    return "{{" in text or "{%" in text
+
+
+def compile_text(source: str) -> Compiled:
+    """The compiled form of `source`. Raises `TemplateSyntaxError` with the position, `LimitExceeded` if it is too large."""
+    return _compile_large(source) if len(source) > _LARGE else _compile_small(source)
+
+
+def _compile(source: str) -> Compiled:
+    if len(source) > SOURCE_CHARS:
+        raise LimitExceeded(f"a template longer than {SOURCE_CHARS} characters")
+    try:
+        template = ENVIRONMENT.parse(source)
+        reads = tuple(_check(template))
+        names = frozenset(find_undeclared_variables(template)) - _called_functions(template, reads)
+        expression = whole_expression(template)
+        made = expression is not None and not _only_finds(expression)
+        root = ENVIRONMENT.root(template)
+    except JinjaSyntaxError as error:
+        raise _syntax_error(error.message or "not a template", error.lineno) from None
+    except (RecursionError, MemoryError):
+        raise LimitExceeded("the template nests too deeply") from None
+    except SyntaxError as error:  # e.g. more nested loops than Python takes
+        raise TemplateSyntaxError(f"the template cannot be compiled: {error.msg}") from None
+    return Compiled(source, expression is not None, names, reads, root, made)
+
+
+_compile_small = lru_cache(maxsize=4096)(_compile)
+_compile_large = lru_cache(maxsize=64)(_compile)
+
+
+def _syntax_error(message: str, line: int, hint: str | None = None) -> TemplateSyntaxError:
+    return TemplateSyntaxError(message, int(line), line.column if isinstance(line, Line) else 1, hint)
+
+
+def _check(template: nodes.Template) -> Iterator[Read]:
+    """Refuse what does not belong in a playbook; yield what is read."""
+    count = 0
+    undeclared = _Scopes()
+    stack: list[tuple[nodes.Node, int, frozenset[str]]] = [(template, 1, frozenset())]
+    while stack:
+        node, depth, bound = stack.pop()
+        count += 1
+        if count > SOURCE_NODES:
+            raise LimitExceeded(f"a template of more than {SOURCE_NODES} parts")
+        if depth > SOURCE_DEPTH:
+            raise LimitExceeded(f"a template nested deeper than {SOURCE_DEPTH}")
+        if type(node) in _REFUSED:
+            raise _syntax_error(f"{{% {_REFUSED[type(node)]} %}} is not available in playbooks", node.lineno)
+        if isinstance(node, nodes.Filter) and node.name not in FILTERS:
+            raise _unknown("filter", node.name, FILTERS, node)
+        if isinstance(node, nodes.Test) and node.name not in TESTS:
+            raise _unknown("test", node.name, TESTS, node)
+        read = _read(node)
+        if read is not None:
+            path, name = read
+            if path[0] not in bound:
+                yield Read(path, int(name.lineno), name.lineno.column if isinstance(name.lineno, Line) else 1)
+            stack.extend((child, depth + 1, bound) for child in _beside_path(node))
+            continue
+        stack.extend(undeclared.children(node, depth, bound))
+
+
+class _Scopes:
+    """Names that a template binds itself, by where they are bound."""
+
+    def children(self, node: nodes.Node, depth: int, bound: frozenset[str]) -> Iterator[tuple[nodes.Node, int, frozenset[str]]]:
+        inner = bound
+        outside: list[nodes.Node] = []
+        if isinstance(node, nodes.For):
+            inner = bound | _stored([node.target]) | {"loop"}
+            outside = [node.iter]
+        elif isinstance(node, nodes.Macro | nodes.CallBlock):
+            inner = bound | {a.name for a in node.args} | {"caller", "varargs", "kwargs"}
+            outside = [*node.defaults, *([node.call] if isinstance(node, nodes.CallBlock) else [])]
+        elif isinstance(node, nodes.With):
+            inner = bound | _stored(node.targets)
+            outside = list(node.values)
+        for child in outside:
+            yield child, depth + 1, bound
+        inner |= _assigned(node)
+        for child in node.iter_child_nodes():
+            if child not in outside:
+                yield child, depth + 1, inner
+
+
+def _assigned(node: nodes.Node) -> frozenset[str]:
+    """Names that `set` and `macro` directly in `node` bind (treated as bound in all of it)."""
+    names: set[str] = set()
+    for child in node.iter_child_nodes():
+        if isinstance(child, nodes.Assign | nodes.AssignBlock):
+            names |= _stored([child.target])
+        elif isinstance(child, nodes.Macro):
+            names.add(child.name)
+    return frozenset(names)
+
+
+def _stored(targets: list[Any]) -> frozenset[str]:
+    names = (name for target in targets for name in (target, *target.find_all(nodes.Name)))
+    return frozenset(n.name for n in names if isinstance(n, nodes.Name))
+
+
+def _read(node: nodes.Node) -> tuple[tuple[str, ...], nodes.Name] | None:
+    """The path `node` reads if it is a name followed by attributes and literal keys."""
+    parts: list[str] = []
+    while True:
+        if isinstance(node, nodes.Getattr):
+            parts.append(node.attr)
+            node = node.node
+        elif isinstance(node, nodes.Getitem):
+            if isinstance(node.arg, nodes.Const) and isinstance(node.arg.value, str):
+                parts.append(node.arg.value)
+            else:
+                parts.clear()
+            node = node.node
+        elif isinstance(node, nodes.Name):
+            return ((node.name, *reversed(parts)), node) if node.ctx == "load" else None
+        else:
+            return None
+
+
+def _beside_path(node: nodes.Node) -> Iterator[nodes.Node]:
+    """Subscripts along a path, which are expressions of their own."""
+    while isinstance(node, nodes.Getattr | nodes.Getitem):
+        if isinstance(node, nodes.Getitem):
+            yield node.arg
+        node = node.node
+
+
+def _called_functions(template: nodes.Template, reads: tuple[Read, ...]) -> frozenset[str]:
+    """Functions that are only called, never read as a name."""
+    called = {c.node.name for c in template.find_all(nodes.Call) if isinstance(c.node, nodes.Name) and c.node.name in FUNCTIONS}
+    return frozenset(called)
+
+
+def _only_finds(node: nodes.Expr) -> bool:
+    """Whether an expression can only give data found in its scope, or a scalar it made."""
+    if isinstance(node, nodes.Getattr | nodes.Getitem):
+        return not (isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice)) and _only_finds(node.node)
+    return isinstance(node, nodes.Const | nodes.Compare | nodes.Not | nodes.Test | nodes.Concat) or (
+        isinstance(node, nodes.Name) and node.name not in FUNCTIONS
+    )
+
+
+def _unknown(what: str, name: str, known: Any, node: nodes.Node) -> TemplateSyntaxError:
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]!r}?" if near else None
+    return _syntax_error(f"there is no {what} {name!r}" + (f" ({hint})" if hint else ""), node.lineno, hint)
+
+
+def referenced(value: Any) -> frozenset[tuple[str, ...]]:
+    """The dotted paths that the templates in `value` read, e.g. `("steps", "fetch", "result")`. Raises as `compile_text`."""
+    found: set[tuple[str, ...]] = set()
+    stack = [value]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, str):
+            if is_template(part):
+                found.update(read.path for read in compile_text(part).reads)
+        elif isinstance(part, dict):
+            stack.extend(part.values())
+        elif isinstance(part, list | tuple):
+            stack.extend(part)
+    return frozenset(found)

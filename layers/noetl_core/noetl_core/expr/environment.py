@@ -1,0 +1,265 @@
+"""Jinja2 with the parts that matter replaced: a lexer that keeps columns, and a code generator whose code asks the `Evaluation`.
+
+Nothing is folded at compile time (a constant expression would be evaluated outside the budgets), and the generated module sees no
+builtins besides `isinstance`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, Final
+
+from jinja2 import nodes
+from jinja2.compiler import CodeGenerator, DependencyFinderVisitor, EvalContext, Frame
+from jinja2.exceptions import TemplateRuntimeError
+from jinja2.exceptions import TemplateSyntaxError as JinjaSyntaxError
+from jinja2.lexer import Lexer, Token
+from jinja2.runtime import LoopContext, Macro, Undefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace, missing
+
+_ITERATE: Final = "for"
+"""Stands in the tree for the counting of a loop's items; no author can write a filter of this name."""
+
+_NEWLINE: Final = re.compile(r"\r\n|\r|\n")
+
+
+class Line(int):
+    """A line number that knows its column (both from 1). It travels through Jinja2 as the line number of tokens and nodes."""
+
+    column: int
+
+    @classmethod
+    def at(cls, line: int, column: int) -> Line:
+        made = cls(line)
+        made.column = column
+        return made
+
+
+class PositionLexer(Lexer):
+    """The Jinja2 lexer whose line numbers are `Line`s."""
+
+    def tokeniter(
+        self, source: str, name: str | None, filename: str | None = None, state: str | None = None
+    ) -> Iterator[tuple[int, str, str]]:
+        text = _NEWLINE.sub("\n", source)
+        position = line = line_start = 0
+
+        def here(offset: int) -> Line:
+            nonlocal line, line_start
+            while (newline := text.find("\n", line_start, offset)) != -1:
+                line, line_start = line + 1, newline + 1
+            return Line.at(line + 1, offset - line_start + 1)
+
+        try:
+            for _, token, value in super().tokeniter(source, name, filename, state):
+                start = text.find(value, position)
+                start = position if start < 0 else start
+                yield here(start), token, value
+                position = start + len(value)
+        except JinjaSyntaxError as error:
+            if not isinstance(error.lineno, Line):
+                while position < len(text) and text[position].isspace():
+                    position += 1
+                error.lineno = here(position)
+            raise
+
+    def wrap(
+        self, stream: Iterable[tuple[int, str, str]], name: str | None = None, filename: str | None = None
+    ) -> Iterator[Token]:
+        line: int = Line.at(1, 1)
+
+        def noted() -> Iterator[tuple[int, str, str]]:
+            nonlocal line
+            for item in stream:
+                line = item[0]
+                yield item
+
+        try:
+            yield from super().wrap(noted(), name, filename)
+        except ValueError as error:  # a whole number of thousands of digits
+            raise JinjaSyntaxError(str(error), line, name, filename) from None
+
+
+class PlaybookCodeGenerator(CodeGenerator):
+    """Generates `root(context, environment)`: for one whole expression a function that returns its value, else a generator of text."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.optimizer = None
+
+    def visit_Template(self, node: nodes.Template, frame: Frame | None = None) -> None:
+        self.writeline("def root(context, environment):", extra=1)
+        self.indent()
+        root = Frame(EvalContext(self.environment, self.name))
+        root.symbols.analyze_node(node)
+        root.toplevel = root.rootlevel = True
+        self.writeline("resolve = context.resolve_or_missing")
+        self.writeline("undefined = environment.undefined")
+        self.writeline("concat = environment.concat")
+        expression = whole_expression(node)
+        if expression is None:
+            self.writeline("if 0: yield None")
+        self.enter_frame(root)
+        self.pull_dependencies(node.body)
+        if expression is None:
+            self.blockvisit(node.body, root)
+        else:
+            self.writeline("return ")
+            self.visit(expression, root)
+        self.outdent()
+
+    def pull_dependencies(self, nodes: Iterable[nodes.Node]) -> None:
+        visitor = DependencyFinderVisitor()
+        for node in nodes:
+            visitor.visit(node)
+        self.filters.update({n: f"filter_{n}" for n in visitor.filters})
+        self.tests.update({n: f"test_{n}" for n in visitor.tests})
+
+    def _output_child_to_const(self, node: nodes.Expr, frame: Frame, finalize: Any) -> str:
+        if isinstance(node, nodes.TemplateData):
+            return node.data
+        raise nodes.Impossible
+
+    def _output_child_pre(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
+        self.write("environment.text(")
+
+    def _output_child_post(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
+        self.write(")")
+
+    def _call(self, method: str, *parts: nodes.Node | str, frame: Frame) -> None:
+        self.write(f"environment.{method}(")
+        for index, part in enumerate(parts):
+            if index:
+                self.write(", ")
+            if isinstance(part, str):
+                self.write(part)
+            else:
+                self.visit(part, frame)
+        self.write(")")
+
+    def visit_For(self, node: nodes.For, frame: Frame) -> None:
+        node.iter = nodes.Filter(node.iter, _ITERATE, [], [], None, None, lineno=node.lineno)
+        super().visit_For(node, frame)
+
+    def visit_Filter(self, node: nodes.Filter, frame: Frame) -> None:
+        if node.name == _ITERATE and node.node is not None:
+            self._call("iterate", node.node, frame=frame)
+        else:
+            super().visit_Filter(node, frame)
+
+    def visit_List(self, node: nodes.List, frame: Frame) -> None:
+        self._call("make_list", *node.items, frame=frame)
+
+    def visit_Tuple(self, node: nodes.Tuple, frame: Frame) -> None:
+        if node.ctx == "load":
+            self._call("make_tuple", *node.items, frame=frame)
+        else:
+            super().visit_Tuple(node, frame)
+
+    def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:
+        self.write("environment.make_dict(")
+        for item in node.items:
+            self.write("(")
+            self.visit(item.key, frame)
+            self.write(", ")
+            self.visit(item.value, frame)
+            self.write("), ")
+        self.write(")")
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
+        self.write("environment.join((")
+        for part in node.nodes:
+            self.visit(part, frame)
+            self.write(", ")
+        self.write("))")
+
+    def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:
+        if len(node.ops) == 1:
+            [operand] = node.ops
+            self.write(f"environment.compare({operand.op!r}, ")
+            self.visit(node.expr, frame)
+            self.write(", ")
+            self._operand(operand, frame)
+        else:
+            self.write("environment.chain(")
+            self.visit(node.expr, frame)
+            for operand in node.ops:
+                self.write(f", {operand.op!r}, ")
+                self._operand(operand, frame)
+        self.write(")")
+
+    def _operand(self, operand: nodes.Operand, frame: Frame) -> None:
+        items = operand.expr.items if isinstance(operand.expr, nodes.List | nodes.Tuple) else []
+        if operand.op in ("in", "notin") and items and all(isinstance(i, nodes.Const) for i in items):
+            self.write(repr(tuple(i.value for i in items)))  # type: ignore[attr-defined]
+        else:
+            self.visit(operand.expr, frame)
+
+    def visit_Getattr(self, node: nodes.Getattr, frame: Frame) -> None:
+        self._call("header" if _is_headers(node.node) else "getattr", node.node, repr(node.attr), frame=frame)
+
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
+        if isinstance(node.arg, nodes.Slice):
+            bounds = [bound if bound is not None else "None" for bound in (node.arg.start, node.arg.stop, node.arg.step)]
+            self._call("slice", node.node, *bounds, frame=frame)
+        else:
+            self._call("header" if _is_headers(node.node) else "getitem", node.node, node.arg, frame=frame)
+
+    def visit_CondExpr(self, node: nodes.CondExpr, frame: Frame) -> None:
+        self.write("(")
+        self.visit(node.expr1, frame)
+        self.write(" if ")
+        self.visit(node.test, frame)
+        self.write(" else ")
+        if node.expr2 is None:
+            self.write("undefined('the condition is false and there is no else')")
+        else:
+            self.visit(node.expr2, frame)
+        self.write(")")
+
+
+def _is_headers(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.Getattr) and node.attr == "headers"
+
+
+def whole_expression(template: nodes.Template) -> nodes.Expr | None:
+    """The expression a template consists of, if it is one `{{ expression }}` with at most white space around it."""
+    if len(template.body) != 1 or not isinstance(template.body[0], nodes.Output):
+        return None
+    found = [n for n in template.body[0].nodes if not (isinstance(n, nodes.TemplateData) and not n.data.strip())]
+    return found[0] if len(found) == 1 and not isinstance(found[0], nodes.TemplateData) else None
+
+
+class PlaybookEnvironment(ImmutableSandboxedEnvironment):
+    """Compiles templates. At run time an `Evaluation` stands in its place."""
+
+    intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+    intercepted_unops = frozenset({"+", "-"})
+    code_generator_class = PlaybookCodeGenerator
+
+    def __init__(self, filters: Mapping[str, Callable[..., Any]], tests: Mapping[str, Callable[..., Any]]) -> None:
+        super().__init__(autoescape=False, optimized=False, keep_trailing_newline=True, cache_size=0)
+        self.filters = dict(filters)
+        self.tests = dict(tests)
+        self.globals = {}
+
+    @cached_property
+    def lexer(self) -> Lexer:  # type: ignore[override]
+        return PositionLexer(self)
+
+    def root(self, template: nodes.Template) -> Callable[[Any, Any], Any]:
+        """The compiled function of a parsed and checked template. Raises `SyntaxError` where Python refuses what Jinja2 accepts."""
+        code = compile(self._generate(template, None, None), "<template>", "exec")
+        module: dict[str, Any] = {
+            "__builtins__": {"isinstance": isinstance},
+            "LoopContext": LoopContext, "Macro": Macro, "Namespace": Namespace, "TemplateRuntimeError": TemplateRuntimeError,
+            "Undefined": Undefined, "identity": lambda value: value, "missing": missing,
+            **{f"filter_{name}": run for name, run in self.filters.items()},
+            **{f"test_{name}": run for name, run in self.tests.items()},
+        }  # fmt: skip
+        exec(code, module)
+        root: Callable[[Any, Any], Any] = module["root"]
+        return root

@@ -1,0 +1,444 @@
+"""One evaluation: what compiled template code calls for every name, attribute, operator, call and loop.
+
+Compiled code receives an `Evaluation` both as its Jinja2 *context* and as its *environment*, so everything a template does passes
+through here: budgets are counted, references loaded when touched, secrets noted, and only plain data is ever seen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Final, NoReturn
+
+from jinja2.runtime import LoopContext, Macro, Undefined
+from jinja2.utils import Namespace, missing
+
+from noetl_core.expr import methods, operators
+from noetl_core.expr.errors import LimitExceeded, TemplateError, UndefinedValue
+from noetl_core.expr.limits import (
+    CALL_DEPTH,
+    CHECK_EVERY,
+    DATA_DEPTH,
+    ITEM_SIZE,
+    Limits,
+    Missing,
+)
+from noetl_core.expr.scope import MISSING, Pointer, Scope
+from noetl_core.expr.secret import Secret
+from noetl_core.expr.values import SCALARS, Function, Method, describe, json_key
+
+ABSENT: Final = object()
+LOOP_ATTRIBUTES: Final = frozenset(
+    {"index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem", "depth", "depth0"}
+)
+DEFAULT_LIMITS: Final = Limits()
+
+
+class _EvalContext:
+    """What little of Jinja2's evaluation context compiled code reads: escaping is for HTML, and this is not."""
+
+    autoescape = False
+    volatile = False
+
+
+class Evaluation:
+    """State of one `render` or `truthy`: budgets used so far and whether a secret was read."""
+
+    __slots__ = ("calls", "check", "deadline", "exported_vars", "limits", "ops", "raised", "scope", "size", "tainted", "vars")
+
+    undefined: ClassVar[type[Undefined]] = Missing
+    autoescape: ClassVar[bool] = False
+    is_async: ClassVar[bool] = False
+    name: ClassVar[None] = None
+    eval_ctx: ClassVar[_EvalContext] = _EvalContext()
+    functions: ClassVar[Mapping[str, Function]] = {}
+    """Global functions by name; filled by `functions.py`."""
+
+    def __init__(self, scope: Scope, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.scope = scope
+        self.limits = limits
+        self.ops = 0
+        self.check = CHECK_EVERY
+        self.deadline: float | None = None
+        self.size = 0
+        self.calls = 0
+        self.tainted = False
+        self.raised: BaseException | None = None
+
+    # Budgets
+
+    def tick(self, n: int = 1) -> None:
+        """Count `n` operations."""
+        self.ops += n
+        if self.ops > self.check:
+            self._look()
+
+    def _look(self) -> None:
+        if self.ops > self.limits.ops:
+            raise LimitExceeded(f"the template needs more than {self.limits.ops} operations")
+        now = time.thread_time()
+        if self.deadline is None:
+            self.deadline = now + self.limits.seconds
+        elif now > self.deadline:
+            raise LimitExceeded(f"the template needs more than {self.limits.seconds} s of processor time")
+        self.check = self.ops + CHECK_EVERY
+
+    def charge(self, size: int) -> None:
+        """Count `size` characters about to be produced. Call before producing them."""
+        self.size += size
+        if self.size > self.limits.size:
+            raise LimitExceeded(f"the template produces more than {self.limits.size} characters of text and data")
+        self.tick(1 + (size >> 10))
+
+    def charge_items(self, items: int) -> None:
+        """Count `items` list items about to be produced."""
+        self.charge(items * ITEM_SIZE)
+
+    # Reading
+
+    def resolve_or_missing(self, name: str) -> Any:
+        """The value of a name, Jinja2's `missing` when there is none."""
+        value = self.scope.lookup(name)
+        if value is MISSING:
+            return self.functions.get(name, missing)
+        kind = type(value)
+        return self.enter(value) if kind is Secret or kind is Pointer else value
+
+    def enter(self, value: Any) -> Any:
+        """`value` as the template sees it: a pointer resolved, a secret opened and noted."""
+        if type(value) is Pointer:
+            value = self._resolve(value)
+        if type(value) is Secret:
+            self.tainted = True
+            value = value._value
+        return value
+
+    def read(self, value: Any) -> Any:
+        """`value` to be looked into: what `enter` gives, and a reference replaced by what it refers to."""
+        if type(value) is dict:
+            if "kind" in value and value["kind"] == "result_ref":
+                return self.enter(self._resolve(value))
+            return value
+        if type(value) is Pointer or type(value) is Secret:
+            return self.read(self.enter(value))
+        return value
+
+    def _resolve(self, value: Any) -> Any:
+        if self.scope.resolve is None:
+            raise TemplateError("this reads into a result that is kept elsewhere, which is not possible here")
+        try:
+            return self.scope.resolve(value)
+        except BaseException as error:
+            self.raised = error
+            raise
+
+    def getattr(self, value: Any, name: str) -> Any:
+        """`value.name`: data first, then a read-only method."""
+        self.ops += 1
+        if self.ops > self.check:
+            self._look()
+        kind = type(value)
+        if (kind is dict and "kind" in value and value["kind"] == "result_ref") or kind is Pointer or kind is Secret:
+            value = self.read(value)
+            kind = type(value)
+        if kind is dict:
+            found = value.get(name, ABSENT)
+            if found is not ABSENT:
+                kind = type(found)
+                return self.enter(found) if kind is Secret or kind is Pointer else found
+        elif isinstance(value, Undefined):
+            return value
+        elif kind is LoopContext:
+            if name in LOOP_ATTRIBUTES:
+                return getattr(value, name)
+            if name in ("cycle", "changed"):
+                return Method(name, value, getattr(methods, f"loop_{name}"))
+        elif kind is Namespace or (isinstance(value, Mapping) and kind is not Namespace):
+            try:
+                return self.enter(value[name] if kind is not Namespace else getattr(value, name))
+            except (KeyError, AttributeError):
+                pass
+        method = methods.find(value, name)
+        if method is not None:
+            return Method(name, value, method)
+        if name.startswith("__"):
+            raise TemplateError(f"attribute {name!r} is not data; templates see plain data only")
+        return Missing(obj=value, name=name)
+
+    def getitem(self, value: Any, key: Any) -> Any:
+        """`value[key]`."""
+        self.ops += 1
+        if self.ops > self.check:
+            self._look()
+        value = self.read(value)
+        if isinstance(value, Undefined):
+            return value
+        if isinstance(key, Undefined):
+            return key
+        key = self.read(key)
+        kind = type(value)
+        if kind not in (dict, list, tuple, str, range) and not isinstance(value, Mapping):
+            return Missing(obj=value, name=key)
+        if type(key) not in SCALARS:
+            return Missing(f"{type(key).__name__} is no key", obj=value)
+        try:
+            found = value[key]
+        except (LookupError, TypeError):
+            if type(key) is str and key.startswith("__"):
+                raise TemplateError(f"attribute {key!r} is not data; templates see plain data only") from None
+            return Missing(obj=value, name=key)
+        kind = type(found)
+        return self.enter(found) if kind is Secret or kind is Pointer else found
+
+    def header(self, value: Any, key: Any) -> Any:
+        """`x.headers[key]`: as `getitem`, or else whatever the case of the letters (resolution 7)."""
+        headers = self.read(value)
+        if type(headers) is dict and type(key) is str and key not in headers:
+            self.tick(len(headers))
+            wanted = key.lower()
+            for name in headers:
+                if type(name) is str and name.lower() == wanted:
+                    return self.enter(headers[name])
+        return self.getattr(headers, key) if type(key) is str else self.getitem(headers, key)
+
+    def slice(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
+        """`value[start:stop:step]`."""
+        value = self.read(value)
+        if isinstance(value, Undefined):
+            return value
+        if type(value) not in (str, list, tuple, range):
+            raise TemplateError(f"a {describe(value)} cannot be sliced")
+        part = slice(*(None if isinstance(i, Undefined) else i for i in (start, stop, step)))
+        size = len(range(*part.indices(len(value))))
+        self.charge(size if type(value) is str else size * ITEM_SIZE)
+        return list(value[part]) if type(value) is range else value[part]
+
+    # Operators
+
+    def call_binop(self, context: Evaluation, operator: str, left: Any, right: Any) -> Any:
+        """An arithmetic operator."""
+        self.tick()
+        return operators.BINARY[operator](self, self.read(left), self.read(right))
+
+    def call_unop(self, context: Evaluation, operator: str, value: Any) -> Any:
+        """A sign."""
+        self.tick()
+        value = self.read(value)
+        if type(value) not in (int, float, bool) and not isinstance(value, Undefined):
+            raise TemplateError(f"a {describe(value)} has no sign")
+        return -value if operator == "-" else +value
+
+    def compare(self, operator: str, left: Any, right: Any) -> bool:
+        """One comparison."""
+        self.ops += 1
+        if self.ops > self.check:
+            self._look()
+        if type(left) not in SCALARS or type(right) not in SCALARS:
+            left, right = self.read(left), self.read(right)
+            return operators.compare_any(self, operator, left, right)
+        return operators.COMPARE[operator](self, left, right)
+
+    def chain(self, left: Any, *rest: Any) -> bool:
+        """`a < b < c`: operator, operand, operator, operand."""
+        for operator, right in zip(rest[::2], rest[1::2], strict=True):
+            if not self.compare(operator, left, right):
+                return False
+            left = right
+        return True
+
+    def join(self, parts: Iterable[Any]) -> str:
+        """`a ~ b`."""
+        return self.concat([self.text(part) for part in parts])
+
+    def concat(self, parts: Iterable[str]) -> str:
+        """Pieces of output as one text."""
+        pieces = list(parts)
+        self.tick(len(pieces) >> 3)
+        self.charge(sum(map(len, pieces)))
+        return "".join(pieces)
+
+    # Making data
+
+    def make_list(self, *items: Any) -> list[Any]:
+        """`[a, b]`."""
+        self.charge_items(len(items))
+        return list(items)
+
+    def make_tuple(self, *items: Any) -> tuple[Any, ...]:
+        """`(a, b)`."""
+        self.charge_items(len(items))
+        return items
+
+    def make_dict(self, *items: tuple[Any, Any]) -> dict[Any, Any]:
+        """`{a: b}`."""
+        self.charge_items(len(items) * 2)
+        return {self.key(k): v for k, v in items}
+
+    def key(self, key: Any) -> Any:
+        """`key` if a mapping may have it."""
+        key = self.read(key)
+        if type(key) not in SCALARS:
+            raise TemplateError(f"a {describe(key)} cannot be a key")
+        return key
+
+    # Iterating and calling
+
+    def iterate(self, value: Any) -> Any:
+        """What `for` walks over: a sized list of entered items."""
+        return Items(self, self.items(value))
+
+    def items(self, value: Any) -> list[Any] | tuple[Any, ...] | range:
+        """The items of any sequence, mapping (its keys) or text, counted."""
+        value = self.read(value)
+        kind = type(value)
+        if kind is list or kind is tuple or kind is range:
+            self.tick(len(value) >> 4)
+            return value  # type: ignore[no-any-return]
+        if isinstance(value, Undefined):
+            return ()
+        if kind is dict or kind is str:
+            self.charge_items(len(value))
+            return list(value)
+        if isinstance(value, Items):
+            return value.values
+        if isinstance(value, Mapping) and kind is not Namespace:
+            return list(value)
+        raise TemplateError(f"a {describe(value)} cannot be iterated over")
+
+    def each(self, value: Any) -> Iterator[Any]:
+        """As `items`, one by one, each entered and counted."""
+        for item in self.items(value):
+            self.tick()
+            kind = type(item)
+            yield self.enter(item) if kind is Secret or kind is Pointer else item
+
+    def call(self, context: Evaluation, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """A call written in the template: a function or method of ours, a macro, or a recursive loop."""
+        self.tick()
+        kwargs.pop("_loop_vars", None)
+        kwargs.pop("_block_vars", None)
+        kind = type(function)
+        if kind is Function:
+            return function.run(self, *args, **kwargs)
+        if kind is Method:
+            return function.run(self, function.value, *args, **kwargs)
+        if kind is Macro or kind is LoopContext:
+            if kind is LoopContext:
+                args = tuple(self.iterate(a) for a in args)
+            if self.calls >= CALL_DEPTH:
+                raise LimitExceeded(f"macros and recursive loops nest deeper than {CALL_DEPTH}")
+            self.calls += 1
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.calls -= 1
+        if isinstance(function, Undefined):
+            raise UndefinedValue(f"{function._undefined_message}, so it cannot be called")
+        raise TemplateError(f"a {describe(function)} cannot be called")
+
+    # Output
+
+    def text(self, value: Any) -> str:
+        """`value` as it stands in text (Jinja2's rules: `None`, `True`, and Python's notation of lists and mappings)."""
+        kind = type(value)
+        if kind is str:
+            return value  # type: ignore[no-any-return]
+        if kind is int or kind is float or kind is bool or value is None:
+            return str(value)
+        if isinstance(value, Undefined):
+            return ""
+        value = self.plain(self.read(value))
+        if type(value) is str:
+            return value
+        text = str(value)
+        self.charge(len(text))
+        return text
+
+    def weigh(self, value: Any) -> bool:
+        """Count everything in `value`, however often it is shared; whether all of it is plain JSON data.
+
+        Called before anything that walks data where no budget is looked at: printing, comparing, serialising.
+        """
+        if type(value) in SCALARS:
+            return True
+        plain = True
+        stack: list[Any] = [value]
+        level, left_on_level = 0, 1
+        index = 0
+        while index < len(stack):
+            node = stack[index]
+            stack[index] = None
+            index += 1
+            left_on_level -= 1
+            if type(node) is dict:
+                children: Iterable[Any] = node.values()
+                plain = plain and all(type(k) is str for k in node)
+            elif type(node) is list:
+                children = node
+            elif type(node) is tuple or type(node) is range:
+                children, plain = node, False
+            else:
+                children, plain = (), False
+            self.tick(1 + (len(node) >> 2 if children else 0))
+            for child in children:
+                kind = type(child)
+                if kind is str:
+                    if len(child) > 64:
+                        self.tick(len(child) >> 6)
+                elif kind not in SCALARS:
+                    stack.append(child)
+            if left_on_level == 0:
+                level += 1
+                left_on_level = len(stack) - index
+                if level > DATA_DEPTH:
+                    raise LimitExceeded(f"data nests deeper than {DATA_DEPTH}")
+        return plain
+
+    def plain(self, value: Any, *, undefined_ok: bool = True, keep_secrets: bool = False) -> Any:
+        """`value` as JSON data: tuples as lists, keys as text, secrets opened and noted, pointers resolved."""
+        if self.weigh(value):
+            return value
+        return self._plain(value, undefined_ok, keep_secrets)
+
+    def _plain(self, value: Any, undefined_ok: bool, keep_secrets: bool) -> Any:
+        kind = type(value)
+        if kind in SCALARS:
+            return value
+        if kind is dict:
+            self.charge_items(len(value) * 2)
+            return {json_key(k): self._plain(v, undefined_ok, keep_secrets) for k, v in value.items()}
+        if kind is list or kind is tuple or kind is range:
+            self.charge_items(len(value))
+            return [self._plain(v, undefined_ok, keep_secrets) for v in value]
+        if kind is Secret:
+            if keep_secrets:
+                return value
+            return self._plain(self.enter(value), undefined_ok, keep_secrets)
+        if kind is Pointer:
+            return self._plain(self.enter(value), undefined_ok, keep_secrets)
+        if isinstance(value, Undefined):
+            if undefined_ok:
+                return None
+            raise UndefinedValue(value._undefined_message)
+        if isinstance(value, Mapping) and kind is not Namespace:
+            return {json_key(k): self._plain(v, undefined_ok, keep_secrets) for k, v in value.items()}
+        return self._refuse(value)
+
+    def _refuse(self, value: Any) -> NoReturn:
+        raise TemplateError(f"a {describe(value)} is not data")
+
+
+class Items:
+    """A counted walk over a list, as `for` needs it: sized, so that `loop.length` is known."""
+
+    __slots__ = ("evaluation", "values")
+
+    def __init__(self, evaluation: Evaluation, values: list[Any] | tuple[Any, ...] | range) -> None:
+        self.evaluation = evaluation
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.evaluation.each(self.values)

@@ -1,0 +1,14 @@
+"""The filters and tests of playbook templates.
+
+Jinja2's own under their names and with their arguments, except that they count what they do, give plain lists instead of
+generators, never touch attributes that are not data, and escape nothing unless asked. Left out: `random` (an evaluation is a pure
+function of its scope), `pprint`, `urlize` and `xmlattr` (about web pages).
+
+Added: `tojson`, `fromjson`, `b64encode`, `b64decode` (data), `regex_match`, `regex_search`, `regex_replace`, `regex_findall` (regexes),
+`parse_datetime`, `format_datetime`, `to_epoch`, `from_epoch`, `add_seconds`, `date_add` (dates), `bool`.
+"""
+
+from noetl_core.expr.filters import collections, data, dates, regexes, text, verdicts  # noqa: F401
+from noetl_core.expr.filters.registry import FILTERS, TESTS
+
+__all__ = ["FILTERS", "TESTS"]

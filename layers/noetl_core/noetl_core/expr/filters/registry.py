@@ -1,0 +1,85 @@
+"""How filters and tests are declared: plain functions of the evaluation and the value, collected by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from jinja2 import pass_context
+from jinja2.runtime import Undefined
+
+from noetl_core.expr.evaluation import Evaluation
+
+Run = Callable[..., Any]
+F = TypeVar("F", bound=Run)
+
+FILTERS: Final[dict[str, Run]] = {}
+TESTS: Final[dict[str, Run]] = {}
+
+
+def _reading(run: Run) -> Run:
+    """`run` with references in its value and arguments loaded, and every call counted."""
+
+    @pass_context
+    def reading(ev: Evaluation, value: Any, *args: Any, **kwargs: Any) -> Any:
+        ev.tick()
+        if args:
+            args = tuple(ev.read(a) for a in args)
+        if kwargs:
+            kwargs = {k: ev.read(v) for k, v in kwargs.items()}
+        return run(ev, ev.read(value), *args, **kwargs)
+
+    return reading
+
+
+def filter_(*names: str) -> Callable[[F], F]:
+    """Declare a filter that looks into its value: references are loaded first."""
+
+    def declare(run: F) -> F:
+        for name in names:
+            FILTERS[name] = _reading(run)
+        return run
+
+    return declare
+
+
+def text_filter(*names: str) -> Callable[[F], F]:
+    """Declare a filter on text: the value is made text first (undefined is empty)."""
+
+    def declare(run: F) -> F:
+        def on_text(ev: Evaluation, value: Any, *args: Any, **kwargs: Any) -> Any:
+            text = value if type(value) is str else ev.text(value)
+            ev.tick(len(text) >> 8)
+            return run(ev, text, *args, **kwargs)
+
+        for name in names:
+            FILTERS[name] = _reading(on_text)
+        return run
+
+    return declare
+
+
+def raw_filter(*names: str) -> Callable[[F], F]:
+    """Declare a filter that may pass its value on untouched: references stay references."""
+
+    def declare(run: F) -> F:
+        for name in names:
+            FILTERS[name] = pass_context(run)
+        return run
+
+    return declare
+
+
+def test(*names: str) -> Callable[[F], F]:
+    """Declare a test that looks into its value."""
+
+    def declare(run: F) -> F:
+        for name in names:
+            TESTS[name] = _reading(run)
+        return run
+
+    return declare
+
+
+def is_undefined(value: Any) -> bool:
+    return isinstance(value, Undefined)

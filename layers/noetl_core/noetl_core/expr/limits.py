@@ -1,0 +1,97 @@
+"""Budgets of an evaluation, in one place (DESIGN section 7, RELIABILITY "Hostile input").
+
+Operations make the verdict deterministic: the same template over the same data stops at the same place everywhere. The time budget
+is the backstop; it counts the thread's own processor time, so that loading a reference does not count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from jinja2.runtime import Undefined
+
+from noetl_core.expr.errors import UndefinedValue
+
+SOURCE_CHARS: Final = 200_000
+"""Longest template text."""
+
+SOURCE_NODES: Final = 20_000
+"""Most syntax nodes in one template."""
+
+SOURCE_DEPTH: Final = 100
+"""Deepest nesting of syntax nodes."""
+
+INTEGER_BITS: Final = 4096
+"""Largest whole number arithmetic may give; below what Python refuses to print."""
+
+FIELD_WIDTH: Final = 10_000
+"""Largest width or precision of a formatted field, and of the filters that pad."""
+
+ITEM_SIZE: Final = 16
+"""What one list item counts against `Limits.size`."""
+
+RANGE_ITEMS: Final = 100_000
+"""Longest `range`."""
+
+CALL_DEPTH: Final = 30
+"""Deepest nesting of macro calls and recursive loops."""
+
+DATA_DEPTH: Final = 200
+"""Deepest nesting of data that is walked (printed, compared, serialised)."""
+
+CHECK_EVERY: Final = 1024
+"""Operations between two looks at the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one `render` may use. `ops`: operations; `size`: characters and items (x 16) produced in total; `seconds`: processor time."""
+
+    ops: int = 2_000_000
+    size: int = 32_000_000
+    seconds: float = 0.5
+
+
+class Missing(Undefined):
+    """An undefined value. Attributes of it are undefined too; it is falsy and every order comparison with it is false (resolution 15).
+
+    Arithmetic with it and calling it raise `UndefinedValue`.
+    """
+
+    __slots__ = ()
+
+    def _fail_with_undefined_error(self, *args: object, **kwargs: object) -> UndefinedValue:  # type: ignore[override]
+        raise UndefinedValue(self._undefined_message)
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _fail_with_undefined_error  # type: ignore[assignment]
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = _fail_with_undefined_error  # type: ignore[assignment]
+    __mod__ = __rmod__ = __pow__ = __rpow__ = __pos__ = __neg__ = _fail_with_undefined_error  # type: ignore[assignment]
+    __int__ = __float__ = __complex__ = __call__ = _fail_with_undefined_error  # type: ignore[assignment]
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Undefined)
+
+    def __hash__(self) -> int:
+        return hash(Missing)
+
+    def __getattr__(self, name: str) -> Missing:
+        if name[:2] == "__":
+            raise AttributeError(name)
+        return self
+
+    def __getitem__(self, name: object) -> Missing:  # type: ignore[override]
+        return self
+
+    def __contains__(self, item: object) -> bool:
+        return False
+
+    @property
+    def explanation(self) -> str:
+        """Why it is undefined, for messages."""
+        return self._undefined_message

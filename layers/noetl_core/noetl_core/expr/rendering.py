@@ -1,0 +1,144 @@
+"""`render` and `truthy`: templates in, plain values out (resolution 15)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from jinja2.exceptions import TemplateError as JinjaError
+from jinja2.exceptions import UndefinedError
+from jinja2.runtime import Undefined
+
+from noetl_core.expr.compiled import Compiled, compile_text, is_template
+from noetl_core.expr.errors import LimitExceeded, TemplateError, UndefinedValue
+from noetl_core.expr.evaluation import DEFAULT_LIMITS, Evaluation
+from noetl_core.expr.limits import SOURCE_DEPTH, Limits
+from noetl_core.expr.scope import Pointer, Scope
+from noetl_core.expr.secret import Secret
+
+_QUOTED: Final = 120
+"""How much of a template's text an error message quotes."""
+
+_FALSE_TEXT: Final = frozenset({"", "false", "none", "null", "no", "off", "0"})
+
+
+def render(
+    value: Any, scope: Scope | Mapping[str, Any], *, undefined_ok: bool = False, limits: Limits = DEFAULT_LIMITS
+) -> Any:
+    """`value` with every template in it evaluated; mappings and lists are walked, keys and other values stay as they are.
+
+    A text that is one `{{ expression }}` becomes the expression's value with its type; any other text with templates becomes text; text
+    without templates is returned as it is. An undefined whole value raises `UndefinedValue`, or is None with `undefined_ok`. A value
+    whose evaluation read a secret is a `Secret`. `limits` hold for the call as a whole.
+
+    Raises `TemplateError` and its subclasses, and whatever the scope's `resolve` raises.
+    """
+    if type(value) is str:
+        if not is_template(value):
+            return value
+    elif type(value) not in (dict, list, tuple):
+        return value
+    return _render(value, Evaluation(_scope(scope), limits), undefined_ok, 0)
+
+
+def _scope(scope: Scope | Mapping[str, Any]) -> Scope:
+    return scope if isinstance(scope, Scope) else Scope(scope)
+
+
+def _render(value: Any, evaluation: Evaluation, undefined_ok: bool, depth: int) -> Any:
+    kind = type(value)
+    if kind is str:
+        return _text(compile_text(value), evaluation, undefined_ok) if is_template(value) else value
+    if kind is dict or kind is list or kind is tuple:
+        if depth > SOURCE_DEPTH:
+            raise LimitExceeded(f"a value nested deeper than {SOURCE_DEPTH}")
+        if kind is dict:
+            return {k: _render(v, evaluation, undefined_ok, depth + 1) for k, v in value.items()}
+        return [_render(v, evaluation, undefined_ok, depth + 1) for v in value]
+    return value
+
+
+def _text(compiled: Compiled, evaluation: Evaluation, undefined_ok: bool) -> Any:
+    result = evaluate(compiled, evaluation, undefined_ok=undefined_ok)
+    if isinstance(result, Undefined):
+        if undefined_ok:
+            return None
+        raise UndefinedValue(f"{_quote(compiled.source)} is undefined ({_why(evaluation, result)}); use default(...) if that is right")
+    return Secret(result) if evaluation.tainted else result
+
+
+def _why(evaluation: Evaluation, value: Undefined) -> str:
+    return "details withheld: it read a secret" if evaluation.tainted else value._undefined_message
+
+
+def truthy(value: Any, scope: Scope | Mapping[str, Any], *, limits: Limits = DEFAULT_LIMITS) -> bool:
+    """Whether a `when` holds: a template, or a plain boolean or number. Undefined is false (resolution 15).
+
+    Text that is no template is refused unless it says `true` or `false`. Raises as `render`.
+    """
+    if type(value) is not str:
+        return bool(value)
+    if not is_template(value):
+        word = value.strip().lower()
+        if word in ("true", "false"):
+            return word == "true"
+        raise TemplateError(f"a condition must be a {{{{ template }}}}, not the text {_quote(value)}")
+    compiled = compile_text(value)
+    result = evaluate(compiled, Evaluation(_scope(scope), limits), checked=False)
+    if not compiled.is_expression and type(result) is str:
+        return result.strip().lower() not in _FALSE_TEXT
+    return bool(result)
+
+
+def evaluate(compiled: Compiled, evaluation: Evaluation, *, checked: bool = True, undefined_ok: bool = False) -> Any:
+    """Run a template. The result is plain data or undefined; `checked=False` leaves out looking into it. `tainted` is reset.
+
+    Undefined values inside a list or mapping the template made become None with `undefined_ok`, else raise `UndefinedValue`.
+    """
+    evaluation.tainted = False
+    try:
+        if not compiled.is_expression:
+            evaluation.vars = {}
+            evaluation.exported_vars = set()
+            pieces = []
+            for piece in compiled.root(evaluation, evaluation):
+                evaluation.charge(len(piece))
+                pieces.append(piece)
+            return "".join(pieces)
+        result = compiled.root(evaluation, evaluation)
+        return _checked(compiled, evaluation, result, undefined_ok) if checked else result
+    except TemplateError as error:
+        if error is evaluation.raised:
+            raise
+        raise _located(compiled, evaluation, error) from None
+    except UndefinedError as error:
+        raise _located(compiled, evaluation, UndefinedValue(str(error))) from None
+    except (RecursionError, MemoryError) as error:
+        if error is evaluation.raised:
+            raise
+        raise _located(compiled, evaluation, LimitExceeded("it nests too deeply or needs too much memory")) from None
+    except (JinjaError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        if error is evaluation.raised:
+            raise
+        raise _located(compiled, evaluation, TemplateError(str(error) or type(error).__name__)) from None
+
+
+def _checked(compiled: Compiled, evaluation: Evaluation, result: Any, undefined_ok: bool) -> Any:
+    """`result` as plain data. Data that was merely found in the scope is not walked, unless it may hold pointers."""
+    kind = type(result)
+    if kind is str or kind is int or kind is bool or kind is float or result is None or isinstance(result, Undefined):
+        return result
+    if (kind is dict or kind is list) and not compiled.made and "steps" not in compiled.names:
+        return result
+    return evaluation.plain(result, undefined_ok=undefined_ok, keep_secrets=True)
+
+
+def _located(compiled: Compiled, evaluation: Evaluation, error: TemplateError) -> TemplateError:
+    """`error` with the template's text in its message, and no value in it if a secret was read."""
+    message = "failed (details withheld: it read a secret)" if evaluation.tainted else error.message
+    return type(error)(f"{_quote(compiled.source)}: {message}")
+
+
+def _quote(source: str) -> str:
+    text = " ".join(source.split())
+    return text if len(text) <= _QUOTED else text[: _QUOTED - 3] + "..."

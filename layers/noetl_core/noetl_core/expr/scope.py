@@ -1,0 +1,97 @@
+"""What a template's names mean: layers of namespaces, cheap to stack, read lazily (resolution 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+BARE: Final = ("args", "ctx", "iter", "workload")
+"""Namespaces a bare name is looked up in, in this order, after the named ones."""
+
+MISSING: Final[Any] = object()
+"""Returned by `Scope.lookup` for a name that means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A result that is not at hand: `at` says where, in the shell's own terms (e.g. `{"run": ..., "seq": ...}`).
+
+    Reading a name or attribute that holds a pointer calls the scope's `resolve(pointer)`, which gives the value or a reference.
+    """
+
+    at: Any
+
+
+Resolve = Callable[[Any], Any]
+"""`resolve(pointer_or_reference) -> value`. Called at every touch, so it should remember. Whatever it raises passes through."""
+
+
+def is_reference(value: Any) -> bool:
+    """Whether `value` is a `result_ref`: a result kept in the result store (resolution 22)."""
+    return type(value) is dict and value.get("kind") == "result_ref"
+
+
+class Scope(Mapping[str, Any]):
+    """The names one evaluation sees.
+
+    `layers` are mappings from name to value, earlier ones first: `workload, ctx, iter, args, steps, execution_id, keychain, event,
+    outcome, _prev, _task, _attempt, _outcome` and the pipeline's task names, in as many mappings as is convenient. A name found in
+    none of them is looked up in `args`, `ctx`, `iter`, `workload`, and last among the finished steps, as `steps.<name>.result`.
+
+    Nothing is copied: a layer may change between evaluations. Values are plain data, `Secret`, `Pointer` or references.
+    """
+
+    __slots__ = ("layers", "resolve")
+
+    def __init__(self, *layers: Mapping[str, Any], resolve: Resolve | None = None) -> None:
+        self.layers = layers
+        self.resolve = resolve
+
+    def over(self, *layers: Mapping[str, Any]) -> Scope:
+        """This scope with `layers` in front."""
+        return Scope(*layers, *self.layers, resolve=self.resolve)
+
+    def lookup(self, name: str) -> Any:
+        """The value of `name` as it is kept (not resolved), or `MISSING`."""
+        for layer in self.layers:
+            if name in layer:
+                return layer[name]
+        for namespace in BARE:
+            values = self._namespace(namespace)
+            if values is not None and name in values:
+                return values[name]
+        steps = self._namespace("steps")
+        if steps is not None and name in steps:
+            step = steps[name]
+            return step.get("result", MISSING) if isinstance(step, Mapping) else MISSING
+        return MISSING
+
+    def _namespace(self, name: str) -> Mapping[str, Any] | None:
+        for layer in self.layers:
+            if name in layer:
+                value = layer[name]
+                return value if isinstance(value, Mapping) else None
+        return None
+
+    def __getitem__(self, name: str) -> Any:
+        value = self.lookup(name)
+        if value is MISSING:
+            raise KeyError(name)
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.lookup(name) is not MISSING
+
+    def __iter__(self) -> Iterator[str]:
+        """Every name with a meaning, once."""
+        seen: set[str] = set()
+        inner = (self._namespace(n) or {} for n in (*BARE, "steps"))
+        for names in (*self.layers, *inner):
+            for name in names:
+                if name not in seen:
+                    seen.add(name)
+                    yield name
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,72 @@
+"""Secret taint: what is secret, and everything made from it, stays wrapped until the moment of the call (DESIGN section 7).
+
+The rule is the simplest sound one: an evaluation that read a secret, for whatever purpose, gives a `Secret`. So no filter, format
+or join can let a secret slip out, because none of them takes part in the decision. Condition outcomes (`when`) are plain booleans.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NoReturn
+
+MASK: Final = "***"
+
+
+class Secret:
+    """An opaque holder of a secret value. Its text is always the mask; only `reveal` opens it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        self._value = value._value if isinstance(value, Secret) else value
+
+    def __repr__(self) -> str:
+        return MASK
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return MASK
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and bool(self._value == other._value)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a secret is never serialised")
+
+
+def reveal(value: Any) -> Any:
+    """`value` with every secret in it opened; for a tool, at the moment of the call."""
+    if isinstance(value, Secret):
+        return reveal(value._value)
+    if isinstance(value, dict):
+        return {k: reveal(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [reveal(v) for v in value]
+    return value
+
+
+def mask(value: Any) -> Any:
+    """`value` with every secret in it replaced by `***`; for events, logs and answers."""
+    if isinstance(value, Secret):
+        return MASK
+    if isinstance(value, dict):
+        return {k: mask(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [mask(v) for v in value]
+    return value
+
+
+def contains_secret(value: Any) -> bool:
+    """Whether `value` is or holds a secret."""
+    if isinstance(value, Secret):
+        return True
+    if isinstance(value, dict):
+        return any(contains_secret(v) for v in value.values())
+    if isinstance(value, list | tuple):
+        return any(contains_secret(v) for v in value)
+    return False

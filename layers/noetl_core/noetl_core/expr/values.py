@@ -1,0 +1,54 @@
+"""The few kinds of values templates see besides JSON data, and the words for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from jinja2.runtime import LoopContext, Macro
+from jinja2.utils import Namespace
+
+SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+
+
+class Function:
+    """A function templates may call: `run(evaluation, *args, **kwargs)`."""
+
+    __slots__ = ("name", "run")
+
+    def __init__(self, name: str, run: Callable[..., Any]) -> None:
+        self.name = name
+        self.run = run
+
+
+class Method:
+    """A read-only method of a string, list or mapping, bound to it: `run(evaluation, value, *args, **kwargs)`."""
+
+    __slots__ = ("name", "run", "value")
+
+    def __init__(self, name: str, value: Any, run: Callable[..., Any]) -> None:
+        self.name = name
+        self.value = value
+        self.run = run
+
+
+_WORDS: Final[Mapping[type, str]] = {
+    dict: "mapping", list: "list", tuple: "list", range: "list", str: "text", int: "number", float: "number", bool: "boolean",
+    type(None): "null", Function: "function", Method: "method", Macro: "macro", LoopContext: "loop", Namespace: "namespace",
+}  # fmt: skip
+
+
+def describe(value: Any) -> str:
+    """What `value` is, in an author's words."""
+    return _WORDS.get(type(value), "value that is not plain data")
+
+
+def json_key(key: Any) -> str:
+    """A mapping's key as JSON has it."""
+    if type(key) is str:
+        return key
+    if key is None:
+        return "null"
+    if type(key) is bool:
+        return "true" if key else "false"
+    return str(key)
