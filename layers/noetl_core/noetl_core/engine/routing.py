@@ -91,7 +91,7 @@ class RoutingPass:
     """`ctx_version` at which the parked tokens were last judged; -1 judges them all again."""
     _workload: dict[str, Any] | None = None
 
-    def emit(self, name: str, **data: Any) -> None:
+    def emit(self, name: str, /, **data: Any) -> None:
         """Record an event and fold it; keys whose value is None are left out."""
         event = Event(name, self.now, {k: v for k, v in data.items() if v is not None})
         self.events.append(event)

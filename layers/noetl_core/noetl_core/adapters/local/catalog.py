@@ -1,0 +1,135 @@
+"""Playbooks, heads, due items and gates in the same SQLite database."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+from noetl_core.adapters.local.database import Database
+from noetl_core.ports import Gate, Head, NotFound, PlaybookVersion
+
+_TERMINAL = "('completed','failed','cancelled')"
+
+
+class SqlitePlaybookCatalog:
+    """`PlaybookCatalog` over a `Database`."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def register(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
+        while True:
+            versions = self._select("path=? ORDER BY version DESC LIMIT 1", (path,))
+            if versions and versions[0].digest == digest:
+                return versions[0]
+            new = PlaybookVersion(path, versions[0].version + 1 if versions else 1, digest, source, now)
+            try:
+                self._db.write("INSERT INTO playbooks VALUES (?,?,?,?,?)", (path, new.version, digest, source, now))
+            except sqlite3.IntegrityError:
+                continue  # another process registered that version: look again
+            return new
+
+    def get(self, path: str, version: int | None = None) -> PlaybookVersion:
+        where = "path=? ORDER BY version DESC LIMIT 1" if version is None else "path=? AND version=?"
+        found = self._select(where, (path,) if version is None else (path, version))
+        if not found:
+            raise NotFound(f"no playbook {path}" + ("" if version is None else f" version {version}"))
+        return found[0]
+
+    def by_digest(self, digest: str) -> PlaybookVersion:
+        found = self._select("digest=? LIMIT 1", (digest,))
+        if not found:
+            raise NotFound(f"no playbook with digest {digest}")
+        return found[0]
+
+    def versions(self, path: str) -> Sequence[PlaybookVersion]:
+        return self._select("path=? ORDER BY version", (path,))
+
+    def list(self, prefix: str = "") -> Sequence[PlaybookVersion]:
+        latest = "version=(SELECT max(version) FROM playbooks q WHERE q.path=playbooks.path)"
+        return self._select(f"substr(path,1,?)=? AND {latest} ORDER BY path", (len(prefix), prefix))
+
+    def _select(self, where: str, values: Sequence[object]) -> list[PlaybookVersion]:
+        rows = self._db.rows(f"SELECT path, version, digest, source, registered_at FROM playbooks WHERE {where}", values)
+        return [PlaybookVersion(*row) for row in rows]
+
+
+class SqliteExecutionIndex:
+    """`ExecutionIndex` over a `Database`."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def put_head(self, head: Head) -> None:
+        self._db.write(
+            "INSERT INTO heads VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (execution_id) DO UPDATE SET status=excluded.status,"
+            " updated_at=excluded.updated_at, finished_at=excluded.finished_at, error=excluded.error"
+            f" WHERE excluded.updated_at >= heads.updated_at AND (heads.status NOT IN {_TERMINAL}"
+            f" OR excluded.status IN {_TERMINAL} OR excluded.updated_at > heads.updated_at)",
+            (
+                head.execution_id,
+                head.status,
+                head.path,
+                head.version,
+                head.digest,
+                head.started_at,
+                head.updated_at,
+                head.finished_at,
+                json.dumps(head.error) if head.error else None,
+                json.dumps(head.parent) if head.parent else None,
+                head.expires_at,
+            ),
+        )
+
+    def heads(
+        self,
+        status: str | None = None,
+        path: str | None = None,
+        since: int | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[Head]:
+        where, values = ["1=1"], []
+        for clause, value in (("status=?", status), ("path=?", path), ("started_at>=?", since)):
+            if value is not None:
+                where.append(clause)
+                values.append(value)
+        if before is not None:
+            where.append("(started_at, execution_id) < (SELECT started_at, execution_id FROM heads WHERE execution_id=?)")
+            values.append(before)
+        rows = self._db.rows(
+            "SELECT execution_id, status, path, version, digest, started_at, updated_at, finished_at, error, parent, expires_at"
+            f" FROM heads WHERE {' AND '.join(where)} ORDER BY started_at DESC, execution_id DESC LIMIT ?",
+            (*values, limit),
+        )
+        return [Head(*r[:8], json.loads(r[8]) if r[8] else None, json.loads(r[9]) if r[9] else None, r[10]) for r in rows]
+
+    def set_due(self, execution_id: str, at: int) -> None:
+        self._db.write(
+            "INSERT INTO due VALUES (?,?) ON CONFLICT (execution_id) DO UPDATE SET due_at=excluded.due_at", (execution_id, at)
+        )
+
+    def clear_due(self, execution_id: str) -> None:
+        self._db.write("DELETE FROM due WHERE execution_id=?", (execution_id,))
+
+    def due(self, now: int, limit: int = 100) -> Sequence[str]:
+        return [r[0] for r in self._db.rows("SELECT execution_id FROM due WHERE due_at<=? ORDER BY due_at LIMIT ?", (now, limit))]
+
+
+class SqliteGates:
+    """`Gates` over a `Database`."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def gate(self, execution_id: str) -> Gate:
+        rows = self._db.rows("SELECT mode, stopped_runs FROM gates WHERE execution_id=?", (execution_id,))
+        return Gate(rows[0][0], frozenset(json.loads(rows[0][1]))) if rows else Gate()
+
+    def set_gate(self, execution_id: str, gate: Gate) -> None:
+        self._db.write(
+            "INSERT INTO gates VALUES (?,?,?) ON CONFLICT (execution_id) DO UPDATE SET mode=excluded.mode,"
+            " stopped_runs=excluded.stopped_runs",
+            (execution_id, gate.mode, json.dumps(sorted(gate.stopped_runs))),
+        )

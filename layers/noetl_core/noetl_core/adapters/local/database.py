@@ -1,0 +1,56 @@
+"""One SQLite database for everything the local wiring keeps, used by many threads and processes."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,
+  lease_until INTEGER, expires_at INTEGER, v INTEGER, body BLOB, PRIMARY KEY (execution_id, run_id, seq)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS snapshots (execution_id TEXT PRIMARY KEY, seq INTEGER, reducer INTEGER, state TEXT);
+CREATE TABLE IF NOT EXISTS playbooks (path TEXT, version INTEGER, digest TEXT, source TEXT, registered_at INTEGER,
+  PRIMARY KEY (path, version));
+CREATE INDEX IF NOT EXISTS playbooks_by_digest ON playbooks (digest);
+CREATE TABLE IF NOT EXISTS heads (execution_id TEXT PRIMARY KEY, status TEXT, path TEXT, version INTEGER, digest TEXT,
+  started_at INTEGER, updated_at INTEGER, finished_at INTEGER, error TEXT, parent TEXT, expires_at INTEGER);
+CREATE INDEX IF NOT EXISTS heads_by_start ON heads (started_at DESC);
+CREATE TABLE IF NOT EXISTS due (execution_id TEXT PRIMARY KEY, due_at INTEGER);
+CREATE INDEX IF NOT EXISTS due_by_time ON due (due_at);
+CREATE TABLE IF NOT EXISTS gates (execution_id TEXT PRIMARY KEY, mode TEXT, stopped_runs TEXT);
+"""
+MEMORY = ":memory:"
+
+
+class Database:
+    """A connection under a lock: SQLite serialises writers anyway, and one connection saves opening more.
+
+    WAL; every statement is its own transaction. `durable`: `process` survives a killed process (synchronous NORMAL), `power`
+    also a power cut (FULL, a sync per commit).
+    """
+
+    def __init__(self, path: str | Path = MEMORY, durable: Literal["process", "power"] = "process") -> None:
+        if str(path) != MEMORY:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        self._connection = sqlite3.connect(str(path), isolation_level=None, check_same_thread=False, timeout=30, cached_statements=64)
+        self._lock = threading.Lock()
+        with self._lock:
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute(f"PRAGMA synchronous={'FULL' if durable == 'power' else 'NORMAL'}")
+            self._connection.executescript(_SCHEMA)
+
+    def write(self, statement: str, values: Sequence[Any] = ()) -> None:
+        """One statement, committed. Raises `sqlite3.IntegrityError` where its key is taken."""
+        with self._lock:
+            self._connection.execute(statement, values)
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        with self._lock:
+            return self._connection.execute(statement, values).fetchall()
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()

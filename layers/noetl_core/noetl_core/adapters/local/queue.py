@@ -1,0 +1,72 @@
+"""Commands and wakes in process: at least once, with visibility timeouts, like the queue it stands in for."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from noetl_core.engine.records import Command
+from noetl_core.ports import Clock
+
+SECOND = 1_000_000
+
+
+@dataclass(order=True, slots=True)
+class Delivery:
+    """One message: a command, or a wake (`command` None) of `execution_id`."""
+
+    visible_at: int
+    order: int
+    execution_id: str = field(compare=False)
+    command: Command | None = field(compare=False, default=None)
+
+
+class LocalQueue:
+    """`CommandQueue` in memory. A received message is the receiver's until it is put back; losing the process loses the queue,
+    which the sweeper makes good like any lost message."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._heap: list[Delivery] = []
+        self._order = itertools.count()
+        self.changed = threading.Condition()
+
+    def send(self, commands: Sequence[Command], delay_s: int = 0) -> Sequence[Command]:
+        at = self._clock.now() + delay_s * SECOND if delay_s else 0
+        with self.changed:
+            for command in commands:
+                heapq.heappush(self._heap, Delivery(at, next(self._order), command.execution_id, command))
+            self.changed.notify_all()
+        return []
+
+    def wake(self, execution_id: str, delay_s: int = 0) -> None:
+        at = self._clock.now() + delay_s * SECOND if delay_s else 0
+        with self.changed:
+            heapq.heappush(self._heap, Delivery(at, next(self._order), execution_id))
+            self.changed.notify_all()
+
+    def depth(self, pool: str) -> int:
+        with self.changed:
+            return sum(1 for d in self._heap if d.command is not None and d.command.pool == pool)
+
+    def receive(self) -> Delivery | None:
+        """The next visible message, now the caller's; None when there is none."""
+        with self.changed:
+            if self._heap and self._heap[0].visible_at <= self._clock.now():
+                return heapq.heappop(self._heap)
+            return None
+
+    def put_back(self, delivery: Delivery, seconds: float) -> None:
+        """Hand a message back for `seconds` (ChangeMessageVisibility)."""
+        with self.changed:
+            delivery.visible_at = self._clock.now() + int(seconds * SECOND)
+            heapq.heappush(self._heap, delivery)
+            self.changed.notify_all()
+
+    def next_at(self) -> int | None:
+        """When the next message becomes visible (microseconds); None when the queue is empty."""
+        with self.changed:
+            return self._heap[0].visible_at if self._heap else None
