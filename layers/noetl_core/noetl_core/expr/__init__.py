@@ -1,6 +1,7 @@
-"""Templates: Jinja2 expressions in a sandbox with budgets, over plain data (DESIGN sections 4 and 7; spec resolutions 8, 14, 15, 22).
+"""Templates: Jinja2 expressions in a sandbox with budgets, over plain data (spec resolutions 7, 8, 14, 15, 22).
 
-Pure: no input or output, no clock besides the processor time a budget counts. What is not at hand is asked of the scope's `resolve`.
+Pure: no input or output, no clock besides the processor time a budget counts. What is not at hand is asked of the scope's
+`resolve`.
 
 * `render(value, scope)`: evaluate every template in a value. `truthy(when, scope)`: a condition.
 * `compile_text(source)`, `referenced(value)`: what validation and the engine need to know beforehand.
@@ -8,11 +9,11 @@ Pure: no input or output, no clock besides the processor time a budget counts. W
 * `Secret`, `reveal`, `mask`, `contains_secret`: taint.
 * Errors: `TemplateError` <- `TemplateSyntaxError`, `UndefinedValue`, `LimitExceeded`.
 
-Decisions. A text that is one `{{ expression }}` (white space around it does not count) keeps the value's type; other text with templates
-is text and is never parsed again. In such text values stand as Jinja2 writes them - `None`, `True`, Python's notation for lists and
-mappings, nothing for undefined - because existing playbooks were written against it; for JSON inside text there is `| tojson`.
-Data comes before methods: `ctx.items` is the key `items` if there is one. `x.headers[...]` ignores the case of the name. Results are
-JSON data: tuples, ranges and what filters make are lists, keys are text.
+Decisions. A text that is one `{{ expression }}` (white space around it does not count) keeps the value's type; other text with
+templates is text and is never parsed again. In such text values stand as Jinja2 writes them - `None`, `True`, Python's notation
+for lists and mappings, nothing for undefined - because existing playbooks were written against it; for JSON inside text there is
+`| tojson`. Data comes before methods: `ctx.items` is the key `items` if there is one. `x.headers[...]` ignores the case of the
+name. Results are JSON data: tuples, ranges and what filters make are lists, keys are text. Nothing is escaped for HTML.
 """
 
 from noetl_core.expr.compiled import Compiled, Read, compile_text, is_template, referenced

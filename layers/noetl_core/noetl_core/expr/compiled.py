@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError as JinjaSyntaxError
-from jinja2.meta import find_undeclared_variables
 
 from noetl_core.expr.environment import Line, PlaybookEnvironment, whole_expression
 from noetl_core.expr.errors import LimitExceeded, TemplateSyntaxError
@@ -23,7 +22,7 @@ ENVIRONMENT: Final = PlaybookEnvironment(FILTERS, TESTS)
 _LARGE: Final = 16_384
 """Longer texts go to a small cache of their own, so that the cache stays bounded in bytes."""
 
-_REFUSED: Final = {
+_REFUSED: Final[dict[type[nodes.Node], str]] = {
     nodes.Extends: "extends", nodes.Block: "block", nodes.Include: "include", nodes.Import: "import", nodes.FromImport: "import",
 }  # fmt: skip
 
@@ -65,8 +64,8 @@ def _compile(source: str) -> Compiled:
         raise LimitExceeded(f"a template longer than {SOURCE_CHARS} characters")
     try:
         template = ENVIRONMENT.parse(source)
-        reads = tuple(_check(template))
-        names = frozenset(find_undeclared_variables(template)) - _called_functions(template, reads)
+        reads = tuple(sorted(_check(template), key=lambda r: (r.line, r.column, r.path)))
+        names = frozenset(read.path[0] for read in reads)
         expression = whole_expression(template)
         made = expression is not None and not _only_finds(expression)
         root = ENVIRONMENT.root(template)
@@ -90,7 +89,6 @@ def _syntax_error(message: str, line: int, hint: str | None = None) -> TemplateS
 def _check(template: nodes.Template) -> Iterator[Read]:
     """Refuse what does not belong in a playbook; yield what is read."""
     count = 0
-    undeclared = _Scopes()
     stack: list[tuple[nodes.Node, int, frozenset[str]]] = [(template, 1, frozenset())]
     while stack:
         node, depth, bound = stack.pop()
@@ -112,40 +110,38 @@ def _check(template: nodes.Template) -> Iterator[Read]:
                 yield Read(path, int(name.lineno), name.lineno.column if isinstance(name.lineno, Line) else 1)
             stack.extend((child, depth + 1, bound) for child in _beside_path(node))
             continue
-        stack.extend(undeclared.children(node, depth, bound))
+        stack.extend((child, depth + 1, inner) for child, inner in _children(node, bound))
 
 
-class _Scopes:
-    """Names that a template binds itself, by where they are bound."""
-
-    def children(self, node: nodes.Node, depth: int, bound: frozenset[str]) -> Iterator[tuple[nodes.Node, int, frozenset[str]]]:
-        inner = bound
-        outside: list[nodes.Node] = []
-        if isinstance(node, nodes.For):
-            inner = bound | _stored([node.target]) | {"loop"}
-            outside = [node.iter]
-        elif isinstance(node, nodes.Macro | nodes.CallBlock):
-            inner = bound | {a.name for a in node.args} | {"caller", "varargs", "kwargs"}
-            outside = [*node.defaults, *([node.call] if isinstance(node, nodes.CallBlock) else [])]
-        elif isinstance(node, nodes.With):
-            inner = bound | _stored(node.targets)
-            outside = list(node.values)
-        for child in outside:
-            yield child, depth + 1, bound
-        inner |= _assigned(node)
-        for child in node.iter_child_nodes():
-            if child not in outside:
-                yield child, depth + 1, inner
+def _children(node: nodes.Node, bound: frozenset[str]) -> Iterator[tuple[nodes.Node, frozenset[str]]]:
+    """The children of `node`, each with the names that the template itself binds there."""
+    outside: list[nodes.Node] = []
+    inner = bound | _assigned(node)
+    if isinstance(node, nodes.For):
+        inner |= _stored([node.target]) | {"loop"}
+        outside = [node.iter]
+    elif isinstance(node, nodes.Macro | nodes.CallBlock):
+        inner |= {a.name for a in node.args} | {"caller", "varargs", "kwargs"}
+        outside = [*node.defaults, *([node.call] if isinstance(node, nodes.CallBlock) else [])]
+    elif isinstance(node, nodes.With):
+        inner |= _stored(node.targets)
+        outside = list(node.values)
+    elif isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) and node.node.name in FUNCTIONS:
+        inner = bound | {node.node.name}
+    for child in node.iter_child_nodes():
+        yield child, bound if any(child is o for o in outside) else inner
 
 
 def _assigned(node: nodes.Node) -> frozenset[str]:
-    """Names that `set` and `macro` directly in `node` bind (treated as bound in all of it)."""
+    """Names that `set` and `macro` in `node` bind (treated as bound in all of it); branches of an `if` bind outside it too."""
     names: set[str] = set()
     for child in node.iter_child_nodes():
         if isinstance(child, nodes.Assign | nodes.AssignBlock):
             names |= _stored([child.target])
         elif isinstance(child, nodes.Macro):
             names.add(child.name)
+        elif isinstance(child, nodes.If):
+            names |= _assigned(child)
     return frozenset(names)
 
 
@@ -179,12 +175,6 @@ def _beside_path(node: nodes.Node) -> Iterator[nodes.Node]:
         if isinstance(node, nodes.Getitem):
             yield node.arg
         node = node.node
-
-
-def _called_functions(template: nodes.Template, reads: tuple[Read, ...]) -> frozenset[str]:
-    """Functions that are only called, never read as a name."""
-    called = {c.node.name for c in template.find_all(nodes.Call) if isinstance(c.node, nodes.Name) and c.node.name in FUNCTIONS}
-    return frozenset(called)
 
 
 def _only_finds(node: nodes.Expr) -> bool:

@@ -7,15 +7,17 @@ builtins besides `isinstance`.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
 from jinja2 import nodes
-from jinja2.compiler import CodeGenerator, DependencyFinderVisitor, EvalContext, Frame
+from jinja2.compiler import CodeGenerator, DependencyFinderVisitor, Frame
 from jinja2.exceptions import TemplateRuntimeError
 from jinja2.exceptions import TemplateSyntaxError as JinjaSyntaxError
 from jinja2.lexer import Lexer, Token
+from jinja2.nodes import EvalContext
 from jinja2.runtime import LoopContext, Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
@@ -45,6 +47,8 @@ class PositionLexer(Lexer):
         self, source: str, name: str | None, filename: str | None = None, state: str | None = None
     ) -> Iterator[tuple[int, str, str]]:
         text = _NEWLINE.sub("\n", source)
+        # Where line ends became shorter, so that literal text keeps its own (Jinja2 would rewrite it to line feeds).
+        shortened = [m.start() - i for i, m in enumerate(re.finditer("\r\n", source))] if "\r" in source else []
         position = line = line_start = 0
 
         def here(offset: int) -> Line:
@@ -53,18 +57,25 @@ class PositionLexer(Lexer):
                 line, line_start = line + 1, newline + 1
             return Line.at(line + 1, offset - line_start + 1)
 
+        def original(offset: int) -> int:
+            return offset + bisect_left(shortened, offset)
+
         try:
             for _, token, value in super().tokeniter(source, name, filename, state):
                 start = text.find(value, position)
                 start = position if start < 0 else start
-                yield here(start), token, value
                 position = start + len(value)
+                data = source[original(start) : original(position)] if token == "data" and "\r" in source else value
+                yield here(start), token, data
         except JinjaSyntaxError as error:
             if not isinstance(error.lineno, Line):
                 while position < len(text) and text[position].isspace():
                     position += 1
                 error.lineno = here(position)
             raise
+
+    def _normalize_newlines(self, value: str) -> str:
+        return value
 
     def wrap(
         self, stream: Iterable[tuple[int, str, str]], name: str | None = None, filename: str | None = None
@@ -84,7 +95,7 @@ class PositionLexer(Lexer):
 
 
 class PlaybookCodeGenerator(CodeGenerator):
-    """Generates `root(context, environment)`: for one whole expression a function that returns its value, else a generator of text."""
+    """Generates `root(context, environment)`: gives the value of one whole expression, or is a generator of text."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -208,6 +219,14 @@ class PlaybookCodeGenerator(CodeGenerator):
         else:
             self._call("header" if _is_headers(node.node) else "getitem", node.node, node.arg, frame=frame)
 
+    def visit_Call(self, node: nodes.Call, frame: Frame, forward_caller: bool = False) -> None:
+        method = node.node
+        plain = not node.kwargs and node.dyn_args is None and node.dyn_kwargs is None and 1 <= len(node.args) <= 2
+        if isinstance(method, nodes.Getattr) and method.attr == "get" and _is_headers(method.node) and plain:
+            self._call("header_get", method.node, *node.args, frame=frame)
+        else:
+            super().visit_Call(node, frame, forward_caller=forward_caller)
+
     def visit_CondExpr(self, node: nodes.CondExpr, frame: Frame) -> None:
         self.write("(")
         self.visit(node.expr1, frame)
@@ -247,11 +266,11 @@ class PlaybookEnvironment(ImmutableSandboxedEnvironment):
         self.globals = {}
 
     @cached_property
-    def lexer(self) -> Lexer:  # type: ignore[override]
+    def lexer(self) -> Lexer:
         return PositionLexer(self)
 
     def root(self, template: nodes.Template) -> Callable[[Any, Any], Any]:
-        """The compiled function of a parsed and checked template. Raises `SyntaxError` where Python refuses what Jinja2 accepts."""
+        """The compiled function of a parsed and checked template. Raises `SyntaxError` where Python refuses what Jinja2 takes."""
         code = compile(self._generate(template, None, None), "<template>", "exec")
         module: dict[str, Any] = {
             "__builtins__": {"isinstance": isinstance},

@@ -7,7 +7,7 @@ through here: budgets are counted, references loaded when touched, secrets noted
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, NoReturn
 
 from jinja2.runtime import LoopContext, Macro, Undefined
@@ -25,9 +25,12 @@ from noetl_core.expr.limits import (
 )
 from noetl_core.expr.scope import MISSING, Pointer, Scope
 from noetl_core.expr.secret import Secret
-from noetl_core.expr.values import SCALARS, Function, Method, describe, json_key
+from noetl_core.expr.values import SCALARS, Function, Group, Method, describe, json_key
 
 ABSENT: Final = object()
+LONG: Final = 4096
+"""Text longer than this counts by its length when it is compared."""
+
 LOOP_ATTRIBUTES: Final = frozenset(
     {"index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem", "depth", "depth0"}
 )
@@ -44,7 +47,13 @@ class _EvalContext:
 class Evaluation:
     """State of one `render` or `truthy`: budgets used so far and whether a secret was read."""
 
-    __slots__ = ("calls", "check", "deadline", "exported_vars", "limits", "ops", "raised", "scope", "size", "tainted", "vars")
+    __slots__ = (
+        "calls", "check", "deadline", "exported_vars", "limits", "ops", "raised", "scope", "size", "tainted", "vars", "weight",
+    )  # fmt: skip
+
+    vars: dict[str, Any]
+    exported_vars: set[str]
+    """Both written by compiled text templates only; set when one is run."""
 
     undefined: ClassVar[type[Undefined]] = Missing
     autoescape: ClassVar[bool] = False
@@ -64,6 +73,7 @@ class Evaluation:
         self.calls = 0
         self.tainted = False
         self.raised: BaseException | None = None
+        self.weight = 0
 
     # Budgets
 
@@ -71,9 +81,10 @@ class Evaluation:
         """Count `n` operations."""
         self.ops += n
         if self.ops > self.check:
-            self._look()
+            self.look()
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Check the budgets now; called from what is slow although it is one operation."""
         if self.ops > self.limits.ops:
             raise LimitExceeded(f"the template needs more than {self.limits.ops} operations")
         now = time.thread_time()
@@ -136,7 +147,7 @@ class Evaluation:
         """`value.name`: data first, then a read-only method."""
         self.ops += 1
         if self.ops > self.check:
-            self._look()
+            self.look()
         kind = type(value)
         if (kind is dict and "kind" in value and value["kind"] == "result_ref") or kind is Pointer or kind is Secret:
             value = self.read(value)
@@ -153,6 +164,8 @@ class Evaluation:
                 return getattr(value, name)
             if name in ("cycle", "changed"):
                 return Method(name, value, getattr(methods, f"loop_{name}"))
+        elif kind is Group and name in ("grouper", "list"):
+            return value[name == "list"]
         elif kind is Namespace or (isinstance(value, Mapping) and kind is not Namespace):
             try:
                 return self.enter(value[name] if kind is not Namespace else getattr(value, name))
@@ -169,7 +182,7 @@ class Evaluation:
         """`value[key]`."""
         self.ops += 1
         if self.ops > self.check:
-            self._look()
+            self.look()
         value = self.read(value)
         if isinstance(value, Undefined):
             return value
@@ -177,8 +190,10 @@ class Evaluation:
             return key
         key = self.read(key)
         kind = type(value)
-        if kind not in (dict, list, tuple, str, range) and not isinstance(value, Mapping):
+        if kind not in (dict, list, tuple, Group, str, range) and not isinstance(value, Mapping):
             return Missing(obj=value, name=key)
+        if type(key) is str and len(key) > LONG:
+            self.tick(len(key) >> 8)
         if type(key) not in SCALARS:
             return Missing(f"{type(key).__name__} is no key", obj=value)
         try:
@@ -201,12 +216,17 @@ class Evaluation:
                     return self.enter(headers[name])
         return self.getattr(headers, key) if type(key) is str else self.getitem(headers, key)
 
+    def header_get(self, value: Any, key: Any, default: Any = None) -> Any:
+        """`x.headers.get(key, default)`."""
+        found = self.header(value, key)
+        return default if isinstance(found, Undefined) else found
+
     def slice(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
         """`value[start:stop:step]`."""
         value = self.read(value)
         if isinstance(value, Undefined):
             return value
-        if type(value) not in (str, list, tuple, range):
+        if type(value) not in (str, list, tuple, Group, range):
             raise TemplateError(f"a {describe(value)} cannot be sliced")
         part = slice(*(None if isinstance(i, Undefined) else i for i in (start, stop, step)))
         size = len(range(*part.indices(len(value))))
@@ -232,10 +252,12 @@ class Evaluation:
         """One comparison."""
         self.ops += 1
         if self.ops > self.check:
-            self._look()
+            self.look()
         if type(left) not in SCALARS or type(right) not in SCALARS:
             left, right = self.read(left), self.read(right)
             return operators.compare_any(self, operator, left, right)
+        if type(left) is str and len(left) > LONG:
+            self.tick(len(left) >> 8)
         return operators.COMPARE[operator](self, left, right)
 
     def chain(self, left: Any, *rest: Any) -> bool:
@@ -291,7 +313,7 @@ class Evaluation:
         """The items of any sequence, mapping (its keys) or text, counted."""
         value = self.read(value)
         kind = type(value)
-        if kind is list or kind is tuple or kind is range:
+        if kind is list or kind is tuple or kind is range or kind is Group:
             self.tick(len(value) >> 4)
             return value  # type: ignore[no-any-return]
         if isinstance(value, Undefined):
@@ -312,7 +334,7 @@ class Evaluation:
             kind = type(item)
             yield self.enter(item) if kind is Secret or kind is Pointer else item
 
-    def call(self, context: Evaluation, function: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, context: Evaluation, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """A call written in the template: a function or method of ours, a macro, or a recursive loop."""
         self.tick()
         kwargs.pop("_loop_vars", None)
@@ -350,49 +372,52 @@ class Evaluation:
         value = self.plain(self.read(value))
         if type(value) is str:
             return value
-        text = str(value)
-        self.charge(len(text))
-        return text
+        self.charge(self.weight * 2)
+        return str(value)
 
     def weigh(self, value: Any) -> bool:
         """Count everything in `value`, however often it is shared; whether all of it is plain JSON data.
 
-        Called before anything that walks data where no budget is looked at: printing, comparing, serialising.
+        Called before anything that walks data where no budget is looked at: printing, comparing, serialising. Leaves in `weight`
+        about how many characters `value` takes as JSON.
         """
         if type(value) in SCALARS:
+            self.weight = len(value) + 2 if type(value) is str else 8
             return True
-        plain = True
-        stack: list[Any] = [value]
-        level, left_on_level = 0, 1
-        index = 0
-        while index < len(stack):
-            node = stack[index]
-            stack[index] = None
-            index += 1
-            left_on_level -= 1
-            if type(node) is dict:
-                children: Iterable[Any] = node.values()
-                plain = plain and all(type(k) is str for k in node)
-            elif type(node) is list:
-                children = node
-            elif type(node) is tuple or type(node) is range:
-                children, plain = node, False
-            else:
-                children, plain = (), False
-            self.tick(1 + (len(node) >> 2 if children else 0))
-            for child in children:
-                kind = type(child)
-                if kind is str:
-                    if len(child) > 64:
-                        self.tick(len(child) >> 6)
-                elif kind not in SCALARS:
-                    stack.append(child)
-            if left_on_level == 0:
-                level += 1
-                left_on_level = len(stack) - index
-                if level > DATA_DEPTH:
-                    raise LimitExceeded(f"data nests deeper than {DATA_DEPTH}")
-        return plain
+        weight, plain = 0, True
+        level: list[Any] = [value]
+        for _ in range(DATA_DEPTH):
+            below: list[Any] = []
+            for node in level:
+                kind = type(node)
+                children: Iterable[Any] = ()
+                if kind is dict:
+                    children = node.values()
+                    if all(type(k) is str for k in node):
+                        weight += sum(map(len, node))
+                    else:
+                        plain = False
+                elif kind is list:
+                    children = node
+                else:
+                    plain = False
+                    if kind is tuple or kind is range or kind is Group:
+                        children = node
+                self.tick(1 + (len(node) >> 2 if children else 0))
+                weight += 4
+                for child in children:
+                    kind = type(child)
+                    if kind is str:
+                        weight += len(child) + 4
+                    elif kind in SCALARS:
+                        weight += 8
+                    else:
+                        below.append(child)
+            if not below:
+                self.weight = weight
+                return plain
+            level = below
+        raise LimitExceeded(f"data nests deeper than {DATA_DEPTH}")
 
     def plain(self, value: Any, *, undefined_ok: bool = True, keep_secrets: bool = False) -> Any:
         """`value` as JSON data: tuples as lists, keys as text, secrets opened and noted, pointers resolved."""
@@ -407,7 +432,7 @@ class Evaluation:
         if kind is dict:
             self.charge_items(len(value) * 2)
             return {json_key(k): self._plain(v, undefined_ok, keep_secrets) for k, v in value.items()}
-        if kind is list or kind is tuple or kind is range:
+        if kind is list or kind is tuple or kind is range or kind is Group:
             self.charge_items(len(value))
             return [self._plain(v, undefined_ok, keep_secrets) for v in value]
         if kind is Secret:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from _string import formatter_field_name_split  # type: ignore[import-not-found]
 from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import TYPE_CHECKING, Any, Final
@@ -15,23 +16,23 @@ from noetl_core.expr.limits import FIELD_WIDTH
 if TYPE_CHECKING:
     from noetl_core.expr.evaluation import Evaluation
 
-_PERCENT: Final = re.compile(r"%(?:\(([^)]*)\))?[-#0 +]*(\*|\d{1,12})?(?:\.(\*|\d{0,12}))?[hlL]?(.|$)", re.DOTALL)
+_PERCENT: Final = re.compile(r"%(?:\([^)]*\))?[-#0 +]*(\*|\d{1,12})?(?:\.(\*|\d{0,12}))?[hlL]?(.|$)", re.DOTALL)
 _WIDTHS: Final = re.compile(r"\d+")
 
 
 def percent(ev: Evaluation, template: str, values: Any) -> str:
     """`'%s: %d' % (a, b)`; also the `format` filter."""
     total = len(template)
-    for name, width, precision, kind in _PERCENT.findall(template):
+    for width, precision, kind in _PERCENT.findall(template):
         if "*" in (width, precision):
             raise TemplateError("a format with a variable width ('*') is not supported")
         if kind != "%" and (kind not in "diouxXeEfFgGcrsa" or not kind):
             raise TemplateError(f"unsupported format character {kind!r}")
         total += width_of(width) + width_of(precision)
-        del name
     ev.charge(total)
+    values = _printable(ev, values)
     try:
-        text = template % _printable(ev, values)
+        text: str = template % values
     except (TypeError, ValueError, KeyError, OverflowError) as error:
         raise TemplateError(f"format: {error}") from None
     ev.charge(len(text))
@@ -69,9 +70,7 @@ class DataFormatter(Formatter):
         self._ev = ev
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
-        import _string
-
-        first, rest = _string.formatter_field_name_split(field_name)
+        first, rest = formatter_field_name_split(field_name)
         value = self.get_value(first, args, kwargs)
         for is_attribute, key in rest:
             value = self._ev.getattr(value, key) if is_attribute else self._ev.getitem(value, key)
@@ -96,7 +95,7 @@ class DataFormatter(Formatter):
         return text if conversion == "s" else repr(value if type(value) in (int, float, bool, str) else text)
 
 
-def str_format(ev: Evaluation, template: str, *args: Any, **kwargs: Any) -> str:
+def str_format(ev: Evaluation, template: str, /, *args: Any, **kwargs: Any) -> str:
     """`'{} {name}'.format(...)`."""
     try:
         text = DataFormatter(ev).vformat(template, args, kwargs)

@@ -1,6 +1,7 @@
-"""Functions templates may call: `range dict list len min max sum round abs str int float bool sorted zip enumerate namespace joiner`.
+"""Functions templates may call.
 
-A name in the scope hides a function of the same name.
+`range dict list len min max sum round abs str int float bool sorted zip enumerate namespace joiner`. A name in the scope hides a
+function of the same name.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def _range(ev: Evaluation, *bounds: Any) -> range:
     return made
 
 
-def _dict(ev: Evaluation, value: Any = None, **named: Any) -> dict[Any, Any]:
+def _dict(ev: Evaluation, value: Any = None, /, **named: Any) -> dict[Any, Any]:
     value = ev.read(value)
     made: dict[Any, Any] = {}
     if type(value) is dict:
@@ -127,7 +128,7 @@ def _enumerate(ev: Evaluation, value: Any, start: Any = 0) -> list[list[Any]]:
     return made
 
 
-def _namespace(ev: Evaluation, value: Any = None, **named: Any) -> Namespace:
+def _namespace(ev: Evaluation, value: Any = None, /, **named: Any) -> Namespace:
     return Namespace(_dict(ev, value, **named))
 
 
@@ -143,27 +144,26 @@ def _joiner(ev: Evaluation, separator: Any = ", ") -> Function:
     return Function("joiner", join)
 
 
-FUNCTIONS: Final[Mapping[str, Function]] = {
-    name: Function(name, run)
-    for name, run in {
-        "range": _range,
-        "dict": _dict,
-        "list": _listed,
-        "len": _len,
-        "min": _extreme(min_),
-        "max": _extreme(max_),
-        "sum": _sum,
-        "round": _round,
-        "abs": _abs,
-        "str": _str,
-        "int": _int,
-        "float": _float,
-        "bool": _bool,
-        "sorted": _sorted,
-        "zip": _zip,
-        "enumerate": _enumerate,
-        "namespace": _namespace,
-        "joiner": _joiner,
-    }.items()
+_RUN: Final[Mapping[str, Callable[..., Any]]] = {
+    "range": _range,
+    "dict": _dict,
+    "list": _listed,
+    "len": _len,
+    "min": _extreme(min_),
+    "max": _extreme(max_),
+    "sum": _sum,
+    "round": _round,
+    "abs": _abs,
+    "str": _str,
+    "int": _int,
+    "float": _float,
+    "bool": _bool,
+    "sorted": _sorted,
+    "zip": _zip,
+    "enumerate": _enumerate,
+    "namespace": _namespace,
+    "joiner": _joiner,
 }
+
+FUNCTIONS: Final[Mapping[str, Function]] = {name: Function(name, run) for name, run in _RUN.items()}
 Evaluation.functions = FUNCTIONS

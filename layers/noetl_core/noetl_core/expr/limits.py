@@ -1,7 +1,7 @@
 """Budgets of an evaluation, in one place (DESIGN section 7, RELIABILITY "Hostile input").
 
-Operations make the verdict deterministic: the same template over the same data stops at the same place everywhere. The time budget
-is the backstop; it counts the thread's own processor time, so that loading a reference does not count.
+Operations make the verdict deterministic: the same template over the same data stops at the same place everywhere. The time
+budget is the backstop; it counts the thread's own processor time, so that loading a reference does not count.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CHECK_EVERY: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one `render` may use. `ops`: operations; `size`: characters and items (x 16) produced in total; `seconds`: processor time."""
+    """What one `render` may use: operations, characters and items (x 16) produced in total, processor time."""
 
     ops: int = 2_000_000
     size: int = 32_000_000
@@ -54,7 +54,7 @@ class Limits:
 
 
 class Missing(Undefined):
-    """An undefined value. Attributes of it are undefined too; it is falsy and every order comparison with it is false (resolution 15).
+    """An undefined value, and so are its attributes (resolution 15). It is falsy; every order comparison with it is false.
 
     Arithmetic with it and calling it raise `UndefinedValue`.
     """
@@ -69,10 +69,10 @@ class Missing(Undefined):
     __mod__ = __rmod__ = __pow__ = __rpow__ = __pos__ = __neg__ = _fail_with_undefined_error  # type: ignore[assignment]
     __int__ = __float__ = __complex__ = __call__ = _fail_with_undefined_error  # type: ignore[assignment]
 
-    def __lt__(self, other: object) -> bool:
+    def __lt__(self, other: object) -> bool:  # type: ignore[override]
         return False
 
-    __le__ = __gt__ = __ge__ = __lt__
+    __le__ = __gt__ = __ge__ = __lt__  # type: ignore[assignment]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Undefined)
@@ -90,8 +90,3 @@ class Missing(Undefined):
 
     def __contains__(self, item: object) -> bool:
         return False
-
-    @property
-    def explanation(self) -> str:
-        """Why it is undefined, for messages."""
-        return self._undefined_message

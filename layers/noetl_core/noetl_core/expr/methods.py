@@ -1,4 +1,7 @@
-"""The methods templates may call on strings, lists and mappings: those that read. All sizes are counted before the result exists."""
+"""The methods templates may call on strings, lists and mappings: those that read.
+
+All sizes are counted before the result exists.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from jinja2.runtime import LoopContext
 from noetl_core.expr.errors import LimitExceeded, TemplateError
 from noetl_core.expr.formatting import str_format
 from noetl_core.expr.limits import FIELD_WIDTH
-from noetl_core.expr.values import SCALARS
+from noetl_core.expr.values import SCALARS, Group
 
 if TYPE_CHECKING:
     from noetl_core.expr.evaluation import Evaluation
@@ -27,7 +30,7 @@ def find(value: Any, name: str) -> Run | None:
         return STR.get(name)
     if kind is dict:
         return DICT.get(name)
-    if kind is list or kind is tuple:
+    if kind is list or kind is tuple or kind is Group:
         return LIST.get(name)
     if isinstance(value, Mapping):
         return DICT.get(name)
@@ -58,7 +61,7 @@ def _query(name: str) -> Run:
 
 
 def _arguments(ev: Evaluation, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(ev.read(a) for a in args)
+    return tuple(tuple(a) if type(a) is list else a for a in map(ev.read, args))
 
 
 def _padded(name: str) -> Run:
@@ -153,14 +156,15 @@ STR: Final[Mapping[str, Run]] = {
     **{
         n: _native(n)
         for n in (
-            "capitalize", "casefold", "lower", "upper", "title", "swapcase", "strip", "lstrip", "rstrip", "removeprefix", "removesuffix",
+            "capitalize", "casefold", "lower", "upper", "title", "swapcase", "strip", "lstrip", "rstrip", "removeprefix",
+            "removesuffix",
         )
     },
     **{
         n: _query(n)
         for n in (
-            "count", "endswith", "find", "index", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower",
-            "isnumeric", "isspace", "istitle", "isupper", "rfind", "rindex", "startswith",
+            "count", "endswith", "find", "index", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "isidentifier",
+            "islower", "isnumeric", "isspace", "istitle", "isupper", "rfind", "rindex", "startswith",
         )
     },
     **{n: _padded(n) for n in ("center", "ljust", "rjust")},

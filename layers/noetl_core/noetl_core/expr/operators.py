@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from noetl_core.expr.evaluation import Evaluation
 
 NUMBERS: Final = frozenset({int, float, bool})
+_LISTS: Final = frozenset({list, tuple})
 
 
 def number(value: Any) -> Any:
@@ -66,16 +67,16 @@ def add(ev: Evaluation, left: Any, right: Any) -> Any:
     if type(left) is str and type(right) is str:
         ev.charge(len(left) + len(right))
         return left + right
-    if type(left) in (list, tuple) and type(right) in (list, tuple):
+    if type(left) in _LISTS and type(right) in _LISTS:
         ev.charge_items(len(left) + len(right))
         return [*left, *right]
     return _plus(ev, left, right)
 
 
 def multiply(ev: Evaluation, left: Any, right: Any) -> Any:
-    if type(right) in (str, list, tuple):
+    if type(right) is str or type(right) in _LISTS:
         left, right = right, left
-    if type(left) in (str, list, tuple) and type(right) in (int, bool):
+    if (type(left) is str or type(left) in _LISTS) and type(right) in (int, bool):
         count = max(int(right), 0)
         ev.charge(len(left) * count * (1 if type(left) is str else ITEM_SIZE))
         return left * count
@@ -127,8 +128,8 @@ def _contains(ev: Evaluation, left: Any, right: Any) -> bool:
         return left in right
     if kind is dict:
         return type(left) in SCALARS and left in right
-    if type(left) in SCALARS and kind in (list, tuple, range):
-        ev.tick(len(right) >> 4)
+    if type(left) in SCALARS and (kind in _LISTS or kind is range):
+        ev.tick(len(right) * (1 + (len(left) >> 8 if type(left) is str else 0)) >> 4)
         if left in right:
             return True
         return any(left == ev.enter(item) for item in right if type(item) is Secret or type(item) is Pointer)
@@ -151,11 +152,14 @@ COMPARE: Final[Mapping[str, Callable[[Any, Any, Any], bool]]] = {
 
 def compare_any(ev: Evaluation, operator: str, left: Any, right: Any) -> bool:
     """A comparison in which data of any kind takes part; what it has to walk is counted first."""
-    if operator not in ("in", "notin"):
-        if type(left) not in SCALARS and type(right) not in SCALARS:
-            left, right = _comparable(ev, left), _comparable(ev, right)
+    if operator not in ("in", "notin") and type(left) not in SCALARS and type(right) not in SCALARS:
+        left, right = _comparable(ev, left), _comparable(ev, right)
     return COMPARE[operator](ev, left, right)
 
 
 def _comparable(ev: Evaluation, value: Any) -> Any:
-    return value if isinstance(value, Undefined) else ev.plain(value)
+    if isinstance(value, Undefined):
+        return value
+    value = ev.plain(value)
+    ev.tick(ev.weight >> 8)
+    return value

@@ -13,7 +13,7 @@ from noetl_core.expr.compiled import Compiled, compile_text, is_template
 from noetl_core.expr.errors import LimitExceeded, TemplateError, UndefinedValue
 from noetl_core.expr.evaluation import DEFAULT_LIMITS, Evaluation
 from noetl_core.expr.limits import SOURCE_DEPTH, Limits
-from noetl_core.expr.scope import Pointer, Scope
+from noetl_core.expr.scope import Scope
 from noetl_core.expr.secret import Secret
 
 _QUOTED: Final = 120
@@ -22,14 +22,12 @@ _QUOTED: Final = 120
 _FALSE_TEXT: Final = frozenset({"", "false", "none", "null", "no", "off", "0"})
 
 
-def render(
-    value: Any, scope: Scope | Mapping[str, Any], *, undefined_ok: bool = False, limits: Limits = DEFAULT_LIMITS
-) -> Any:
+def render(value: Any, scope: Scope | Mapping[str, Any], *, undefined_ok: bool = False, limits: Limits = DEFAULT_LIMITS) -> Any:
     """`value` with every template in it evaluated; mappings and lists are walked, keys and other values stay as they are.
 
-    A text that is one `{{ expression }}` becomes the expression's value with its type; any other text with templates becomes text; text
-    without templates is returned as it is. An undefined whole value raises `UndefinedValue`, or is None with `undefined_ok`. A value
-    whose evaluation read a secret is a `Secret`. `limits` hold for the call as a whole.
+    A text that is one `{{ expression }}` becomes the expression's value with its type; any other text with templates becomes
+    text; text without templates is returned as it is. An undefined whole value raises `UndefinedValue`, or is None with
+    `undefined_ok`. A value whose evaluation read a secret is a `Secret`. `limits` hold for the call as a whole.
 
     Raises `TemplateError` and its subclasses, and whatever the scope's `resolve` raises.
     """
@@ -63,12 +61,9 @@ def _text(compiled: Compiled, evaluation: Evaluation, undefined_ok: bool) -> Any
     if isinstance(result, Undefined):
         if undefined_ok:
             return None
-        raise UndefinedValue(f"{_quote(compiled.source)} is undefined ({_why(evaluation, result)}); use default(...) if that is right")
+        why = "details withheld: it read a secret" if evaluation.tainted else result._undefined_message
+        raise UndefinedValue(f"{_quote(compiled.source)} is undefined ({why}); use default(...) if that is right")
     return Secret(result) if evaluation.tainted else result
-
-
-def _why(evaluation: Evaluation, value: Undefined) -> str:
-    return "details withheld: it read a secret" if evaluation.tainted else value._undefined_message
 
 
 def truthy(value: Any, scope: Scope | Mapping[str, Any], *, limits: Limits = DEFAULT_LIMITS) -> bool:
@@ -96,31 +91,36 @@ def evaluate(compiled: Compiled, evaluation: Evaluation, *, checked: bool = True
     Undefined values inside a list or mapping the template made become None with `undefined_ok`, else raise `UndefinedValue`.
     """
     evaluation.tainted = False
+    failure: TemplateError | None = None
     try:
-        if not compiled.is_expression:
-            evaluation.vars = {}
-            evaluation.exported_vars = set()
-            pieces = []
-            for piece in compiled.root(evaluation, evaluation):
-                evaluation.charge(len(piece))
-                pieces.append(piece)
-            return "".join(pieces)
-        result = compiled.root(evaluation, evaluation)
-        return _checked(compiled, evaluation, result, undefined_ok) if checked else result
+        result = _run(compiled, evaluation)
+        result = _checked(compiled, evaluation, result, undefined_ok) if checked else result
     except TemplateError as error:
-        if error is evaluation.raised:
-            raise
-        raise _located(compiled, evaluation, error) from None
+        failure = error
     except UndefinedError as error:
-        raise _located(compiled, evaluation, UndefinedValue(str(error))) from None
-    except (RecursionError, MemoryError) as error:
-        if error is evaluation.raised:
-            raise
-        raise _located(compiled, evaluation, LimitExceeded("it nests too deeply or needs too much memory")) from None
+        failure = UndefinedValue(str(error))
+    except (RecursionError, MemoryError):
+        failure = LimitExceeded("it nests too deeply or needs too much memory")
     except (JinjaError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-        if error is evaluation.raised:
-            raise
-        raise _located(compiled, evaluation, TemplateError(str(error) or type(error).__name__)) from None
+        failure = TemplateError(str(error) or type(error).__name__)
+    if evaluation.raised is not None:  # by the scope's resolve: whatever came after is its consequence
+        raise evaluation.raised
+    if failure is None:
+        return result
+    message = "failed (details withheld: it read a secret)" if evaluation.tainted else failure.message
+    raise type(failure)(f"{_quote(compiled.source)}: {message}")
+
+
+def _run(compiled: Compiled, evaluation: Evaluation) -> Any:
+    if compiled.is_expression:
+        return compiled.root(evaluation, evaluation)
+    evaluation.vars = {}
+    evaluation.exported_vars = set()
+    pieces = []
+    for piece in compiled.root(evaluation, evaluation):
+        evaluation.charge(len(piece))
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 def _checked(compiled: Compiled, evaluation: Evaluation, result: Any, undefined_ok: bool) -> Any:
@@ -131,12 +131,6 @@ def _checked(compiled: Compiled, evaluation: Evaluation, result: Any, undefined_
     if (kind is dict or kind is list) and not compiled.made and "steps" not in compiled.names:
         return result
     return evaluation.plain(result, undefined_ok=undefined_ok, keep_secrets=True)
-
-
-def _located(compiled: Compiled, evaluation: Evaluation, error: TemplateError) -> TemplateError:
-    """`error` with the template's text in its message, and no value in it if a secret was read."""
-    message = "failed (details withheld: it read a secret)" if evaluation.tainted else error.message
-    return type(error)(f"{_quote(compiled.source)}: {message}")
 
 
 def _quote(source: str) -> str:

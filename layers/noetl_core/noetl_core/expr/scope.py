@@ -35,9 +35,10 @@ def is_reference(value: Any) -> bool:
 class Scope(Mapping[str, Any]):
     """The names one evaluation sees.
 
-    `layers` are mappings from name to value, earlier ones first: `workload, ctx, iter, args, steps, execution_id, keychain, event,
-    outcome, _prev, _task, _attempt, _outcome` and the pipeline's task names, in as many mappings as is convenient. A name found in
-    none of them is looked up in `args`, `ctx`, `iter`, `workload`, and last among the finished steps, as `steps.<name>.result`.
+    `layers` are mappings from name to value, earlier ones first: `workload, ctx, iter, args, steps, execution_id, keychain,
+    event, outcome, _prev, _task, _attempt, _outcome` and the pipeline's task names, in as many mappings as is convenient. A name
+    found in none of them is looked up in `args`, `ctx`, `iter`, `workload`, and last among the finished steps, as
+    `steps.<name>.result`.
 
     Nothing is copied: a layer may change between evaluations. Values are plain data, `Secret`, `Pointer` or references.
     """

@@ -1,7 +1,8 @@
 """Secret taint: what is secret, and everything made from it, stays wrapped until the moment of the call (DESIGN section 7).
 
-The rule is the simplest sound one: an evaluation that read a secret, for whatever purpose, gives a `Secret`. So no filter, format
-or join can let a secret slip out, because none of them takes part in the decision. Condition outcomes (`when`) are plain booleans.
+The rule is the simplest sound one: an evaluation that read a secret, for whatever purpose, gives a `Secret`. So no filter,
+format or join can let a secret slip out, because none of them takes part in the decision. Condition outcomes (`when`) are plain
+booleans.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ class Secret:
     __slots__ = ("_value",)
 
     def __init__(self, value: Any) -> None:
-        self._value = value._value if isinstance(value, Secret) else value
+        self._value: Any = value._value if isinstance(value, Secret) else value
 
     def __repr__(self) -> str:
         return MASK

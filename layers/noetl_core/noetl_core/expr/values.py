@@ -21,6 +21,12 @@ class Function:
         self.run = run
 
 
+class Group(tuple[Any, Any]):
+    """What `groupby` gives: unpacks as a pair and reads as `group.grouper`, `group.list`."""
+
+    __slots__ = ()
+
+
 class Method:
     """A read-only method of a string, list or mapping, bound to it: `run(evaluation, value, *args, **kwargs)`."""
 
@@ -33,7 +39,8 @@ class Method:
 
 
 _WORDS: Final[Mapping[type, str]] = {
-    dict: "mapping", list: "list", tuple: "list", range: "list", str: "text", int: "number", float: "number", bool: "boolean",
+    dict: "mapping", list: "list", tuple: "list", range: "list", Group: "list",
+    str: "text", int: "number", float: "number", bool: "boolean",
     type(None): "null", Function: "function", Method: "method", Macro: "macro", LoopContext: "loop", Namespace: "namespace",
 }  # fmt: skip
 

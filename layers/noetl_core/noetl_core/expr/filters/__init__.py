@@ -4,8 +4,8 @@ Jinja2's own under their names and with their arguments, except that they count 
 generators, never touch attributes that are not data, and escape nothing unless asked. Left out: `random` (an evaluation is a pure
 function of its scope), `pprint`, `urlize` and `xmlattr` (about web pages).
 
-Added: `tojson`, `fromjson`, `b64encode`, `b64decode` (data), `regex_match`, `regex_search`, `regex_replace`, `regex_findall` (regexes),
-`parse_datetime`, `format_datetime`, `to_epoch`, `from_epoch`, `add_seconds`, `date_add` (dates), `bool`.
+Added: `tojson`, `fromjson`, `b64encode`, `b64decode`, `bool` (data), `regex_match`, `regex_search`, `regex_replace`,
+`regex_findall` (regexes), `parse_datetime`, `format_datetime`, `to_epoch`, `from_epoch`, `add_seconds`, `date_add` (dates).
 """
 
 from noetl_core.expr.filters import collections, data, dates, regexes, text, verdicts  # noqa: F401

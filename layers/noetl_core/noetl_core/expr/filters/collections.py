@@ -11,14 +11,12 @@ from noetl_core.expr.evaluation import Evaluation
 from noetl_core.expr.filters.registry import FILTERS, TESTS, filter_, is_undefined
 from noetl_core.expr.limits import Missing
 from noetl_core.expr.methods import bounded, join
-from noetl_core.expr.values import SCALARS
+from noetl_core.expr.values import SCALARS, Group
 
 
 def getter(ev: Evaluation, attribute: Any, default: Any = None) -> Callable[[Any], Any]:
     """Reads a dotted path (`'a.b.0'`) or an index of an item."""
-    steps: list[Any] = (
-        [int(p) if p.isdigit() else p for p in attribute.split(".")] if type(attribute) is str else [attribute]
-    )
+    steps: list[Any] = [int(p) if p.isdigit() else p for p in attribute.split(".")] if type(attribute) is str else [attribute]
 
     def get(item: Any) -> Any:
         for step in steps:
@@ -40,7 +38,7 @@ def _listed(ev: Evaluation, items: Iterable[Any]) -> list[Any]:
 
 @filter_("length", "count")
 def length(ev: Evaluation, value: Any) -> int:
-    if type(value) in (str, list, tuple, dict, range) or is_undefined(value):
+    if type(value) in (str, list, tuple, Group, dict, range) or is_undefined(value):
         return len(value)
     return len(ev.items(value))
 
@@ -104,20 +102,24 @@ def sort_key(ev: Evaluation, value: Any, case_sensitive: bool) -> Any:
     value = ev.read(value)
     if type(value) is str:
         ev.charge(0 if case_sensitive else len(value))
+        ev.tick(len(value) >> 6)
         return value if case_sensitive else value.lower()
     if type(value) in SCALARS:
         return value
     if is_undefined(value):
         raise TemplateError("an undefined value has no place in an order")
-    return ev.plain(value)
+    value = ev.plain(value)
+    ev.tick(ev.weight >> 6)
+    return value
 
 
 def sorted_(ev: Evaluation, items: list[Any], key: Callable[[Any], Any], reverse: Any = False) -> list[Any]:
     """`items` in the order of their keys, counted."""
-    ev.tick(len(items) * max(len(items).bit_length(), 1) >> 3)
-    ev.charge_items(len(items) * 2)
+    ev.tick(len(items) * len(items).bit_length() >> 3)
+    ev.charge_items(len(items) * 4)
+    keys = [key(item) for item in items]
     try:
-        return sorted(items, key=key, reverse=bool(reverse))
+        return [items[i] for i in sorted(range(len(items)), key=keys.__getitem__, reverse=bool(reverse))]
     except TypeError as error:
         raise TemplateError(f"these values have no common order: {error}") from None
 
@@ -160,8 +162,9 @@ def _extreme(ev: Evaluation, value: Any, pick: Callable[..., Any], case_sensitiv
     items = list_(ev, value)
     if not items:
         return Missing("the list is empty")
+    keys = [sort_key(ev, get(item), case_sensitive) for item in items]
     try:
-        return pick(items, key=lambda item: sort_key(ev, get(item), case_sensitive))
+        return items[pick(range(len(items)), key=keys.__getitem__)]
     except TypeError as error:
         raise TemplateError(f"these values have no common order: {error}") from None
 
@@ -178,15 +181,15 @@ def max_(ev: Evaluation, value: Any, case_sensitive: Any = False, attribute: Any
 
 @filter_("groupby")
 def groupby(ev: Evaluation, value: Any, attribute: Any, default: Any = None, case_sensitive: Any = False) -> list[Any]:
-    """`[{grouper, list}, ...]` in the order of the groupers; each group also unpacks as `for grouper, list in ...`."""
+    """Groups in the order of their `grouper`, each `{grouper, list}` that also unpacks as `for grouper, list in ...`."""
     get = getter(ev, attribute, default)
     ordered = sorted_(ev, list_(ev, value), lambda item: sort_key(ev, get(item), case_sensitive))
-    groups: list[tuple[Any, list[Any]]] = []
+    groups: list[Group] = []
     previous: Any = None
     for item in ordered:
         key = sort_key(ev, get(item), case_sensitive)
         if not groups or key != previous:
-            groups.append((get(item), []))
+            groups.append(Group((get(item), [])))
             previous = key
         groups[-1][1].append(item)
     ev.charge_items(len(groups) * 4)

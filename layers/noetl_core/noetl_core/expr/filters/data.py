@@ -26,24 +26,14 @@ def default(ev: Evaluation, value: Any, fallback: Any = "", boolean: bool = Fals
 @filter_("tojson")
 def tojson(ev: Evaluation, value: Any, indent: int | None = None) -> str:
     """JSON, as any parser takes it: no HTML escaping, keys in their order, text as it is. Raises for undefined and NaN."""
+    if indent is not None and bounded(indent) > 16:
+        raise TemplateError("tojson: an indent of at most 16")
     plain = ev.plain(value, undefined_ok=False)
-    ev.charge(_json_size(plain, 0 if indent is None else min(bounded(indent), 16)))
+    ev.charge(ev.weight * (1 if indent is None else 1 + indent))
     try:
-        return json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=None if indent is None else min(indent, 16))
+        return json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=indent)
     except ValueError:
         raise TemplateError("tojson: JSON has no NaN and no infinity") from None
-
-
-def _json_size(value: Any, indent: int, depth: int = 1) -> int:
-    """About the length of `value` as JSON; never much less."""
-    kind = type(value)
-    if kind is str:
-        return len(value) + 2
-    if kind is dict:
-        return sum(len(k) + 6 + depth * indent + _json_size(v, indent, depth + 1) for k, v in value.items()) + 2
-    if kind is list:
-        return sum(2 + depth * indent + _json_size(v, indent, depth + 1) for v in value) + 2
-    return 8
 
 
 @text_filter("fromjson")

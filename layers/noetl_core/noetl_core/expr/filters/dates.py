@@ -1,7 +1,8 @@
 """Dates and times of explicit values (there is no `now`: an evaluation is a pure function of its scope).
 
-A point in time is text, ISO 8601 in UTC as `2026-11-21T08:30:00+00:00`; such texts compare and sort in the order of time. Every filter
-takes such a text (a date alone, a `Z` and other offsets too; without an offset UTC is meant) or a number of seconds since 1970.
+A point in time is text, ISO 8601 in UTC as `2026-11-21T08:30:00+00:00`; such texts compare and sort in the order of time. Every
+filter takes such a text (a date alone, a `Z` and other offsets too; without an offset UTC is meant) or a number of seconds since
+1970.
 """
 
 from __future__ import annotations

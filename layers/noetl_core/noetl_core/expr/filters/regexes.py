@@ -33,6 +33,7 @@ def _pattern(ev: Evaluation, text: str, pattern: Any, ignorecase: Any, multiline
     if len(text) > TEXT_CHARS:
         raise LimitExceeded(f"a text of more than {TEXT_CHARS} characters for a regular expression")
     ev.tick(16 + (len(text) >> 6))
+    ev.look()
     flags = (regex.IGNORECASE if ignorecase else 0) | (regex.MULTILINE if multiline else 0)
     try:
         return _compiled(pattern, flags)
@@ -84,7 +85,13 @@ def regex_findall(ev: Evaluation, text: str, pattern: str, ignorecase: Any = Fal
 
 @text_filter("regex_replace")
 def regex_replace(
-    ev: Evaluation, text: str, pattern: str, replacement: Any = "", count: int = 0, ignorecase: Any = False, multiline: Any = False
+    ev: Evaluation,
+    text: str,
+    pattern: str,
+    replacement: Any = "",
+    count: int = 0,
+    ignorecase: Any = False,
+    multiline: Any = False,
 ) -> str:
     r"""The text with matches replaced (`\1` and `\g<name>` are groups), at most `count` times (0: always)."""
     template = ev.text(replacement)

@@ -21,7 +21,7 @@ def _reading(run: Run) -> Run:
     """`run` with references in its value and arguments loaded, and every call counted."""
 
     @pass_context
-    def reading(ev: Evaluation, value: Any, *args: Any, **kwargs: Any) -> Any:
+    def reading(ev: Evaluation, value: Any, /, *args: Any, **kwargs: Any) -> Any:
         ev.tick()
         if args:
             args = tuple(ev.read(a) for a in args)
@@ -47,7 +47,7 @@ def text_filter(*names: str) -> Callable[[F], F]:
     """Declare a filter on text: the value is made text first (undefined is empty)."""
 
     def declare(run: F) -> F:
-        def on_text(ev: Evaluation, value: Any, *args: Any, **kwargs: Any) -> Any:
+        def on_text(ev: Evaluation, value: Any, /, *args: Any, **kwargs: Any) -> Any:
             text = value if type(value) is str else ev.text(value)
             ev.tick(len(text) >> 8)
             return run(ev, text, *args, **kwargs)

@@ -155,7 +155,7 @@ def safe(ev: Evaluation, value: Any) -> Any:
 
 
 @text_filter("format")
-def format_(ev: Evaluation, text: str, *args: Any, **kwargs: Any) -> str:
+def format_(ev: Evaluation, text: str, /, *args: Any, **kwargs: Any) -> str:
     if args and kwargs:
         raise TemplateError("format takes either positional or named values")
     return percent(ev, text, kwargs or args)
@@ -195,7 +195,7 @@ def filesizeformat(ev: Evaluation, value: Any, binary: bool = False) -> str:
         return "1 Byte"
     if size < base:
         return f"{int(size)} Bytes"
-    units = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB") if binary else ("kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB")
+    units = [f"{letter}iB" for letter in "KMGTPEZY"] if binary else [f"{letter}B" for letter in "kMGTPEZY"]
     unit = float(base)
     for name in units[:-1]:
         if size < unit * base:

@@ -9,6 +9,7 @@ from jinja2 import pass_context
 
 from noetl_core.expr.evaluation import Evaluation
 from noetl_core.expr.filters.registry import FILTERS, TESTS, is_undefined, test
+from noetl_core.expr.values import Group
 
 
 @pass_context
@@ -37,8 +38,8 @@ test("mapping")(_is(dict))
 test("none")(_is(type(None)))
 test("true")(lambda ev, value: value is True)
 test("false")(lambda ev, value: value is False)
-test("sequence")(_is(str, list, tuple, dict, range))
-test("iterable")(lambda ev, value: type(value) in (str, list, tuple, dict, range) or is_undefined(value))
+test("sequence")(_is(str, list, tuple, Group, dict, range))
+test("iterable")(lambda ev, value: type(value) in (str, list, tuple, Group, dict, range) or is_undefined(value))
 test("callable")(lambda ev, value: False)
 test("escaped")(lambda ev, value: False)
 test("odd")(lambda ev, value: ev.call_binop(ev, "%", value, 2) == 1)
