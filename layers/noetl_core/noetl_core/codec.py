@@ -60,7 +60,7 @@ def decode_events(body: bytes, v: int) -> tuple[Event, ...]:
     return tuple(events)
 
 
-_DEFAULTS: Mapping[str, Any] = {"pool": "default", "chunk": None, "loop": None, "mail": (), "context": None}
+_DEFAULTS: Mapping[str, Any] = {"pool": "default", "chunk": None, "loop": None, "mail": (), "context": None, "expires_at": 0}
 
 
 def encode_command(command: Command) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
-from noetl_core.control.values import Values
+from noetl_core.values import Values
 from noetl_core.dsl import parse_playbook
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from noetl_core.control.values import Values
+from noetl_core.values import Values
 from noetl_core.dsl import parse_playbook
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.decide import Decision, Fact, commands_of, decide
 from noetl_core.engine.records import Boundary, Commit, StreamId
 from noetl_core.engine.routing import Need, NeedValues
-from noetl_core.engine.state import REDUCER, State, fold_commits, restore, snapshot
+from noetl_core.engine.state import State, snapshot
+from noetl_core.history import load_state
 from noetl_core.ports import (
     Clock,
     CommandQueue,
@@ -76,16 +77,8 @@ class Control:
         return known
 
     def load(self, execution_id: str, upto: int | None = None) -> State:
-        """Fold the log (from the newest snapshot not beyond `upto`). A state with `seq` -1 means: no such execution."""
-        state = State(execution_id)
-        snap = self.store.load_snapshot(execution_id)
-        if snap is not None and snap.reducer == REDUCER and (upto is None or snap.seq <= upto):
-            state = restore(snap)
-            self._snapshots[execution_id] = snap.seq
-        limit = None if upto is None else upto - state.seq
-        if limit is not None and limit <= 0:
-            return state
-        return fold_commits(state, self.store.read(StreamId(execution_id), after=state.seq, limit=limit))
+        """`load_state` of the log."""
+        return load_state(self.store, execution_id, upto)
 
     def _take(self, execution_id: str) -> tuple[State, bool]:
         """The cached state, or a fresh one; the caller owns it until `_keep`. Second: whether it is fresh."""
@@ -160,7 +153,7 @@ class Control:
             self.index.set_due(state.execution_id, self.clock.now() + FIRST_LOOK_S * SECOND)
         again = {(b.run_id, b.seq) for b in decision.duplicates}
         runs = list(decision.scheduled)
-        if again and not decision.events:
+        if "ExecutionResumed" in names or (again and not decision.events):
             runs = [r.id for r in state.runs.values() if r.status == "scheduled"]
         self.send(playbook, state, runs)
         self._set_timers(state, decision)

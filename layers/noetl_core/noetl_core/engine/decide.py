@@ -146,6 +146,7 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
                 loop=loop,
                 mail=tuple(run.mail),
                 context=context,
+                expires_at=state.expires_at,
             )
         )
     return out

@@ -83,6 +83,7 @@ class Command:
     loop: Mapping[str, Any] | None = None
     mail: tuple[Mapping[str, Any], ...] = ()
     context: Mapping[str, Any] | None = None
+    expires_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

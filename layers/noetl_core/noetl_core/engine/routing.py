@@ -397,8 +397,8 @@ def _finish(p: RoutingPass) -> None:
     elif p.playbook.executor.result is not UNSET:
         try:
             result = {"value": render(p.playbook.executor.result, p.scope({}), undefined_ok=True)}
-        except TemplateError as error:
-            p.fail(error.kind, f"executor.spec.result: {error}")
+        except TemplateError as wrong:
+            p.fail(wrong.kind, f"executor.spec.result: {wrong}")
             status = "failed"
     error = None
     if status == "failed" and s.failure is not None:

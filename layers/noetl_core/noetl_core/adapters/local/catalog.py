@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
+from typing import Any
 
 from noetl_core.adapters.local.database import Database
 from noetl_core.ports import Gate, Head, NotFound, PlaybookVersion
 
 _TERMINAL = "('completed','failed','cancelled')"
+
+
+def _loads(text: str | None) -> Any:
+    return json.loads(text) if text else None
 
 
 class SqlitePlaybookCatalog:
@@ -50,7 +55,7 @@ class SqlitePlaybookCatalog:
         latest = "version=(SELECT max(version) FROM playbooks q WHERE q.path=playbooks.path)"
         return self._select(f"substr(path,1,?)=? AND {latest} ORDER BY path", (len(prefix), prefix))
 
-    def _select(self, where: str, values: Sequence[object]) -> list[PlaybookVersion]:
+    def _select(self, where: str, values: Sequence[object]) -> Sequence[PlaybookVersion]:
         rows = self._db.rows(f"SELECT path, version, digest, source, registered_at FROM playbooks WHERE {where}", values)
         return [PlaybookVersion(*row) for row in rows]
 
@@ -90,7 +95,8 @@ class SqliteExecutionIndex:
         limit: int = 50,
         before: str | None = None,
     ) -> Sequence[Head]:
-        where, values = ["1=1"], []
+        where: Any = ["1=1"]
+        values: Any = []
         for clause, value in (("status=?", status), ("path=?", path), ("started_at>=?", since)):
             if value is not None:
                 where.append(clause)
@@ -103,7 +109,7 @@ class SqliteExecutionIndex:
             f" FROM heads WHERE {' AND '.join(where)} ORDER BY started_at DESC, execution_id DESC LIMIT ?",
             (*values, limit),
         )
-        return [Head(*r[:8], json.loads(r[8]) if r[8] else None, json.loads(r[9]) if r[9] else None, r[10]) for r in rows]
+        return [Head(*r[:8], _loads(r[8]), _loads(r[9]), r[10]) for r in rows]
 
     def set_due(self, execution_id: str, at: int) -> None:
         self._db.write(

@@ -35,7 +35,9 @@ class Database:
     def __init__(self, path: str | Path = MEMORY, durable: Literal["process", "power"] = "process") -> None:
         if str(path) != MEMORY:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-        self._connection = sqlite3.connect(str(path), isolation_level=None, check_same_thread=False, timeout=30, cached_statements=64)
+        self._connection = sqlite3.connect(
+            str(path), isolation_level=None, check_same_thread=False, timeout=30, cached_statements=64
+        )
         self._lock = threading.Lock()
         with self._lock:
             self._connection.execute("PRAGMA journal_mode=WAL")

@@ -1,0 +1,129 @@
+"""Loops, purely: how a collection is cut into chunks, and how the ctx writes of iterations come together (resolutions 9, 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+DEFAULT_MAX_IN_FLIGHT = 10
+"""Concurrent iterations of a parallel loop that does not say."""
+MAX_CHUNKS = 1_000
+"""Chunks of one loop at most: the state of a loop stays small whatever the collection's size."""
+CHUNK_ITEMS = 100
+PER_CHUNK = 10
+"""Concurrent iterations inside one chunk at most: a worker is one small machine."""
+
+
+class CtxConflict(Exception):
+    """Two iterations wrote different values to one key and no reducer says how they combine. Who acts: the author."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPlan:
+    """How a distributed loop is cut: `chunks` of `chunk_size` items, `window` of them at once, each running `per_chunk` at a time.
+
+    `window * per_chunk` never exceeds the loop's `max_in_flight`.
+    """
+
+    total: int
+    chunk_size: int
+    chunks: int
+    window: int
+    per_chunk: int
+
+    def as_dict(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in ("total", "chunk_size", "chunks", "window", "per_chunk")}
+
+
+def chunk_plan(total: int, max_in_flight: int, chunk_size: int | None = None, *, waits: bool = False) -> ChunkPlan:
+    """Cut `total` items for `max_in_flight` concurrent iterations. `waits`: the body waits, so a chunk is one item."""
+    limit = max(1, max_in_flight)
+    per_chunk = 1 if waits else _divisor(limit)
+    if chunk_size is None:
+        even = -(-total // max(1, limit // per_chunk))
+        chunk_size = 1 if waits else max(1, per_chunk, min(CHUNK_ITEMS, even))
+        chunk_size = max(chunk_size, -(-total // MAX_CHUNKS))
+    chunk_size = max(1, chunk_size)
+    per_chunk = min(per_chunk, chunk_size)
+    chunks = -(-total // chunk_size)
+    return ChunkPlan(total, chunk_size, chunks, max(1, min(limit // per_chunk, chunks)), per_chunk)
+
+
+def _divisor(limit: int) -> int:
+    """The largest share of `limit` one chunk may run that leaves no part of the limit unused."""
+    return next((n for n in range(min(limit, PER_CHUNK), 1, -1) if limit % n == 0 and n < limit), 1 if limit > 1 else limit)
+
+
+Reducer = Callable[[Any, Any], Any]
+
+
+def _append(held: Any, new: Any) -> Any:
+    return [*(held or []), new]
+
+
+def _extend(held: Any, new: Any) -> Any:
+    return [*(held or []), *(new if isinstance(new, list) else [new])]
+
+
+def _sum(held: Any, new: Any) -> Any:
+    return new if held is None else held + new
+
+
+def _min(held: Any, new: Any) -> Any:
+    return new if held is None else min(held, new)
+
+
+def _max(held: Any, new: Any) -> Any:
+    return new if held is None else max(held, new)
+
+
+def _merge(held: Any, new: Any) -> Any:
+    return {**(held or {}), **new}
+
+
+def _count(held: Any, new: Any) -> Any:
+    return (held or 0) + 1
+
+
+REDUCERS: Mapping[str, Reducer] = {
+    "last": lambda held, new: new,
+    "append": _append,
+    "extend": _extend,
+    "sum": _sum,
+    "min": _min,
+    "max": _max,
+    "merge": _merge,
+    "count": _count,
+}
+
+
+def merge_ctx(
+    writes: Sequence[tuple[Any, Mapping[str, Any]]], reducers: Mapping[str, str], base: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a parallel loop leaves in ctx: the iterations' writes in index order over `base`.
+
+    A key with a reducer combines, beginning with what ctx holds; any other key takes one value - equal writes are one - or
+    raises `CtxConflict`.
+    """
+    out: dict[str, Any] = {}
+    first: dict[str, Any] = {}
+    for index, patch in writes:
+        for key, value in patch.items():
+            reducer = reducers.get(key)
+            if reducer is not None:
+                try:
+                    out[key] = REDUCERS[reducer](out[key] if key in out else base.get(key), value)
+                except TypeError as error:
+                    raise CtxConflict(
+                        f"reducer {reducer} of ctx.{key} cannot take the value of iteration {index}: {error}"
+                    ) from None
+            elif key in out and out[key] != value:
+                raise CtxConflict(
+                    f"iterations {first[key]} and {index} wrote different values to ctx.{key};"
+                    f" name a reducer in loop.spec.policy.reducers, or write iter.{key}"
+                )
+            else:
+                out[key] = value
+                first.setdefault(key, index)
+    return out

@@ -1,0 +1,117 @@
+"""The pipeline machine: one pass over a step's tasks, as a value (pipeline spec, formal spec 6.4).
+
+Its state *is* the fold of `TaskProcessed` events, so a worker that takes over folds what is committed and goes on; committed
+tasks are never run again. Deciding (`process`) and folding (`fold`) are apart: the first makes the event, the second applies it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from noetl_core.dsl.model import UNSET, Task
+from noetl_core.engine import ids
+from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.policy import Directive, judge
+from noetl_core.engine.records import Event
+from noetl_core.expr import Scope
+
+SECOND = 1_000_000
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """State of one pass. `path` is the iteration's indexes, () outside loops; `pc` the next task.
+
+    `attempt` is that of the task to run next; `not_before` (microseconds) when a retry may run. `ctx` are this pass's writes.
+    """
+
+    run: str
+    path: tuple[int, ...] = ()
+    pc: int = 0
+    attempt: int = 1
+    not_before: int = 0
+    visits: dict[str, int] = field(default_factory=dict)
+    visited: int = 0
+    prev: Any = None
+    last: Mapping[str, Any] | None = None
+    results: dict[str, Any] = field(default_factory=dict)
+    iter: dict[str, Any] = field(default_factory=dict)
+    ctx: dict[str, Any] = field(default_factory=dict)
+    status: Literal["running", "done", "failed"] = "running"
+    error: Mapping[str, Any] | None = None
+    broke_loop: bool = False
+
+    def visit(self, task: Task) -> int:
+        """Ordinal of the visit that is about to run, or is being retried, from 1."""
+        return self.visits.get(task.name, 0) + 1
+
+    def task_run(self, task: Task) -> str:
+        """The idempotency key of that visit."""
+        return ids.task_run_id(self.run, self.path, task.name, self.visit(task))
+
+    def locals(self, task: Task) -> dict[str, Any]:
+        """Pipeline locals and the results of its tasks by name (resolution 8)."""
+        return {**self.results, "_prev": self.prev, "_task": task.name, "_attempt": self.attempt, "_outcome": self.last}
+
+    @property
+    def result(self) -> Any:
+        """The pipeline's result: that of the last task that ended ok."""
+        return self.prev
+
+
+def process(p: Pipeline, task: Task, outcome: Outcome, scope: Scope, now: int, started: int) -> tuple[Event, Directive]:
+    """Judge an outcome by the task's policy; the event to record. `scope` sees the pass as it was while the task ran."""
+    envelope = outcome.as_dict()
+    directive = judge(task, outcome, p.attempt, p.task_run(task), scope.over({"outcome": envelope}))
+    data: dict[str, Any] = {"task": task.name, "run": p.task_run(task)}
+    if p.path:
+        data["path"] = list(p.path)
+    data["visit"] = p.visit(task)
+    data["attempt"] = p.attempt
+    data["started"] = started
+    data["outcome"] = envelope
+    data["directive"] = directive.as_dict(ruled=task.policy is not None)
+    if directive.set_iter:
+        data["set_iter"] = directive.set_iter
+    if directive.set_ctx:
+        data["set_ctx"] = directive.set_ctx
+    if directive.prev is not UNSET:
+        data["prev"] = directive.prev
+    if directive.error is not None and directive.error != envelope.get("error"):
+        data["error"] = directive.error
+    return Event("TaskProcessed", now, data), directive
+
+
+def fold(p: Pipeline, tasks: Sequence[Task], event: Event) -> None:
+    """Apply a `TaskProcessed` event to the pass it belongs to."""
+    d = event.data
+    name, outcome, directive = d["task"], d["outcome"], d["directive"]
+    do = directive["do"]
+    p.iter.update(d.get("set_iter") or {})
+    p.ctx.update(d.get("set_ctx") or {})
+    p.last = outcome
+    if outcome["status"] == "ok":
+        p.prev = p.results[name] = outcome.get("result")
+    if "prev" in d:
+        p.prev = d["prev"]
+    if do == "retry":
+        p.attempt += 1
+        p.not_before = event.ts + int(directive.get("delay", 0) * SECOND)
+        return
+    p.visits[name] = d["visit"]
+    p.visited += 1
+    p.attempt, p.not_before = 1, 0
+    if do == "continue":
+        p.pc += 1
+    elif do == "jump":
+        p.pc = next(i for i, t in enumerate(tasks) if t.name == directive["to"])
+    elif do == "break":
+        p.pc = len(tasks)
+        p.broke_loop = directive.get("scope") == "loop"
+    else:
+        p.status, p.error = "failed", {**(d.get("error") or outcome.get("error") or {}), "task": name}
+        return
+    if p.pc >= len(tasks):
+        p.status = "done"

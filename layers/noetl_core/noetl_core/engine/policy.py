@@ -1,0 +1,132 @@
+"""Task policy: from a task's outcome to the directive its pipeline takes (formal spec 6, resolutions 6, 7 and 29)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from noetl_core.dsl.model import UNSET, Do, Task, Then
+from noetl_core.engine.outcome import Outcome
+from noetl_core.expr import Scope, TemplateError, render, truthy
+
+DEFAULT_ATTEMPTS = 3
+"""Executions a `retry` without `attempts` allows."""
+MAX_DELAY_S = 366 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """What happens next, and the writes that go with it. `matched` is the rule's index, `else`, or None for no rule."""
+
+    do: Do
+    to: str | None = None
+    delay: float = 0.0
+    scope: str = "iteration"
+    matched: int | str | None = None
+    set_iter: Mapping[str, Any] = field(default_factory=dict)
+    set_ctx: Mapping[str, Any] = field(default_factory=dict)
+    prev: Any = UNSET
+    error: Mapping[str, Any] | None = None
+
+    def as_dict(self, *, ruled: bool) -> dict[str, Any]:
+        """As `TaskProcessed` stores it; `matched` (null when no rule matched) only where there is a policy (resolution 6)."""
+        out: dict[str, Any] = {"do": self.do}
+        if self.to is not None:
+            out["to"] = self.to
+        if self.do == "retry":
+            out["delay"] = self.delay
+        if self.scope == "loop":
+            out["scope"] = "loop"
+        if ruled:
+            out["matched"] = self.matched
+        return out
+
+
+def judge(task: Task, outcome: Outcome, attempt: int, task_run: str, scope: Scope) -> Directive:
+    """The directive for `outcome`. `scope` has `outcome` and the pipeline's names. A template that fails fails the task."""
+    own = outcome.error.as_dict() if outcome.error is not None else None
+    try:
+        directive = _ruled(task, outcome, attempt, task_run, scope, own)
+        if outcome.status == "ok" and (task.set_iter or task.set_ctx):
+            directive = _with_task_writes(task, directive, scope)
+    except TemplateError as error:
+        message = f"policy of task {task.name}: {error}"
+        return Directive("fail", error={"kind": error.kind, "message": message, "retryable": False})
+    return directive
+
+
+def _ruled(task: Task, outcome: Outcome, attempt: int, task_run: str, scope: Scope, own: Mapping[str, Any] | None) -> Directive:
+    failed = outcome.status == "error"
+    if task.policy is None:
+        return Directive("fail", error=own) if failed else Directive("continue")
+    for index, rule in enumerate(task.policy.rules):
+        if rule.when is None or truthy(rule.when, scope):
+            matched: int | str = "else" if rule.when is None else index
+            return _directive(rule.then, matched, task, attempt, task_run, scope, own)
+    if failed and task.policy.on_unmatched == "fail":
+        return Directive("fail", error=own)
+    return Directive("continue")
+
+
+def _directive(
+    then: Then, matched: int | str, task: Task, attempt: int, task_run: str, scope: Scope, own: Mapping[str, Any] | None
+) -> Directive:
+    set_iter = render(then.set_iter, scope, undefined_ok=True) if then.set_iter else {}
+    set_ctx = render(then.set_ctx, scope, undefined_ok=True) if then.set_ctx else {}
+    prev = UNSET if then.set_prev is UNSET else render(then.set_prev, scope, undefined_ok=True)
+    do, delay, error = then.do, 0.0, None
+    if do == "retry":
+        attempts = _number(then.attempts, scope, DEFAULT_ATTEMPTS)
+        if attempt >= attempts:
+            error = own or {"kind": "limit", "message": f"task {task.name} was tried {attempt} times", "retryable": False}
+            return Directive("fail", matched=matched, set_iter=set_iter, set_ctx=set_ctx, error=error)
+        delay = delay_of(then, attempt, task_run, scope)
+    elif do == "fail":
+        error = own or {"kind": "unknown", "message": f"failed by the policy of task {task.name}", "retryable": False}
+        if then.error is not None:
+            said = render(then.error, scope, undefined_ok=True)
+            error = {**error, **said} if isinstance(said, Mapping) else {**error, "message": str(said)}
+    return Directive(do, then.to, delay, then.scope, matched, set_iter, set_ctx, prev, error)
+
+
+def _with_task_writes(task: Task, d: Directive, scope: Scope) -> Directive:
+    """`set` written on the task: applied when it ends ok, under the rule's own writes."""
+    set_iter = {**render(task.set_iter, scope, undefined_ok=True), **d.set_iter}
+    set_ctx = {**render(task.set_ctx, scope, undefined_ok=True), **d.set_ctx}
+    return Directive(d.do, d.to, d.delay, d.scope, d.matched, set_iter, set_ctx, d.prev, d.error)
+
+
+def delay_of(then: Then, attempt: int, task_run: str, scope: Scope) -> float:
+    """Seconds before attempt `attempt + 1` (resolution 7). Jitter is drawn from the task run and attempt, so it replays."""
+    base = _number(then.delay, scope, 1.0 if then.backoff != "none" else 0.0)
+    if then.backoff == "linear":
+        base *= attempt
+    elif then.backoff == "exponential":
+        base *= then.backoff_multiplier ** min(attempt - 1, 64)
+    if then.max_delay is not None:
+        base = min(base, _number(then.max_delay, scope, base))
+    share = then.jitter
+    if isinstance(share, str):
+        share = render(share, scope, undefined_ok=True)
+    if share:
+        fraction = 1.0 if share is True else min(max(float(share), 0.0), 1.0)
+        draw = int.from_bytes(blake2b(f"{task_run}:{attempt}".encode(), digest_size=4).digest(), "big") / 2**32
+        base *= 1 - fraction * draw
+    return min(max(base, 0.0), MAX_DELAY_S)
+
+
+def _number(value: Any, scope: Scope, default: float) -> float:
+    """A number written as one, as text, or as a template; raises `TemplateError` for anything else."""
+    if isinstance(value, str):
+        value = render(value, scope, undefined_ok=True)
+    if value is None:
+        return default
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TemplateError(f"{value!r} is not a number") from None
+    if number != number:
+        raise TemplateError("NaN is not a number of seconds or attempts")
+    return number

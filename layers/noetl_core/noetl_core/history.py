@@ -1,0 +1,19 @@
+"""Folding an execution's log: from its newest snapshot, or as of a position."""
+
+from __future__ import annotations
+
+from noetl_core.engine.records import StreamId
+from noetl_core.engine.state import REDUCER, State, fold_commits, restore
+from noetl_core.ports import EventStore
+
+
+def load_state(store: EventStore, execution_id: str, upto: int | None = None) -> State:
+    """The state at the end of the control stream, or at position `upto`. `seq` -1 means: there is no such execution."""
+    state = State(execution_id)
+    snap = store.load_snapshot(execution_id)
+    if snap is not None and snap.reducer == REDUCER and (upto is None or snap.seq <= upto):
+        state = restore(snap)
+    limit = None if upto is None else upto - state.seq
+    if limit is not None and limit <= 0:
+        return state
+    return fold_commits(state, store.read(StreamId(execution_id), after=state.seq, limit=limit))

@@ -1,0 +1,256 @@
+"""Calling tools for a run: inputs in, outcomes out, large values to the result store, secrets kept from the log."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from noetl_core.dsl.model import Playbook, Task
+from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.pipeline import SECOND, Pipeline
+from noetl_core.engine.records import Event
+from noetl_core.expr import Scope, TemplateError, contains_secret, mask, render
+from noetl_core.ports import Clock, Gates, PortError, ResultStore
+from noetl_core.tools.base import Tool, ToolCall
+from noetl_core.tools.invoke import invoke
+from noetl_core.tools.registry import ToolRegistry, UnknownKind
+from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, Fenced, Journal
+from noetl_core.worker.view import Resolver
+
+SCALARS = (int, float, bool, type(None))
+LOG_TAIL = 4_096
+"""Characters of a task's own log that go into its event."""
+
+
+class Cancelled(Exception):
+    """The gate says stop; the control plane has the last word on how the run ended."""
+
+
+@dataclass
+class Running:
+    """A task in flight, for the heart to announce."""
+
+    data: Mapping[str, Any]
+    since: int
+    announced: bool = False
+
+
+@dataclass
+class Calls:
+    """What a runner needs of the world, for one activation."""
+
+    playbook: Playbook
+    execution_id: str
+    run_id: str
+    tools: ToolRegistry
+    results: ResultStore
+    resolve: Resolver
+    gates: Gates
+    clock: Clock
+    journal: Journal
+    credentials: Any
+    gate: str = "run"
+    fenced: Fenced | None = None
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    running: dict[int, Running] = field(default_factory=dict)
+    _inline: dict[str, bool] = field(default_factory=dict)
+
+    # --- the gate and the heart -----------------------------------------------------------------------------------------
+
+    def read_gate(self) -> None:
+        gate = self.gates.gate(self.execution_id)
+        self.gate = "stop" if self.run_id in gate.stopped_runs else gate.mode
+        if self.gate == "stop":
+            self.cancelled.set()
+
+    def check(self) -> None:
+        """Raises what the heart found out: `Fenced`; or `Cancelled` when the gate says stop."""
+        if self.fenced is not None:
+            raise self.fenced
+        if self.gate == "stop":
+            raise Cancelled(self.execution_id)
+
+    def beat(self, now: int) -> None:
+        """Called about every second from the heart's thread: announce what runs long, commit, renew the lease."""
+        try:
+            for running in list(self.running.values()):
+                if not running.announced and now - running.since >= FLUSH_EVERY_S * SECOND:
+                    running.announced = True
+                    self.journal.put(Event("TaskStarted", running.since, running.data))
+            silent = now - self.journal.flushed_at
+            wrote = self.journal.flush() if self.journal.due(now) else False
+            if not wrote and silent >= HEARTBEAT_S * SECOND:
+                wrote = self.journal.flush(heartbeat=True)
+            if wrote:
+                self.read_gate()
+        except Fenced as fenced:
+            self.fenced = fenced
+            self.cancelled.set()
+        except PortError:
+            return  # the next beat tries again; a lease that ends is taken over
+
+    # --- calling --------------------------------------------------------------------------------------------------------
+
+    def inline(self, kind: str) -> bool:
+        """Whether the kind's tool is cheap and never blocks."""
+        known = self._inline.get(kind)
+        if known is None:
+            try:
+                known = bool(self.tools.get(kind).inline)
+            except UnknownKind:
+                known = True
+            self._inline[kind] = known
+        return known
+
+    def timeout_of(self, task: Task, scope: Scope) -> float | None:
+        """The task's timeout in seconds; raises `TemplateError`."""
+        value = render(task.timeout_s, scope, undefined_ok=True) if isinstance(task.timeout_s, str) else task.timeout_s
+        if value is None:
+            return None
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise TemplateError(f"timeout {value!r} is not a number of seconds") from None
+
+    def prepare(
+        self,
+        task: Task,
+        inputs: Mapping[str, Any],
+        pipe: Pipeline,
+        step: str,
+        execution_id: str,
+        timeout: float | None,
+        deadline: int | None,
+    ) -> ToolCall:
+        """The call of a task, with its secrets revealed and its timeout inside the invocation's deadline."""
+        if deadline is not None:
+            left = (deadline - self.clock.now()) / SECOND - 5
+            timeout = left if timeout is None else min(timeout, left)
+        return ToolCall(
+            kind=task.kind,
+            inputs=inputs,
+            spec=task.spec,
+            execution_id=execution_id,
+            step=step,
+            task=task.name,
+            task_run_id=pipe.task_run(task),
+            attempt=pipe.attempt,
+            timeout_s=timeout,
+            cancelled=self.cancelled,
+            results=self.results,
+            secrets=self.credentials,
+            log=_Log(),
+        )
+
+    def invoke(self, kind: str, call: ToolCall, path: list[int]) -> tuple[Outcome, bool]:
+        """Run the tool; the outcome, and whether the heart announced the task meanwhile."""
+        started = self.clock.now()
+        data: dict[str, Any] = {"task": call.task, "run": call.task_run_id, "attempt": call.attempt}
+        if path:
+            data["path"] = path
+        running = Running(data, started)
+        self.running[id(running)] = running
+        try:
+            outcome = invoke(self._tool(kind), call)
+        finally:
+            del self.running[id(running)]
+        finished = self.clock.now()
+        meta = {
+            "attempt": call.attempt,
+            "duration_ms": round((finished - started) / 1000, 3),
+            "started_at": _instant(started),
+            **outcome.meta,
+        }
+        if isinstance(call.log, _Log) and call.log.lines:
+            meta["log"] = "\n".join(call.log.lines)[-LOG_TAIL:]
+        return replace(outcome, meta=meta), running.announced
+
+    def _tool(self, kind: str) -> Tool:
+        try:
+            return self.tools.get(kind)
+        except UnknownKind:
+            return _Unsupported(kind)
+
+    # --- values ---------------------------------------------------------------------------------------------------------
+
+    def small(self, value: Any, name: str) -> Any:
+        """`value` itself when it is within the inline limit, else a reference to it under `<execution_id>/<name>.json`."""
+        if isinstance(value, SCALARS) or contains_secret(value):
+            return value
+        limit = self.playbook.executor.limits.max_payload_bytes
+        if isinstance(value, str) and len(value) * 4 <= limit:
+            return value
+        body = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+        if len(body) <= limit and not (self.playbook.executor.reference_first and isinstance(value, list | dict) and value):
+            return value
+        ref = dict(self.results.put(f"{self.execution_id}/{name}.json", body))
+        ref["schema_hint"] = _hint(value)
+        self.resolve.remember(ref["key"], value)
+        return ref
+
+    def kept(self, outcome: Outcome, task_run: str, attempt: int) -> Outcome:
+        """The outcome with a large result behind a reference (formal spec 9.1)."""
+        name = f"results/{task_run}" + ("" if attempt == 1 else f"-{attempt}")
+        result = outcome.result if _is_reference(outcome.result) else self.small(outcome.result, name)
+        return outcome if result is outcome.result else replace(outcome, result=result)
+
+    def stored(self, event: Event, *, announced: bool) -> Event:
+        """The event with large written values behind references."""
+        data = dict(event.data)
+        if announced:
+            data.pop("started", None)
+        for section in ("set_iter", "set_ctx"):
+            if section in data:
+                names = {k: f"values/{data['run']}-{data['attempt']}-{section}-{n}" for n, k in enumerate(data[section])}
+                data[section] = {k: v if _is_reference(v) else self.small(v, names[k]) for k, v in data[section].items()}
+        return Event(event.name, event.ts, data)
+
+    def public(self, event: Event) -> Event:
+        """The event as the log may show it: secrets masked (promise P5)."""
+        return Event(event.name, event.ts, mask(event.data)) if contains_secret(event.data) else event
+
+    def masked(self, value: Any) -> Any:
+        return mask(value) if contains_secret(value) else value
+
+
+class _Log(list[str]):
+    """Collects what a tool logs, bounded."""
+
+    @property
+    def lines(self) -> list[str]:
+        return self
+
+    def __call__(self, line: str) -> None:
+        if len(self) < 1_000:
+            self.append(line[:LOG_TAIL])
+
+
+class _Unsupported:
+    """Stands for a kind nobody provides here."""
+
+    inline = True
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def run(self, call: ToolCall) -> Outcome:
+        return Outcome.failed("unsupported", f"there is no tool of kind {self.kind!r} here", retryable=False)
+
+
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, Mapping) and value.get("kind") == "result_ref"
+
+
+def _hint(value: Any) -> Any:
+    """A word on what is behind a reference (resolution 22)."""
+    if isinstance(value, list):
+        return {"type": "list", "length": len(value)}
+    return {"type": "object", "keys": list(value)[:20]} if isinstance(value, Mapping) else {"type": type(value).__name__}
+
+
+def _instant(us: int) -> str:
+    return datetime.fromtimestamp(us / SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,95 @@
+"""A run's stream as its worker writes it: buffered events, commits that extend the lease, the fence (DESIGN section 4.4-4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import RLock
+from typing import Any
+
+from noetl_core.engine.records import Commit, Event, StreamId
+from noetl_core.ports import Clock, Conflict, EventStore
+
+SECOND = 1_000_000
+LEASE_S = 60
+"""How long a worker may be silent; every commit extends it."""
+FLUSH_EVERY_S = 1
+"""Commit at least this often while there is something to say."""
+HEARTBEAT_S = 20
+"""A silent run says so this often: a third of the lease."""
+MAX_BUFFERED = 2_000
+"""Events kept back at most, so that a busy loop stays flat in memory."""
+
+
+class Fenced(Exception):
+    """Another writer stands at our position: this worker was fenced or overtaken, and its outcome no longer counts."""
+
+
+class Journal:
+    """The stream of one activation. Thread-safe: the heart commits while a task runs."""
+
+    def __init__(
+        self, store: EventStore, clock: Clock, stream: StreamId, seq: int, expires_at: int, deadline: int | None
+    ) -> None:
+        self._store, self._clock, self._stream = store, clock, stream
+        self._seq, self._expires_at, self._deadline = seq, expires_at, deadline
+        self._buffer: list[Event] = []
+        self.lock = RLock()
+        self.flushed_at = clock.now()
+        self.closed = False
+
+    @property
+    def seq(self) -> int:
+        """The position the next commit will take."""
+        return self._seq
+
+    def add(self, name: str, data: Mapping[str, Any]) -> Event:
+        event = Event(name, self._clock.now(), data)
+        self.put(event)
+        return event
+
+    def put(self, event: Event) -> None:
+        with self.lock:
+            self._buffer.append(event)
+
+    def due(self, now: int) -> bool:
+        """Whether what is buffered should be committed now."""
+        held = len(self._buffer)
+        return held >= MAX_BUFFERED or (held > 0 and now - self.flushed_at >= FLUSH_EVERY_S * SECOND)
+
+    def flush(self, *, heartbeat: bool = False) -> bool:
+        """Commit what is buffered (`heartbeat`: even nothing), extending the lease. Raises `Fenced`. True if it wrote."""
+        with self.lock:
+            if self.closed or not (self._buffer or heartbeat):
+                return False
+            self._commit(wake=False, leased=True)
+            return True
+
+    def close(self) -> None:
+        """The boundary commit: what is buffered, waking the router, giving up the lease. Raises `Fenced`."""
+        with self.lock:
+            self._commit(wake=True, leased=False)
+            self.closed = True
+
+    def _commit(self, *, wake: bool, leased: bool) -> None:
+        now = self._clock.now()
+        lease = now + LEASE_S * SECOND if leased else 0
+        if leased and self._deadline is not None:
+            lease = min(lease, self._deadline)
+        commit = Commit(
+            stream=self._stream,
+            seq=self._seq,
+            ts=now,
+            writer=self._clock.nonce(),
+            events=tuple(self._buffer),
+            wake=wake,
+            lease_until=lease,
+            expires_at=self._expires_at,
+        )
+        try:
+            self._store.append(commit)
+        except Conflict as conflict:
+            self.closed = True
+            raise Fenced(str(conflict)) from conflict
+        self._buffer = []
+        self._seq += 1
+        self.flushed_at = now

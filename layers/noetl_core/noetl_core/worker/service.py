@@ -1,0 +1,179 @@
+"""The worker: claims a run, drives its pipeline, ends it (DESIGN section 4.4-4.6). It runs tools; it never starts a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from noetl_core.dsl.model import Playbook
+from noetl_core.engine.records import Command, Commit, Event, StreamId
+from noetl_core.ports import Clock, Conflict, EventStore, Gates, ResultStore, Secrets
+from noetl_core.tools.registry import ToolRegistry
+from noetl_core.worker.calls import Calls, Cancelled
+from noetl_core.worker.heart import Heart
+from noetl_core.worker.journal import LEASE_S, SECOND, Fenced, Journal
+from noetl_core.worker.past import Past, deliver, fold_past
+from noetl_core.worker.runner import Ended, Runner
+from noetl_core.worker.view import Keychain, Resolver, credential_reader, view_of
+
+TERMINAL = frozenset({"StepDone", "StepFailed", "LoopChunkDone"})
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """What became of a command: acknowledge it, unless it is to be handed back for `seconds`."""
+
+    kind: Literal["done", "suspended", "dropped", "hand_back"]
+    reason: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(eq=False)
+class Worker:
+    """The data plane over its ports. `heart` None (simulation) means: nothing beats while a task runs."""
+
+    store: EventStore
+    results: ResultStore
+    gates: Gates
+    clock: Clock
+    playbooks: Callable[[str], Playbook]
+    tools: ToolRegistry
+    secrets: Secrets | None = None
+    name: str = "worker"
+    heart: Heart | None = field(default_factory=Heart)
+
+    def handle(self, command: Command, deadline: int | None = None) -> Handled:
+        """Carry out one command. `deadline` (microseconds) is the invocation's end. Raises port errors for redelivery."""
+        gate = self.gates.gate(command.execution_id)
+        if gate.mode == "stop" or command.run_id in gate.stopped_runs:
+            return Handled("dropped", "the execution is being stopped")
+        if gate.mode == "pause":
+            return Handled("dropped", "the execution is paused; resuming sends the command again")
+        claim = self._claim(command, deadline)
+        if isinstance(claim, Handled):
+            return claim
+        journal, past = claim
+        return self._run(command, journal, past, deadline)
+
+    # --- the claim table ------------------------------------------------------------------------------------------------
+
+    def _claim(self, command: Command, deadline: int | None) -> tuple[Journal, Past] | Handled:
+        stream = StreamId(command.execution_id, command.run_id)
+        seq, mode = command.expected_seq, command.mode
+        history: Sequence[Commit] = () if seq == 0 else self.store.read(stream)
+        while True:
+            if history and len(history) > seq or mode == "takeover":
+                verdict = self._standing(history, command)
+                if isinstance(verdict, Handled):
+                    return verdict
+                seq, mode = verdict, "takeover"
+            past = fold_past(history)
+            journal = Journal(self.store, self.clock, stream, seq, command.expires_at, deadline)
+            journal.put(self._opening(command, mode, past))
+            if mode == "resume":
+                deliver(past, command.mail)
+            past.as_of = command.as_of if past.as_of is None else past.as_of
+            try:
+                journal.flush()
+            except Fenced:
+                history = self.store.read(stream)
+                if len(history) <= seq:
+                    raise Conflict(f"{stream} refused position {seq} and does not hold it") from None
+                continue
+            return journal, past
+
+    def _standing(self, history: Sequence[Commit], command: Command) -> Handled | int:
+        """The claim was refused, or is a takeover: what the stream says (DESIGN 4.4). An int is the position to take over at."""
+        if not history:
+            return Handled("dropped", "nothing to take over")
+        last = history[-1]
+        newest = last.events[-1].name if last.events else ""
+        if newest in TERMINAL:
+            return Handled("dropped", f"the run has ended ({newest})")
+        if newest == "StepSuspended":
+            return Handled("dropped", "the run is suspended; the command is stale")
+        now = self.clock.now()
+        if last.lease_until > now:
+            return Handled("hand_back", "another worker holds the lease", (last.lease_until - now) / SECOND)
+        return last.seq + 1
+
+    def _opening(self, command: Command, mode: str, past: Past) -> Event:
+        as_of = command.as_of if past.as_of is None else past.as_of
+        data: dict[str, Any] = {"step": command.step, "as_of": as_of, "worker": self.name}
+        if command.chunk is not None:
+            data["chunk"] = command.chunk
+        if mode == "resume":
+            data["mail"] = [dict(m) for m in command.mail]
+            return Event("StepResumed", self.clock.now(), data)
+        if mode == "takeover":
+            data["takeover"] = past.takeovers + 1
+        return Event("StepStarted", self.clock.now(), data)
+
+    # --- the run --------------------------------------------------------------------------------------------------------
+
+    def _run(self, command: Command, journal: Journal, past: Past, deadline: int | None) -> Handled:
+        playbook = self.playbooks(command.digest)
+        resolver = Resolver(self.store, self.results, command.execution_id)
+        calls = Calls(
+            playbook=playbook,
+            execution_id=command.execution_id,
+            run_id=command.run_id,
+            tools=self.tools,
+            results=self.results,
+            resolve=resolver,
+            gates=self.gates,
+            clock=self.clock,
+            journal=journal,
+            credentials=credential_reader(playbook, self.secrets),
+        )
+        watched = _Watched(calls)
+        runner = Runner(
+            playbook=playbook,
+            step=playbook.by_name[command.step],
+            view=view_of(self.store, playbook, command, past.as_of if past.as_of is not None else command.as_of),
+            past=past,
+            journal=journal,
+            calls=calls,
+            step_run=command.loop["run"] if command.loop is not None else command.run_id,
+            keychain=Keychain(playbook, self.secrets),
+            chunk={**command.loop, "chunk": command.chunk} if command.loop is not None else None,
+            deadline=deadline,
+        )
+        if self.heart is not None:
+            self.heart.add(watched)
+        try:
+            return self._end(runner.run(), journal)
+        except Fenced as fenced:
+            calls.cancelled.set()
+            return Handled("dropped", f"fenced: {fenced}")
+        except Cancelled:
+            error = {"kind": "cancelled", "message": "the execution was stopped", "retryable": False}
+            try:
+                return self._end(Ended("StepFailed", {"error": error}), journal)
+            except Fenced as fenced:
+                return Handled("dropped", f"fenced: {fenced}")
+        finally:
+            if self.heart is not None:
+                self.heart.remove(watched)
+
+    @staticmethod
+    def _end(ended: Ended, journal: Journal) -> Handled:
+        journal.add(ended.name, ended.data)
+        journal.close()
+        return Handled("suspended" if ended.name == "StepSuspended" else "done", ended.name)
+
+
+class _Watched:
+    """An activation as the heart sees it."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def beat(self, now: int) -> None:
+        self._calls.beat(now)
+
+
+__all__ = ["LEASE_S", "Handled", "Worker"]

@@ -1,0 +1,96 @@
+"""What a run sees of its execution: a fixed view as of its command, and the values behind pointers and references."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from noetl_core.dsl.model import Playbook
+from noetl_core.engine.records import Command
+from noetl_core.engine.routing import StepsView, merge_workload, result_at
+from noetl_core.expr import Pointer, Secret
+from noetl_core.history import load_state
+from noetl_core.ports import EventStore, ResultStore, Secrets
+from noetl_core.values import Values
+
+KEPT_VALUES = 8
+"""Loaded references a run keeps at hand; pages of a pagination pass through, so few are enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """Workload, ctx, args and finished steps as of the run's command (resolution 27)."""
+
+    execution_id: str
+    workload: Mapping[str, Any]
+    ctx: dict[str, Any]
+    args: Mapping[str, Any]
+    steps: Mapping[str, Any]
+
+
+def view_of(store: EventStore, playbook: Playbook, command: Command, as_of: int) -> RunView:
+    """The view at control position `as_of`: from the command when it carries that one, else folded from the log."""
+    if command.context is not None and command.as_of == as_of:
+        c = command.context
+        steps = {n: {"status": s["status"], "result": result_at(s["at"]), "loop": s["loop"]} for n, s in c["steps"].items()}
+        return RunView(command.execution_id, c["workload"], dict(c["ctx"]), c["args"], steps)
+    state = load_state(store, command.execution_id, upto=as_of)
+    run = state.runs[command.loop["run"] if command.loop is not None else command.run_id]
+    workload = merge_workload(playbook.workload, state.payload)
+    return RunView(command.execution_id, workload, state.ctx, run.args, StepsView(state.steps))
+
+
+class Resolver:
+    """`resolve` of a run's scopes: loads pointers and references, keeping the last few."""
+
+    def __init__(self, store: EventStore, results: ResultStore, execution_id: str) -> None:
+        self._values = Values(store, results, execution_id, limit=None)
+        self._kept: OrderedDict[object, Any] = OrderedDict()
+
+    def __call__(self, ref: Any) -> Any:
+        key = (ref.at["run"], ref.at["seq"]) if isinstance(ref, Pointer) else ref["key"]
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        value = self._values.at(ref.at) if isinstance(ref, Pointer) else self._values.reference(ref)
+        self.remember(key, value)
+        return value
+
+    def remember(self, key: object, value: Any) -> None:
+        """Keep a value at hand that was just stored."""
+        self._kept[key] = value
+        while len(self._kept) > KEPT_VALUES:
+            self._kept.popitem(last=False)
+
+
+class Keychain(Mapping[str, Any]):
+    """`keychain.<name>`: credentials resolved at the moment they are read, and secret (DESIGN section 7)."""
+
+    def __init__(self, playbook: Playbook, secrets: Secrets | None) -> None:
+        self._names = {k.name: str(k.options.get("credential", k.name)) for k in playbook.keychain}
+        self._secrets = secrets
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names or self._secrets is None:
+            raise KeyError(name)
+        return Secret(dict(self._secrets.get(self._names[name])))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def credential_reader(playbook: Playbook, secrets: Secrets | None) -> Callable[[str], Mapping[str, Any]]:
+    """Credentials by the name an `auth:` gives: a keychain entry's, or a stored credential's own."""
+    names = {k.name: str(k.options.get("credential", k.name)) for k in playbook.keychain}
+
+    def read(name: str) -> Mapping[str, Any]:
+        if secrets is None:
+            raise KeyError(name)
+        return secrets.get(names.get(name, name))
+
+    return read
