@@ -1,0 +1,60 @@
+"""What a tool is: a value that describes the call goes in, exactly one outcome comes out (formal spec 5)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.ports import ResultStore
+
+SecretReader = Callable[[str], Mapping[str, Any]]
+"""Credentials by name, as `Secrets.get` gives them: `{type, data: {...}}` or the fields themselves. Raises `NotFound` or `KeyError`."""
+
+
+def _silent(_line: str) -> None:
+    """Task output that nobody asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One attempt of one task.
+
+    `inputs` are rendered, under the names the author wrote; values that came from the keychain may still be `expr.Secret`: the tool
+    opens them (`invoke` does it for every tool). `spec` is the effective spec of the task, rendered, without `policy`.
+    `task_run_id` is stable over retries and crash re-execution: it is the idempotency key to hand on. `timeout_s` bounds the whole
+    attempt (None: the worker's own deadline). `cancelled` is set when the outcome no longer matters. `log` takes task output,
+    a line at a time.
+    """
+
+    kind: str
+    inputs: Mapping[str, Any]
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    execution_id: str = ""
+    step: str = ""
+    task: str = ""
+    task_run_id: str = ""
+    attempt: int = 1
+    timeout_s: float | None = None
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    results: ResultStore | None = None
+    secrets: SecretReader | None = None
+    log: Callable[[str], None] = _silent
+
+
+class Tool(Protocol):
+    """An adapter for one kind. One instance serves the whole process, from many threads."""
+
+    kind: str
+    inline: bool
+    """True: `run` neither blocks nor touches the world, so the worker may call it without a thread, timer or heartbeat."""
+
+    def run(self, call: ToolCall) -> Outcome:
+        """Do the work. Expected failures are outcomes (`Outcome.failed`), not exceptions; may raise `BadInput` for the author."""
+        ...
+
+
+class BadInput(Exception):
+    """The rendered inputs or spec are not what the kind takes. Who acts: the author; not retryable, kind `schema`."""

@@ -1,0 +1,58 @@
+"""Calling a tool: the one way a task's tool is run, so that every kind fails and keeps secrets alike.
+
+The tool gets its inputs under their canonical names and with secrets opened; what it answers - result, error, helpers, log
+lines - is scrubbed of the secret texts that went in (DESIGN section 7: they reach no log, object or event). A result may carry
+`expr.Secret` values of its own: the worker seals those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from noetl_core.dsl.kinds import canonical_inputs
+from noetl_core.engine.outcome import Outcome
+from noetl_core.expr import contains_secret, reveal
+from noetl_core.ports import NotFound, PortError, TooLarge
+from noetl_core.tools.base import BadInput, SecretReader, Tool, ToolCall
+from noetl_core.tools.scrub import Scrubber
+
+
+def invoke(tool: Tool, call: ToolCall) -> Outcome:
+    """Run `tool` once and give its outcome; nothing that a tool does wrong gets past here as an exception."""
+    if not getattr(tool, "takes_secrets", True) and contains_secret(dict(call.inputs)):
+        return Outcome.failed("schema", f"{call.kind}: refuses secrets: what it is given would be stored", retryable=False)
+    scrubber = Scrubber()
+    scrubber.learn_secrets(call.inputs)
+    given: Any = canonical_inputs(call.kind, call.inputs)
+    opened = replace(
+        call,
+        inputs=reveal(given),
+        secrets=None if call.secrets is None else _reader(call.secrets, scrubber),
+        log=lambda line: call.log(scrubber.text(line)),
+    )
+    try:
+        outcome = tool.run(opened)
+    except BadInput as error:
+        outcome = Outcome.failed("schema", f"{call.kind}: {error}", retryable=False)
+    except TooLarge as error:
+        outcome = Outcome.failed("limit", f"{call.kind}: {error}", retryable=False)
+    except NotFound as error:
+        outcome = Outcome.failed("not_found", f"{call.kind}: {error}", retryable=False)
+    except PortError as error:
+        outcome = Outcome.failed("storage", f"{call.kind}: {error}")
+    except Exception as error:
+        outcome = Outcome.failed("unknown", f"{call.kind}: {type(error).__name__}: {error}", code=type(error).__name__)
+    return scrubber.outcome(outcome) if scrubber else outcome
+
+
+def _reader(secrets: SecretReader, scrubber: Scrubber) -> SecretReader:
+    """`secrets`, noting every value read as one that must not come back."""
+
+    def read(name: str) -> Mapping[str, Any]:
+        value = reveal(secrets(name))
+        scrubber.learn(value)
+        return value  # type: ignore[no-any-return]
+
+    return read

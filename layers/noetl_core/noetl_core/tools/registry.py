@@ -1,0 +1,59 @@
+"""Finding the tool of a kind. Nothing heavy is imported here: a kind's module is loaded when a task of that kind runs."""
+
+from __future__ import annotations
+
+import threading
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Final, cast
+
+from noetl_core.tools.base import Tool
+
+ENTRY_POINTS: Final = "noetl.tools"
+"""Third-party kinds: an entry point of this group names the kind and a class (or factory) of no arguments."""
+
+BUILT_IN: Final[dict[str, str]] = {
+    "noop": "noetl_core.tools.noop:NoopTool",
+    "http": "noetl_core.tools.http:HttpTool",
+    "python": "noetl_core.tools.python:PythonTool",
+    "duckdb": "noetl_core.tools.duckdb:DuckDBTool",
+    "postgres": "noetl_core.tools.postgres:PostgresTool",
+    "store": "noetl_core.tools.store:StoreTool",
+    "secrets": "noetl_core.tools.secrets:SecretsTool",
+}
+
+
+class UnknownKind(LookupError):
+    """No tool of this kind is installed. Who acts: the author, or whoever deploys the plugin; kind `unsupported`."""
+
+
+class ToolRegistry:
+    """Tools by kind, one instance each, made at first use. Thread-safe."""
+
+    def __init__(self, tools: dict[str, Tool] | None = None) -> None:
+        """`tools` are kinds given as instances; they win over built-in ones (tests, embedding)."""
+        self._tools: dict[str, Tool] = dict(tools or {})
+        self._lock = threading.Lock()
+
+    def get(self, kind: str) -> Tool:
+        """The tool of `kind`. Raises `UnknownKind`."""
+        tool = self._tools.get(kind)
+        if tool is None:
+            with self._lock:
+                tool = self._tools.get(kind) or self._tools.setdefault(kind, _make(kind))
+        return tool
+
+    def kinds(self) -> frozenset[str]:
+        """Every kind that `get` would find."""
+        plugins = {e.name for e in entry_points(group=ENTRY_POINTS)}
+        return frozenset(BUILT_IN) | plugins | frozenset(self._tools)
+
+
+def _make(kind: str) -> Tool:
+    target = BUILT_IN.get(kind)
+    if target is not None:
+        module, _, name = target.partition(":")
+        return cast(Tool, getattr(import_module(module), name)())
+    for plugin in entry_points(group=ENTRY_POINTS, name=kind):
+        return cast(Tool, plugin.load()())
+    raise UnknownKind(f"there is no tool of kind {kind!r}: built in are {', '.join(sorted(BUILT_IN))}")

@@ -1,0 +1,57 @@
+"""`kind: secrets`: a credential's fields, for the tasks after it (DESIGN section 7).
+
+Every value of the result is an `expr.Secret`: templates may read and combine it, the log and every answer show `***`, and the worker
+seals it if the run is suspended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.expr import Secret
+from noetl_core.ports import NotFound
+from noetl_core.tools.base import BadInput, ToolCall
+
+
+class SecretsTool:
+    """Inputs `secret` (the credential's name; `secret_name`, `key`) and `field` (one field: the result is that value alone)."""
+
+    kind = "secrets"
+    inline = False
+
+    def run(self, call: ToolCall) -> Outcome:
+        name = call.inputs.get("secret", call.inputs.get("key"))
+        if not isinstance(name, str) or not name:
+            raise BadInput("`secret` must be the name of a credential")
+        fields = read_credential(call, name)
+        field = call.inputs.get("field")
+        if field is None:
+            return Outcome.ok({key: Secret(value) for key, value in fields.items()})
+        if field not in fields:
+            return Outcome.failed("not_found", f"credential {name!r} has no field {field!r}: it has {', '.join(sorted(fields))}")
+        return Outcome.ok(Secret(fields[field]))
+
+
+def read_credential(call: ToolCall, name: str) -> dict[str, Any]:
+    """The fields of credential `name`, flat: `{type, data: {...}}` gives the fields of `data` and `type`.
+
+    Raises `BadInput` where no credentials can be read, `NotFound` for an unknown name.
+    """
+    if call.secrets is None:
+        raise BadInput(f"credential {name!r} cannot be read here: this worker has no access to credentials")
+    try:
+        stored = call.secrets(name)
+    except KeyError as error:
+        raise NotFound(f"there is no credential {name!r}: add it with `noetl credentials`") from error
+    return flat(stored)
+
+
+def flat(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """A credential's fields on one level, `type` beside them."""
+    data = stored.get("data")
+    if not isinstance(data, Mapping):
+        return dict(stored)
+    kind = {"type": stored["type"]} if "type" in stored else {}
+    return {**kind, **data}

@@ -1,0 +1,133 @@
+"""`kind: store`: storage is a task that returns a reference (canonical 10, resolution 22).
+
+`data` is written under the execution's own prefix. The key is derived from the task run unless the author names one, so a retry
+or a crash re-execution writes the same object.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.tools.base import BadInput, ToolCall
+
+CONTENT_TYPES: Final = {
+    "json": "application/json",
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+}
+MAX_BYTES: Final = 512 * 1024 * 1024
+"""What one store task may write; `spec.max_bytes` lowers it."""
+_KEY = re.compile(r"[A-Za-z0-9_.=+-][A-Za-z0-9_.=+ -]*(/[A-Za-z0-9_.=+-][A-Za-z0-9_.=+ -]*)*")
+HINT_COLUMNS: Final = 20
+
+
+class StoreTool:
+    """Inputs `data`, `key` (relative), `format`: json (default) | jsonl | csv | parquet, `schema_hint`; result: the reference
+    `{kind: "result_ref", store, key, size, checksum, format, rows?, schema_hint?}`."""
+
+    kind = "store"
+    inline = False
+    takes_secrets = False
+
+    def run(self, call: ToolCall) -> Outcome:
+        if call.results is None:
+            return Outcome.failed("storage", "store: this worker has no result store", retryable=False)
+        data, form = call.inputs.get("data"), self._format(call)
+        if isinstance(data, Mapping) and data.get("kind") == "result_ref":
+            if "key" not in call.inputs and "format" not in call.inputs:
+                return Outcome.ok(dict(data))  # already stored
+            data = json.loads(call.results.get(str(data["key"])))
+        try:
+            body = encode(data, form)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise BadInput(f"`data` cannot be written as {form}: {error}") from error
+        limit = min(int(call.spec.get("max_bytes", MAX_BYTES)), MAX_BYTES)
+        if len(body) > limit:
+            return Outcome.failed("limit", f"store: {len(body)} bytes of {form} are over the limit of {limit}", retryable=False)
+        reference = {**call.results.put(self._key(call, form), body, CONTENT_TYPES[form]), "format": form}
+        if isinstance(data, Sequence) and not isinstance(data, str):
+            reference["rows"] = len(data)
+        hint = call.inputs.get("schema_hint") or _hint(data)
+        if hint:
+            reference["schema_hint"] = hint
+        return Outcome.ok(reference)
+
+    def _format(self, call: ToolCall) -> str:
+        suffix = str(call.inputs.get("key") or "").rpartition(".")[2]
+        form = str(call.inputs.get("format") or (suffix if suffix in CONTENT_TYPES else "json"))
+        if form not in CONTENT_TYPES:
+            raise BadInput(f"`format` {form!r} is unknown: json, jsonl, csv or parquet")
+        return form
+
+    def _key(self, call: ToolCall, form: str) -> str:
+        key = call.inputs.get("key")
+        if key is None:
+            return f"{call.execution_id}/store/{call.task_run_id}.{form}"
+        if (
+            not isinstance(key, str)
+            or len(key) > 512
+            or not _KEY.fullmatch(key)
+            or ".." in key.split("/")
+            or "." in key.split("/")
+        ):
+            raise BadInput(f"`key` {str(key)[:80]!r} must be a relative name: letters, digits and _ . = + - between slashes")
+        return f"{call.execution_id}/store/{key}"
+
+
+def encode(data: Any, form: str) -> bytes:
+    """`data` as bytes of `form`; csv and parquet take a list of objects. Raises `TypeError` or `ValueError`."""
+    if form == "json":
+        return _dumps(data).encode()
+    if not isinstance(data, Sequence) or isinstance(data, str | bytes):
+        raise TypeError(f"{form} needs a list, not {type(data).__name__}")
+    if form == "jsonl":
+        return b"".join(_dumps(row).encode() + b"\n" for row in data)
+    if not all(isinstance(row, Mapping) for row in data):
+        raise TypeError(f"{form} needs a list of objects")
+    return _csv(data) if form == "csv" else _parquet(data)
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(str(name) for row in rows for name in row))
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    out = io.StringIO(newline="")
+    writer = csv.DictWriter(out, _columns(rows), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({k: _dumps(v) if isinstance(v, dict | list | bool) else v for k, v in row.items()})
+    return out.getvalue().encode()
+
+
+def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    import duckdb
+
+    if not rows:
+        raise ValueError("parquet needs at least one row: there are no columns otherwise")
+    with TemporaryDirectory(prefix="noetl-parquet-") as folder, duckdb.connect() as connection:
+        source, target = Path(folder, "rows.jsonl"), Path(folder, "rows.parquet")
+        source.write_bytes(b"".join(_dumps(row).encode() + b"\n" for row in rows))
+        connection.read_json(str(source), format="newline_delimited", sample_size=-1).write_parquet(str(target))
+        return target.read_bytes()
+
+
+def _hint(data: Any) -> str | None:
+    """What the stored value looks like, in a few words: the columns of rows."""
+    if not (isinstance(data, Sequence) and not isinstance(data, str) and data and isinstance(data[0], Mapping)):
+        return None
+    names = [str(name) for name in data[0]]
+    return f"rows({', '.join(names[:HINT_COLUMNS])}{', ...' if len(names) > HINT_COLUMNS else ''})"
