@@ -59,9 +59,7 @@ def i3_one_terminal_each(world: World, execution_id: str, control: list[Event]) 
         commits = world.store.streams.get(StreamId(execution_id, run), [])
         terminal = [e.name for c in commits for e in c.events if e.name in TERMINAL_RUN]
         assert len(terminal) <= 1, f"I3: run {run} has terminal events {terminal}"
-        tasks = Counter(
-            (e.data["run"], e.data["attempt"]) for c in commits for e in c.events if e.name in ("TaskProcessed", "TaskRetried")
-        )
+        tasks = Counter((e.data["run"], e.data["attempt"]) for c in commits for e in c.events if e.name == "TaskProcessed")
         assert all(n == 1 for n in tasks.values()), f"I3: an attempt of run {run} was recorded twice: {tasks}"
 
 

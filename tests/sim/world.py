@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from noetl_core.control.admit import StartRequest, Started, admit
+from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweep import sweep
@@ -64,6 +64,7 @@ class World:
         self.next_sweep = self.clock.time + SWEEP_EVERY_S * SECOND
         self.calls: list[Any] = []
         """Every tool call made, in order: for exactly-once and at-least-once checks."""
+        self.handled: list[Any] = []
         self.controls = [self.new_control() for _ in range(self.routers)]
 
     def new_control(self) -> Control:
@@ -129,11 +130,8 @@ class World:
 
     def handle(self, command: Command) -> float | None:
         """Run a command in a fresh worker; seconds to hand it back for, or None when done with it."""
-        worker = self.new_worker()
-        try:
-            return worker(command)
-        finally:
-            worker.close()
+        seconds: float | None = self.new_worker()(command)
+        return seconds
 
     # --- the loop -------------------------------------------------------------------------------------------------------
 

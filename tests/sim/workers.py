@@ -1,0 +1,64 @@
+"""A worker process of the simulated world: the real worker, with scripted tools and no heart of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.records import Command
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.registry import ToolRegistry
+from noetl_core.worker.service import Worker
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+SCRIPTED = ("http", "python", "postgres", "duckdb", "noop", "store")
+
+
+@dataclass
+class ScriptedTool:
+    """Answers from `World.tool`, or with its own `result` input; records every call."""
+
+    world: World
+    kind: str
+    inline: bool = True
+
+    def run(self, call: ToolCall) -> Outcome:
+        self.world.calls.append(call)
+        if self.world.tool is not None:
+            return self.world.tool(call)
+        return Outcome.ok(call.inputs.get("result", call.inputs.get("args")))
+
+
+def registry(world: World) -> ToolRegistry:
+    """Every kind scripted."""
+    return ToolRegistry({kind: ScriptedTool(world, kind) for kind in SCRIPTED})
+
+
+class SimWorker:
+    """One process handling one command at a time."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.worker = Worker(
+            world.store,
+            world.results,
+            world.gates,
+            world.clock,
+            playbooks=world.controls[0].playbook,
+            tools=registry(world),
+            name=f"w{world.clock.nonce()}",
+            heart=None,
+        )
+
+    def __call__(self, command: Command) -> float | None:
+        handled = self.worker.handle(command)
+        self.world.handled.append((command, handled))
+        return handled.seconds if handled.kind == "hand_back" else None
+
+
+def sim_worker(world: World) -> Any:
+    """A fresh worker process."""
+    return SimWorker(world)
