@@ -1,0 +1,273 @@
+"""Playbooks, heads, due items and gates in the catalog table.
+
+| what | pk | sk | more |
+|---|---|---|---|
+| playbook version | `p#<path>` | `v#<version>` | |
+| latest version of a path | `latest` | `<path>` | moves |
+| content by digest | `d#<digest>` | `source` | |
+| head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads` |
+| gate | `x#<execution_id>` | `gate` | |
+| due | `due#<shard>` | `<execution_id>` | `due_at`: the local index `by_due` |
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from noetl_core.adapters.aws.clients import client, code_of, errors_of
+from noetl_core.ports import Gate, Head, NotFound, PlaybookVersion, TooLarge
+
+DUE_SHARDS = 4
+MAX_SOURCE = 380 * 1024
+"""Bytes of a compressed playbook one item takes."""
+TERMINAL = ("completed", "failed", "cancelled")
+Item = Mapping[str, Any]
+
+
+class _Table:
+    def __init__(self, table: str) -> None:
+        self._table = table
+
+    def _put(self, item: dict[str, Any], **condition: Any) -> bool:
+        """Write; False when the condition did not hold."""
+        try:
+            with errors_of("catalog write"):
+                client("dynamodb").put_item(TableName=self._table, Item=item, **condition)
+        except ClientError as error:
+            if code_of(error) != "ConditionalCheckFailedException":
+                raise
+            return False
+        return True
+
+    def _get(self, pk: str, sk: str, *, consistent: bool = True) -> Item | None:
+        with errors_of("catalog read"):
+            found: Item | None = (
+                client("dynamodb")
+                .get_item(TableName=self._table, Key={"pk": {"S": pk}, "sk": {"S": sk}}, ConsistentRead=consistent)
+                .get("Item")
+            )
+        return found
+
+    def _query(self, limit: int | None = None, **request: Any) -> list[Item]:
+        items: list[Item] = []
+        while True:
+            with errors_of("catalog read"):
+                page = client("dynamodb").query(TableName=self._table, **request)
+            items += page["Items"]
+            if "LastEvaluatedKey" not in page or (limit is not None and len(items) >= limit):
+                return items[:limit]
+            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+
+class DynamoPlaybookCatalog(_Table):
+    """`PlaybookCatalog` on the catalog table."""
+
+    def register(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
+        body = zlib.compress(source.encode(), 6)
+        if len(body) > MAX_SOURCE:
+            raise TooLarge(f"playbook {path} is {len(body)} bytes compressed; the catalog takes {MAX_SOURCE}")
+        while True:
+            latest = self._latest(path)
+            if latest is not None and latest.digest == digest:
+                return latest
+            new = PlaybookVersion(path, latest.version + 1 if latest else 1, digest, source, now)
+            fields = {
+                "path": {"S": path},
+                "version": {"N": str(new.version)},
+                "digest": {"S": digest},
+                "source": {"B": body},
+                "registered_at": {"N": str(now)},
+            }
+            item = {"pk": {"S": f"p#{path}"}, "sk": {"S": f"v#{new.version:08d}"}, **fields}
+            self._put({"pk": {"S": f"d#{digest}"}, "sk": {"S": "source"}, **fields})
+            if self._put(item, ConditionExpression="attribute_not_exists(pk)"):
+                summary = {k: v for k, v in fields.items() if k != "source"}
+                self._put(
+                    {"pk": {"S": "latest"}, "sk": {"S": path}, **summary},
+                    ConditionExpression="attribute_not_exists(pk) OR version < :v",
+                    ExpressionAttributeValues={":v": fields["version"]},
+                )
+                return new
+
+    def _latest(self, path: str) -> PlaybookVersion | None:
+        items = self._query(
+            limit=1,
+            KeyConditionExpression="pk = :pk",
+            ExpressionAttributeValues={":pk": {"S": f"p#{path}"}},
+            ScanIndexForward=False,
+            ConsistentRead=True,
+            Limit=1,
+        )
+        return _version(items[0]) if items else None
+
+    def get(self, path: str, version: int | None = None) -> PlaybookVersion:
+        if version is None:
+            latest = self._latest(path)
+            if latest is None:
+                raise NotFound(f"no playbook {path}")
+            return latest
+        item = self._get(f"p#{path}", f"v#{version:08d}")
+        if item is None:
+            raise NotFound(f"no playbook {path} version {version}")
+        return _version(item)
+
+    def by_digest(self, digest: str) -> PlaybookVersion:
+        item = self._get(f"d#{digest}", "source", consistent=False) or self._get(f"d#{digest}", "source")
+        if item is None:
+            raise NotFound(f"no playbook with digest {digest}")
+        return _version(item)
+
+    def versions(self, path: str) -> Sequence[PlaybookVersion]:
+        return [
+            _version(i)
+            for i in self._query(KeyConditionExpression="pk = :p", ExpressionAttributeValues={":p": {"S": f"p#{path}"}})
+        ]
+
+    def list(self, prefix: str = "") -> Sequence[PlaybookVersion]:
+        values = {":pk": {"S": "latest"}}
+        where = "pk = :pk"
+        if prefix:
+            values[":prefix"] = {"S": prefix}
+            where += " AND begins_with(sk, :prefix)"
+        return [_version(i) for i in self._query(KeyConditionExpression=where, ExpressionAttributeValues=values)]
+
+
+def _version(item: Item) -> PlaybookVersion:
+    source = zlib.decompress(bytes(item["source"]["B"])).decode() if "source" in item else ""
+    return PlaybookVersion(
+        item["path"]["S"], int(item["version"]["N"]), item["digest"]["S"], source, int(item["registered_at"]["N"])
+    )
+
+
+class DynamoExecutionIndex(_Table):
+    """`ExecutionIndex` on the catalog table."""
+
+    def put_head(self, head: Head) -> None:
+        item: dict[str, Any] = {
+            "pk": {"S": f"x#{head.execution_id}"},
+            "sk": {"S": "head"},
+            "list": {"S": "heads"},
+            "listed_at": {"S": f"{head.started_at:020d}#{head.execution_id}"},
+            "execution_id": {"S": head.execution_id},
+            "status": {"S": head.status},
+            "path": {"S": head.path},
+            "version": {"N": str(head.version)},
+            "digest": {"S": head.digest},
+            "started_at": {"N": str(head.started_at)},
+            "updated_at": {"N": str(head.updated_at)},
+        }
+        for name, number in (("finished_at", head.finished_at), ("expires_at", head.expires_at or None)):
+            if number is not None:
+                item[name] = {"N": str(number)}
+        for name, value in (("error", head.error), ("parent", head.parent)):
+            if value is not None:
+                item[name] = {"S": json.dumps(value)}
+        values: dict[str, Any] = {":now": item["updated_at"]}
+        is_news = "attribute_not_exists(pk) OR updated_at < :now"
+        if head.status in TERMINAL:
+            is_news += " OR updated_at = :now"
+        else:
+            values |= {f":t{n}": {"S": s} for n, s in enumerate(TERMINAL)}
+            is_news += " OR (updated_at = :now AND NOT #status IN (:t0, :t1, :t2))"
+        more = {} if head.status in TERMINAL else {"ExpressionAttributeNames": {"#status": "status"}}
+        self._put(item, ConditionExpression=is_news, ExpressionAttributeValues=values, **more)
+
+    def heads(
+        self,
+        status: str | None = None,
+        path: str | None = None,
+        since: int | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[Head]:
+        values: dict[str, Any] = {":list": {"S": "heads"}}
+        where, filters = ["#list = :list"], []
+        names = {"#list": "list"}
+        if since is not None:
+            where.append("listed_at >= :since")
+            values[":since"] = {"S": f"{since:020d}"}
+        for name, wanted in (("status", status), ("path", path)):
+            if wanted is not None:
+                names[f"#{name}"] = name
+                values[f":{name}"] = {"S": wanted}
+                filters.append(f"#{name} = :{name}")
+        request: dict[str, Any] = {"IndexName": "heads", "ScanIndexForward": False, "ExpressionAttributeNames": names}
+        if before is not None:
+            item = self._get(f"x#{before}", "head")
+            if item is None:
+                return []
+            request["ExclusiveStartKey"] = {k: item[k] for k in ("pk", "sk", "list", "listed_at")}
+        if filters:
+            request["FilterExpression"] = " AND ".join(filters)
+        found = self._query(limit, KeyConditionExpression=" AND ".join(where), ExpressionAttributeValues=values, **request)
+        return [_head(i) for i in found]
+
+    def set_due(self, execution_id: str, at: int) -> None:
+        self._put({"pk": {"S": _shard(execution_id)}, "sk": {"S": execution_id}, "due_at": {"N": str(at)}})
+
+    def clear_due(self, execution_id: str) -> None:
+        with errors_of("clear due"):
+            client("dynamodb").delete_item(
+                TableName=self._table, Key={"pk": {"S": _shard(execution_id)}, "sk": {"S": execution_id}}
+            )
+
+    def due(self, now: int, limit: int = 100) -> Sequence[str]:
+        found: list[tuple[int, str]] = []
+        for shard in range(DUE_SHARDS):
+            items = self._query(
+                limit,
+                IndexName="by_due",
+                KeyConditionExpression="pk = :pk AND due_at <= :now",
+                ExpressionAttributeValues={":pk": {"S": f"due#{shard}"}, ":now": {"N": str(now)}},
+                ConsistentRead=True,
+                Limit=limit,
+            )
+            found += [(int(i["due_at"]["N"]), i["sk"]["S"]) for i in items]
+        return [execution_id for _, execution_id in sorted(found)[:limit]]
+
+
+def _shard(execution_id: str) -> str:
+    return f"due#{int(execution_id) % DUE_SHARDS}"
+
+
+def _head(item: Item) -> Head:
+    def number(name: str) -> int:
+        return int(item[name]["N"]) if name in item else 0
+
+    def parsed(name: str) -> Any:
+        return json.loads(item[name]["S"]) if name in item else None
+
+    return Head(
+        execution_id=item["execution_id"]["S"],
+        status=item["status"]["S"],
+        path=item["path"]["S"],
+        version=number("version"),
+        digest=item["digest"]["S"],
+        started_at=number("started_at"),
+        updated_at=number("updated_at"),
+        finished_at=number("finished_at") or None,
+        error=parsed("error"),
+        parent=parsed("parent"),
+        expires_at=number("expires_at"),
+    )
+
+
+class DynamoGates(_Table):
+    """`Gates` on the catalog table: half a read unit a look (eventually consistent)."""
+
+    def gate(self, execution_id: str) -> Gate:
+        item = self._get(f"x#{execution_id}", "gate", consistent=False)
+        if item is None:
+            return Gate()
+        return Gate(item["mode"]["S"], frozenset(item.get("stopped_runs", {"SS": []})["SS"]))
+
+    def set_gate(self, execution_id: str, gate: Gate) -> None:
+        item: dict[str, Any] = {"pk": {"S": f"x#{execution_id}"}, "sk": {"S": "gate"}, "mode": {"S": gate.mode}}
+        if gate.stopped_runs:
+            item["stopped_runs"] = {"SS": sorted(gate.stopped_runs)}
+        self._put(item)

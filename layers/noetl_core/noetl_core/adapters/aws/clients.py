@@ -1,0 +1,67 @@
+"""boto3 clients, one per service and process; they honour `AWS_ENDPOINT_URL` like everything boto3 makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from noetl_core.ports import TooLarge, Unavailable
+
+_RETRIES = Config(
+    retries={"mode": "standard", "total_max_attempts": 5}, connect_timeout=3, read_timeout=30, max_pool_connections=32
+)
+_PATH_STYLE = Config(s3={"addressing_style": "path"})
+
+TRANSIENT = frozenset(
+    {
+        "ProvisionedThroughputExceededException",
+        "ThrottlingException",
+        "Throttling",
+        "RequestLimitExceeded",
+        "LimitExceededException",
+        "InternalServerError",
+        "InternalError",
+        "ServiceUnavailable",
+        "SlowDown",
+        "RequestTimeout",
+        "TransactionConflictException",
+        "OverLimit",
+    }
+)
+TOO_LARGE = frozenset(
+    {"EntityTooLarge", "InvalidMessageContents", "BatchRequestTooLong", "ItemCollectionSizeLimitExceededException"}
+)
+
+
+@lru_cache(maxsize=16)
+def client(service: str) -> Any:
+    """The client of `service`; the low-level kind, whose import is a fraction of the resources'."""
+    return boto3.client(service, config=_RETRIES.merge(_PATH_STYLE) if service == "s3" else _RETRIES)  # type: ignore[call-overload]
+
+
+@contextmanager
+def errors_of(what: str) -> Iterator[None]:
+    """Turn what the service says into the ports' words: `Unavailable`, `TooLarge`; anything else passes through."""
+    try:
+        yield
+    except ClientError as error:
+        code = error.response.get("Error", {}).get("Code", "")
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if code in TRANSIENT or status >= 500:
+            raise Unavailable(f"{what}: {code}") from error
+        if code in TOO_LARGE:
+            raise TooLarge(f"{what}: {code}") from error
+        raise
+    except BotoCoreError as error:
+        raise Unavailable(f"{what}: {error}") from error
+
+
+def code_of(error: ClientError) -> str:
+    """The service's error code."""
+    return str(error.response.get("Error", {}).get("Code", ""))

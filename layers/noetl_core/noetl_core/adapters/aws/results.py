@@ -1,0 +1,46 @@
+"""Results in S3, under `<execution_id>/`."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from noetl_core.adapters.aws.clients import client, code_of, errors_of
+from noetl_core.ports import NotFound
+
+
+class S3ResultStore:
+    """`ResultStore` in a bucket; the checksum travels with the object."""
+
+    def __init__(self, bucket: str) -> None:
+        self._bucket = bucket
+
+    def put(self, key: str, body: bytes, content_type: str = "application/json") -> Mapping[str, Any]:
+        digest = sha256(body)
+        with errors_of(f"put {key}"):
+            client("s3").put_object(
+                Bucket=self._bucket,
+                Key=key,
+                Body=body,
+                ContentType=content_type,
+                ChecksumSHA256=b64encode(digest.digest()).decode(),
+            )
+        return {"kind": "result_ref", "store": "s3", "key": key, "size": len(body), "checksum": "sha256:" + digest.hexdigest()}
+
+    def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
+        more = {} if start is None and end is None else {"Range": f"bytes={start or 0}-{'' if end is None else end - 1}"}
+        try:
+            with errors_of(f"get {key}"):
+                body: bytes = client("s3").get_object(Bucket=self._bucket, Key=key, **more)["Body"].read()
+        except ClientError as error:
+            if code_of(error) in ("NoSuchKey", "404"):
+                raise NotFound(f"no object {key}") from error
+            raise
+        return body
+
+    def url(self, key: str) -> str:
+        return f"s3://{self._bucket}/{key}"
