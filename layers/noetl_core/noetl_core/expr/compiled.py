@@ -177,13 +177,24 @@ def _beside_path(node: nodes.Node) -> Iterator[nodes.Node]:
         node = node.node
 
 
-def _only_finds(node: nodes.Expr) -> bool:
-    """Whether an expression can only give data found in its scope, or a scalar it made."""
-    if isinstance(node, nodes.Getattr | nodes.Getitem):
-        return not (isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice)) and _only_finds(node.node)
-    return isinstance(node, nodes.Const | nodes.Compare | nodes.Not | nodes.Test | nodes.Concat) or (
-        isinstance(node, nodes.Name) and node.name not in FUNCTIONS
-    )
+def _only_finds(node: nodes.Expr | None) -> bool:
+    """Whether an expression can only give data found in its scope, or a scalar it made. Such results need no second look."""
+    match node:
+        case nodes.Getattr():
+            return _only_finds(node.node)
+        case nodes.Getitem():
+            return not isinstance(node.arg, nodes.Slice) and _only_finds(node.node)
+        case nodes.Filter(name="default" | "d"):
+            return _only_finds(node.node) and all(_only_finds(a) for a in node.args)
+        case nodes.CondExpr():
+            return _only_finds(node.expr1) and _only_finds(node.expr2)
+        case nodes.And() | nodes.Or():
+            return _only_finds(node.left) and _only_finds(node.right)
+        case nodes.Name():
+            return node.name not in FUNCTIONS
+        case nodes.List() | nodes.Dict():
+            return not node.items
+    return node is None or isinstance(node, nodes.Const | nodes.Compare | nodes.Not | nodes.Test | nodes.Concat)
 
 
 def _unknown(what: str, name: str, known: Any, node: nodes.Node) -> TemplateSyntaxError:

@@ -130,7 +130,10 @@ def _checked(compiled: Compiled, evaluation: Evaluation, result: Any, undefined_
         return result
     if (kind is dict or kind is list) and not compiled.made and "steps" not in compiled.names:
         return result
-    return evaluation.plain(result, undefined_ok=undefined_ok, keep_secrets=True)
+    result = evaluation.plain(result, undefined_ok=undefined_ok, keep_secrets=True)
+    if compiled.made:
+        evaluation.charge(evaluation.weight)  # a text a thousand times in a list is small here, and large once it is written down
+    return result
 
 
 def _quote(source: str) -> str:

@@ -122,13 +122,13 @@ def abs_(ev: Evaluation, value: Any) -> Any:
 
 @filter_("round")
 def round_(ev: Evaluation, value: Any, precision: int = 0, method: str = "common") -> Any:
-    """Jinja2's `round`: gives a float; `method` is common, ceil or floor."""
+    """Jinja2's `round`; `method` is common, ceil or floor."""
     if type(value) not in (int, float, bool):
         raise TemplateError("round needs a number")
     if type(precision) is not int or abs(precision) > 30:
         raise TemplateError("round: the precision must be a whole number from -30 to 30")
     if method == "common":
-        return number(round(float(value), precision)) if precision >= 0 else number(float(round(value, precision)))
+        return number(round(value, precision))
     if method not in ("ceil", "floor"):
         raise TemplateError("round: the method must be common, ceil or floor")
     run = math.ceil if method == "ceil" else math.floor

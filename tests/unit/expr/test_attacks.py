@@ -1,0 +1,401 @@
+"""Hostile templates (RELIABILITY.md): each is refused with a clear error, within its budget, and the process lives."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from noetl_core.expr import LimitExceeded, Scope, TemplateError, TemplateSyntaxError, UndefinedValue, render
+
+SECONDS = 2.0
+"""Wall time, on a busy machine; the budget itself is half a second of processor time."""
+
+
+def scope() -> Scope:
+    return Scope({"workload": {"text": "secret", "rows": [{"a": 1}, {"a": 2}], "f": print, "cls": Scope, "n": 5}, "ctx": {}})
+
+
+def attempt(template: str, **names: Any) -> Any:
+    started = time.perf_counter()
+    try:
+        return render(template, scope().over(names))
+    finally:
+        assert time.perf_counter() - started < SECONDS, template
+
+
+DUNDER_WALKS = [
+    "{{ ''.__class__ }}",
+    "{{ ''['__class__'] }}",
+    "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+    "{{ ().__class__.__bases__[0] }}",
+    "{{ {}.__class__ }}",
+    "{{ [].__init__.__globals__ }}",
+    "{{ 5 .__class__ }}",
+    "{{ none.__class__ }}",
+    "{{ true.__class__ }}",
+    "{{ (1.5).__class__ }}",
+    "{{ range.__globals__ }}",
+    "{{ range(3).__class__ }}",
+    "{{ dict.__base__ }}",
+    "{{ namespace.__init__.__globals__ }}",
+    "{{ joiner.__init__.__globals__ }}",
+    "{{ joiner().run.__globals__ }}",
+    "{{ cycler.__init__.__globals__.os.popen('id').read() }}",
+    "{{ lipsum.__globals__ }}",
+    "{{ self.__init__.__globals__ }}",
+    "{{ self._TemplateReference__context }}",
+    "{{ x.__init__.__globals__['__builtins__'] }}",
+    "{{ rows | map(attribute='__class__') | list }}",
+    "{{ rows | map('attr', '__class__') | list }}",
+    "{{ rows | attr('__class__') }}",
+    "{{ '' | attr('__class__') }}",
+    "{{ 'x' | attr('__cla' ~ 'ss__') }}",
+    "{{ 'x'['__cla' ~ 'ss__'] }}",
+    "{{ rows | sum(attribute='__class__') }}",
+    "{{ rows | sort(attribute='__class__') }}",
+    "{{ rows | groupby('__class__') }}",
+    "{{ rows | join(',', attribute='__class__.__mro__') }}",
+    "{{ rows | selectattr('__class__') | list }}",
+    "{{ rows.append.__self__ }}",
+    "{{ ''.join.__self__.__class__ }}",
+    "{{ text.upper.__globals__ }}",
+    "{{ cls.__init__.__globals__ }}",
+    "{% for x in [1] %}{{ loop.__class__ }}{% endfor %}",
+    "{% for x in [1] %}{{ loop._iterable }}{% endfor %}",
+    "{% macro m() %}{% endmacro %}{{ m.__class__ }}",
+    "{% macro m() %}{% endmacro %}{{ m._func.__globals__ }}",
+    "{% macro m() %}{{ caller.__globals__ }}{% endmacro %}{{ m() }}",
+    "{% set ns = namespace() %}{{ ns.__class__ }}",
+    "{% set ns = namespace() %}{{ ns._Namespace__attrs.__class__ }}",
+    "{{ ''.format.__self__.__class__ }}",
+    "{{ '{0.__class__}'.format(text) }}",
+    "{{ '{0.__class__.__mro__[1]}'.format(text) }}",
+    "{{ '{0[__class__]}'.format(text) }}",
+    "{{ '{x.__class__}'.format(x=rows) }}",
+    "{{ '{x.__class__}'.format_map({'x': 1}) }}",
+    "{{ ''.format_map }}",
+    "{{ ['{0.__class__}'] | map('format', text) | list }}x{{ '%s' % text.__class__ }}",
+]
+
+
+@pytest.mark.parametrize("template", DUNDER_WALKS)
+def test_a_dunder_walk_reaches_nothing(template: str) -> None:
+    try:
+        result = attempt(template)
+    except TemplateError as error:
+        assert error.message
+        return
+    assert "class" not in str(result) and "globals" not in str(result) and "object at" not in str(result)
+
+
+SIZES = [
+    "{{ 'a' * 10**9 }}",
+    "{{ 10**9 * 'a' }}",
+    "{{ [0] * 10**9 }}",
+    "{{ (0, 1) * 10**9 }}",
+    "{{ 'a' | center(10**9) }}",
+    "{{ 'a'.center(10**9) }}",
+    "{{ 'a'.ljust(10**9) }}",
+    "{{ 'a'.rjust(10**9) }}",
+    "{{ 'a'.zfill(10**9) }}",
+    "{{ '\t'.expandtabs(10**9) }}",
+    "{{ 'a\nb' | indent(10**9) }}",
+    "{{ 'a\nb' | indent('x' * 30000000) }}",
+    "{{ range(10**9) }}",
+    "{{ range(10**9) | list }}",
+    "{{ range(10**30) }}",
+    "{{ range(0, 10**30, 10**29) | length }}",
+    "{{ range(100001) | sum }}",
+    "{{ 9 ** (9 ** 9) }}",
+    "{{ 10 ** 10000 }}",
+    "{{ 2 ** 4096 }}",
+    "{{ 9.0 ** 9999 }}",
+    "{{ (10**1000) / 3.0 }}",
+    "{{ '%1000000000d' % 1 }}",
+    "{{ '%.1000000000f' % 1 }}",
+    "{{ '%*d' % (1000000000, 1) }}",
+    "{{ '%(a)1000000000s' % {'a': 1} }}",
+    "{{ '%1000000000d' | format(1) }}",
+    "{{ '{:1000000000}'.format(1) }}",
+    "{{ '{:{w}}'.format(1, w=1000000000) }}",
+    "{{ '{:.1000000000f}'.format(1) }}",
+    "{{ '{0:>1000000000}'.format('a') }}",
+    "{{ ('a' * 10000000) | replace('a', 'b' * 1000) }}",
+    "{{ ('a' * 10000000).replace('a', 'b' * 1000) }}",
+    "{{ ('a' * 10000000).replace('', 'b' * 100) }}",
+    "{{ ('a,' * 10000000).split(',') }}",
+    "{{ ('a ' * 10000000).split() }}",
+    "{{ ('a\n' * 10000000).splitlines() }}",
+    "{{ ('a' * 10000000) | list }}",
+    "{{ ('x' * 10000000).join(['a'] * 1000) }}",
+    "{{ ['x' * 1000000] * 1000 | int }}",
+    "{{ (['x' * 1000000] * 1000) | join }}",
+    "{{ (['x' * 1000000] * 1000) | tojson }}",
+    "{{ (['x' * 1000000] * 1000) | string }}",
+    "x{{ ['x' * 1000000] * 1000 }}",
+    "{{ ['x' * 1000000] * 1000 ~ '' }}",
+    "{{ [1] | batch(10**9, 'x') }}",
+    "{{ [1] | slice(10**9) }}",
+    "{{ [1] | tojson(indent=10**9) }}",
+    "{{ ('a' * 10000000) | wordwrap(1) }}",
+    "{{ ('<' * 20000000) | escape }}",
+    "{{ ('\"' * 20000000) | urlencode }}",
+    "{% for i in range(100000) %}" + "x" * 1000 + "{% endfor %}",
+    "{% set big %}{% for i in range(100000) %}" + "x" * 1000 + "{% endfor %}{% endset %}{{ big }}",
+    "{% filter upper %}{% for i in range(100000) %}" + "x" * 1000 + "{% endfor %}{% endfilter %}",
+    "{% set ns = namespace(s='x') %}{% for i in range(40) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+    "{% set ns = namespace(s='x') %}{% for i in range(40) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+    "{% set ns = namespace(s=[1]) %}{% for i in range(40) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+    "{% set ns = namespace(s=2) %}{% for i in range(40) %}{% set ns.s = ns.s * ns.s %}{% endfor %}",
+    "{% set ns = namespace(s=[]) %}{% for i in range(100000) %}{% set ns.s = [ns.s, [1,2,3,4,5,6,7,8,9]*100] %}{% endfor %}",
+    "{% set ns = namespace(l=[]) %}{% for i in range(10000) %}{% set ns.l = ns.l + ['a' * 1000000] %}{% endfor %}",
+]
+
+
+@pytest.mark.parametrize("template", SIZES, ids=lambda t: t[:60])
+def test_an_enormous_value_is_refused_before_it_exists(template: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        attempt(template)
+    assert (
+        isinstance(caught.value, LimitExceeded) or "variable width" in caught.value.message or "at most" in caught.value.message
+    )
+
+
+DOUBLING = "{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}"
+TUPLES = "{% set ns = namespace(a=(1,)) %}{% for i in range(60) %}{% set ns.a = (ns.a, ns.a) %}{% endfor %}"
+
+OPERATIONS = [
+    *(
+        DOUBLING + use
+        for use in (
+            "{{ ns.a }}", "{{ ns.a == ns.b }}", "{{ ns.a != ns.b }}", "{{ ns.a < ns.b }}", "{{ ns.a in [ns.b] }}", "{{ ns.a | tojson }}",
+            "{{ ns.a | string }}", "{{ ns.a ~ '' }}", "{{ '%s' % [ns.a] }}", "{{ '{}'.format(ns.a) }}", "{{ [ns.a, ns.b] | sort }}",
+            "{{ [ns.a, ns.b] | unique }}", "{{ [ns.a, ns.b] | max }}", "{{ ns.a | join(',') }}", "{{ [ns.a].index(ns.b) }}",
+            "{{ [ns.a].count(ns.b) }}", "{% for i in [1, 2] %}{{ loop.changed([ns.a]) }}{% endfor %}", "{{ [ns.a] | groupby(0) }}",
+            "{{ [ns.a] | select('eq', ns.b) | list }}", "{{ ns.a | length if ns.a == ns.b }}",
+        )
+    ),
+    *(TUPLES + use for use in ("{{ {ns.a: 1} }}", "{{ {}[ns.a] }}x{{ {ns.a: 1} }}", "{{ dict([[ns.a, 1]]) }}", "{{ ns.a ~ '' }}")),
+    "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
+    "{% for a in range(100000) %}{% for b in range(100000) %}{% if a == b %}{% endif %}{% endfor %}{% endfor %}",
+    "{% for a in range(100000) %}{{ range(100000) | sum }}{% endfor %}",
+    "{% for a in range(100000) %}{{ range(100000) | list | length }}{% endfor %}",
+    "{% for a in range(100000) %}{{ range(100000) | map('string') | list | length }}{% endfor %}",
+    "{% for a in range(100000) %}{{ 99999 in range(100000) | list }}{% endfor %}",
+    "{% set s = 'a' * 10000000 %}{% for a in range(100000) %}{{ 'b' in s }}{% endfor %}",
+    "{% set s = 'a' * 10000000 %}{% for a in range(100000) %}{{ s.count('b') }}{% endfor %}",
+    "{% set s = 'a' * 10000000 %}{% set t = 'a' * 10000000 %}{% for a in range(100000) %}{{ s == t }}{% endfor %}",
+    "{% set s = 'a' * 10000000 %}{% set t = 'a' * 10000000 %}{{ s in [t ~ 'b'] * 100000 }}{{ [s] * 1000 == [t] * 1000 }}",
+    "{% set s = 'a' * 9000000 %}{% set t = 'a' * 9000000 %}{{ ([s] * 50000 + [t] * 50000) | unique | length }}",
+    "{% set s = 'a' * 9000000 %}{% set t = 'a' * 9000000 %}{% for i in range(100000) %}{{ {s: 1}[t] }}{% endfor %}",
+    "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}",
+    "{% macro f(n) %}{% if n > 0 %}{{ f(n - 1) }}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(25) }}",
+    "{% macro f() %}{{ g() }}{% endmacro %}{% macro g() %}{{ f() }}{% endmacro %}{{ f() }}",
+    "{% macro f() %}{% call f() %}{{ caller() }}{% endcall %}{% endmacro %}{{ f() }}",
+    "{% set ns = namespace(l=[1]) %}{% for x in ns.l recursive %}{{ loop(ns.l) }}{% endfor %}",
+    "{% for a in range(100000) %}{{ ('b' * 9000) | wordwrap(3) }}{% endfor %}",
+    "{{ ('<!--' * 5000000) | striptags }}{{ ('<!---->' * 3000000) | striptags }}",
+    "{{ 'a' * 30 | int | string | regex_search('x') }}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("template", OPERATIONS[:-1], ids=lambda t: t[-60:])
+def test_endless_work_is_cut_off(template: str) -> None:
+    with pytest.raises(TemplateError):
+        attempt(template)
+
+
+BACKTRACKING = [
+    ("^(a+)+$", "a" * 40 + "b"),
+    ("^(a|aa)+$", "a" * 60 + "b"),
+    ("(x+x+)+y", "x" * 60),
+    ("^(([a-z])+.)+[A-Z]([a-z])+$", "a" * 60),
+    ("(.*)*(.*)*(.*)*(.*)*z", "x" * 200),
+]
+
+
+@pytest.mark.parametrize("use", ["regex_search", "regex_match", "regex_findall", "regex_replace"])
+@pytest.mark.parametrize(("pattern", "text"), BACKTRACKING)
+def test_a_backtracking_pattern_ends_by_its_timeout_or_at_once(use: str, pattern: str, text: str) -> None:
+    try:
+        attempt(f"{{{{ t | {use}(p) }}}}", t=text, p=pattern)
+    except LimitExceeded as error:
+        assert "regular expression" in error.message
+
+
+def test_many_slow_patterns_share_one_budget() -> None:
+    with pytest.raises(LimitExceeded):
+        attempt("{% for i in range(1000) %}{{ t | regex_search('^(a|aa)+$') }}{% endfor %}", t="a" * 24 + "b")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(" * 500,
+        "(a{1,1000}){1,1000}",
+        "((((a{1,100}){1,100}){1,100}){1,100}){1,100}",
+        "a" * 1001,
+        "(?R)",
+        "(?P<n>(?&n))",
+        "[",
+        "*",
+    ],
+)
+def test_a_hostile_pattern_is_refused_or_harmless(pattern: str) -> None:
+    try:
+        attempt("{{ t | regex_search(p) }}", t="a" * 1000, p=pattern)
+    except TemplateError as error:
+        assert error.message
+
+
+def test_a_replacement_cannot_multiply_a_text() -> None:
+    with pytest.raises(LimitExceeded):
+        attempt("{{ t | regex_replace('a', r) }}", t="a" * 100_000, r="b" * 100_000)
+    with pytest.raises(LimitExceeded):
+        attempt(r"{{ t | regex_replace('(a+)', '\\1' * 400) }}", t="a" * 900_000)
+
+
+SOURCES = [
+    "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
+    "{{ " + "[" * 5000 + "]" * 5000 + " }}",
+    "{{ " + "not " * 5000 + "x }}",
+    "{{ " + "-" * 5000 + "1 }}",
+    "{{ " + "1+" * 20000 + "1 }}",
+    "{{ " + "a." * 20000 + "a }}",
+    "{{ x" + "|upper" * 20000 + " }}",
+    "{{ " + "a if b else " * 5000 + "c }}",
+    "{% if a %}" * 5000 + "{% endif %}" * 5000,
+    "{% for a in b %}" * 30 + "{% endfor %}" * 30,
+    "{{ " + "1" * 100_000 + " }}",
+    "{{ a }}" * 28_000,
+    "{{ '" + "a" * 300_000 + "' }}",
+    "{{ x }}" + "{" * 100_000,
+    "{{ x }}" + "{% " * 60_000,
+    "{{ x }}" + "{# " * 60_000,
+    "{{ x }}" + "{%-" + " " * 100_000,
+    "{{ x }}" + "{% raw" * 30_000,
+]
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s[:12]}.{len(s)}")
+def test_a_hostile_source_is_refused(source: str) -> None:
+    with pytest.raises(TemplateError):
+        attempt(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% include 'x' %}", "{% import 'x' as y %}", "{% from 'x' import y %}", "{% extends 'x' %}", "{% block b %}{% endblock %}",
+        "{% do x %}", "{% debug %}", "{{ super() }}",
+    ],
+)  # fmt: skip
+def test_what_reaches_other_templates_is_not_available(source: str) -> None:
+    with pytest.raises(TemplateError):
+        attempt(source)
+
+
+def test_stored_callables_are_not_called() -> None:
+    called = []
+    for use in (
+        "{{ f() }}",
+        "{{ f(1) }}",
+        "{{ d.f() }}",
+        "{{ l[0]() }}",
+        "{{ [1] | map(f) | list }}",
+        "{{ f }}",
+        "{{ [f] }}",
+        "a{{ f }}",
+    ):
+        try:
+            result = attempt(use, f=lambda *a: called.append(a), d={"f": called.append}, l=[called.append])
+        except TemplateError:
+            continue
+        assert "function" not in str(result)
+    assert called == []
+
+
+def test_functions_and_methods_are_not_values() -> None:
+    for template in (
+        "{{ range }}",
+        "{{ [range] }}",
+        "{{ 'a'.upper }}",
+        "x{{ ''.join }}",
+        "{{ {'a': dict} | tojson }}",
+        "{{ namespace() }}",
+    ):
+        with pytest.raises(TemplateError, match="is not data"):
+            attempt(template)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ rows.append(1) }}", "{{ rows.clear() }}", "{{ rows.pop() }}", "{{ rows.sort() }}", "{{ rows[0].update({'a': 9}) }}",
+        "{{ rows[0].pop('a') }}", "{{ rows[0].setdefault('b', 1) }}", "{{ workload.clear() }}", "{% set rows[0].a = 9 %}",
+        "{% set workload.n = 9 %}", "{{ rows.extend([1]) }}", "{{ rows.insert(0, 1) }}", "{{ rows.remove(1) }}", "{{ rows.reverse() }}",
+        "{{ rows.__setitem__(0, 1) }}", "{{ rows.__iadd__([1]) }}",
+    ],
+)  # fmt: skip
+def test_data_cannot_be_changed(template: str) -> None:
+    names = {"rows": [{"a": 1}], "workload": {"n": 5}}
+    with pytest.raises(TemplateError):
+        attempt(template, **names)
+    assert names == {"rows": [{"a": 1}], "workload": {"n": 5}}
+
+
+def test_objects_that_are_not_data_stay_closed() -> None:
+    class Thing:
+        password = "x"
+
+        def run(self) -> str:
+            return "ran"
+
+    for template in (
+        "{{ t.password }}",
+        "{{ t.run() }}",
+        "{{ t['password'] }}",
+        "{{ t }}",
+        "a{{ t }}",
+        "{{ [t] | tojson }}",
+        "{{ t | list }}",
+    ):
+        with pytest.raises(TemplateError):
+            attempt(template, t=Thing())
+
+
+def test_an_unknown_name_of_python_is_undefined() -> None:
+    for name in (
+        "open",
+        "exec",
+        "eval",
+        "__import__",
+        "__builtins__",
+        "globals",
+        "self",
+        "context",
+        "environment",
+        "resolve",
+        "missing",
+    ):
+        with pytest.raises(UndefinedValue):
+            attempt(f"{{{{ {name} }}}}")
+
+
+def test_a_syntax_error_is_not_a_crash() -> None:
+    for source in (
+        "{{",
+        "{{ }}",
+        "{{ a b }}",
+        "{% if %}",
+        "{{ 'a }}",
+        "{{ a | }}",
+        "{{ a.. }}",
+        "{% endfor %}",
+        "{{ a \x00 }}",
+        "{{ a }} {%",
+    ):
+        with pytest.raises(TemplateSyntaxError):
+            attempt(source)
