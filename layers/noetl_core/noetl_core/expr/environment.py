@@ -188,18 +188,24 @@ class PlaybookCodeGenerator(CodeGenerator):
         self.write("))")
 
     def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:
-        if len(node.ops) == 1:
-            [operand] = node.ops
-            self.write(f"environment.compare({operand.op!r}, ")
-            self.visit(node.expr, frame)
+        """`a < b < c` compares `a` and `b`, and only if that holds evaluates `c`; `b` is evaluated once."""
+        left: str | None = None
+        self.write("(")
+        for index, operand in enumerate(node.ops):
+            self.write(f"{' and ' if index else ''}environment.compare({operand.op!r}, ")
+            if left is None:
+                self.visit(node.expr, frame)
+            else:
+                self.write(left)
             self.write(", ")
-            self._operand(operand, frame)
-        else:
-            self.write("environment.chain(")
-            self.visit(node.expr, frame)
-            for operand in node.ops:
-                self.write(f", {operand.op!r}, ")
+            if index + 1 < len(node.ops):
+                left = self.temporary_identifier()
+                self.write(f"({left} := ")
                 self._operand(operand, frame)
+                self.write(")")
+            else:
+                self._operand(operand, frame)
+            self.write(")")
         self.write(")")
 
     def _operand(self, operand: nodes.Operand, frame: Frame) -> None:

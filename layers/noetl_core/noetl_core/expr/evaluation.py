@@ -260,14 +260,6 @@ class Evaluation:
             self.tick(len(left) >> 8)
         return operators.COMPARE[operator](self, left, right)
 
-    def chain(self, left: Any, *rest: Any) -> bool:
-        """`a < b < c`: operator, operand, operator, operand."""
-        for operator, right in zip(rest[::2], rest[1::2], strict=True):
-            if not self.compare(operator, left, right):
-                return False
-            left = right
-        return True
-
     def join(self, parts: Iterable[Any]) -> str:
         """`a ~ b`."""
         return self.concat([self.text(part) for part in parts])
