@@ -1,0 +1,109 @@
+"""The local runner's figures: durable SQLite file, one process, each sample on a fresh store."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from figures import Figure, repeat
+from playbooks import chain, map_over
+
+from noetl_core.control.admit import StartRequest
+from noetl_core.local import LocalWiring
+
+ROOT = Path(__file__).parents[1]
+NOETL = Path(sys.executable).parent / "noetl"
+
+
+@contextmanager
+def wiring() -> Iterator[LocalWiring]:
+    """A fresh durable store; what `noetl run` keeps when it is told to keep."""
+    with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder:
+        local = LocalWiring(Path(folder) / "log.sqlite")
+        try:
+            yield local
+        finally:
+            local.close()
+
+
+def timed_run(source: str, executions: int = 1) -> float:
+    """Seconds from the first request until all have completed."""
+    with wiring() as local:
+        began = time.perf_counter()
+        started = [local.start(StartRequest(playbook=source)).execution_id for _ in range(executions)]
+        local.run(*started)
+        seconds = time.perf_counter() - began
+        states = {local.control.load(execution_id).status for execution_id in started}
+    if states != {"completed"}:
+        raise RuntimeError(f"the measured playbook ended {states}")
+    return seconds
+
+
+def process_seconds(*arguments: str) -> float:
+    """Wall time of one `noetl` process."""
+    began = time.perf_counter()
+    subprocess.run([NOETL, *arguments], check=True, capture_output=True, cwd=ROOT)
+    return time.perf_counter() - began
+
+
+def peak_mb(source: str) -> float:
+    """Largest resident size of a process that runs `source` once."""
+    code = (
+        "import sys; sys.path[:0] = sys.argv[2:]\n"
+        "from local import timed_run\nfrom pathlib import Path\nimport resource\n"
+        "timed_run(Path(sys.argv[1]).read_text())\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(source)
+        file.flush()
+        done = subprocess.run(
+            [sys.executable, "-c", code, file.name, str(ROOT / "bench")], check=True, capture_output=True, text=True
+        )
+    return int(done.stdout) / (1024 if sys.platform != "darwin" else 1024 * 1024)
+
+
+def figures(times: int) -> list[Figure]:
+    """All local figures; about half a minute with `times` 5."""
+    timed_run(chain(5))  # imports and compiles
+    out = [
+        Figure("chain of 50, per durable step", "ms", repeat(times, lambda: timed_run(chain(50)) / 50 * 1e3), 0.5),
+        Figure(
+            "map of 1,000 noop items", "items/s", repeat(times, lambda: 1000 / timed_run(map_over(1000, "noop"))), 4500, "higher"
+        ),
+        Figure(
+            "map of 1,000 python items",
+            "items/s",
+            repeat(times, lambda: 1000 / timed_run(map_over(1000, "python"))),
+            2000,
+            "higher",
+        ),
+        Figure(
+            "100 concurrent runs of 5 steps", "steps/s", repeat(times, lambda: 500 / timed_run(chain(5), 100)), 2000, "higher"
+        ),
+        Figure(
+            "hello-world: process start to result",
+            "s",
+            repeat(times, lambda: process_seconds("run", "examples/hello/playbook.yaml", "--output", "json")),
+            0.4,
+        ),
+    ]
+    out += [_step_cost(steps) for steps in (10, 1_000)] + [_item_cost(items) for items in (100, 10_000)]
+    out.append(Figure("peak memory: chain of 50", "MB", repeat(1, lambda: peak_mb(chain(50)))))
+    out.append(Figure("peak memory: map of 10,000", "MB", repeat(1, lambda: peak_mb(map_over(10_000, "noop")))))
+    return out
+
+
+def _step_cost(steps: int) -> Figure:
+    """Growth: what a step costs in a chain of `steps`; flat is the aim."""
+    return Figure(f"growth: chain of {steps:,}, per step", "ms", (timed_run(chain(steps)) / steps * 1e3,))
+
+
+def _item_cost(items: int) -> Figure:
+    """Growth: what an iteration costs in a map of `items`."""
+    return Figure(f"growth: map of {items:,}, per item", "us", (timed_run(map_over(items, "noop")) / items * 1e6,))

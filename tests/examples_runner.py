@@ -1,0 +1,45 @@
+"""Running an example in this process, with the services it brings along."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from noetl_cli.services import services_for
+from noetl_core.control.admit import StartRequest
+from noetl_core.engine.state import State
+from noetl_core.local import LocalWiring
+from noetl_core.values import Values
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an example ended."""
+
+    status: str
+    result: Any
+    error: Mapping[str, Any] | None
+    state: State
+
+
+def run_example(name: str, store: Path, payload: Mapping[str, Any] | None = None, timeout_s: float = 120) -> Ended:
+    """Run examples/<name>/playbook.yaml to its end on a store file at `store`."""
+    playbook = EXAMPLES / name / "playbook.yaml"
+    local = LocalWiring(store)
+    try:
+        with services_for(playbook, payload) as addresses:
+            request = StartRequest(playbook=playbook.read_text(), payload={**addresses, **(payload or {})})
+            started = local.start(request)
+            assert local.run(started.execution_id, timeout_s=timeout_s), f"example {name} did not end within {timeout_s} s"
+            state = local.control.load(started.execution_id)
+            values = Values(local.store, local.results, started.execution_id)
+            result = values.at(state.result)
+            if isinstance(result, Mapping) and result.get("kind") == "result_ref":
+                result = values.reference(result)
+            return Ended(state.status, result, state.failure, state)
+    finally:
+        local.close()

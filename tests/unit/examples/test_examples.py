@@ -1,0 +1,56 @@
+"""Every example runs in one process and gives what its first lines promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.examples_runner import EXAMPLES, run_example
+from tests.flights_truth import assert_is_the_truth
+
+from noetl_core.dsl import parse_playbook
+
+CASES: list[tuple[str, dict[str, Any], Any]] = [
+    ("hello", {}, {"greeting": "Hello, world!"}),
+    ("hello", {"name": "Ada"}, {"greeting": "Hello, Ada!"}),
+    ("retry", {}, {"succeeded_at_attempt": 3}),
+    ("join", {}, {"total": 31, "largest": 9}),
+    ("sub_loop", {}, {"north": 27, "south": 81}),
+    (
+        "upload",
+        {"s3": {"bucket": "inbox", "key": "triggers/examples/upload/a.csv", "size": 3, "etag": "e", "version_id": "v"}},
+        {"object": "s3://inbox/triggers/examples/upload/a.csv", "size": 3, "version_id": "v"},
+    ),
+    ("weather_loop", {}, {"alert": True, "cities": ["Newark"], "message": "hotter than 99 F: Newark"}),
+    ("weather_loop", {"temperature_threshold": 101}, {"alert": False, "cities": [], "message": "no city was hotter than 101 F"}),
+    ("weather_loop", {"state": "draft"}, {"alert": False, "cities": [], "message": "nothing to do: not ready"}),
+]
+
+
+@pytest.mark.parametrize(("name", "payload", "expected"), CASES, ids=lambda v: v if isinstance(v, str) else "")
+def test_an_example_gives_its_result(name: str, payload: dict[str, Any], expected: Any, tmp_path: Path) -> None:
+    ended = run_example(name, tmp_path / "log.sqlite", payload)
+    assert (ended.status, ended.error) == ("completed", None)
+    assert ended.result == expected
+
+
+def test_a_retry_that_is_exhausted_takes_the_other_branch(tmp_path: Path) -> None:
+    ended = run_example("retry", tmp_path / "log.sqlite", {"attempts_needed": 9})
+    assert ended.status == "completed"
+    assert ended.result["gave_up"] is True
+    assert "attempt 5 of 9 fails" in ended.result["because"]
+
+
+def test_the_flagship_counts_every_flight_once_though_the_source_is_moody(tmp_path: Path) -> None:
+    ended = run_example("flights", tmp_path / "log.sqlite", timeout_s=300)
+    assert (ended.status, ended.error) == ("completed", None)
+    assert_is_the_truth(ended.result)
+    assert ended.result["retries"] == 28
+
+
+def test_every_example_is_named_by_its_folder_and_is_tested() -> None:
+    names = {path.parent.name for path in EXAMPLES.glob("*/playbook.yaml")}
+    assert names == {name for name, _, _ in CASES} | {"flights"}
+    for name in names:
+        assert parse_playbook((EXAMPLES / name / "playbook.yaml").read_text()).path == f"examples/{name}"
