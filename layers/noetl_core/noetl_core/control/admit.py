@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
-from noetl_core.values import Values
-from noetl_core.dsl import parse_playbook
 from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine import ids
 from noetl_core.engine.decide import Fact, NewExecution, start
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.routing import Need, NeedValues
 from noetl_core.engine.state import State
 from noetl_core.ports import Conflict, NotFound, PlaybookVersion
+from noetl_core.values import Values
 
 MAX_CHILD_DEPTH = 20
 

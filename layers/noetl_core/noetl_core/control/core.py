@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from noetl_core.values import Values
-from noetl_core.dsl import parse_playbook
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.decide import Decision, Fact, commands_of, decide
 from noetl_core.engine.records import Boundary, Commit, StreamId
 from noetl_core.engine.routing import Need, NeedValues
 from noetl_core.engine.state import State, snapshot
 from noetl_core.history import load_state
+from noetl_core.playbooks import PlaybookCache
 from noetl_core.ports import (
     Clock,
     CommandQueue,
@@ -34,6 +33,7 @@ from noetl_core.ports import (
     ResultStore,
     Unavailable,
 )
+from noetl_core.values import Values
 
 log = logging.getLogger(__name__)
 
@@ -63,18 +63,13 @@ class Control:
     clock: Clock
     retention_s: int = RETENTION_S
     _states: OrderedDict[str, State] = field(default_factory=OrderedDict)
-    _playbooks: dict[str, Playbook] = field(default_factory=dict)
     _snapshots: dict[str, int] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     # --- playbooks and states -------------------------------------------------------------------------------------------
 
-    def playbook(self, digest: str) -> Playbook:
-        """The pinned playbook, parsed once per digest. Raises `NotFound`."""
-        known = self._playbooks.get(digest)
-        if known is None:
-            known = self._playbooks[digest] = parse_playbook(self.catalog.by_digest(digest).source)
-        return known
+    def __post_init__(self) -> None:
+        self.playbook = PlaybookCache(self.catalog)
 
     def load(self, execution_id: str, upto: int | None = None) -> State:
         """`load_state` of the log."""

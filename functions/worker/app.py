@@ -1,0 +1,54 @@
+"""Worker: one command a message. A message is deleted only after its run ended or suspended (DESIGN section 4.6)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from noetl_core.adapters.aws.clients import client
+from noetl_core.codec import decode_command
+from noetl_core.wiring import worker
+
+logger = Logger()
+metrics = Metrics()
+tracer = Tracer()
+processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
+SPARE_MS = 10_000
+"""What is kept of the invocation for the last commit."""
+deadline = 0
+
+
+class HandedBack(Exception):
+    """Somebody else holds the lease: the message becomes visible again when it ends."""
+
+
+@logger.inject_lambda_context
+@metrics.log_metrics
+@tracer.capture_lambda_handler
+def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
+    """A batch of commands."""
+    global deadline
+    deadline = time.time_ns() // 1000 + max(1_000, context.get_remaining_time_in_millis() - SPARE_MS) * 1000
+    return process_partial_response(event=event, record_handler=_command, processor=processor, context=context)
+
+
+def _command(record: SQSRecord) -> None:
+    command = decode_command(record.body)
+    handled = worker().handle(command, deadline)
+    logger.info(
+        "handled",
+        extra={"execution_id": command.execution_id, "step": command.step, "run": command.run_id, "became": handled.kind},
+    )
+    metrics.add_metric(f"Commands{handled.kind.title().replace('_', '')}", MetricUnit.Count, 1)
+    if handled.kind == "hand_back":
+        seconds = min(43_200, max(1, int(handled.seconds) + 1))
+        url = client("sqs").get_queue_url(QueueName=record.event_source_arn.rsplit(":", 1)[1])["QueueUrl"]
+        client("sqs").change_message_visibility(QueueUrl=url, ReceiptHandle=record.receipt_handle, VisibilityTimeout=seconds)
+        raise HandedBack(handled.reason)
