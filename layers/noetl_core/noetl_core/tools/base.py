@@ -11,7 +11,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.ports import ResultStore
 
 SecretReader = Callable[[str], Mapping[str, Any]]
-"""Credentials by name, as `Secrets.get` gives them: `{type, data: {...}}` or the fields themselves. Raises `NotFound` or `KeyError`."""
+"""Credentials by name, as `Secrets.get` gives them: `{type, data: {...}}` or the fields. Raises `NotFound` or `KeyError`."""
 
 
 def _silent(_line: str) -> None:
@@ -22,11 +22,11 @@ def _silent(_line: str) -> None:
 class ToolCall:
     """One attempt of one task.
 
-    `inputs` are rendered, under the names the author wrote; values that came from the keychain may still be `expr.Secret`: the tool
-    opens them (`invoke` does it for every tool). `spec` is the effective spec of the task, rendered, without `policy`.
-    `task_run_id` is stable over retries and crash re-execution: it is the idempotency key to hand on. `timeout_s` bounds the whole
-    attempt (None: the worker's own deadline). `cancelled` is set when the outcome no longer matters. `log` takes task output,
-    a line at a time.
+    `inputs` are rendered, under the names the author wrote; values that came from the keychain may still be `expr.Secret`
+    (`invoke` opens them for every tool). `spec` is the effective spec of the task, rendered, without `policy`. `task_run_id`
+    is stable over retries and crash re-execution: it is the idempotency key to hand on. `timeout_s` bounds the whole attempt
+    (None: the worker's own deadline). `cancelled` is set when the outcome no longer matters. `log` takes task output, a line
+    at a time.
     """
 
     kind: str

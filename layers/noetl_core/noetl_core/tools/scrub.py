@@ -18,8 +18,36 @@ SHORTEST_WORD: Final = 8
 """A word of a secret text (`Bearer <token>`) counts on its own from this length."""
 
 PUBLIC_FIELDS: Final = frozenset(
-    "type kind name host hostname port user username login dbname database schema sslmode driver scheme header header_name in "
-    "region provider project account role_name warehouse base_url description tags".split()
+    {
+        "type",
+        "kind",
+        "name",
+        "host",
+        "hostname",
+        "port",
+        "user",
+        "username",
+        "login",
+        "dbname",
+        "database",
+        "schema",
+        "sslmode",
+        "in",
+    }
+    | {
+        "driver",
+        "scheme",
+        "header",
+        "header_name",
+        "region",
+        "provider",
+        "project",
+        "account",
+        "role_name",
+        "warehouse",
+        "base_url",
+    }
+    | {"description", "tags"}
 )
 """Fields of a credential that say where and as whom, not with what."""
 

@@ -1,7 +1,7 @@
 """`kind: secrets`: a credential's fields, for the tasks after it (DESIGN section 7).
 
-Every value of the result is an `expr.Secret`: templates may read and combine it, the log and every answer show `***`, and the worker
-seals it if the run is suspended.
+Every value of the result is an `expr.Secret`: templates may read and combine it, the log and every answer show `***`, and the
+worker seals it if the run is suspended.
 """
 
 from __future__ import annotations

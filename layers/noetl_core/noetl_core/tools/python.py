@@ -1,0 +1,171 @@
+"""`kind: python`: an author's code in a process of its own (DESIGN section 7).
+
+The code sees `args` and every argument as a variable. Its result is the variable `result`, else what `main(**args)` - or
+`main(args)`, or an `async def main` - returns, else null; dates, decimals, data frames and the like become plain data
+(`sandbox.plain`), what has no plain form is an error that names the place. What it prints goes to the task's log.
+
+What holds it (`sandbox.confine`): an empty environment, a scratch folder of its own, limits on memory, time and file size, no
+new processes, no network unless `spec.network: true`. A process serves one execution's tasks of one code and nobody else. The
+worker itself is made non-dumpable, since a process of the same user could read its memory otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.sandbox.pool import Cancelled, Died, Expired, Overflow, Pool, Runner
+
+DEFAULT_TIMEOUT_S: Final = 900.0
+"""Where nobody said: the longest a Lambda function lives."""
+DEFAULT_MEMORY_MB: Final = 1024
+SMALLEST_MEMORY_MB: Final = 64
+MAX_OUTPUT_CHARS: Final = 65_536
+MAX_RESULT_BYTES: Final = 64 * 1024 * 1024
+
+
+class PythonTool:
+    """Inputs `code`, `args`, `libs` ({name: module} to import), `entry` (the function to call instead of `main`); spec `network`,
+    `memory_mb`, `max_output_bytes`. Helpers on errors: `py {exception_type, message, traceback}`."""
+
+    kind = "python"
+    inline = False
+
+    def __init__(self) -> None:
+        self._pool: Pool | None = None
+        self._lock = threading.Lock()
+
+    def run(self, call: ToolCall) -> Outcome:
+        config = _config(call)
+        args = call.inputs.get("args") or {}
+        if not isinstance(args, Mapping):
+            raise BadInput(f"`args` must be a mapping, not {type(args).__name__}")
+        timeout = DEFAULT_TIMEOUT_S if call.timeout_s is None else call.timeout_s
+        deadline = time.monotonic() + timeout
+        pool = self._ready()
+        if not pool.take_place(deadline):
+            return Outcome.failed(
+                "timeout", f"python: no place to run within {timeout:g} s", py={"exception_type": "TimeoutError"}
+            )
+        try:
+            runner = pool.acquire((call.execution_id, _digest(config)), config)
+            return self._attempt(pool, runner, call, {"args": dict(args), "timeout": timeout}, deadline)
+        finally:
+            pool.leave_place()
+
+    def close(self) -> None:
+        """End the processes of this tool (they end with the worker in any case)."""
+        with self._lock:
+            if self._pool is not None:
+                self._pool.close()
+
+    def _ready(self) -> Pool:
+        with self._lock:
+            if self._pool is None:
+                self._pool = Pool()
+            return self._pool
+
+    def _attempt(self, pool: Pool, runner: Runner, call: ToolCall, task: Mapping[str, Any], deadline: float) -> Outcome:
+        lines = _Lines(call)
+        reusable = False
+        try:
+            answer = runner.run(task, deadline, call.cancelled, lines.add)
+            reusable = answer.get("retire") is False
+            return _outcome(answer)
+        except Expired:
+            return Outcome.failed(
+                "timeout", f"python: still running after {task['timeout']:g} s", py={"exception_type": "TimeoutError"}
+            )
+        except Cancelled:
+            return Outcome.failed("cancelled", "python: the task was cancelled", retryable=False)
+        except Overflow:
+            return Outcome.failed("limit", f"python: the result is over {MAX_RESULT_BYTES} bytes", retryable=False)
+        except Died as end:
+            return _death(end, task, call)
+        finally:
+            lines.end()
+            if reusable:
+                pool.release(runner)
+            else:
+                runner.close()
+
+
+def _config(call: ToolCall) -> dict[str, Any]:
+    """What a runner is made with; two calls with the same may share one (within an execution)."""
+    code, libs, spec = call.inputs.get("code"), call.inputs.get("libs") or {}, call.spec
+    if not isinstance(code, str):
+        raise BadInput("`code` must be text")
+    if not isinstance(libs, Mapping) or not all(isinstance(k, str) and isinstance(v, str) for k, v in libs.items()):
+        raise BadInput("`libs` must map names to modules, e.g. {np: numpy}")
+    memory, output = spec.get("memory_mb", DEFAULT_MEMORY_MB), spec.get("max_output_bytes", MAX_OUTPUT_CHARS)
+    if isinstance(memory, bool) or not isinstance(memory, int | float) or memory < SMALLEST_MEMORY_MB:
+        raise BadInput(f"`spec.memory_mb` must be a number of at least {SMALLEST_MEMORY_MB}")
+    if isinstance(output, bool) or not isinstance(output, int) or output < 0:
+        raise BadInput("`spec.max_output_bytes` must be a whole number")
+    return {
+        "code": code,
+        "libs": dict(libs),
+        "entry": call.inputs.get("entry"),
+        "memory_mb": int(memory),
+        "network": spec.get("network") is True,
+        "max_output": output,
+        "max_result": MAX_RESULT_BYTES,
+        "path": [p for p in sys.path if p and os.path.isabs(p)],  # noqa: PTH117
+    }
+
+
+def _digest(config: Mapping[str, Any]) -> str:
+    told = [f"{name}={config[name]!r}" for name in ("code", "libs", "entry", "memory_mb", "network", "max_output")]
+    return sha256("\0".join(told).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _outcome(answer: Mapping[str, Any]) -> Outcome:
+    if answer.get("ok") is True:
+        return Outcome.ok(answer.get("result"))
+    kind = "limit" if answer.get("kind") == "limit" else "python"
+    py = {"exception_type": str(answer.get("type", "Exception")), "message": str(answer.get("message", ""))}
+    if answer.get("traceback"):
+        py["traceback"] = str(answer["traceback"])
+    return Outcome.failed(kind, py["message"], retryable=False, code=py["exception_type"], py=py)  # type: ignore[arg-type]
+
+
+def _death(end: Died, task: Mapping[str, Any], call: ToolCall) -> Outcome:
+    """Why a process is gone, from how it ended."""
+    number = os.WTERMSIG(end.status) if os.WIFSIGNALED(end.status) else 0
+    py = {"exception_type": "ProcessEnded"}
+    if number == signal.SIGXCPU:
+        return Outcome.failed("timeout", f"python: used more than {task['timeout']:g} s of processor time", py=py)
+    if number == signal.SIGXFSZ:
+        return Outcome.failed("limit", "python: wrote a file that is too large", retryable=False, py=py)
+    if number == signal.SIGKILL and not end.killed:
+        memory = call.spec.get("memory_mb", DEFAULT_MEMORY_MB)
+        return Outcome.failed(
+            "limit", f"python: killed by the system, most likely out of memory (limit {memory} MB)", retryable=False, py=py
+        )
+    how = f"by signal {signal.Signals(number).name}" if number else f"with exit code {os.waitstatus_to_exitcode(end.status)}"
+    return Outcome.failed("python", f"python: the process ended {'itself ' if not number else ''}{how}", retryable=False, py=py)
+
+
+class _Lines:
+    """Output that comes in pieces, to the log line by line."""
+
+    def __init__(self, call: ToolCall) -> None:
+        self._log, self._rest = call.log, ""
+
+    def add(self, text: str) -> None:
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            self._log(line)
+
+    def end(self) -> None:
+        if self._rest:
+            self._log(self._rest)
+            self._rest = ""

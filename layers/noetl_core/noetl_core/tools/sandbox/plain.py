@@ -1,0 +1,98 @@
+"""Native values as plain JSON data: what a Python task returns and what a database row holds.
+
+Dates and times become ISO 8601 text; decimals numbers, or text where a float would lose digits; sets sorted lists; UUIDs and
+paths text; data classes, enums, NumPy and pandas values their plain contents. Bytes, NaN and infinities are refused with the
+place they stand at: JSON has no word for them and guessing would corrupt data. Standard library only: it runs in the sandbox.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import math
+import pathlib
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+DEEPEST = 200
+
+
+class NotPlain(ValueError):
+    """A value that JSON cannot hold. Who acts: the author."""
+
+
+def to_plain(value: Any, where: str = "result", depth: int = 0) -> Any:
+    """`value` as JSON types. Raises `NotPlain` naming the place (`result.rows[3].image`)."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    if kind is float:
+        if math.isfinite(value):
+            return value
+        raise NotPlain(f"{where} is {value}: JSON has no such number; use None")
+    if depth > DEEPEST:
+        raise NotPlain(f"{where[:80]}... is nested deeper than {DEEPEST} levels, or contains itself")
+    if isinstance(value, Mapping):
+        return {_key(k, where): to_plain(v, f"{where}.{k}", depth + 1) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(v, f"{where}[{i}]", depth + 1) for i, v in enumerate(value)]
+    return _other(value, where, depth)
+
+
+def _key(key: Any, where: str) -> str:
+    if isinstance(key, str):
+        return str(key)
+    if key is None or isinstance(key, bool | int | float | datetime.date | uuid.UUID | enum.Enum):
+        return str(to_plain(key, f"a key of {where}"))
+    raise NotPlain(f"{where} has a key of type {type(key).__name__}: use text")
+
+
+def _other(value: Any, where: str, depth: int) -> Any:
+    if isinstance(value, enum.Enum):
+        return to_plain(value.value, where, depth + 1)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return to_plain(float(value), where)
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, decimal.Decimal):
+        return _decimal(value, where)
+    if isinstance(value, uuid.UUID | pathlib.PurePath):
+        return str(value)
+    if isinstance(value, set | frozenset):
+        items = [to_plain(v, f"an element of {where}", depth + 1) for v in value]
+        return sorted(items, key=lambda item: (type(item).__name__, str(item)))
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise NotPlain(f"{where} is {len(value)} bytes: decode it, or encode it as text (base64)")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name), f"{where}.{f.name}", depth + 1) for f in dataclasses.fields(value)}
+    return _foreign(value, where, depth)
+
+
+def _decimal(value: decimal.Decimal, where: str) -> int | float | str:
+    if not value.is_finite():
+        raise NotPlain(f"{where} is {value}: JSON has no such number; use None")
+    if value == value.to_integral_value() and value.adjusted() < 40 and isinstance(value.as_tuple().exponent, int):
+        return int(value)
+    number = float(value)
+    return number if decimal.Decimal(repr(number)) == value else str(value)
+
+
+def _foreign(value: Any, where: str, depth: int) -> Any:
+    """NumPy scalars and arrays, pandas frames and series - by what they offer, so that neither is imported here."""
+    module = type(value).__module__.partition(".")[0]
+    if module == "pandas" and type(value).__name__ == "DataFrame":
+        return to_plain(value.to_dict("records"), where, depth + 1)
+    if module in ("numpy", "pandas") and hasattr(value, "isoformat"):
+        return value.isoformat()
+    if module in ("numpy", "pandas") and hasattr(value, "tolist"):
+        return to_plain(value.tolist(), where, depth + 1)
+    raise NotPlain(f"{where} is of type {type(value).__name__}, which is not JSON data: return numbers, text, lists and mappings")

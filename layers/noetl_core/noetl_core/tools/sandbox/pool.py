@@ -1,0 +1,242 @@
+"""The worker's side of the sandbox: one fork server, and runners kept warm for the next task of the same execution and code.
+
+A runner is never handed to another execution or another code, so what a task leaves behind in its process - patched builtins,
+poisoned modules - can reach nobody but itself. Thread-safe.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from noetl_core.tools.sandbox import confine
+
+Key = tuple[str, str]
+"""(execution, digest of code and settings)."""
+
+MAX_RUNNING: Final = 16
+"""Tasks at once; more wait for a place."""
+MAX_IDLE: Final = 8
+IDLE_S: Final = 30.0
+SLICE_S: Final = 0.2
+"""How often a waiting call looks at `cancelled`."""
+DIE_GRACE_S: Final = 0.2
+MAX_OUTPUT_FRAME: Final = 1 << 20
+
+_BOOT: Final = "import sys; sys.path.insert(0, {root!r}); from noetl_core.tools.sandbox.zygote import main; main({fd})"
+
+
+class Died(Exception):
+    """The runner's process ended in the middle of a task. `status` is as `os.waitpid` gives it, `killed` if we ended it."""
+
+    def __init__(self, status: int, killed: bool) -> None:
+        super().__init__(f"the process ended with status {status}")
+        self.status = status
+        self.killed = killed
+
+
+class Expired(Exception):
+    """The task's time is up."""
+
+
+class Cancelled(Exception):
+    """Nobody waits for the task any more."""
+
+
+class Overflow(Exception):
+    """The runner sent more than it may."""
+
+
+class Zygote:
+    """The fork server's process and its control socket."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        root = str(Path(__file__).resolve().parents[3])
+        self._lock = threading.Lock()
+        self._control = ours
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT.format(root=root, fd=theirs.fileno())],
+                env={},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def fork(self, handle: int) -> int:
+        """A new runner that holds `handle`; its process id. Raises `OSError` when the server is gone."""
+        return int(self._ask({"op": "fork"}, [handle])["pid"])
+
+    def end(self, pid: int, grace: float) -> tuple[int, bool]:
+        """Bury a runner: `(status, whether it had to be killed)`."""
+        answer = self._ask({"op": "end", "pid": pid, "grace": grace}, [])
+        return int(answer["status"]), bool(answer.get("killed"))
+
+    def _ask(self, request: Mapping[str, Any], handles: list[int]) -> dict[str, Any]:
+        with self._lock:
+            socket.send_fds(self._control, [json.dumps(request).encode()], handles)
+            answer = self._control.recv(4096)
+        if not answer:
+            raise ConnectionError("the fork server of python tasks has ended")
+        return dict(json.loads(answer))
+
+    def close(self) -> None:
+        self._control.close()
+        try:
+            self._process.wait(2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class Runner:
+    """One runner process and its socket. Used by one thread at a time."""
+
+    def __init__(self, zygote: Zygote, key: Key, config: Mapping[str, Any]) -> None:
+        self.key = key
+        self.idle_since = 0.0
+        self._zygote = zygote
+        self._max_result = int(config["max_result"])
+        self._scratch = tempfile.mkdtemp(prefix="noetl-task-")
+        self._sock, theirs = socket.socketpair()
+        with theirs:
+            self._pid = zygote.fork(theirs.fileno())
+        self._sock.settimeout(10)
+        self._send({**config, "scratch": self._scratch})
+
+    def run(
+        self, task: Mapping[str, Any], deadline: float, cancelled: threading.Event, output: Callable[[str], None]
+    ) -> dict[str, Any]:
+        """The answer to one task. Raises `Died`, `Expired`, `Cancelled`, `Overflow`; after those the runner must be closed."""
+        try:
+            self._send(task)
+            while True:
+                kind, length = struct.unpack(">cI", self._read(5, deadline, cancelled))
+                if length > (MAX_OUTPUT_FRAME if kind == b"O" else self._max_result + MAX_OUTPUT_FRAME):
+                    raise Overflow
+                body = self._read(length, deadline, cancelled)
+                if kind == b"R":
+                    return dict(json.loads(body))
+                output(body.decode("utf-8", "replace"))
+        except (EOFError, OSError, ValueError, TypeError, RecursionError) as error:
+            raise Died(*self.close(DIE_GRACE_S)) from error
+
+    def _send(self, value: Mapping[str, Any]) -> None:
+        body = json.dumps(value).encode()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it died: reading says so, and how
+            self._sock.settimeout(10)
+            self._sock.sendall(struct.pack(">cI", b"T", len(body)) + body)
+
+    def _read(self, size: int, deadline: float, cancelled: threading.Event) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            if cancelled.is_set():
+                raise Cancelled
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise Expired
+            self._sock.settimeout(min(left, SLICE_S))
+            try:
+                piece = self._sock.recv(min(size - len(parts), 1 << 20))
+            except TimeoutError:
+                continue
+            if not piece:
+                raise EOFError
+            parts += piece
+        return bytes(parts)
+
+    def close(self, grace: float = 0.0) -> tuple[int, bool]:
+        """End the process and remove what it left: `(status, killed)`."""
+        if self._pid == 0:
+            return 0, True
+        pid, self._pid = self._pid, 0
+        try:
+            return self._zygote.end(pid, grace)
+        except OSError:
+            return 9, True  # the server is gone, and its runners with it
+        finally:
+            self._sock.close()
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+class Pool:
+    """Runners by key: the idle ones wait for their own next task, for a while."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(MAX_RUNNING)
+        self._zygote: Zygote | None = None
+        self._idle: OrderedDict[int, Runner] = OrderedDict()
+        self._pid = os.getpid()
+        atexit.register(self.close)
+
+    def take_place(self, deadline: float) -> bool:
+        """Wait for a place among the running tasks; False when the time is up first."""
+        return self._places.acquire(timeout=max(0.0, deadline - time.monotonic()))
+
+    def leave_place(self) -> None:
+        self._places.release()
+
+    def acquire(self, key: Key, config: Mapping[str, Any]) -> Runner:
+        """A warm runner of this execution and code, else a new one."""
+        now = time.monotonic()
+        with self._lock:
+            found = next((r for r in reversed(self._idle.values()) if r.key == key), None)
+            stale = [r for r in self._idle.values() if r is not found and now - r.idle_since > IDLE_S]
+            for runner in [*stale, *([found] if found else [])]:
+                del self._idle[id(runner)]
+            zygote = self._server()
+        for runner in stale:
+            runner.close()
+        return found or Runner(zygote, key, config)
+
+    def _server(self) -> Zygote:
+        if self._zygote is None or not self._zygote.alive:
+            confine.not_dumpable()  # a task's process is of the same user: it must not read this one
+            if self._zygote is not None:
+                self._zygote.close()
+            self._zygote = Zygote()
+        return self._zygote
+
+    def release(self, runner: Runner) -> None:
+        """Keep `runner` for the next task of its key."""
+        runner.idle_since = time.monotonic()
+        with self._lock:
+            self._idle[id(runner)] = runner
+            crowded = self._idle.popitem(last=False)[1] if len(self._idle) > MAX_IDLE else None
+        if crowded is not None:
+            crowded.close()
+
+    def close(self) -> None:
+        """End every process; the pool may be used again."""
+        if os.getpid() != self._pid:
+            return  # a fork of the worker: the processes are not ours
+        with self._lock:
+            runners, self._idle = list(self._idle.values()), OrderedDict()
+            zygote, self._zygote = self._zygote, None
+        for runner in runners:
+            runner.close()
+        if zygote is not None:
+            zygote.close()

@@ -1,0 +1,236 @@
+"""The process that runs one execution's tasks of one code. Serves task after task, each in fresh globals, until its peer
+hangs up.
+
+Frames on the socket: one type byte, four bytes of length (big endian), a body. In: `T` a task `{args, timeout}`. Out: `O` a piece
+of output (text), `R` the outcome `{ok, result | error..., retire}`; `retire` asks not to be used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import inspect
+import io
+import json
+import linecache
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import traceback
+import types
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from noetl_core.tools.sandbox import confine
+from noetl_core.tools.sandbox.plain import NotPlain, to_plain
+
+MODULE: Final = "noetl_task"
+FILENAME: Final = "<code>"
+FRAMES: Final = 12
+TRACEBACK_CHARS: Final = 4000
+MESSAGE_CHARS: Final = 2000
+_OWN: Final = os.path.dirname(__file__)  # noqa: PTH120
+FLUSH_S: Final = 0.5
+FLUSH_CHARS: Final = 8192
+
+
+def send(sock: socket.socket, kind: bytes, body: bytes) -> None:
+    sock.sendall(struct.pack(">cI", kind, len(body)) + body)
+
+
+def receive(sock: socket.socket) -> tuple[bytes, bytes] | None:
+    """The next frame, or None when the peer has gone."""
+    head = _exactly(sock, 5)
+    if head is None:
+        return None
+    kind, length = struct.unpack(">cI", head)
+    body = _exactly(sock, length)
+    return None if body is None else (kind, body)
+
+
+def _exactly(sock: socket.socket, size: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < size:
+        piece = sock.recv(min(size - len(parts), 1 << 20))
+        if not piece:
+            return None
+        parts += piece
+    return bytes(parts)
+
+
+class Output(io.TextIOBase):
+    """`sys.stdout` of a task: sent on in pieces, up to a limit."""
+
+    def __init__(self, emit: Callable[[str], None], limit: int) -> None:
+        self._emit, self._left, self._held, self._size, self._since = emit, limit, [""], 0, time.monotonic()
+
+    encoding = "utf-8"
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if self._left > 0:
+            piece = text if len(text) <= self._left else text[: self._left] + "\n... output over the limit is dropped\n"
+            self._left -= len(text)
+            self._held.append(piece)
+            self._size += len(piece)
+            if self._size >= FLUSH_CHARS or time.monotonic() - self._since >= FLUSH_S:
+                self.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        if self._size:
+            self._emit("".join(self._held))
+            self._held, self._size = [""], 0
+        self._since = time.monotonic()
+
+
+def serve(sock: socket.socket) -> None:
+    """Take the configuration, confine this process, then run tasks."""
+    frame = receive(sock)
+    if frame is None:
+        return
+    config = json.loads(frame[1])
+    confine.not_dumpable()
+    confine.limit_resources(config["memory_mb"])
+    _enter(config)
+    code: types.CodeType | dict[str, Any]
+    try:
+        code = compile(config["code"], FILENAME, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        code = _syntax(error)
+    linecache.cache[FILENAME] = (len(config["code"]), None, config["code"].splitlines(True), FILENAME)
+    dumps = json.dumps
+    while (frame := receive(sock)) is not None:
+        task = json.loads(frame[1])
+        confine.limit_processor_time(task["timeout"])
+        os.chdir(config["scratch"])
+        output = Output(lambda text: send(sock, b"O", text.encode("utf-8", "replace")), config["max_output"])
+        answer = code if isinstance(code, dict) else _attempt(code, task["args"], config, output)
+        body = answer.pop("body", b"")
+        answer["retire"] = answer.get("retire", False) or threading.active_count() > 1
+        head = dumps(answer).encode("utf-8", "replace")
+        send(sock, b"R", head[:-1] + b', "result": ' + body + b"}" if body else head)
+
+
+def _enter(config: Mapping[str, Any]) -> None:
+    """An empty environment, the author's import path, and the walls."""
+    os.environ.clear()
+    os.chdir(config["scratch"])
+    sys.path[:] = config["path"]
+    for name in [n for n in sys.modules if n.partition(".")[0] == "noetl_core"]:
+        del sys.modules[name]
+    sys.argv[:] = [MODULE]
+    readable = [sys.prefix, sys.base_prefix, sys.exec_prefix, *config["path"]]
+    confine.confine(readable, [config["scratch"]], network=config["network"])
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _attempt(code: types.CodeType, args: dict[str, Any], config: Mapping[str, Any], output: Output) -> dict[str, Any]:
+    """Run the code once; whatever it does, an answer."""
+    sys.stdout = sys.stderr = output
+    try:
+        value = _run(code, args, config)
+        body = json.dumps(to_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        if len(body) > config["max_result"]:
+            return {
+                "ok": False,
+                "kind": "limit",
+                "message": f"the result is {len(body)} bytes, over the limit of {config['max_result']}",
+            }
+        return {"ok": True, "body": body}
+    except NotPlain as error:
+        return {"ok": False, "kind": "python", "type": "TypeError", "message": str(error)[:MESSAGE_CHARS]}
+    except MemoryError as error:
+        return _failed(error, "limit", f"out of memory: the task may use {config['memory_mb']} MB (spec.memory_mb)")
+    except BaseException as error:  # SystemExit and KeyboardInterrupt are the author's too
+        return _failed(error, "python", None)
+    finally:
+        try:
+            output.flush()
+        finally:
+            sys.modules.pop(MODULE, None)
+            sys.stdout = sys.stderr = sys.__stdout__
+
+
+def _run(code: types.CodeType, args: dict[str, Any], config: Mapping[str, Any]) -> Any:
+    module = types.ModuleType(MODULE)
+    names = module.__dict__
+    names.update({"__builtins__": builtins, "__file__": FILENAME, "args": args, **args})
+    for name, target in config["libs"].items():
+        names[name] = import_module(target)
+    sys.modules[MODULE] = module
+    before = names.get("result", names)
+    try:
+        exec(code, names)
+    except SystemExit as stop:
+        if stop.code not in (None, 0):
+            raise
+        return names.get("result")
+    after = names.get("result", names)
+    if config["entry"] is None and after is not before:
+        return after
+    main = names.get(config["entry"] or "main")
+    if callable(main) and not (config["entry"] is None and "main" in args):
+        return _call(main, args)
+    if config["entry"] is not None:
+        raise NameError(f"the code defines no function {config['entry']!r} (entry)")
+    return None if after is names else after
+
+
+def _call(main: Callable[..., Any], args: dict[str, Any]) -> Any:
+    """`main(**args)`, with what its parameters ask for; `main(args)` where that is how it is written."""
+    try:
+        parameters = inspect.signature(main).parameters
+    except (TypeError, ValueError):
+        value = main(**args)
+    else:
+        if (
+            list(parameters) == ["args"]
+            and "args" not in args
+            and parameters["args"].kind is not inspect.Parameter.VAR_POSITIONAL
+        ):
+            value = main(args)
+        elif any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+            value = main(**args)
+        else:
+            value = main(**{name: v for name, v in args.items() if name in parameters})
+    return asyncio.run(value) if inspect.iscoroutine(value) else value
+
+
+def _failed(error: BaseException, kind: str, message: str | None) -> dict[str, Any]:
+    """An exception as data: its type, its text, the author's part of the traceback."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except BaseException as second:
+        text = f"(its text could not be made: {type(second).__name__})"
+    tb = error.__traceback__
+    while tb is not None and tb.tb_frame.f_code.co_filename != FILENAME:
+        tb = tb.tb_next
+    frames = [f for f in traceback.extract_tb(tb) if not f.filename.startswith(_OWN)] if tb is not None else []
+    trace = "".join(traceback.format_list(frames[-FRAMES:]))[-TRACEBACK_CHARS:]
+    error.__traceback__ = None
+    return {
+        "ok": False,
+        "kind": kind,
+        "type": name,
+        "message": message or (f"{name}: {text}" if text else name)[:MESSAGE_CHARS],
+        "traceback": trace + f"{name}: {text}"[:MESSAGE_CHARS],
+        "retire": kind == "limit",
+    }
+
+
+def _syntax(error: BaseException) -> dict[str, Any]:
+    line = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    name = type(error).__name__
+    return {"ok": False, "kind": "python", "type": name, "message": f"{name}: {text}{line}", "retire": True}
