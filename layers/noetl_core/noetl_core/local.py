@@ -20,7 +20,7 @@ from noetl_core.adapters.local.database import MEMORY, Database
 from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.adapters.local.queue import SECOND, Delivery, LocalQueue
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
-from noetl_core.control.admit import StartRequest, Started, admit
+from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweep import sweep

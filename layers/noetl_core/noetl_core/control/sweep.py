@@ -165,5 +165,5 @@ def _next_look(state: State, now: int) -> int:
     if active:
         youngest = now - max(r.scheduled_at for r in active)
         return now + min(max(LOOK_EVERY_S * SECOND, youngest // 2), 15 * LOOK_EVERY_S * SECOND)
-    times = [w["at"] for r in state.runs.values() for w in r.waits if w.get("at") is not None]
+    times = [int(w["at"]) for r in state.runs.values() for w in r.waits if w.get("at") is not None]
     return min([max(t, now + SECOND) for t in times] + [now + LONGEST_LOOK_S * SECOND])

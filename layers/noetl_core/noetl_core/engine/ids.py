@@ -5,7 +5,7 @@
 | token | execution, source run (or `start`), arc index, epoch | an arc fires at most once per run; a redrive is another epoch |
 | step run | execution, consumed token ids (sorted), epoch | a token is consumed once per epoch |
 | chunk run | execution, step run, chunk index, epoch | chunks of a run are numbered; a redriven chunk is another epoch |
-| task run | step run, iteration path, task name, visit ordinal in this run | page 2 is visit 2; retries and takeovers keep the visit |
+| task run | step run, iteration path, task name, visit ordinal in this run | page 2 is visit 2; a retry keeps the visit |
 | child execution | parent execution, task run | one task visit starts one child |
 | wait | task run, attempt, what | each attempt of a visit waits for one thing of a kind |
 

@@ -11,6 +11,8 @@ DEFAULT_MAX_IN_FLIGHT = 10
 MAX_CHUNKS = 1_000
 """Chunks of one loop at most: the state of a loop stays small whatever the collection's size."""
 CHUNK_ITEMS = 100
+CHUNKS_PER_SLOT = 8
+"""Chunks every slot of the window gets at least: with one each, a slow chunk would leave the others idle."""
 PER_CHUNK = 10
 """Concurrent iterations inside one chunk at most: a worker is one small machine."""
 
@@ -37,12 +39,15 @@ class ChunkPlan:
 
 
 def chunk_plan(total: int, max_in_flight: int, chunk_size: int | None = None, *, waits: bool = False) -> ChunkPlan:
-    """Cut `total` items for `max_in_flight` concurrent iterations. `waits`: the body waits, so a chunk is one item."""
+    """Cut `total` items for `max_in_flight` concurrent iterations. `waits`: the body waits, so a chunk is one item.
+
+    Every slot of the window gets several chunks, so that the window stays full until the end of the collection.
+    """
     limit = max(1, max_in_flight)
     per_chunk = 1 if waits else _divisor(limit)
     if chunk_size is None:
-        even = -(-total // max(1, limit // per_chunk))
-        chunk_size = 1 if waits else max(1, per_chunk, min(CHUNK_ITEMS, even))
+        even = -(-total // (max(1, limit // per_chunk) * CHUNKS_PER_SLOT))
+        chunk_size = 1 if waits else max(2 * per_chunk if per_chunk > 1 else 1, min(CHUNK_ITEMS, even))
         chunk_size = max(chunk_size, -(-total // MAX_CHUNKS))
     chunk_size = max(1, chunk_size)
     per_chunk = min(per_chunk, chunk_size)
@@ -51,19 +56,42 @@ def chunk_plan(total: int, max_in_flight: int, chunk_size: int | None = None, *,
 
 
 def _divisor(limit: int) -> int:
-    """The largest share of `limit` one chunk may run that leaves no part of the limit unused."""
-    return next((n for n in range(min(limit, PER_CHUNK), 1, -1) if limit % n == 0 and n < limit), 1 if limit > 1 else limit)
+    """The largest share of `limit` one chunk may run that leaves no part of the limit unused; 1 for a prime."""
+    return next((n for n in range(min(limit - 1, PER_CHUNK), 1, -1) if limit % n == 0), 1)
+
+
+def tolerated(count: float, percent: float, total: int) -> int:
+    """Failed iterations a `fail_fast` loop of `total` takes before it fails: the larger of the two allowances."""
+    return max(int(count), int(total * percent / 100), 0)
 
 
 Reducer = Callable[[Any, Any], Any]
 
 
 def _append(held: Any, new: Any) -> Any:
-    return [*(held or []), new]
+    return [*_list(held), new]
 
 
 def _extend(held: Any, new: Any) -> Any:
-    return [*(held or []), *(new if isinstance(new, list) else [new])]
+    if _is_reference(new):
+        raise TypeError(f"it is given {_described(new)}, not a list")
+    return [*_list(held), *(new if isinstance(new, list) else [new])]
+
+
+def _list(held: Any) -> list[Any]:
+    if held is None or isinstance(held, list):
+        return held or []
+    raise TypeError(f"it holds {_described(held)}, not a list")
+
+
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, Mapping) and value.get("kind") == "result_ref"
+
+
+def _described(value: Any) -> str:
+    if _is_reference(value):
+        return "a reference to a value over the inline limit"
+    return f"{type(value).__name__} {str(value)[:40]!r}"
 
 
 def _sum(held: Any, new: Any) -> Any:
@@ -79,6 +107,9 @@ def _max(held: Any, new: Any) -> Any:
 
 
 def _merge(held: Any, new: Any) -> Any:
+    for value in (held or {}, new):
+        if not isinstance(value, Mapping) or _is_reference(value):
+            raise TypeError(f"it needs mappings, not {_described(value)}")
     return {**(held or {}), **new}
 
 
@@ -112,9 +143,10 @@ def merge_ctx(
         for key, value in patch.items():
             reducer = reducers.get(key)
             if reducer is not None:
+                held = out[key] if key in out else base.get(key)
                 try:
-                    out[key] = REDUCERS[reducer](out[key] if key in out else base.get(key), value)
-                except TypeError as error:
+                    out[key] = REDUCERS[reducer](held, value)
+                except (TypeError, ValueError) as error:
                     raise CtxConflict(
                         f"reducer {reducer} of ctx.{key} cannot take the value of iteration {index}: {error}"
                     ) from None

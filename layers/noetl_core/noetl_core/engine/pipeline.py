@@ -91,9 +91,10 @@ def fold(p: Pipeline, tasks: Sequence[Task], event: Event) -> None:
     do = directive["do"]
     p.iter.update(d.get("set_iter") or {})
     p.ctx.update(d.get("set_ctx") or {})
-    p.last = outcome
-    if outcome["status"] == "ok":
-        p.prev = p.results[name] = outcome.get("result")
+    if do != "retry":  # a task that is tried again has not ended: the next attempt sees what this one saw (resolution 8)
+        p.last = outcome
+        if outcome["status"] == "ok":
+            p.prev = p.results[name] = outcome.get("result")
     if "prev" in d:
         p.prev = d["prev"]
     if do == "retry":

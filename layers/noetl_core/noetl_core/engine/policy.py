@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -48,13 +48,12 @@ def judge(task: Task, outcome: Outcome, attempt: int, task_run: str, scope: Scop
     """The directive for `outcome`. `scope` has `outcome` and the pipeline's names. A template that fails fails the task."""
     own = outcome.error.as_dict() if outcome.error is not None else None
     try:
-        directive = _ruled(task, outcome, attempt, task_run, scope, own)
         if outcome.status == "ok" and (task.set_iter or task.set_ctx):
-            directive = _with_task_writes(task, directive, scope)
+            return _with_task_writes(task, outcome, attempt, task_run, scope)
+        return _ruled(task, outcome, attempt, task_run, scope, own)
     except TemplateError as error:
         message = f"policy of task {task.name}: {error}"
         return Directive("fail", error={"kind": error.kind, "message": message, "retryable": False})
-    return directive
 
 
 def _ruled(task: Task, outcome: Outcome, attempt: int, task_run: str, scope: Scope, own: Mapping[str, Any] | None) -> Directive:
@@ -91,30 +90,43 @@ def _directive(
     return Directive(do, then.to, delay, then.scope, matched, set_iter, set_ctx, prev, error)
 
 
-def _with_task_writes(task: Task, d: Directive, scope: Scope) -> Directive:
-    """`set` written on the task: applied when it ends ok, under the rule's own writes."""
-    set_iter = {**render(task.set_iter, scope, undefined_ok=True), **d.set_iter}
-    set_ctx = {**render(task.set_ctx, scope, undefined_ok=True), **d.set_ctx}
-    return Directive(d.do, d.to, d.delay, d.scope, d.matched, set_iter, set_ctx, d.prev, d.error)
+def _with_task_writes(task: Task, outcome: Outcome, attempt: int, task_run: str, scope: Scope) -> Directive:
+    """`set_iter` and `set_ctx` written on the task itself: applied when it ends ok, before its policy, which sees them."""
+    set_iter = render(task.set_iter, scope, undefined_ok=True)
+    set_ctx = render(task.set_ctx, scope, undefined_ok=True)
+    written = scope.over(
+        {"iter": {**(scope.get("iter") or {}), **set_iter}, "ctx": {**(scope.get("ctx") or {}), **set_ctx}},
+    )
+    d = _ruled(task, outcome, attempt, task_run, written, None)
+    return replace(d, set_iter={**set_iter, **d.set_iter}, set_ctx={**set_ctx, **d.set_ctx})
 
 
 def delay_of(then: Then, attempt: int, task_run: str, scope: Scope) -> float:
-    """Seconds before attempt `attempt + 1` (resolution 7). Jitter is drawn from the task run and attempt, so it replays."""
-    base = _number(then.delay, scope, 1.0 if then.backoff != "none" else 0.0)
+    """Seconds before attempt `attempt + 1` (resolution 7), 0 to a year. Jitter is drawn from the task run and attempt, so it
+    replays."""
+    delay = _number(then.delay, scope, 1.0 if then.backoff != "none" else 0.0)
     if then.backoff == "linear":
-        base *= attempt
+        delay *= attempt
     elif then.backoff == "exponential":
-        base *= then.backoff_multiplier ** min(attempt - 1, 64)
+        delay *= _power(then.backoff_multiplier, attempt - 1)
     if then.max_delay is not None:
-        base = min(base, _number(then.max_delay, scope, base))
+        delay = min(delay, _number(then.max_delay, scope, delay))
     share = then.jitter
     if isinstance(share, str):
         share = render(share, scope, undefined_ok=True)
     if share:
-        fraction = 1.0 if share is True else min(max(float(share), 0.0), 1.0)
+        fraction = 1.0 if share is True else min(max(_number(share, scope, 0.0), 0.0), 1.0)
         draw = int.from_bytes(blake2b(f"{task_run}:{attempt}".encode(), digest_size=4).digest(), "big") / 2**32
-        base *= 1 - fraction * draw
-    return min(max(base, 0.0), MAX_DELAY_S)
+        delay *= 1 - fraction * draw
+    return min(max(delay, 0.0), MAX_DELAY_S)
+
+
+def _power(base: float, exponent: int) -> float:
+    """`base ** exponent`, where too much is the longest delay there is."""
+    try:
+        return float(base**exponent)
+    except OverflowError:
+        return MAX_DELAY_S
 
 
 def _number(value: Any, scope: Scope, default: float) -> float:
@@ -125,7 +137,7 @@ def _number(value: Any, scope: Scope, default: float) -> float:
         return default
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TemplateError(f"{value!r} is not a number") from None
     if number != number:
         raise TemplateError("NaN is not a number of seconds or attempts")

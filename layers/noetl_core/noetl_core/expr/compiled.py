@@ -36,17 +36,28 @@ class Read:
     column: int
 
 
-@dataclass(frozen=True, slots=True)
+Root = Callable[[Any, Any], Any]
+
+
+@dataclass(slots=True, eq=False)
 class Compiled:
-    """A template ready to run. `names` are the root names it reads from its scope (functions it calls excluded)."""
+    """A checked template. `names` are the root names it reads from its scope (functions it calls excluded)."""
 
     source: str
     is_expression: bool
     names: frozenset[str]
     reads: tuple[Read, ...]
-    root: Callable[[Any, Any], Any] = field(repr=False, compare=False)
-    made: bool = False
+    made: bool
     """Whether the value of the expression may be something the expression made rather than data it found."""
+    template: nodes.Template = field(repr=False)
+    _root: Root | None = field(default=None, repr=False)
+
+    @property
+    def root(self) -> Root:
+        """The function to run; generated at the first use, because validation reads many templates that it never runs."""
+        if self._root is None:
+            self._root = ENVIRONMENT.root(self.template)
+        return self._root
 
 
 def is_template(text: str) -> bool:
@@ -68,14 +79,15 @@ def _compile(source: str) -> Compiled:
         names = frozenset(read.path[0] for read in reads)
         expression = whole_expression(template)
         made = expression is not None and not _only_finds(expression)
-        root = ENVIRONMENT.root(template)
+        # Expressions always generate; statements can still be refused, and then it must be now.
+        root = ENVIRONMENT.root(template) if expression is None else None
     except JinjaSyntaxError as error:
         raise _syntax_error(error.message or "not a template", error.lineno) from None
     except (RecursionError, MemoryError):
         raise LimitExceeded("the template nests too deeply") from None
     except SyntaxError as error:  # e.g. more nested loops than Python takes
         raise TemplateSyntaxError(f"the template cannot be compiled: {error.msg}") from None
-    return Compiled(source, expression is not None, names, reads, root, made)
+    return Compiled(source, expression is not None, names, reads, made, template, root)
 
 
 _compile_small = lru_cache(maxsize=4096)(_compile)

@@ -278,13 +278,18 @@ class PlaybookEnvironment(ImmutableSandboxedEnvironment):
     def root(self, template: nodes.Template) -> Callable[[Any, Any], Any]:
         """The compiled function of a parsed and checked template. Raises `SyntaxError` where Python refuses what Jinja2 takes."""
         code = compile(self._generate(template, None, None), "<template>", "exec")
-        module: dict[str, Any] = {
+        module = dict(self._module)
+        exec(code, module)
+        root: Callable[[Any, Any], Any] = module["root"]
+        return root
+
+    @cached_property
+    def _module(self) -> dict[str, Any]:
+        """All that generated code can name."""
+        return {
             "__builtins__": {"isinstance": isinstance},
             "LoopContext": LoopContext, "Macro": Macro, "Namespace": Namespace, "TemplateRuntimeError": TemplateRuntimeError,
             "Undefined": Undefined, "identity": lambda value: value, "missing": missing,
             **{f"filter_{name}": run for name, run in self.filters.items()},
             **{f"test_{name}": run for name, run in self.tests.items()},
         }  # fmt: skip
-        exec(code, module)
-        root: Callable[[Any, Any], Any] = module["root"]
-        return root

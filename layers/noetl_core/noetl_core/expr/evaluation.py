@@ -6,7 +6,6 @@ through here: budgets are counted, references loaded when touched, secrets noted
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, NoReturn
 
@@ -14,11 +13,10 @@ from jinja2.runtime import LoopContext, Macro, Undefined
 from jinja2.utils import Namespace, missing
 
 from noetl_core.expr import methods, operators
+from noetl_core.expr.budget import Budget
 from noetl_core.expr.errors import LimitExceeded, TemplateError, UndefinedValue
 from noetl_core.expr.limits import (
     CALL_DEPTH,
-    CHECK_EVERY,
-    DATA_DEPTH,
     ITEM_SIZE,
     Limits,
     Missing,
@@ -44,12 +42,10 @@ class _EvalContext:
     volatile = False
 
 
-class Evaluation:
+class Evaluation(Budget):
     """State of one `render` or `truthy`: budgets used so far and whether a secret was read."""
 
-    __slots__ = (
-        "calls", "check", "deadline", "exported_vars", "limits", "ops", "raised", "scope", "size", "tainted", "vars", "weight",
-    )  # fmt: skip
+    __slots__ = ("calls", "exported_vars", "raised", "scope", "tainted", "vars")
 
     vars: dict[str, Any]
     exported_vars: set[str]
@@ -64,46 +60,11 @@ class Evaluation:
     """Global functions by name; filled by `functions.py`."""
 
     def __init__(self, scope: Scope, limits: Limits = DEFAULT_LIMITS) -> None:
+        Budget.__init__(self, limits)
         self.scope = scope
-        self.limits = limits
-        self.ops = 0
-        self.check = CHECK_EVERY
-        self.deadline: float | None = None
-        self.size = 0
         self.calls = 0
         self.tainted = False
         self.raised: BaseException | None = None
-        self.weight = 0
-
-    # Budgets
-
-    def tick(self, n: int = 1) -> None:
-        """Count `n` operations."""
-        self.ops += n
-        if self.ops > self.check:
-            self.look()
-
-    def look(self) -> None:
-        """Check the budgets now; called from what is slow although it is one operation."""
-        if self.ops > self.limits.ops:
-            raise LimitExceeded(f"the template needs more than {self.limits.ops} operations")
-        now = time.thread_time()
-        if self.deadline is None:
-            self.deadline = now + self.limits.seconds
-        elif now > self.deadline:
-            raise LimitExceeded(f"the template needs more than {self.limits.seconds} s of processor time")
-        self.check = self.ops + CHECK_EVERY
-
-    def charge(self, size: int) -> None:
-        """Count `size` characters about to be produced. Call before producing them."""
-        self.size += size
-        if self.size > self.limits.size:
-            raise LimitExceeded(f"the template produces more than {self.limits.size} characters of text and data")
-        self.tick(1 + (size >> 10))
-
-    def charge_items(self, items: int) -> None:
-        """Count `items` list items about to be produced."""
-        self.charge(items * ITEM_SIZE)
 
     # Reading
 
@@ -366,50 +327,6 @@ class Evaluation:
             return value
         self.charge(self.weight * 2)
         return str(value)
-
-    def weigh(self, value: Any) -> bool:
-        """Count everything in `value`, however often it is shared; whether all of it is plain JSON data.
-
-        Called before anything that walks data where no budget is looked at: printing, comparing, serialising. Leaves in `weight`
-        about how many characters `value` takes as JSON.
-        """
-        if type(value) in SCALARS:
-            self.weight = len(value) + 2 if type(value) is str else 8
-            return True
-        weight, plain = 0, True
-        level: list[Any] = [value]
-        for _ in range(DATA_DEPTH):
-            below: list[Any] = []
-            for node in level:
-                kind = type(node)
-                children: Iterable[Any] = ()
-                if kind is dict:
-                    children = node.values()
-                    if all(type(k) is str for k in node):
-                        weight += sum(map(len, node))
-                    else:
-                        plain = False
-                elif kind is list:
-                    children = node
-                else:
-                    plain = False
-                    if kind is tuple or kind is range or kind is Group:
-                        children = node
-                self.tick(1 + (len(node) >> 2 if children else 0))
-                weight += 4
-                for child in children:
-                    kind = type(child)
-                    if kind is str:
-                        weight += len(child) + 4
-                    elif kind in SCALARS:
-                        weight += 8
-                    else:
-                        below.append(child)
-            if not below:
-                self.weight = weight
-                return plain
-            level = below
-        raise LimitExceeded(f"data nests deeper than {DATA_DEPTH}")
 
     def plain(self, value: Any, *, undefined_ok: bool = True, keep_secrets: bool = False) -> Any:
         """`value` as JSON data: tuples as lists, keys as text, secrets opened and noted, pointers resolved."""

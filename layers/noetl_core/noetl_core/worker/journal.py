@@ -7,7 +7,7 @@ from threading import RLock
 from typing import Any
 
 from noetl_core.engine.records import Commit, Event, StreamId
-from noetl_core.ports import Clock, Conflict, EventStore
+from noetl_core.ports import Clock, Conflict, EventStore, Unavailable
 
 SECOND = 1_000_000
 LEASE_S = 60
@@ -18,6 +18,8 @@ HEARTBEAT_S = 20
 """A silent run says so this often: a third of the lease."""
 MAX_BUFFERED = 2_000
 """Events kept back at most, so that a busy loop stays flat in memory."""
+PAUSES_S = (0.1, 0.5)
+"""Before trying a commit again that the store did not take; then the queue delivers the command again."""
 
 
 class Fenced(Exception):
@@ -33,6 +35,7 @@ class Journal:
         self._store, self._clock, self._stream = store, clock, stream
         self._seq, self._expires_at, self._deadline = seq, expires_at, deadline
         self._buffer: list[Event] = []
+        self._pending: Commit | None = None
         self.lock = RLock()
         self.flushed_at = clock.now()
         self.closed = False
@@ -59,7 +62,7 @@ class Journal:
     def flush(self, *, heartbeat: bool = False) -> bool:
         """Commit what is buffered (`heartbeat`: even nothing), extending the lease. Raises `Fenced`. True if it wrote."""
         with self.lock:
-            if self.closed or not (self._buffer or heartbeat):
+            if self.closed or not (self._buffer or self._pending or heartbeat):
                 return False
             self._commit(wake=False, leased=True)
             return True
@@ -68,28 +71,45 @@ class Journal:
         """The boundary commit: what is buffered, waking the router, giving up the lease. Raises `Fenced`."""
         with self.lock:
             self._commit(wake=True, leased=False)
-            self.closed = True
 
     def _commit(self, *, wake: bool, leased: bool) -> None:
+        """Write what is buffered. What could not be written stays as it is, writer and all, and is written first next time:
+        if it stands after all and only its answer was lost, the store knows it by its writer."""
+        if self._pending is not None:
+            pending = self._pending
+            self._append(pending)
+            if pending.wake or (not wake and not self._buffer):
+                return
         now = self._clock.now()
         lease = now + LEASE_S * SECOND if leased else 0
         if leased and self._deadline is not None:
             lease = min(lease, self._deadline)
-        commit = Commit(
+        events, self._buffer = tuple(self._buffer), []
+        self._pending = Commit(
             stream=self._stream,
             seq=self._seq,
             ts=now,
             writer=self._clock.nonce(),
-            events=tuple(self._buffer),
+            events=events,
             wake=wake,
             lease_until=lease,
             expires_at=self._expires_at,
         )
-        try:
-            self._store.append(commit)
-        except Conflict as conflict:
-            self.closed = True
-            raise Fenced(str(conflict)) from conflict
-        self._buffer = []
+        self._append(self._pending)
+
+    def _append(self, commit: Commit) -> None:
+        for pause in (*PAUSES_S, None):
+            try:
+                self._store.append(commit)
+                break
+            except Conflict as conflict:
+                self.closed = True
+                raise Fenced(str(conflict)) from conflict
+            except Unavailable:
+                if pause is None:
+                    raise
+                self._clock.sleep(pause)
+        self._pending = None
+        self.closed = commit.wake
         self._seq += 1
-        self.flushed_at = now
+        self.flushed_at = commit.ts

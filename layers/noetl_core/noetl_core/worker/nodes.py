@@ -12,26 +12,39 @@ from noetl_core.engine.pipeline import Pipeline
 
 Path = tuple[int, ...]
 
+RESULTS_PAGE = 1_000
+"""Results of one loop that are kept as objects; whole pages of them become bytes, and large pages objects in the store."""
+
 
 @dataclass(slots=True)
 class CtxLayer:
-    """ctx as one part of a run sees it: the view below, and this part's own writes (copied only once it writes)."""
+    """ctx as one part of a run sees it, and what this part wrote.
+
+    Without `through` the writes stay here (an iteration of a parallel loop, resolution 10) and the view is copied once it is
+    written to; with it they also go to the layer below, at once (sequential loops are unrestricted).
+    """
 
     view: dict[str, Any]
+    through: CtxLayer | None = None
     writes: dict[str, Any] = field(default_factory=dict)
     _own: bool = False
 
     def write(self, patch: Mapping[str, Any]) -> None:
-        if patch:
+        if not patch:
+            return
+        self.writes.update(patch)
+        if self.through is not None:
+            self.through.write(patch)
+            self.view = self.through.view
+        else:
             if not self._own:
                 self.view, self._own = dict(self.view), True
             self.view.update(patch)
-            self.writes.update(patch)
 
 
 @dataclass(slots=True)
 class Leaf:
-    """One pass over the pipeline. `ctx` is its own layer in a parallel loop, shared otherwise."""
+    """One pass over the pipeline. `ctx` is the iteration's own layer."""
 
     pipe: Pipeline
     ctx: CtxLayer
@@ -59,17 +72,21 @@ class LoopNode:
     """Index of `items[0]` in the whole collection: not 0 in a chunk."""
     next: int = 0
     live: int = 0
-    results: list[Any] = field(default_factory=list)
-    writes: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    results: dict[int, Any] = field(default_factory=dict)
+    """Results of finished iterations by place, as far as they are not in `pages`."""
+    pages: list[Any] = field(default_factory=list)
+    """Whole pages of results, from the first place on: bytes, or references to them."""
+    writes: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
     succeeded: int = 0
     failed: int = 0
     tolerated: int = 0
     error: dict[str, Any] | None = None
     broke: bool = False
     filling: bool = False
-
-    def __post_init__(self) -> None:
-        self.results = [None] * len(self.items)
+    finished: set[int] = field(default_factory=set)
+    """Indexes that an earlier activation of the run finished."""
+    begun: set[int] = field(default_factory=set)
+    """Indexes that an earlier activation began and did not finish: they are finished even when the loop is stopping."""
 
     @property
     def parallel(self) -> bool:
@@ -79,31 +96,70 @@ class LoopNode:
     def stopping(self) -> bool:
         return self.broke or self.error is not None
 
-    @property
-    def may_spawn(self) -> bool:
-        return self.next < len(self.items) and self.live < self.limit and not self.stopping
+    def take(self) -> int | None:
+        """The index of the next iteration to start, or None when the window is full or none is left."""
+        while self.live < self.limit and self.next < len(self.items):
+            index = self.first + self.next
+            if self.stopping and not self.begun:
+                return None
+            self.next += 1
+            if index in self.finished or (self.stopping and index not in self.begun):
+                continue
+            self.begun.discard(index)
+            self.live += 1
+            return index
+        return None
 
     @property
     def over(self) -> bool:
-        return self.live == 0 and (self.next >= len(self.items) or self.stopping)
+        return self.live == 0 and (self.next >= len(self.items) or (self.stopping and not self.begun))
 
-    def settle(
-        self, index: int, *, ok: bool, result: Any, error: Mapping[str, Any] | None, writes: dict[str, Any], broke: bool
-    ) -> None:
-        """Count a finished iteration (its absolute index)."""
-        if ok:
+    def layer(self) -> CtxLayer:
+        """The ctx of a new iteration."""
+        return CtxLayer(self.ctx.view, None if self.parallel else self.ctx)
+
+    def scope_iter(self, index: int) -> dict[str, Any]:
+        """`iter` of an iteration: its element, its index, the iteration around it (formal spec 7.1, canonical 6.4)."""
+        scope: dict[str, Any] = {"parent": self.iter} if self.iter else {}
+        scope[self.loop.iterator] = self.items[index - self.first]
+        scope["index"] = index
+        return scope
+
+    def restore(self, finished: Mapping[int, Mapping[str, Any]]) -> None:
+        """Take over what an earlier activation finished: `LoopIterationCompleted` by index."""
+        for index in sorted(finished):
+            done = finished[index]
+            self.finished.add(index)
+            writes = done.get("set_ctx") or {}
+            if not self.parallel:
+                self.ctx.write(writes)
+            self.settle(index, done, writes)
+
+    def settle(self, index: int, done: Mapping[str, Any], writes: Mapping[str, Any]) -> None:
+        """Count a finished iteration (its absolute index), as its `LoopIterationCompleted` says."""
+        if done["status"] == "success":
             self.succeeded += 1
-            self.results[index - self.first] = result
+            self.results[index - self.first] = done.get("result")
         else:
             self.failed += 1
+            self.results[index - self.first] = None
             if self.failed > self.tolerated and self.loop.failure_mode == "fail_fast" and self.error is None:
-                self.error = {
-                    **(error or {"kind": "unknown", "message": "an iteration failed"}),
-                    "iteration": [*self.path, index],
-                }
-        self.broke = self.broke or broke
+                error = done.get("error") or {"kind": "unknown", "message": "an iteration failed"}
+                self.error = {"iteration": [*self.path, index], **error}
+        self.broke = self.broke or bool(done.get("broke"))
         if writes and self.parallel:
             self.writes.append((index, writes))
+
+    def full_page(self) -> list[Any] | None:
+        """The next page of results once all of it is there; it is held no longer."""
+        start = len(self.pages) * RESULTS_PAGE
+        if len(self.results) < RESULTS_PAGE or any(n not in self.results for n in range(start, start + RESULTS_PAGE)):
+            return None
+        return [self.results.pop(n) for n in range(start, start + RESULTS_PAGE)]
+
+    def rest(self) -> list[Any]:
+        """The results after the pages, in index order; what never ran or failed is None."""
+        return [self.results.get(n) for n in range(len(self.pages) * RESULTS_PAGE, len(self.items))]
 
     def merge(self) -> None:
         """Bring the iterations' ctx writes together (resolution 10). Raises `CtxConflict`."""

@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from noetl_core.engine.records import Commit, Event
+from noetl_core.engine.records import Commit, Event, StreamId
+from noetl_core.ports import EventStore
 
 Path = tuple[int, ...]
+PAGE = 32
+"""Commits read at a time: the log of a loop of 100,000 iterations is folded without ever being held."""
 
 
 @dataclass(slots=True)
 class Past:
-    """Per iteration path: collections, task events of unfinished passes, finished iterations; and waits and their mail."""
+    """Per iteration path: collections, task events of unfinished passes, finished iterations; and waits and their mail.
+
+    `finished` holds, by the path of the loop, its finished iterations by index; those of an inner loop go when the iteration around
+    it is finished. `last` is the newest commit, None for an empty stream.
+    """
 
     as_of: int | None = None
     takeovers: int = 0
     collections: dict[Path, Mapping[str, Any]] = field(default_factory=dict)
     tasks: dict[Path, list[Event]] = field(default_factory=dict)
-    finished: dict[Path, Mapping[str, Any]] = field(default_factory=dict)
+    finished: dict[Path, dict[int, Mapping[str, Any]]] = field(default_factory=dict)
     begun: set[Path] = field(default_factory=set)
     waits: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     mail: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    sliced: Mapping[str, Any] | None = None
+    last: Commit | None = None
 
     @property
-    def empty(self) -> bool:
-        return not (self.tasks or self.finished or self.collections or self.waits)
+    def next_seq(self) -> int:
+        """The first free position of the stream."""
+        return 0 if self.last is None else self.last.seq + 1
+
+    @property
+    def newest(self) -> str:
+        """Name of the newest event, or an empty text (a heartbeat, an empty stream)."""
+        return self.last.events[-1].name if self.last is not None and self.last.events else ""
+
+
+def read_past(store: EventStore, stream: StreamId) -> Past:
+    """Fold a run's stream, page by page."""
+    return fold_past(_commits(store, stream))
+
+
+def _commits(store: EventStore, stream: StreamId) -> Iterator[Commit]:
+    after = -1
+    while page := store.read(stream, after=after, limit=PAGE):
+        yield from page
+        if len(page) < PAGE:
+            return
+        after = page[-1].seq
 
 
 def fold_past(commits: Iterable[Commit]) -> Past:
@@ -36,6 +63,7 @@ def fold_past(commits: Iterable[Commit]) -> Past:
     for commit in commits:
         for event in commit.events:
             _apply(past, event)
+        past.last = commit
     return past
 
 
@@ -55,15 +83,13 @@ def _apply(past: Past, event: Event) -> None:
         case "TaskProcessed":
             past.tasks.setdefault(path, []).append(event)
         case "LoopIterationCompleted":
-            past.finished[path] = d
+            past.finished.setdefault(path[:-1], {})[path[-1]] = d
+            past.finished.pop(path, None)
+            past.collections.pop(path, None)
             past.tasks.pop(path, None)
             past.begun.discard(path)
-            inner = [p for p in past.finished if len(p) > len(path) and p[: len(path)] == path]
-            for done in inner:
-                del past.finished[done]
         case "StepSuspended":
             past.waits.update({w["wait_id"]: w for w in d.get("waits", ())})
-            past.sliced = d.get("loop") or past.sliced
         case _:
             pass  # TaskStarted, TaskRetried: for readers; they change nothing here
 

@@ -63,7 +63,7 @@ class Worker:
         seq, mode = command.expected_seq, command.mode
         history: Sequence[Commit] = () if seq == 0 else self.store.read(stream)
         while True:
-            if history and len(history) > seq or mode == "takeover":
+            if (history and len(history) > seq) or mode == "takeover":
                 verdict = self._standing(history, command)
                 if isinstance(verdict, Handled):
                     return verdict

@@ -1,0 +1,157 @@
+"""template.yaml onto an endpoint: the same template for MiniStack, LocalStack and AWS."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from samtranslator.yaml_helper import yaml_parse
+
+from noetl_infra.package import ROOT, Package, function, layer
+
+STACK = "noetl"
+REGION = "us-east-1"
+WAIT_S = 300
+LOCAL_PARAMETERS = {"AllowPrivateHttp": "1", "Architecture": "x86_64"}
+"""What differs on an emulator on this machine: its services are private addresses."""
+
+
+class DeployFailed(Exception):
+    """CloudFormation refused or rolled back; the message has its reasons."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """A deployed stack: its outputs, and where the API answers."""
+
+    endpoint: str
+    api_url: str
+    outputs: Mapping[str, str]
+
+
+def local_environment(endpoint: str) -> dict[str, str]:
+    """Environment for AWS clients of an emulator: its endpoint, and credentials where none are set."""
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": os.environ.get("AWS_ACCESS_KEY_ID", "test"),
+        "AWS_SECRET_ACCESS_KEY": os.environ.get("AWS_SECRET_ACCESS_KEY", "test"),
+        "AWS_DEFAULT_REGION": os.environ.get("AWS_DEFAULT_REGION", REGION),
+    }
+
+
+def deploy(endpoint: str, *, dependencies: bool, parameters: Mapping[str, str] | None = None, name: str = STACK) -> Deployed:
+    """Package the code, create or update the stack, wait. Raises `DeployFailed`."""
+    env = local_environment(endpoint)
+    make = {
+        "endpoint_url": endpoint,
+        "region_name": env["AWS_DEFAULT_REGION"],
+        "aws_access_key_id": env["AWS_ACCESS_KEY_ID"],
+        "aws_secret_access_key": env["AWS_SECRET_ACCESS_KEY"],
+    }
+    s3 = boto3.client("s3", config=Config(s3={"addressing_style": "path"}), **make)  # type: ignore[call-overload]
+    bucket = f"{name}-deploy"
+    body = _packaged(s3, bucket, dependencies=dependencies)
+    cloudformation = boto3.client("cloudformation", **make)  # type: ignore[call-overload]
+    runtime = _runtime()
+    values = {**LOCAL_PARAMETERS, "LambdaRuntime": runtime, **(parameters or {})}
+    outputs = _apply(cloudformation, name, body, values)
+    api_url = f"{endpoint}/_aws/execute-api/{outputs['ApiId']}/{outputs['StageName']}"
+    return Deployed(endpoint, api_url, outputs)
+
+
+def _runtime() -> str:
+    """The runtime of the interpreter that an emulator on this machine runs."""
+    import sys
+
+    return f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _packaged(s3: Any, bucket: str, *, dependencies: bool) -> str:
+    """The template with its code uploaded and named, as JSON (which flattens YAML anchors)."""
+    template = yaml_parse((ROOT / "template.yaml").read_text())
+    try:
+        s3.create_bucket(Bucket=bucket)
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
+            raise
+    for resource in template["Resources"].values():
+        properties = resource.get("Properties", {})
+        if resource["Type"] == "AWS::Serverless::Function":
+            properties["CodeUri"] = _uploaded(s3, bucket, function(properties["CodeUri"]))
+        elif resource["Type"] == "AWS::Serverless::LayerVersion":
+            properties["ContentUri"] = _uploaded(s3, bucket, layer(dependencies=dependencies))
+    return json.dumps(template, separators=(",", ":"), default=str)
+
+
+def _uploaded(s3: Any, bucket: str, package: Package) -> str:
+    try:
+        s3.head_object(Bucket=bucket, Key=package.key)
+    except ClientError:
+        s3.put_object(Bucket=bucket, Key=package.key, Body=package.body)
+    return f"s3://{bucket}/{package.key}"
+
+
+def _apply(cloudformation: Any, name: str, body: str, parameters: Mapping[str, str]) -> dict[str, str]:
+    request = {
+        "StackName": name,
+        "TemplateBody": body,
+        "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"],
+        "Parameters": [{"ParameterKey": k, "ParameterValue": v} for k, v in parameters.items()],
+    }
+    mark = sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+    request["Tags"] = [{"Key": "noetl:content", "Value": mark}]
+    known = _describe(cloudformation, name)
+    if known is not None and {"Key": "noetl:content", "Value": mark} in known.get("Tags", []):
+        return _outputs(known)
+    try:
+        if known is None:
+            cloudformation.create_stack(**request)
+        else:
+            cloudformation.update_stack(**request)
+    except ClientError as error:
+        if "No updates are to be performed" not in str(error):
+            raise DeployFailed(str(error)) from error
+    return _outputs(_wait(cloudformation, name))
+
+
+def _describe(cloudformation: Any, name: str) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = cloudformation.describe_stacks(StackName=name)["Stacks"][0]
+    except (ClientError, IndexError):
+        return None
+    return None if found["StackStatus"] == "DELETE_COMPLETE" else found
+
+
+def _wait(cloudformation: Any, name: str) -> dict[str, Any]:
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        stack = _describe(cloudformation, name)
+        status = stack["StackStatus"] if stack else "missing"
+        if stack and status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
+            return stack
+        if "FAILED" in status or "ROLLBACK" in status:
+            events = cloudformation.describe_stack_events(StackName=name)["StackEvents"]
+            reasons = [
+                f"{e['LogicalResourceId']}: {e.get('ResourceStatusReason', '')}"
+                for e in events
+                if "FAILED" in e["ResourceStatus"]
+            ]
+            raise DeployFailed(f"{status}: " + "; ".join(reasons[:5]))
+        if time.monotonic() > deadline:
+            raise DeployFailed(f"still {status} after {WAIT_S} s")
+        time.sleep(0.2)
+
+
+def _outputs(stack: Mapping[str, Any]) -> dict[str, str]:
+    return {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])}
+
+
+__all__ = ["REGION", "STACK", "DeployFailed", "Deployed", "deploy", "local_environment"]

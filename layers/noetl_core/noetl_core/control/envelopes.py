@@ -1,0 +1,157 @@
+"""Stored events as the public envelope (CONTRACT "Event envelope"), in causal order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from re import sub
+from typing import Any
+
+from noetl_core.engine.records import Commit, Event, StreamId
+from noetl_core.ports import EventStore
+
+SECOND = 1_000_000
+
+ENTITIES: Mapping[str, str] = {
+    "PlaybookExecutionRequested": "playbook",
+    "PlaybookRequestEvaluated": "playbook",
+    "PlaybookProcessed": "playbook",
+    "NextEvaluated": "next",
+    "JoinClosed": "step",
+    "BoundaryRouted": "step",
+    "ResumeScheduled": "step",
+    "CtxPatched": "workflow",
+}
+"""Events whose entity their first word does not tell."""
+PREFIXES = (
+    ("Task", "task"),
+    ("Loop", "loop"),
+    ("Step", "step"),
+    ("Token", "step"),
+    ("Execution", "playbook"),
+    ("Workflow", "workflow"),
+)
+PAUSED = frozenset({"StepSuspended", "TokenParked", "ExecutionPaused", "ExecutionStuck"})
+ERRORS = frozenset({"StepFailed", "ExecutionFailing", "TokenExpired"})
+BEGINNINGS = frozenset(
+    {
+        "PlaybookExecutionRequested",
+        "WorkflowStarted",
+        "TokenEnqueued",
+        "StepScheduled",
+        "StepStarted",
+        "StepResumed",
+        "TaskStarted",
+        "TaskRetried",
+        "LoopStarted",
+        "LoopSliced",
+        "LoopChunkScheduled",
+        "LoopIterationStarted",
+        "ResumeScheduled",
+        "ChildRequested",
+    }
+)
+
+
+def event_type(name: str) -> str:
+    """`StepDone` -> `step.done` (resolution 3)."""
+    return sub(r"(?<!^)(?=[A-Z])", ".", name).lower()
+
+
+def instant(us: int) -> str:
+    """RFC 3339, UTC, microseconds."""
+    return datetime.fromtimestamp(us // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{us % SECOND:06d}Z"
+
+
+def history(store: EventStore, execution_id: str) -> Iterator[Commit]:
+    """All commits in causal order: the control stream is the spine; a run's commits up to a boundary come before the control
+    commit that consumed it, and what nothing has consumed yet comes last."""
+    read: dict[str, list[Commit]] = {}
+
+    def upto(run: str, seq: int | None) -> Iterator[Commit]:
+        if run not in read:
+            read[run] = list(store.read(StreamId(execution_id, run)))
+        held = read[run]
+        while held and (seq is None or held[0].seq <= seq):
+            yield held.pop(0)
+
+    runs: list[str] = []
+    for commit in store.read(StreamId(execution_id)):
+        for event in commit.events:
+            if event.name == "BoundaryRouted":
+                yield from upto(event.data["run"], event.data["seq"])
+        yield commit
+        runs += [e.data["run"] for e in commit.events if e.name in ("StepScheduled", "LoopChunkScheduled")]
+    for run in runs:
+        yield from upto(run, None)
+
+
+def expand(commits: Iterable[Commit], execution_id: str, trace_id: str | None = None) -> Iterator[dict[str, Any]]:
+    """Envelopes of commits, with what can be derived put back: a `TaskStarted` before each task that was not announced."""
+    steps: dict[str, str] = {}
+    for commit in commits:
+        stream = commit.stream.run_id or "control"
+        for place, event in enumerate(commit.events):
+            base = f"{execution_id}.{stream}.{commit.seq}.{place}"
+            run = commit.stream.run_id or event.data.get("run")
+            if event.data.get("step") and isinstance(run, str):
+                steps.setdefault(run, event.data["step"])
+            if event.name == "TaskProcessed" and "started" in event.data:
+                keys = ("task", "run", "path", "attempt")
+                began = Event("TaskStarted", event.data["started"], {k: event.data[k] for k in keys if k in event.data})
+                yield _envelope(began, f"{base}s", commit, execution_id, steps, trace_id)
+            yield _envelope(event, base, commit, execution_id, steps, trace_id)
+
+
+def _envelope(
+    event: Event, event_id: str, commit: Commit, execution_id: str, steps: Mapping[str, str], trace_id: str | None
+) -> dict[str, Any]:
+    d = dict(event.data)
+    worker = commit.stream.run_id is not None
+    task = worker and event.name.startswith("Task")
+    run = commit.stream.run_id or d.get("run")
+    server = not worker or d.pop("source", "") == "server"
+    out: dict[str, Any] = {
+        "event_id": event_id,
+        "execution_id": execution_id,
+        "timestamp": instant(event.ts),
+        "source": "server" if server else "worker",
+        "name": event.name,
+        "event_type": event_type(event.name),
+        "entity": _entity(event.name),
+        "entity_id": (d.get("run") if task else None) or d.get("token") or run or execution_id,
+        "status": _status(event.name, d),
+    }
+    step = steps.get(run) if isinstance(run, str) else d.get("step")
+    if step or d.get("step"):
+        out["step"] = d.pop("step", None) or step
+    if isinstance(run, str) and (worker or "run" in d):
+        out["step_run_id"] = run
+    if task:
+        out["task"], out["task_run_id"] = d.pop("task"), d.pop("run")
+        out["attempt"] = d.pop("attempt", 1)
+        d.pop("started", None)
+    elif not worker:
+        d.pop("run", None)
+    if "path" in d and event.name != "PlaybookExecutionRequested":
+        out["iteration"] = d.pop("path")
+    if d.get("parent") and isinstance(d["parent"], str):
+        out["parent_id"] = d.pop("parent")
+    if trace_id:
+        out["trace_id"] = trace_id
+    out["data"] = d
+    return out
+
+
+def _entity(name: str) -> str:
+    return ENTITIES.get(name) or next((entity for prefix, entity in PREFIXES if name.startswith(prefix)), "workflow")
+
+
+def _status(name: str, d: Mapping[str, Any]) -> str:
+    if name in PAUSED:
+        return "paused"
+    if name in ERRORS or d.get("error") or d.get("unhandled") or d.get("status") in ("error", "failed", "cancelled"):
+        return "error" if name != "TaskRetried" else "in_progress"
+    if name == "TaskProcessed" and d["outcome"]["status"] == "error":
+        return "error"
+    return "in_progress" if name in BEGINNINGS else "success"

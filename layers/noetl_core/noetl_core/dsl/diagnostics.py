@@ -1,0 +1,161 @@
+"""What is wrong with a playbook, where, and what to do about it.
+
+A `Diagnostic` has a stable code: E1xx structure, E2xx references, E3xx templates, W4xx lint. `to_text` is one line each,
+`to_json` and `to_sarif` are for editors and code review.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from noetl_core.dsl.model import Path
+
+Severity = Literal["error", "warning", "note"]
+
+CODES: Final[dict[str, str]] = {
+    "E100": "not readable as YAML",
+    "E101": "over a size, nesting or alias budget",
+    "E102": "a character that a playbook may not hold",
+    "E103": "duplicate key",
+    "E104": "a YAML feature that playbooks do not use",
+    "E110": "unknown key",
+    "E111": "a required key is missing",
+    "E112": "wrong type",
+    "E113": "not one of the allowed values",
+    "E114": "keys that do not belong together",
+    "E115": "not a usable name",
+    "E116": "a step needs tool or next",
+    "E117": "a loop needs in and iterator",
+    "E118": "unknown tool kind",
+    "E119": "a policy out of shape",
+    "E120": "a form of a legacy dialect",
+    "E121": "vars at the root",
+    "E122": "duplicate step name",
+    "E123": "duplicate task name",
+    "E124": "number out of range",
+    "E125": "not a playbook of a supported version",
+    "E126": "control action outside a task policy",
+    "E201": "arc to a missing step",
+    "E202": "jump to a missing task",
+    "E203": "entry step that does not exist",
+    "E204": "workbook task that does not exist",
+    "E205": "a secret where the control plane decides",
+    "E206": "a credential that the keychain does not declare",
+    "E301": "template syntax",
+    "E302": "template over a budget",
+    "E303": "a condition that is not an expression",
+    "W401": "a value that YAML 1.1 reads differently",
+    "W402": "policy that swallows errors",
+    "W403": "accepted without effect",
+    "W404": "admission without else",
+    "W405": "a step that only ends",
+    "W406": "a task form other than the canonical one",
+    "W407": "an accepted spelling of something canonical",
+    "W408": "a key without effect beside this directive",
+    "W409": "rules after one that always matches",
+}
+"""Every code with its subject; further lint codes are added by the modules that find them."""
+
+MIGRATE: Final = "rewrite it with `noetl migrate`"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding. `line` and `col` count from 1; `path` is the place in the document, as far as there is one."""
+
+    code: str
+    severity: Severity
+    message: str
+    hint: str = ""
+    source: str = "<string>"
+    line: int = 1
+    col: int = 1
+    path: Path = ()
+
+    def __str__(self) -> str:
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.source}:{self.line}:{self.col} {self.code} {self.message}{hint}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON form; `loc` is the dotted path."""
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.message,
+            "hint": self.hint or None,
+            "source": self.source,
+            "line": self.line,
+            "col": self.col,
+            "loc": dotted(self.path),
+        }
+
+
+class InvalidPlaybook(Exception):
+    """The text is not a valid playbook. Who acts: its author. `diagnostics` holds everything that was found."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__(to_text(d for d in diagnostics if d.severity == "error"))
+
+
+def dotted(path: Path) -> str:
+    """`("workflow", 0, "tool")` as `workflow[0].tool`."""
+    out = ""
+    for part in path:
+        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
+    return out
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """`did you mean "..."?` for the nearest of `known`, or nothing."""
+    near = difflib.get_close_matches(word, sorted(known), 1, cutoff=0.6)
+    return f'did you mean "{near[0]}"?' if near else ""
+
+
+def to_text(diagnostics: Iterable[Diagnostic]) -> str:
+    return "\n".join(str(d) for d in diagnostics)
+
+
+def to_json(diagnostics: Iterable[Diagnostic]) -> str:
+    return json.dumps([d.as_dict() for d in diagnostics], indent=2, ensure_ascii=False)
+
+
+def to_sarif(diagnostics: Iterable[Diagnostic], version: str = "0.1.0") -> str:
+    """SARIF 2.1.0, one run; rules are the codes that occur."""
+    found = list(diagnostics)
+    codes = sorted({d.code for d in found})
+    rules = [{"id": c, "shortDescription": {"text": CODES.get(c, c)}} for c in codes]
+    results = [
+        {
+            "ruleId": d.code,
+            "ruleIndex": codes.index(d.code),
+            "level": d.severity,
+            "message": {"text": d.message + (f" ({d.hint})" if d.hint else "")},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": d.source},
+                        "region": {"startLine": d.line, "startColumn": d.col},
+                    },
+                    "logicalLocations": [{"fullyQualifiedName": dotted(d.path)}],
+                }
+            ],
+        }
+        for d in found
+    ]
+    log = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": {"name": "noetl", "version": version, "rules": rules}},
+                "columnKind": "unicodeCodePoints",
+                "results": results,
+            }
+        ],
+    }
+    return json.dumps(log, indent=2, ensure_ascii=False)

@@ -1,0 +1,70 @@
+"""`step.loop` (formal spec 2.3 and 7, canonical 5.3 and 8, resolutions 9, 10, 17, 29)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from noetl_core.dsl.load import Node
+from noetl_core.dsl.model import FailureMode, Loop
+from noetl_core.dsl.reader import Reader, is_template
+from noetl_core.dsl.tasks import RESERVED
+
+REDUCERS: Final = ("last", "append", "extend", "sum", "min", "max", "merge", "count")
+POLICY_KEYS: Final = frozenset("exec mode max_in_flight chunk_size reducers failure ordering backpressure partitioning".split())
+NO_EFFECT: Final = ("ordering", "backpressure", "partitioning")
+MAX_DEPTH: Final = 8
+FAILURE_MODES: Final = ("fail_fast", "best_effort")
+
+
+def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1) -> Loop | None:
+    """One loop and, through `loop.loop`, those inside it. `failure`: the step's failure mode."""
+    what = f'loop of step "{step}"'
+    entries = r.keys(node, ("in", "iterator", "spec", "loop"), what, {"as": "the element's name is iterator"})
+    missing = [k for k in ("in", "iterator") if k not in entries]
+    if missing and isinstance(node.value, dict):
+        r.report("E117", node, f"{what} has no {' and no '.join(missing)}", "a loop needs in and iterator")
+    if depth > MAX_DEPTH:
+        r.report("E124", node, f"{what} nests deeper than {MAX_DEPTH}", "use a child playbook")
+        return None
+    iterator = r.name(entries.get("iterator"), "an iterator")
+    if iterator in RESERVED | {"index", "parent"}:
+        r.report("E115", entries["iterator"], f'iterator "{iterator}" hides a name the loop needs', "choose another name")
+    source = entries.get("in")
+    if source is not None and not isinstance(source.value, list | dict) and not is_template(source.value):
+        r.report("E112", source, f"in of {what} must be a list or an expression, not {r.word(source)}", 'write "{{ ... }}"')
+    spec = entries.get("spec")
+    options = {} if spec is None else r.mapping(spec, f"spec of {what}")
+    policy = options.get("policy")
+    rules = {} if policy is None else r.keys(policy, POLICY_KEYS, f"policy of {what}")
+    if policy is not None:
+        r.no_effect(policy, NO_EFFECT, f"policy of {what}")
+    mode = rules.get("failure")
+    limits = {} if mode is None else r.keys(mode, ("mode", "tolerated_count", "tolerated_percent"), f"failure of {what}")
+    inner = entries.get("loop")
+    return Loop(
+        in_=source.plain() if source is not None else [],
+        iterator=iterator or "item",
+        mode=r.choice(options.get("mode") or rules.get("mode"), ("sequential", "parallel"), f"mode of {what}") or "sequential",
+        max_in_flight=r.number(
+            options.get("max_in_flight") or rules.get("max_in_flight"), f"max_in_flight of {what}", low=1, high=10_000, whole=True
+        ),
+        exec=r.choice(rules.get("exec"), ("local", "distributed"), f"exec of {what}"),
+        chunk_size=r.number(
+            options.get("chunk_size") or rules.get("chunk_size"), f"chunk_size of {what}", low=1, high=100_000, whole=True
+        ),
+        reducers=_reducers(r, rules.get("reducers"), what),
+        failure_mode=r.choice(limits.get("mode"), FAILURE_MODES, f"failure mode of {what}") or failure,
+        tolerated_count=r.number(limits.get("tolerated_count"), f"tolerated_count of {what}", whole=True),
+        tolerated_percent=r.number(limits.get("tolerated_percent"), f"tolerated_percent of {what}", high=100),
+        inner=None if inner is None else loop(r, inner, step, failure, depth + 1),
+        path=node.path,
+    )
+
+
+def _reducers(r: Reader, node: Node | None, what: str) -> dict[str, str]:
+    out = {}
+    for key, child in r.mapping(node, f"reducers of {what}").items():
+        word = r.choice(child, REDUCERS, f"reducer of {key} in {what}")
+        if word is not None:
+            out[key] = word
+    return out

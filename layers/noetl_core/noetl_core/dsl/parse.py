@@ -1,0 +1,276 @@
+"""YAML text -> `Playbook`, or everything that is wrong with it (formal spec 2 and 13).
+
+`parse_playbook` is for running, `check` for validating: both find every problem at once, with its position.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any, Final
+
+from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, InvalidPlaybook, suggest
+from noetl_core.dsl.load import Node, load
+from noetl_core.dsl.model import UNSET, Executor, KeychainEntry, Limits, Playbook, Step, Task, TaskPolicy
+from noetl_core.dsl.policy import task_policy
+from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.references import check_references
+from noetl_core.dsl.specs import EXECUTOR_KEYS, handed_down
+from noetl_core.dsl.steps import StepScope, step
+from noetl_core.dsl.tasks import RawTask, TaskScope, layered, raw_task
+from noetl_core.dsl.templates import check_templates
+from noetl_core.dsl.variants import rewrite_variants
+
+API_VERSIONS: Final = ("noetl.io/v2", "noetl.io/v10")
+ROOT_KEYS: Final = frozenset("apiVersion kind metadata keychain executor workload workflow workbook".split())
+LEGACY_ROOT: Final = {"steps": "steps stand in workflow", "name": "it stands in metadata", "path": "it stands in metadata"}
+EXECUTOR_POLICY: Final = frozenset(
+    "defaults results limits task failure lifecycle unconditional_on_failure placement cost tracing quotas quantum".split()
+)
+EXECUTOR_NO_EFFECT: Final = ("placement", "cost", "tracing", "quotas", "quantum")
+LIMITS: Final = tuple(Limits.__dataclass_fields__)
+PLAYBOOK_PATH: Final = re.compile(r"[\w][\w.\-]*(/[\w][\w.\-]*)*\Z")
+MAX_PATH: Final = 512
+
+
+def digest_of(text: str) -> str:
+    """By which executions pin a playbook."""
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def parse_playbook(text: str, source: str = "<string>") -> Playbook:
+    """The model of a playbook. Raises `InvalidPlaybook` with all diagnostics, warnings included."""
+    playbook, diagnostics = check(text, source)
+    if playbook is None:
+        raise InvalidPlaybook(diagnostics)
+    return playbook
+
+
+def check(text: str, source: str = "<string>") -> tuple[Playbook | None, list[Diagnostic]]:
+    """The model (None if there is any error) and everything worth saying, in the order of the text."""
+    loaded = load(text, source)
+    r = Reader(loaded, source, list(loaded.diagnostics))
+    playbook = None
+    if loaded.root is not None:
+        if isinstance(loaded.root.value, dict):
+            check_templates(r, loaded.root)
+            rewrite_variants(r, loaded.root)
+            playbook = _playbook(r, loaded.root, text)
+        else:
+            r.report("E112", loaded.root, f"a playbook must be a mapping, not {r.word(loaded.root)}")
+    found = sorted(set(r.diagnostics), key=lambda d: (d.line, d.col, d.code))
+    return (None if r.failed else playbook), found
+
+
+def _playbook(r: Reader, root: Node, text: str) -> Playbook | None:
+    if root.get("vars") is not None:
+        hint = "use workload for inputs, ctx and iter for what changes; or " + MIGRATE
+        r.report("E121", (root, "vars"), "a playbook must not have vars at its root", hint)
+    entries = r.keys(root, ROOT_KEYS | {"vars"}, "the playbook", LEGACY_ROOT)
+    for key in ("apiVersion", "kind", "metadata", "workflow"):
+        if key not in entries:
+            r.report("E111", root, f"the playbook has no {key}", f"apiVersion: {API_VERSIONS[0]}" if key == "apiVersion" else "")
+    _version(r, entries)
+    metadata = r.mapping(entries.get("metadata"), "metadata")
+    for key in ("name", "path"):
+        if "metadata" in entries and key not in metadata and isinstance(entries["metadata"].value, dict):
+            r.report("E111", (root, "metadata"), f"metadata has no {key}")
+    name = r.text(metadata.get("name"), "metadata.name")
+    path = r.text(metadata.get("path"), "metadata.path")
+    if path is not None and (not PLAYBOOK_PATH.match(path) or len(path) > MAX_PATH):
+        r.report("E115", metadata["path"], f'"{path[:60]}" cannot be a playbook path', "names separated by /, like team/flow")
+
+    executor, scope = _executor(r, entries.get("executor"))
+    workbook = _workbook(r, entries.get("workbook"), scope)
+    scope.workbook = workbook
+    steps = _workflow(r, entries.get("workflow"), scope)
+    keychain = _keychain(r, entries.get("keychain"))
+    workload_node = entries.get("workload")
+    workload = workload_node.plain() if workload_node is not None and r.mapping(workload_node, "workload") else {}
+    if not steps:
+        return None
+    playbook = Playbook(
+        name=name or "",
+        path=path or "",
+        steps=steps,
+        workload=workload,
+        executor=executor,
+        keychain=keychain,
+        workbook={k: _workbook_task(v) for k, v in workbook.items()},
+        metadata={k: v.plain() for k, v in metadata.items()},
+        digest=digest_of(text),
+    )
+    check_references(r, root, playbook)
+    return playbook
+
+
+def _version(r: Reader, entries: dict[str, Node]) -> None:
+    version, kind = entries.get("apiVersion"), entries.get("kind")
+    if version is not None and version.value not in API_VERSIONS:
+        hint = MIGRATE if version.value in ("noetl.io/v1", "noetl.io/v1alpha1") else suggest(str(version.value), API_VERSIONS)
+        r.report("E125", version, f'apiVersion "{version.value}" is not supported', hint or f"apiVersion: {API_VERSIONS[0]}")
+    if kind is not None and kind.value != "Playbook":
+        r.report("E125", kind, f'kind "{kind.value}" is not Playbook', "kind: Playbook")
+
+
+# --- executor -----------------------------------------------------------------------------------------------------------
+
+
+def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
+    """`executor` and what steps inherit from it (canonical 5.1)."""
+    if node is None:
+        return Executor(), StepScope(Executor())
+    entries = r.keys(node, ("kind", "spec", "desc"), "executor", {"profile": "executor.kind says where it runs"})
+    spec = entries.get("spec")
+    options = {} if spec is None else r.mapping(spec, "spec of executor")
+    extensions = r.flag(options.get("extensions"), "extensions of executor")
+    handed = handed_down(r, spec, EXECUTOR_KEYS, "spec of executor", extensions=extensions)
+    policy_node = options.get("policy")
+    policy = {} if policy_node is None else r.keys(policy_node, EXECUTOR_POLICY, "policy of executor")
+    if policy_node is not None:
+        if "rules" in policy_node.value if isinstance(policy_node.value, dict) else False:
+            r.report("E126", (policy_node, "rules"), "policy of executor has rules: control actions belong to tasks")
+        r.no_effect(policy_node, EXECUTOR_NO_EFFECT, "policy of executor")
+    defaults = _keys(r, policy.get("defaults"), ("timeouts", "resources", "on_unmatched"), "defaults of executor")
+    timeouts = _keys(r, defaults.get("timeouts"), ("task_s", "step_s", "execution_s"), "timeouts of executor")
+    resources = _keys(r, defaults.get("resources"), ("pool", "memory_mb"), "resources of executor")
+    lifecycle = _keys(r, policy.get("lifecycle"), ("timeout_s", "lifetime_s"), "lifecycle of executor")
+    failure = _keys(r, policy.get("failure"), ("mode",), "failure of executor")
+    results = _keys(r, policy.get("results"), ("reference_first",), "results of executor")
+    lifetime = r.number(
+        lifecycle.get("lifetime_s") or options.get("lifetime_s"), "lifetime_s of executor", low=1, high=366 * 86_400, template=False
+    )
+    kind = entries.get("kind")
+    executor = Executor(
+        kind=r.text(kind, "kind of executor"),
+        entry_step=r.text(options.get("entry_step"), "entry_step of executor"),
+        result=options["result"].plain() if "result" in options else UNSET,
+        failure_mode=r.choice(failure.get("mode"), ("fail_fast", "best_effort"), "failure mode of executor") or "fail_fast",
+        unconditional_on_failure=r.flag(policy.get("unconditional_on_failure"), "unconditional_on_failure of executor"),
+        reference_first=r.flag(results.get("reference_first"), "reference_first of executor"),
+        limits=_limits(r, policy.get("limits")),
+        lifetime_s=float(lifetime) if lifetime is not None else Executor().lifetime_s,
+        timeout_s=r.number(lifecycle.get("timeout_s") or timeouts.get("execution_s"), "timeout_s of executor"),
+        extensions=extensions,
+        pool=r.name(options.get("pool") or resources.get("pool"), "a pool") or "default",
+        spec=handed,
+    )
+    task_timeout = r.number(timeouts.get("task_s"), "task_s of executor")
+    scope = StepScope(executor, handed if task_timeout is None else {"timeout_s": task_timeout, **handed})
+    scope.step_timeout = r.number(timeouts.get("step_s"), "step_s of executor")
+    scope.on_unmatched = r.choice(defaults.get("on_unmatched"), ("continue", "fail"), "on_unmatched of executor") or "continue"
+    if "task" in policy:
+        scope.policy = _default_policy(r, policy["task"], scope)
+    return executor, scope
+
+
+def _default_policy(r: Reader, node: Node, scope: StepScope) -> TaskPolicy | None:
+    jumps: list[tuple[Node, str]] = []
+    policy = task_policy(r, node, "tasks of executor", scope.on_unmatched, jumps)
+    for target, _ in jumps:
+        r.report("E202", target, "the executor's default task policy cannot jump: pipelines differ", "write it on the task")
+    return policy
+
+
+def _keys(r: Reader, node: Node | None, allowed: tuple[str, ...], what: str) -> dict[str, Node]:
+    return {} if node is None else r.keys(node, allowed, what)
+
+
+def _limits(r: Reader, node: Node | None) -> Limits:
+    found: dict[str, Any] = {}
+    for key, child in _keys(r, node, LIMITS, "limits of executor").items():
+        high = 200 * 1024 if key == "max_payload_bytes" else 10_000_000
+        value = r.number(child, f"{key} of executor", low=1, high=high, whole=True, template=False)
+        if value is not None:
+            found[key] = value
+    return Limits(**found)
+
+
+# --- other sections -----------------------------------------------------------------------------------------------------
+
+
+def _keychain(r: Reader, node: Node | None) -> tuple[KeychainEntry, ...]:
+    """Credential declarations (canonical 2.1); what else an entry holds are options of its kind."""
+    out: dict[str, KeychainEntry] = {}
+    for i, item in enumerate(r.sequence(node, "keychain")):
+        what = f"keychain entry {i}"
+        entries = {k: v for k, v in r.mapping(item, what).items() if not k.startswith("x-")}
+        name, kind = r.name(entries.get("name"), "a credential"), r.text(entries.get("kind"), f"kind of {what}")
+        for key in ("name", "kind"):
+            if key not in entries and isinstance(item.value, dict):
+                r.report("E111", item, f"{what} has no {key}")
+        if name is None or kind is None:
+            continue
+        if name in out:
+            r.report("E103", entries["name"], f'credential "{name}" is declared twice', "remove one")
+        out[name] = KeychainEntry(name, kind, {k: v.plain() for k, v in entries.items() if k not in ("name", "kind")})
+    return tuple(out.values())
+
+
+def _workbook(r: Reader, node: Node | None, scope: StepScope) -> dict[str, RawTask]:
+    """`{tasks: {name: tool}}`, `{name: tool}` or a list of `{name, tool}` (resolution 20)."""
+    if node is None or node.value is None:
+        return {}
+    entries: dict[str, Node] = {}
+    if isinstance(node.value, list):
+        for i, item in enumerate(node.value):
+            body = r.mapping(item, f"workbook entry {i}")
+            name = r.name(body.get("name"), "a workbook task")
+            if "name" not in body and isinstance(item.value, dict):
+                r.report("E111", item, f"workbook entry {i} has no name")
+            if name is None:
+                continue
+            if name in entries:
+                r.report("E123", item, f'the workbook has two tasks named "{name}"', "rename one")
+            if "tool" in body:
+                r.keys(item, ("name", "tool", "desc"), f'workbook task "{name}"')
+            entries[name] = body.get("tool", item)
+    else:
+        tools = r.mapping(node, "workbook")
+        tasks = tools.get("tasks")
+        if tasks is not None and "kind" not in tools["tasks"].value if isinstance(tasks and tasks.value, dict) else False:
+            r.keys(node, ("tasks",), "workbook")
+            tools = r.mapping(tasks, "tasks of workbook")
+        entries = {k: v for k, v in tools.items() if not k.startswith("x-")}
+    return {k: v for k, tool in entries.items() if (v := _workbook_entry(r, k, tool, scope)) is not None}
+
+
+def _workbook_entry(r: Reader, name: str, node: Node, scope: StepScope) -> RawTask | None:
+    if not isinstance(node.value, dict) or "kind" not in node.value:
+        message = f'workbook task "{name}" has no kind' if isinstance(node.value, dict) else f'workbook task "{name}" must be a tool'
+        r.report("E111" if isinstance(node.value, dict) else "E112", node, message, "kind says which tool runs")
+        return None
+    if node.value["kind"].value == "workbook":
+        r.report("E114", node.value["kind"], f'workbook task "{name}" cannot run the workbook', "write the tool itself")
+        return None
+    tasks = TaskScope(f"workbook.{name}", on_unmatched=scope.on_unmatched, extensions=scope.executor.extensions)
+    task = raw_task(r, node, name, tasks)
+    for target, to in tasks.jumps:
+        r.report("E202", target, f'a workbook task cannot jump (to "{to}"): pipelines differ', "write the rule where it is used")
+    return task
+
+
+def _workbook_task(raw: RawTask) -> Task:
+    return layered(raw, TaskScope(raw.name), raw.node.path)
+
+
+def _workflow(r: Reader, node: Node | None, scope: StepScope) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    seen: dict[str, Node] = {}
+    if node is not None and isinstance(node.value, list) and not node.value:
+        r.report("E112", node, "workflow has no steps", "add a step")
+    for i, item in enumerate(r.sequence(node, "workflow")):
+        named = r.mapping(item, f"step {i}").get("step")
+        if named is None:
+            if isinstance(item.value, dict):
+                hint = "step: <name>" if "name" not in item.value else "a step's name is written step: <name>"
+                r.report("E111", item, f"step {i} has no name", hint)
+            continue
+        name = r.name(named, "a step")
+        if name is None:
+            continue
+        if name in seen:
+            r.report("E122", named, f'step "{name}" exists already (line {seen[name].line})', "rename one")
+        seen.setdefault(name, named)
+        steps.append(step(r, item, name, scope))
+    return tuple(steps)

@@ -1,0 +1,176 @@
+"""Typed reading of nodes: what is wrong is recorded with its position, and reading goes on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, Severity, suggest
+from noetl_core.dsl.load import Loaded, Node
+
+NAME: Final = re.compile(r"\w[\w.\-]{0,127}\Z")
+
+_KIND_WORDS: Final = {"mapping": "a mapping", "list": "a list", "scalar": "a plain value"}
+
+
+def is_template(value: Any) -> bool:
+    """Whether a value is text with template syntax in it."""
+    return isinstance(value, str) and ("{{" in value or "{%" in value)
+
+
+@dataclass(slots=True)
+class Reader:
+    """One validation: the loaded text and what was found so far."""
+
+    loaded: Loaded
+    source: str
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+    def report(
+        self, code: str, where: Node | tuple[Node, str], message: str, hint: str = "", severity: Severity | None = None
+    ) -> None:
+        """Record a finding at a node, or at the key of a mapping: `(node, key)`."""
+        if isinstance(where, tuple):
+            node, key = where
+            line, col = node.key_at(key)
+            path = (*node.path, key)
+        else:
+            line, col, path = where.line, where.col, where.path
+        severity = severity or ("error" if code[0] == "E" else "warning")
+        self.diagnostics.append(Diagnostic(code, severity, message, hint, self.source, line, col, path))
+
+    @property
+    def failed(self) -> bool:
+        return any(d.severity == "error" for d in self.diagnostics)
+
+    # --- shapes ---------------------------------------------------------------------------------------------------------
+
+    def mapping(self, node: Node | None, what: str) -> dict[str, Node]:
+        """The entries of a mapping; empty (and reported) when it is something else, empty when there is none."""
+        if node is None:
+            return {}
+        if isinstance(node.value, dict):
+            return node.value
+        if node.value is None:
+            self.report("E112", node, f"{what} is empty", "it must be a mapping")
+        else:
+            self.report("E112", node, f"{what} must be a mapping, not {self.word(node)}")
+        return {}
+
+    def sequence(self, node: Node | None, what: str) -> list[Node]:
+        """The items of a list, alike."""
+        if node is None:
+            return []
+        if isinstance(node.value, list):
+            return node.value
+        self.report("E112", node, f"{what} must be a list, not {self.word(node)}")
+        return []
+
+    def word(self, node: Node) -> str:
+        value = node.value
+        if isinstance(value, bool):
+            return "a boolean"
+        if isinstance(value, int | float):
+            return "a number"
+        if value is None:
+            return "null"
+        return "text" if isinstance(value, str) else _KIND_WORDS[node.kind]
+
+    def keys(self, node: Node, allowed: Iterable[str], what: str, legacy: Mapping[str, str] | None = None) -> dict[str, Node]:
+        """The known entries of a mapping; unknown keys are reported (resolution 19), `x-` keys left out.
+
+        `legacy`: keys of the legacy dialects -> what replaces them.
+        """
+        known = frozenset(allowed)
+        out = {}
+        for key, child in self.mapping(node, what).items():
+            if key in known:
+                out[key] = child
+            elif key.startswith("x-"):
+                continue
+            elif legacy and key in legacy:
+                message = f'"{key}" in {what} belongs to a legacy dialect: {legacy[key]}'
+                self.report("E120", (node, key), message, MIGRATE)
+            else:
+                hint = suggest(key, known) or (f"known: {', '.join(sorted(known))}" if len(known) <= 8 else "")
+                self.report("E110", (node, key), f'unknown key "{key}" in {what}', hint)
+        return out
+
+    # --- scalars --------------------------------------------------------------------------------------------------------
+
+    def text(self, node: Node | None, what: str) -> str | None:
+        """Text that is not empty; None when missing or reported."""
+        if node is None:
+            return None
+        if isinstance(node.value, str) and node.value.strip():
+            return node.value
+        if node.plain_text and not isinstance(node.value, str) and node.value is not None:
+            self.report("E112", node, f"{what} must be text, not {self.word(node)}", f'quote it: "{node.plain_text}"')
+        else:
+            self.report("E112", node, f"{what} must be text, not {self.word(node) if node.value != '' else 'empty'}")
+        return None
+
+    def name(self, node: Node | None, what: str) -> str | None:
+        text = self.text(node, what)
+        if text is None or node is None:
+            return None
+        if not NAME.match(text):
+            self.report("E115", node, f'"{text[:60]}" cannot name {what}', "letters, digits, _, - and . (at most 128)")
+            return None
+        return text
+
+    def choice(self, node: Node | None, allowed: Iterable[str], what: str) -> Any:
+        """One of some words; None when missing or reported."""
+        if node is None:
+            return None
+        words = list(allowed)
+        if isinstance(node.value, str) and node.value in words:
+            return node.value
+        written = node.plain_text if node.plain_text is not None else str(node.value) if node.kind == "scalar" else self.word(node)
+        hint = suggest(written, words) or f"one of {', '.join(words)}"
+        self.report("E113", node, f'{what} cannot be "{written}"' if node.kind == "scalar" else f"{what} cannot be {written}", hint)
+        return None
+
+    def flag(self, node: Node | None, what: str, default: bool = False) -> bool:
+        if node is None:
+            return default
+        if isinstance(node.value, bool):
+            return node.value
+        hint = "true or false" if str(node.value).lower() not in ("yes", "on", "no", "off") else "YAML 1.2: true or false"
+        self.report("E112", node, f"{what} must be true or false, not {self.word(node)}", hint)
+        return default
+
+    def number(
+        self, node: Node | None, what: str, *, low: float = 0, high: float = 1e12, whole: bool = False, template: bool = True
+    ) -> Any:
+        """A number in [low, high], or (unless `template` is False) a template for one."""
+        if node is None or node.value is None:
+            return None
+        value = node.value
+        if template and is_template(value):
+            return value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            hint = f"write {value} without quotes" if isinstance(value, str) and re.fullmatch(r"[0-9.]+", value) else ""
+            self.report("E112", node, f"{what} must be a number, not {self.word(node)}", hint)
+            return None
+        if whole and not isinstance(value, int):
+            self.report("E112", node, f"{what} must be a whole number")
+            return None
+        if not low <= value <= high:
+            self.report("E124", node, f"{what} must be between {low:g} and {high:g}, not {value}")
+            return None
+        return value
+
+    def values(self, node: Node | None, what: str) -> dict[str, Any]:
+        """A mapping of plain values (`args`, `set_ctx`)."""
+        if node is None:
+            return {}
+        return {k: v.plain() for k, v in self.mapping(node, what).items()}
+
+    def no_effect(self, node: Node, keys: Iterable[str], what: str) -> None:
+        """Say of declared placeholders that they do nothing (resolution 30)."""
+        for key in keys:
+            if node.get(key) is not None:
+                self.report("W403", (node, key), f'"{key}" in {what} is accepted but has no effect', "", "note")

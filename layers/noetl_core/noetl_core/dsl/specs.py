@@ -1,0 +1,67 @@
+"""`spec` layering: kind defaults < executor < step < loop < task (canonical 3, resolution 16).
+
+`policy` and the keys that the engine reads itself belong to the scope they are written in and are not handed down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from noetl_core.dsl.kinds import ALL_SPEC, COMMON_SPEC, KINDS
+from noetl_core.dsl.load import Node
+from noetl_core.dsl.reader import Reader
+
+EXECUTOR_KEYS: Final = frozenset({"policy", "entry_step", "result", "extensions", "pool", "lifetime_s"})
+STEP_KEYS: Final = frozenset({"policy", "join", "pool"})
+LOOP_KEYS: Final = frozenset({"policy", "mode", "max_in_flight", "chunk_size"})
+TASK_KEYS: Final = frozenset({"policy"})
+
+_TIMEOUT_PARTS: Final = frozenset({"connect", "read", "write", "pool", "total"})
+
+
+def merge(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
+    """`inner` over `outer`: maps deep, everything else (lists too) replaced."""
+    out = dict(outer)
+    for key, value in inner.items():
+        mine = out.get(key)
+        out[key] = merge(mine, value) if isinstance(mine, Mapping) and isinstance(value, Mapping) else value
+    return out
+
+
+def handed_down(r: Reader, node: Node | None, typed: frozenset[str], what: str, *, extensions: bool) -> dict[str, Any]:
+    """What a `spec` block hands down to the tasks below it. Unknown keys are reported unless extensions are on."""
+    return _layer(r, node, typed, ALL_SPEC, what, extensions)
+
+
+def own_spec(r: Reader, node: Node | None, kind: str, what: str, *, extensions: bool) -> dict[str, Any]:
+    """A task's own spec without its policy."""
+    known = KINDS.get(kind)
+    allowed = COMMON_SPEC | known.spec if known else frozenset[str]()
+    return _layer(r, node, TASK_KEYS, allowed, what, extensions or known is None)
+
+
+def _layer(
+    r: Reader, node: Node | None, typed: frozenset[str], allowed: frozenset[str], what: str, extensions: bool
+) -> dict[str, Any]:
+    if node is None:
+        return {}
+    if extensions:
+        entries = {k: v for k, v in r.mapping(node, what).items() if not k.startswith("x-")}
+    else:
+        entries = r.keys(node, typed | allowed, what, {"next_mode": "next.spec.mode says how arcs fire"})
+    out = {}
+    for key, child in entries.items():
+        if key in typed:
+            continue
+        if key in ("timeout", "timeout_s") and not (key == "timeout" and isinstance(child.value, dict)):
+            if key == "timeout" and "timeout_s" in entries:
+                r.report("E114", (node, key), f"{what} has timeout and timeout_s", "keep one")
+            out["timeout_s"] = r.number(child, f"{what}.{key} (seconds)")
+        elif key == "timeout":
+            for part, limit in r.keys(child, _TIMEOUT_PARTS, f"{what}.timeout").items():
+                r.number(limit, f"{what}.timeout.{part} (seconds)")
+            out[key] = child.plain()
+        else:
+            out[key] = child.plain()
+    return out

@@ -1,0 +1,241 @@
+"""Tasks in all their shapes -> `Task` (formal spec 2.4, canonical 7, resolutions 1, 16, 20)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from noetl_core.dsl.diagnostics import suggest
+from noetl_core.dsl.kinds import KINDS
+from noetl_core.dsl.load import Node
+from noetl_core.dsl.model import Path, Task, TaskPolicy
+from noetl_core.dsl.policy import task_policy, written
+from noetl_core.dsl.reader import Reader, is_template
+from noetl_core.dsl.specs import merge, own_spec
+
+SUGAR: Final = ("choose", "while", "until")
+RESERVED: Final = frozenset(
+    "workload keychain ctx iter args steps execution_id outcome event output _prev _task _attempt _outcome loop".split()
+)
+"""Namespaces of templates, which a task name would hide (formal spec 3.2)."""
+
+TASK_KEYS: Final = frozenset("name kind desc spec set_iter set_ctx set input".split())
+LEGACY_TASK: Final = {
+    "eval": "outcomes are handled by spec.policy.rules",
+    "policy": "policy stands under spec: spec: { policy: { rules: [...] } }",
+    "sink": "storage is a task of its own",
+    "pipe": "a list of tasks is a pipeline",
+    "case": "outcomes are handled by spec.policy.rules",
+    "when": "a task is skipped by a rule that jumps over it (or: choose)",
+}
+
+
+@dataclass(slots=True)
+class TaskScope:
+    """What the tasks of one step have in common."""
+
+    step: str
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    """executor < step < loop, as handed down."""
+    policy: TaskPolicy | None = None
+    """For tasks without one of their own (`executor.spec.policy.task`, `step.spec.policy.task`)."""
+    on_unmatched: str = "continue"
+    workbook: Mapping[str, RawTask] = field(default_factory=dict)
+    extensions: bool = False
+    jumps: list[tuple[Node, str]] = field(default_factory=list)
+    names: dict[str, Node] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RawTask:
+    """A task as written, before layering."""
+
+    name: str
+    kind: str
+    inputs: Mapping[str, Any]
+    spec: Mapping[str, Any]
+    policy: TaskPolicy | None
+    set_iter: Mapping[str, Any]
+    set_ctx: Mapping[str, Any]
+    node: Node
+    task_ref: str | None = None
+    """`kind: workbook`: the entry it runs."""
+
+
+def single_task(r: Reader, node: Node, scope: TaskScope) -> tuple[Task, ...]:
+    """`tool: {kind: ...}`, called `<step>_task` unless it has a name (canonical 7.3)."""
+    if "kind" not in node.value:
+        labels = [k for k, v in node.value.items() if isinstance(v.value, dict) and "kind" in v.value]
+        hint = f"make it a list: - name: {labels[0]}" if labels else "kind says which tool runs"
+        r.report("E111", node, f'tool of step "{scope.step}" has no kind', hint)
+        return ()
+    task = named_task(r, node, f"{scope.step}_task", scope)
+    return () if task is None else (task,)
+
+
+def list_task(r: Reader, node: Node, index: int, scope: TaskScope) -> Task | None:
+    """One entry of a task list: named, `- label: {...}`, or unnamed (`task_<index>`)."""
+    if not isinstance(node.value, dict):
+        hint = "- name: ...\n  kind: ..." if node.value is None else ""
+        r.report("E112", node, f'task {index} of step "{scope.step}" must be a mapping, not {r.word(node)}', hint)
+        return None
+    if "kind" in node.value or "name" in node.value:
+        return named_task(r, node, f"task_{index}", scope)
+    keys = [k for k in node.value if not k.startswith("x-")]
+    if len(keys) == 1 and isinstance(node.value[keys[0]].value, dict):
+        body = node.value[keys[0]]
+        r.report("W406", (node, keys[0]), f'task "{keys[0]}" uses its name as a key', f"- name: {keys[0]}", "note")
+        if "kind" not in body.value:
+            r.report("E111", (node, keys[0]), f'task "{keys[0]}" has no kind', "kind says which tool runs")
+            return None
+        return finish(r, raw_task(r, body, keys[0], scope, labelled=True, at=(node, keys[0])), scope)
+    r.report("E111", node, f'task {index} of step "{scope.step}" has no kind', "kind says which tool runs")
+    return None
+
+
+def named_task(r: Reader, node: Node, default: str, scope: TaskScope) -> Task | None:
+    own = node.get("name")
+    if own is not None and not (node.get("kind") is not None and node.value["kind"].value == "workbook" and default.endswith("_task")):
+        name = r.name(own, "a task") or default
+    else:
+        name = own.value if own is not None and isinstance(own.value, str) else default
+    if "kind" not in node.value:
+        r.report("E111", node, f'task "{name}" has no kind', "kind says which tool runs")
+        return None
+    return finish(r, raw_task(r, node, name, scope, at=own or node), scope)
+
+
+def raw_task(
+    r: Reader, node: Node, name: str, scope: TaskScope, *, labelled: bool = False, at: Node | tuple[Node, str] | None = None
+) -> RawTask | None:
+    """Read a tool object. None when its kind is unusable."""
+    what = f'task "{name}"'
+    if name in RESERVED:
+        r.report("E115", at or node, f'"{name}" cannot name a task: templates mean something else by it', "choose another name")
+    kind = r.text(node.value["kind"], f"kind of {what}")
+    if kind is None:
+        return None
+    known = KINDS.get(kind)
+    if known is None and not scope.extensions:
+        hint = suggest(kind, KINDS) or "executor.spec.extensions: true allows kinds that are installed beside the engine"
+        r.report("E118", node.value["kind"], f'"{kind}" is not a tool kind', hint)
+        return None
+    inputs, task_ref = _inputs(r, node, kind, what, labelled)
+    spec = node.get("spec")
+    own = own_spec(r, spec, kind, f"spec of {what}", extensions=scope.extensions)
+    policy_node = spec.get("policy") if spec is not None else None
+    policy = None if policy_node is None else task_policy(r, policy_node, what, scope.on_unmatched, scope.jumps)
+    set_iter, set_ctx = written(r, node, what)
+    return RawTask(name, kind, inputs, own, policy, set_iter, set_ctx, node, task_ref or (name if kind == "workbook" else None))
+
+
+def _inputs(r: Reader, node: Node, kind: str, what: str, labelled: bool) -> tuple[dict[str, Any], str | None]:
+    known = KINDS.get(kind)
+    if known is None:
+        entries = {k: v for k, v in node.value.items() if not k.startswith("x-")}
+    else:
+        allowed = known.accepted | (TASK_KEYS if "args" in known.accepted else TASK_KEYS - {"input"})
+        if kind == "workbook":
+            allowed |= frozenset().union(*(k.accepted for k in KINDS.values()))
+        entries = r.keys(node, allowed, what, LEGACY_TASK)
+    inputs: dict[str, Any] = {}
+    for key, child in entries.items():
+        if key == "input":
+            if "args" in entries:
+                r.report("E114", (node, key), f"{what} has args and input", "keep args")
+            inputs["args"] = child.plain()
+        elif key not in TASK_KEYS or (known is None and key == "input"):
+            inputs[key] = child.plain()
+    if known is not None:
+        _check_inputs(r, node, kind, entries, what)
+    if kind != "workbook":
+        return inputs, None
+    ref = inputs.pop("task", None)
+    if labelled and ref is None and node.get("name") is not None:
+        ref = node.value["name"].value
+    if ref is not None and not isinstance(ref, str):
+        r.report("E112", node, f"{what} must name its workbook task in text")
+        ref = None
+    return inputs, ref
+
+
+def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node], what: str) -> None:
+    known = KINDS[kind]
+    for group in known.required:
+        if not any(k in entries for k in group):
+            canonical = sorted(k for k in group if k in known.inputs)
+            r.report("E111", node, f"{what} ({kind}) has no {' or '.join(canonical)}", f"add {canonical[0]}")
+    for group in known.exclusive:
+        twice = [k for k in entries if k in group]
+        if len(twice) > 1:
+            r.report("E114", (node, twice[1]), f"{what} has {' and '.join(twice)}", "keep one")
+    for key in known.maps:
+        child = entries.get("input") if key == "args" and "args" not in entries else entries.get(key)
+        if child is not None and not isinstance(child.value, dict) and not is_template(child.value) and child.value is not None:
+            r.report("E112", child, f"{key} of {what} must be a mapping, not {r.word(child)}")
+    for key, words in known.choices.items():
+        child = entries.get(key)
+        if child is not None and not is_template(child.value):
+            r.choice(child, sorted(w for w in words if w.upper() == w) or sorted(words), f"{key} of {what}") if (
+                child.value not in words
+            ) else None
+    for key in known.raw:
+        child = entries.get(key)
+        if child is not None:
+            r.text(child, f"{key} of {what}")
+
+
+def finish(r: Reader, raw: RawTask | None, scope: TaskScope, label: str | None = None) -> Task | None:
+    """Layer the spec, resolve `kind: workbook`, and register the name."""
+    if raw is None:
+        return None
+    if raw.name in scope.names:
+        first = scope.names[raw.name].line
+        r.report("E123", raw.node, f'step "{scope.step}" has two tasks named "{raw.name}" (first at line {first})', "rename one")
+    scope.names.setdefault(raw.name, raw.node)
+    if raw.kind == "workbook":
+        resolved = _from_workbook(r, raw, scope)
+        if resolved is None:
+            return None
+        raw = resolved
+    return layered(raw, scope, raw.node.path, label)
+
+
+def layered(raw: RawTask, scope: TaskScope, path: Path, label: str | None = None) -> Task:
+    known = KINDS.get(raw.kind)
+    spec = merge(merge(known.defaults if known else {}, scope.spec), raw.spec)
+    timeout = spec.pop("timeout_s", None)
+    return Task(
+        raw.name,
+        raw.kind,
+        raw.inputs,
+        spec,
+        raw.policy if raw.policy is not None else scope.policy,
+        raw.set_iter,
+        raw.set_ctx,
+        timeout,
+        label,
+        path,
+    )
+
+
+def _from_workbook(r: Reader, raw: RawTask, scope: TaskScope) -> RawTask | None:
+    entry = scope.workbook.get(raw.task_ref or "")
+    if entry is None:
+        at = raw.node.get("task") or raw.node.get("name") or raw.node
+        hint = suggest(raw.task_ref or "", scope.workbook) or (
+            f"it has: {', '.join(sorted(scope.workbook))}" if scope.workbook else "the playbook has no workbook"
+        )
+        r.report("E204", at, f'the workbook has no task "{raw.task_ref}"', hint)
+        return None
+    return RawTask(
+        raw.name,
+        entry.kind,
+        merge(entry.inputs, raw.inputs),
+        merge(entry.spec, raw.spec),
+        raw.policy if raw.policy is not None else entry.policy,
+        {**entry.set_iter, **raw.set_iter},
+        {**entry.set_ctx, **raw.set_ctx},
+        raw.node,
+    )

@@ -1,0 +1,60 @@
+"""Every template of a playbook is compiled, and syntax errors are reported where the expression stands (resolution 15)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from noetl_core.dsl.diagnostics import Diagnostic
+from noetl_core.dsl.kinds import KINDS
+from noetl_core.dsl.load import Node
+from noetl_core.dsl.reader import Reader, is_template
+from noetl_core.expr import LimitExceeded, TemplateSyntaxError, compile_text
+
+SECTIONS = ("keychain", "executor", "workflow", "workbook")
+_PROSE = frozenset({"desc", "description"})
+
+
+def check_templates(r: Reader, root: Node) -> None:
+    """Report E301 and E302 for what does not compile."""
+    seen: set[int] = set()
+    for node in template_scalars(root):
+        if id(node) not in seen:
+            seen.add(id(node))
+            _check(r, node)
+
+
+def template_scalars(root: Node) -> Iterator[Node]:
+    """Scalars with template syntax in the sections that are evaluated."""
+    for section in SECTIONS:
+        node = root.get(section)
+        if node is not None:
+            yield from scalars_below(node)
+
+
+def scalars_below(node: Node) -> Iterator[Node]:
+    """Template scalars below `node`; program text and prose left out."""
+    value = node.value
+    if isinstance(value, dict):
+        kind = value.get("kind")
+        known = KINDS.get(kind.value) if kind is not None and isinstance(kind.value, str) else None
+        for key, child in value.items():
+            if key in _PROSE or key.startswith("x-") or (known is not None and key in known.raw):
+                continue
+            yield from scalars_below(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from scalars_below(child)
+    elif is_template(value):
+        yield node
+
+
+def _check(r: Reader, node: Node) -> None:
+    try:
+        compile_text(node.value)
+    except TemplateSyntaxError as error:
+        line, col = r.loaded.position(node, error.line, error.column)
+        hint = error.hint or ""
+        message = error.message.removesuffix(f" ({hint})") if hint else error.message
+        r.diagnostics.append(Diagnostic("E301", "error", f"template: {message}", hint, r.source, line, col, node.path))
+    except LimitExceeded as error:
+        r.report("E302", node, error.message)

@@ -1,0 +1,103 @@
+"""The budgets of one evaluation, counted: operations, size, processor time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jinja2.utils import Namespace
+
+from noetl_core.expr.errors import LimitExceeded
+from noetl_core.expr.limits import CHECK_EVERY, DATA_DEPTH, ITEM_SIZE, Limits
+from noetl_core.expr.values import SCALARS, Group
+
+
+class Budget:
+    """What was used so far. Every method raises `LimitExceeded` when that is more than the limits allow."""
+
+    __slots__ = ("check", "deadline", "limits", "ops", "size", "weight")
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.ops = 0
+        self.check = CHECK_EVERY
+        """Operations at which to look at the limits next."""
+        self.deadline: float | None = None
+        self.size = 0
+        self.weight = 0
+        """What `weigh` found last."""
+
+    def tick(self, n: int = 1) -> None:
+        """Count `n` operations."""
+        self.ops += n
+        if self.ops > self.check:
+            self.look()
+
+    def look(self) -> None:
+        """Check the budgets now; called from what is slow although it is one operation."""
+        if self.ops > self.limits.ops:
+            raise LimitExceeded(f"the template needs more than {self.limits.ops} operations")
+        now = time.thread_time()
+        if self.deadline is None:
+            self.deadline = now + self.limits.seconds
+        elif now > self.deadline:
+            raise LimitExceeded(f"the template needs more than {self.limits.seconds} s of processor time")
+        self.check = self.ops + CHECK_EVERY
+
+    def charge(self, size: int) -> None:
+        """Count `size` characters about to be produced. Call before producing them."""
+        self.size += size
+        if self.size > self.limits.size:
+            raise LimitExceeded(f"the template produces more than {self.limits.size} characters of text and data")
+        self.tick(1 + (size >> 10))
+
+    def charge_items(self, items: int) -> None:
+        """Count `items` list items about to be produced."""
+        self.charge(items * ITEM_SIZE)
+
+    def weigh(self, value: Any) -> bool:
+        """Count everything in `value`, however often it is shared; whether all of it is plain JSON data.
+
+        Called before anything that walks data where no budget is looked at: printing, comparing, serialising. Leaves in `weight`
+        about how many characters `value` takes as JSON.
+        """
+        if type(value) in SCALARS:
+            self.weight = len(value) + 2 if type(value) is str else 8
+            return True
+        weight, plain = 0, True
+        level: list[Any] = [value]
+        for _ in range(DATA_DEPTH):
+            below: list[Any] = []
+            for node in level:
+                kind = type(node)
+                children: Iterable[Any] = ()
+                if kind is dict:
+                    children = node.values()
+                    if all(type(k) is str for k in node):
+                        weight += sum(map(len, node))
+                    else:
+                        plain = False
+                elif kind is list:
+                    children = node
+                else:
+                    plain = False
+                    if kind is tuple or kind is range or kind is Group:
+                        children = node
+                    elif isinstance(node, Mapping) and kind is not Namespace:
+                        children = list(node.values())
+                self.tick(1 + (len(node) >> 2 if children else 0))
+                weight += 4
+                for child in children:
+                    kind = type(child)
+                    if kind is str:
+                        weight += len(child) + 4
+                    elif kind in SCALARS:
+                        weight += 8
+                    else:
+                        below.append(child)
+            if not below:
+                self.weight = weight
+                return plain
+            level = below
+        raise LimitExceeded(f"data nests deeper than {DATA_DEPTH}")

@@ -1,0 +1,102 @@
+"""A response's body within bounds: bytes are counted after decompression, and what says it is JSON must be JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import httpx
+
+ACCEPT_ENCODING: Final = "gzip, deflate"
+"""The encodings that can be decompressed in bounded steps with what is at hand."""
+STEP: Final = 1 << 20
+EXCERPT_BYTES: Final = 2_000
+
+
+class BodyTooLarge(Exception):
+    """The body is larger than the task may read."""
+
+
+class BodyUnreadable(Exception):
+    """The body is not what the response says it is."""
+
+
+def read_body(response: httpx.Response, limit: int) -> bytes:
+    """The decompressed body of a streamed response. Raises `BodyTooLarge` as soon as it is known to be, `BodyUnreadable`."""
+    announced = response.headers.get("content-length", "")
+    if announced.isdigit() and int(announced) > limit:
+        raise BodyTooLarge(f"the body is {announced} bytes, over the limit of {limit}")
+    body = bytearray()
+    for piece in _decompressed(response.iter_raw(), response.headers.get("content-encoding", "").strip().lower()):
+        body += piece
+        if len(body) > limit:
+            raise BodyTooLarge(f"the body is over the limit of {limit} bytes")
+    return bytes(body)
+
+
+def _decompressed(raw: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    if encoding in ("", "identity"):
+        yield from raw
+        return
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise BodyUnreadable(f"the body is encoded as {encoding[:40]!r}, which was not asked for")
+    unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding != "deflate" else None
+    try:
+        for piece in raw:
+            if unpack is None:  # "deflate" is zlib by the book and bare deflate by some servers
+                unpack = zlib.decompressobj() if piece[:1] and piece[0] & 0x0F == 8 else zlib.decompressobj(-zlib.MAX_WBITS)
+            while piece:
+                yield unpack.decompress(piece, STEP)
+                piece = unpack.unconsumed_tail
+        if unpack is not None:
+            yield unpack.flush()
+            if not unpack.eof:
+                raise BodyUnreadable("the compressed body ends too early")
+    except zlib.error as error:
+        raise BodyUnreadable(f"the body is not valid {encoding}: {error}") from error
+
+
+def parse_body(body: bytes, content_type: str, form: str) -> Any:
+    """`data` of the result. `form`: auto (by content type), json, text, or base64.
+
+    Auto: JSON becomes its value, text a string, other bytes `{base64: ...}`, nothing null. Raises `BodyUnreadable`.
+    """
+    kind, _, parameters = content_type.lower().partition(";") kind = kind.strip() if form == "base64": return
+    base64.b64encode(body).decode() if form == "json" or (form == "auto" and (kind == "application/json" or
+    kind.endswith("+json"))): return _json(body) charset = parameters.partition("charset=")[2].split(";")[0].strip(" \"'") or
+    "utf-8" if form == "text": return _decode(body, charset, "replace") if not body: return None if kind.startswith("text/")
+    or kind in ("", "application/xml", "application/x-ndjson", "application/javascript") or kind.endswith("+xml"): try: return
+    _decode(body, charset, "strict" if kind == "" else "replace") except UnicodeDecodeError: pass return {"base64":
+    base64.b64encode(body).decode()}
+
+
+def _decode(body: bytes, charset: str, errors: str) -> str:
+    try:
+        return body.decode(charset, errors)
+    except LookupError:
+        return body.decode("utf-8", errors)
+
+
+def _json(body: bytes) -> Any:
+    if not body.strip():
+        return None
+    try:
+        value = json.loads(body, parse_constant=_no_constant)
+        if b"\\ud" in body or b"\\uD" in body:
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text anybody can store
+        return value
+    except (ValueError, RecursionError) as error:
+        raise BodyUnreadable(f"the body is not valid JSON: {error}") from error
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def excerpt(body: bytes) -> str:
+    """The beginning of an error's body, for people."""
+    text = body[:EXCERPT_BYTES].decode("utf-8", "replace")
+    return text + ("..." if len(body) > EXCERPT_BYTES else "")

@@ -1,0 +1,172 @@
+"""From a task's inputs to a request: URL, parameters, headers, body, credentials. What cannot be sent safely is refused here."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+
+from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.secrets import flat, read_credential
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+METHODS: Final = SAFE_METHODS | {"POST", "PUT", "PATCH", "DELETE"}
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OWN_HEADERS: Final = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
+"""Headers that frame the message: saying something else than the client does is request smuggling."""
+MAX_URL: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request as the author means it; `private` headers (lower case) stay with the origin they were meant for."""
+
+    method: str
+    url: httpx.URL
+    headers: dict[str, str]
+    content: bytes | None
+    private: frozenset[str]
+
+
+def prepare(call: ToolCall) -> Prepared:
+    """The request of `call`. Raises `BadInput`."""
+    inputs = call.inputs
+    method = str(inputs.get("method") or "GET").upper()
+    if method not in METHODS:
+        raise BadInput(f"`method` {method[:20]!r} is unknown: {', '.join(sorted(METHODS))}")
+    headers = _headers(inputs.get("headers"))
+    names = {name.lower() for name in headers}
+    content, content_type = _content(inputs)
+    if content_type and "content-type" not in names:
+        headers["Content-Type"] = content_type
+    cookies = _mapping(inputs, "cookies")
+    if cookies and "cookie" not in names:
+        headers["Cookie"] = _value("cookie", "; ".join(f"{name}={value}" for name, value in cookies.items()))
+    added, query = _credentials(call)
+    headers |= {name: _value(name, value) for name, value in added.items()}
+    if method not in SAFE_METHODS and "idempotency-key" not in names and call.task_run_id:
+        headers["Idempotency-Key"] = _value("Idempotency-Key", call.task_run_id)
+    url = _url(inputs.get("url"), {**_mapping(inputs, "params"), **query})
+    private = frozenset({"authorization", "cookie", "idempotency-key", *(name.lower() for name in added)} | names - {"accept", "user-agent"})
+    return Prepared(method, url, headers, content, private)
+
+
+def _mapping(inputs: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = inputs.get(name) or {}
+    if not isinstance(value, Mapping):
+        raise BadInput(f"`{name}` must be a mapping, not {type(value).__name__}")
+    return value
+
+
+def _url(text: Any, params: Mapping[str, Any]) -> httpx.URL:
+    if not isinstance(text, str) or not text or len(text) > MAX_URL:
+        raise BadInput("`url` must be text")
+    if any(ord(c) < 0x20 or ord(c) == 0x7F for c in text):
+        raise BadInput("`url` has control characters in it")
+    try:
+        url = httpx.URL(text)
+    except (httpx.InvalidURL, ValueError, TypeError) as error:
+        raise BadInput(f"`url` {text[:200]!r} is not a URL: {error}") from error
+    if url.scheme not in ("http", "https") or not url.host:
+        raise BadInput(f"`url` {text[:200]!r} must start with http:// or https:// and name a host")
+    pairs: list[tuple[str, str]] = []
+    for name, value in params.items():
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(one, Mapping | list | tuple):
+                raise BadInput(f"`params.{name}` must be a value or a list of values")
+            if one is not None:
+                pairs.append((str(name), _text(one)))
+    return url.copy_with(params=[*url.params.multi_items(), *pairs]) if pairs else url
+
+
+def _text(value: Any) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _headers(given: Any) -> dict[str, str]:
+    if given is not None and not isinstance(given, Mapping):
+        raise BadInput("`headers` must be a mapping")
+    return {str(name): _value(str(name), value) for name, value in (given or {}).items() if value is not None}
+
+
+def _value(name: str, value: Any) -> str:
+    """A header's value, refused if it could start another header."""
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"header name {name[:60]!r} is not a token")
+    if name.lower() in _OWN_HEADERS:
+        raise BadInput(f"header {name!r} is the client's own: leave it out")
+    if isinstance(value, Mapping | list | tuple):
+        raise BadInput(f"header {name!r} must be text, not {type(value).__name__}")
+    text = _text(value)
+    if any(ord(c) < 0x20 and c != "\t" or ord(c) == 0x7F for c in text):
+        raise BadInput(f"header {name!r} has a line break or control character in it")
+    try:
+        text.encode("latin-1")
+    except UnicodeEncodeError as error:
+        raise BadInput(f"header {name!r} has characters outside Latin-1") from error
+    return text
+
+
+def _content(inputs: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
+    """Body and its type: `json` any value, `form` fields, `body` text as it is or a mapping or list as JSON."""
+    if "json" in inputs:
+        return _json(inputs["json"]), "application/json"
+    if "form" in inputs:
+        fields = {str(k): [_text(x) for x in v] if isinstance(v, list) else _text(v) for k, v in _mapping(inputs, "form").items()}
+        request = httpx.Request("POST", "http://form", data=fields)
+        return request.read(), "application/x-www-form-urlencoded"
+    body = inputs.get("body")
+    if body is None:
+        return None, None
+    if isinstance(body, bytes):
+        return body, None
+    if isinstance(body, str):
+        return body.encode("utf-8"), None
+    return _json(body), "application/json"
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"the body cannot be written as JSON: {error}") from error
+
+
+def _credentials(call: ToolCall) -> tuple[dict[str, str], dict[str, str]]:
+    """Headers and query parameters of `auth`: a credential's name, or its fields, or `{credential: name, type: ...}`."""
+    auth = call.inputs.get("auth")
+    if not auth:
+        return {}, {}
+    fields: dict[str, Any]
+    if isinstance(auth, str):
+        fields = read_credential(call, auth)
+    elif isinstance(auth, Mapping):
+        name = auth.get("credential") fields = {**(read_credential(call, name) if isinstance(name, str) else {}), **{k: v for
+        k, v in flat(auth).items() if k != "credential"}}
+    else:
+        raise BadInput("`auth` must be a credential's name or a mapping")
+    return _scheme(fields)
+
+
+def _scheme(fields: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    kind = str(fields.get("type") or "").lower()
+    token = fields.get("token") or fields.get("access_token")
+    password = fields.get("password")
+    if kind in ("basic", "http_basic") or (not token and password is not None):
+        user = fields.get("username", fields.get("user", ""))
+        pair = base64.b64encode(f"{user}:{password or ''}".encode()).decode()
+        return {"Authorization": f"Basic {pair}"}, {}
+    if kind in ("header", "api_key", "apikey", "query"):
+        key = fields.get("value") or fields.get("api_key") or fields.get("key") or token
+        name = str(fields.get("header") or fields.get("header_name") or fields.get("param") or fields.get("name") or "X-API-Key")
+        if not key:
+            raise BadInput(f"`auth` of type {kind} needs a `value`")
+        return ({}, {name: str(key)}) if kind == "query" or fields.get("in") == "query" else ({name: str(key)}, {})
+    if token:
+        return {"Authorization": f"Bearer {token}"}, {}
+    raise BadInput(f"`auth` of type {kind or 'unknown'} cannot be used here: basic, bearer, header, query")

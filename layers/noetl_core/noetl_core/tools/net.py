@@ -1,0 +1,112 @@
+"""Which addresses a task may talk to (DESIGN section 7): judged on the address that is dialled, not on how it was spelled.
+
+* Never: link-local (where clouds put their metadata services), the metadata addresses outside it, the Lambda runtime API,
+  multicast and reserved ranges.
+* Only where the deployment says so (`NOETL_HTTP_ALLOW_PRIVATE`): loopback and private ranges. `1` allows them all, a comma
+  separated list of networks (`10.0.0.0/8,fd12::/16`) those.
+
+IPv4 inside IPv6 (mapped, NAT64, 6to4, Teredo) is judged as the IPv4 address it reaches.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_NEVER: Final = tuple(
+    ipaddress.ip_network(n)
+    for n in (
+        "169.254.0.0/16",
+        "fe80::/10",
+        "fd00:ec2::/32",
+        "100.100.100.200/32",
+        "168.63.129.16/32",
+        "192.0.0.192/32",
+        "fec0::/10",
+    )
+)
+"""Link-local, and the metadata services of AWS (IPv6), Alibaba, Azure and Oracle that live elsewhere."""
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
+
+
+class AddressRefused(Exception):
+    """The address is out of bounds. Who acts: the author (another address) or the operator (`NOETL_HTTP_ALLOW_PRIVATE`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressPolicy:
+    """What is allowed beyond public addresses."""
+
+    allow_private: bool = False
+    allowed: tuple[Network, ...] = ()
+    refused_endpoints: frozenset[tuple[str, int]] = frozenset()
+    """Host and port pairs that are out of bounds although their address may not be."""
+
+    @classmethod
+    def from_environment(cls) -> AddressPolicy:
+        """As the deployment says; raises `ValueError` for a network that is none."""
+        said = os.environ.get("NOETL_HTTP_ALLOW_PRIVATE", "").strip()
+        networks = () if said in ("", "0", "1") else tuple(ipaddress.ip_network(n.strip()) for n in said.split(",") if n.strip())
+        endpoints = set()
+        for name in ("AWS_LAMBDA_RUNTIME_API", "AWS_CONTAINER_CREDENTIALS_FULL_URI"):
+            value = os.environ.get(name, "")
+            parts = urlsplit(value if "//" in value else f"//{value}")
+            if parts.hostname:
+                endpoints.add((parts.hostname, parts.port or 80))
+        return cls(said == "1", networks, frozenset(endpoints))
+
+    def check(self, address: Address, port: int) -> None:
+        """Raise `AddressRefused` unless a task may dial `address`."""
+        for reached in _reached(address):
+            if any(reached in network for network in _NEVER if network.version == reached.version) or reached.is_link_local:
+                raise AddressRefused(f"{address} is a link-local or metadata address: always refused")
+            if (str(reached), port) in self.refused_endpoints:
+                raise AddressRefused(f"{address}:{port} is the platform's own endpoint: always refused")
+            if reached.is_multicast or (reached.is_reserved and not reached.is_loopback and not reached.is_unspecified):
+                raise AddressRefused(f"{address} is a multicast or reserved address: always refused")
+            if not reached.is_global and not self._permits(reached):
+                raise AddressRefused(f"{address} is a private address: refused unless NOETL_HTTP_ALLOW_PRIVATE allows it")
+
+    def _permits(self, address: Address) -> bool:
+        return self.allow_private or any(address in network for network in self.allowed if network.version == address.version)
+
+
+def _reached(address: Address) -> list[Address]:
+    """The addresses a connection to `address` may end at."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return [address]
+    if address.ipv4_mapped is not None:
+        return [address.ipv4_mapped]
+    if address in _NAT64:
+        return [ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)]
+    found: list[Address] = [address]
+    if address.sixtofour is not None:
+        found.append(address.sixtofour)
+    if address.teredo is not None:
+        found.extend(address.teredo)
+    if address in _COMPATIBLE and int(address) > 1:
+        found.append(ipaddress.IPv4Address(int(address)))
+    return found
+
+
+def resolve(host: str, port: int, policy: AddressPolicy) -> list[str]:
+    """The addresses of `host`, all of them allowed: dial one of these and nothing else.
+
+    Raises `AddressRefused` when any of them is out of bounds (a name that mixes good and bad addresses is up to something),
+    `OSError` when there are none.
+    """
+    if (host.lower(), port) in policy.refused_endpoints:
+        raise AddressRefused(f"{host}:{port} is the platform's own endpoint: always refused")
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    texts = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    for text in texts:
+        policy.check(ipaddress.ip_address(text.partition("%")[0]), port)
+    return texts
