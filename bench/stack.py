@@ -1,0 +1,186 @@
+"""Figures of the embedded stack: requests and units per step by service, time per step, items per second.
+
+Two stacks are started, one after the other, each with a folder and a port of its own: one whose functions reach AWS through the
+counting proxy, and one without it for times. Nothing of a stack that is already running is touched.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+from figures import Figure
+from playbooks import chain, map_over
+from proxy import Proxy
+
+from noetl_infra.deploy import local_environment
+from noetl_infra.stack import Stack, down, up
+
+CHAIN = 20
+ENDED = {"completed", "failed", "cancelled", "stuck"}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running_stack(*, counted: bool) -> Iterator[tuple[Stack, Proxy | None]]:
+    """A stack of its own; with `counted`, functions call AWS through the proxy."""
+    port = free_port()
+    with ExitStack() as stack, tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder:
+        proxy = stack.enter_context(Proxy(port)) if counted else None
+        if proxy is not None:
+            os.environ["NOETL_FUNCTIONS_ENDPOINT"] = proxy.url
+        try:
+            started = up(folder, port=port)
+        finally:
+            os.environ.pop("NOETL_FUNCTIONS_ENDPOINT", None)
+        try:
+            yield started, proxy
+        finally:
+            down(folder)
+
+
+@dataclass(frozen=True)
+class Client:
+    """The HTTP API of a stack."""
+
+    url: str
+
+    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return dict(json.loads(answer.read()))
+
+    def run(self, source: str, timeout_s: float = 300) -> dict[str, Any]:
+        """Start `source`, wait for its end, return the summary; raises when it did not complete."""
+        execution_id = self.call("POST", "/api/executions", {"playbook": source})["execution_id"]
+        until = time.monotonic() + timeout_s
+        pause = 0.02
+        while time.monotonic() < until:
+            time.sleep(pause)
+            pause = min(1.0, pause * 1.5)
+            summary = self.call("GET", f"/api/executions/{execution_id}")
+            if summary["status"] in ENDED:
+                if summary["status"] != "completed":
+                    raise RuntimeError(f"{execution_id} ended {summary['status']}: {summary.get('error')}")
+                return summary
+        raise RuntimeError(f"{execution_id} did not end within {timeout_s} s")
+
+
+def seconds_of(summary: Mapping[str, Any]) -> float:
+    """From the request's first commit to the terminal event, by the log's own times."""
+    return float(summary["duration_ms"]) / 1000
+
+
+def figures(times: int) -> list[Figure]:
+    """Everything about the stack; about a minute."""
+    return requests_per_step() + latencies(times)
+
+
+def latencies(times: int) -> list[Figure]:
+    with running_stack(counted=False) as (stack, _):
+        client = Client(stack.api_url)
+        client.run(chain(3))  # functions start, playbooks parse
+        steps = [seconds_of(client.run(chain(CHAIN))) / CHAIN * 1e3 for _ in range(times)]
+        items = [1000 / seconds_of(client.run(map_over(1000, "noop"))) for _ in range(times)]
+    return [
+        Figure(f"stack: chain of {CHAIN}, time per step", "ms", tuple(steps), 20),
+        Figure("stack: local-exec map of 1,000 noop items", "items/s", tuple(items), 1760, "higher"),
+    ]
+
+
+def requests_per_step() -> list[Figure]:
+    """What one more step costs: a chain of 20 less a chain of 1, divided by 19; beside it, the whole run's requests over 20."""
+    with running_stack(counted=True) as (stack, proxy):
+        assert proxy is not None
+        client = Client(stack.api_url)
+        metrics = Invocations(stack)
+        client.run(chain(CHAIN))  # warm: playbooks parsed and cached
+        client.run(chain(1))
+        counted = {}
+        for steps in (1, CHAIN):
+            counted[steps] = _counted(client, proxy, metrics, chain(steps))
+    one, many = counted[1], counted[CHAIN]
+
+    def per_step(key: str) -> float:
+        return (many.get(key, 0) - one.get(key, 0)) / (CHAIN - 1)
+
+    def share(key: str) -> str:
+        return f"{many.get(key, 0) / CHAIN:.3g} with start and end spread over {CHAIN}"
+
+    budgets = [
+        ("DynamoDB write units per step", "write_units", "units", 3.0),
+        ("DynamoDB strongly consistent reads per step", "strong_reads", "reads", 1.0),
+        ("SQS requests per step (send, receive, delete)", "sqs_requests", "requests", 3.0),
+        ("Lambda invocations per step", "invocations", "invocations", 2.0),
+    ]
+    out = [Figure(name, unit, (per_step(key),), budget, note=share(key)) for name, key, unit, budget in budgets]
+    rest = sorted(key for key in many if "." in key and per_step(key) > 0.01)
+    out += [Figure(f"  {key} per step", "requests", (per_step(key),), note=share(key)) for key in rest]
+    out += [Figure(f"  {key} per step", key, (per_step(key),), note=share(key)) for key in ("read_units", "write_bytes")]
+    return out
+
+
+def _counted(client: Client, proxy: Proxy, metrics: Invocations, source: str) -> dict[str, float]:
+    time.sleep(2)  # whatever the run before still does
+    proxy.counts.take()
+    before = metrics.take()
+    execution_id = client.call("POST", "/api/executions", {"playbook": source})["execution_id"]
+    time.sleep(6)  # no polling: reads of the summary would be counted
+    counts = proxy.counts.take()
+    after = metrics.take()
+    summary = client.call("GET", f"/api/executions/{execution_id}")
+    if summary["status"] != "completed":
+        raise RuntimeError(f"the counted run is {summary['status']} after 6 s")
+    made = {name: after[name] - before[name] for name in after}
+    counts["invocations"] = made["worker"] + made["router"]
+    sent = counts.get("sqs.SendMessage", 0) + counts.get("sqs.SendMessageBatch", 0)
+    counts["sqs_requests"] = sent + 2 * made["worker"]  # Lambda receives and deletes: one message each (BatchSize 1)
+    return counts
+
+
+class Invocations:
+    """Invocations by function, from the same CloudWatch metric that AWS keeps."""
+
+    def __init__(self, stack: Stack) -> None:
+        env = local_environment(stack.endpoint)
+        self._client = boto3.client(
+            "cloudwatch",
+            endpoint_url=stack.endpoint,
+            region_name=env["AWS_DEFAULT_REGION"],
+            aws_access_key_id=env["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
+        )
+        self._names = {"worker": stack.outputs["WorkerFunctionName"], "router": stack.outputs["RouterFunctionName"]}
+
+    def take(self) -> dict[str, float]:
+        """Invocations so far."""
+        now = datetime.now(UTC)
+        out = {}
+        for short, name in self._names.items():
+            points = self._client.get_metric_statistics(
+                Namespace="AWS/Lambda",
+                MetricName="Invocations",
+                Dimensions=[{"Name": "FunctionName", "Value": name}],
+                StartTime=now - timedelta(hours=1),
+                EndTime=now + timedelta(minutes=2),
+                Period=60,
+                Statistics=["Sum"],
+            )["Datapoints"]
+            out[short] = sum(p["Sum"] for p in points)
+        return out
