@@ -24,6 +24,7 @@ from noetl_core.expr import FILTERS, FUNCTIONS, TESTS, LimitExceeded, Read, Temp
         ("{{ (a }}", 1, 7, "unexpected '}', expected ')'"),
         ("{{ a", 1, 4, "unexpected end of template"),
         ("ok\n{# open", 2, 4, "Missing end of comment tag"),
+        ("{{ dict(a=1, a=2) }}", 1, 8, "the argument 'a' is given twice"),
         ("{{ random }}{{ [1] | random }}", 1, 22, "there is no filter 'random'"),
     ],
 )  # fmt: skip

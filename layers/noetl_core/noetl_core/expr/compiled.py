@@ -56,7 +56,10 @@ class Compiled:
     def root(self) -> Root:
         """The function to run; generated at the first use, because validation reads many templates that it never runs."""
         if self._root is None:
-            self._root = ENVIRONMENT.root(self.template)
+            try:
+                self._root = ENVIRONMENT.root(self.template)
+            except SyntaxError as error:  # e.g. more nested loops than Python takes
+                raise TemplateSyntaxError(f"the template cannot be compiled: {error.msg}") from None
         return self._root
 
 
@@ -79,15 +82,14 @@ def _compile(source: str) -> Compiled:
         names = frozenset(read.path[0] for read in reads)
         expression = whole_expression(template)
         made = expression is not None and not _only_finds(expression)
-        # Expressions always generate; statements can still be refused, and then it must be now.
-        root = ENVIRONMENT.root(template) if expression is None else None
+        compiled = Compiled(source, expression is not None, names, reads, made, template)
+        if expression is None:
+            _ = compiled.root  # statements can still be refused, and then it must be now
     except JinjaSyntaxError as error:
         raise _syntax_error(error.message or "not a template", error.lineno) from None
     except (RecursionError, MemoryError):
         raise LimitExceeded("the template nests too deeply") from None
-    except SyntaxError as error:  # e.g. more nested loops than Python takes
-        raise TemplateSyntaxError(f"the template cannot be compiled: {error.msg}") from None
-    return Compiled(source, expression is not None, names, reads, made, template, root)
+    return compiled
 
 
 _compile_small = lru_cache(maxsize=4096)(_compile)
@@ -115,6 +117,10 @@ def _check(template: nodes.Template) -> Iterator[Read]:
             raise _unknown("filter", node.name, FILTERS, node)
         if isinstance(node, nodes.Test) and node.name not in TESTS:
             raise _unknown("test", node.name, TESTS, node)
+        if isinstance(node, nodes.Call | nodes.Filter | nodes.Test):
+            given = [k.key for k in node.kwargs]
+            if len(set(given)) < len(given):
+                raise _syntax_error(f"the argument {max(given, key=given.count)!r} is given twice", node.lineno)
         read = _read(node)
         if read is not None:
             path, name = read

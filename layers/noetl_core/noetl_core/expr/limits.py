@@ -19,7 +19,7 @@ SOURCE_CHARS: Final = 200_000
 SOURCE_NODES: Final = 20_000
 """Most syntax nodes in one template."""
 
-SOURCE_DEPTH: Final = 100
+SOURCE_DEPTH: Final = 64
 """Deepest nesting of syntax nodes."""
 
 INTEGER_BITS: Final = 4096

@@ -12,7 +12,7 @@ from jinja2.runtime import Undefined
 from noetl_core.expr.compiled import Compiled, compile_text, is_template
 from noetl_core.expr.errors import LimitExceeded, TemplateError, UndefinedValue
 from noetl_core.expr.evaluation import DEFAULT_LIMITS, Evaluation
-from noetl_core.expr.limits import SOURCE_DEPTH, Limits
+from noetl_core.expr.limits import DATA_DEPTH, Limits
 from noetl_core.expr.scope import Scope
 from noetl_core.expr.secret import Secret
 
@@ -48,8 +48,8 @@ def _render(value: Any, evaluation: Evaluation, undefined_ok: bool, depth: int) 
     if kind is str:
         return _text(compile_text(value), evaluation, undefined_ok) if is_template(value) else value
     if kind is dict or kind is list or kind is tuple:
-        if depth > SOURCE_DEPTH:
-            raise LimitExceeded(f"a value nested deeper than {SOURCE_DEPTH}")
+        if depth > DATA_DEPTH:
+            raise LimitExceeded(f"a value nested deeper than {DATA_DEPTH}")
         if kind is dict:
             return {k: _render(v, evaluation, undefined_ok, depth + 1) for k, v in value.items()}
         return [_render(v, evaluation, undefined_ok, depth + 1) for v in value]
