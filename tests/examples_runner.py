@@ -1,4 +1,4 @@
-"""Running an example in this process, with the services it brings along."""
+"""What the examples give, and running one in this process with the services it brings along."""
 
 from __future__ import annotations
 
@@ -14,6 +14,22 @@ from noetl_core.local import LocalWiring
 from noetl_core.values import Values
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+
+CASES: list[tuple[str, dict[str, Any], Any]] = [
+    ("hello", {}, {"greeting": "Hello, world!"}),
+    ("hello", {"name": "Ada"}, {"greeting": "Hello, Ada!"}),
+    ("retry", {}, {"succeeded_at_attempt": 3}),
+    ("join", {}, {"total": 31, "largest": 9}),
+    ("sub_loop", {}, {"north": 27, "south": 81}),
+    (
+        "upload",
+        {"s3": {"bucket": "inbox", "key": "triggers/examples/upload/a.csv", "size": 3, "etag": "e", "version_id": "v"}},
+        {"object": "s3://inbox/triggers/examples/upload/a.csv", "size": 3, "version_id": "v"},
+    ),
+    ("weather_loop", {}, {"alert": True, "cities": ["Newark"], "message": "hotter than 99 F: Newark"}),
+    ("weather_loop", {"temperature_threshold": 101}, {"alert": False, "cities": [], "message": "no city was hotter than 101 F"}),
+    ("weather_loop", {"state": "draft"}, {"alert": False, "cities": [], "message": "nothing to do: not ready"}),
+]
 
 
 @dataclass(frozen=True)

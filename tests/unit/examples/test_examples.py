@@ -6,26 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.examples_runner import EXAMPLES, run_example
+from tests.examples_runner import CASES, EXAMPLES, run_example
 from tests.flights_truth import assert_is_the_truth
 
 from noetl_core.dsl import parse_playbook
-
-CASES: list[tuple[str, dict[str, Any], Any]] = [
-    ("hello", {}, {"greeting": "Hello, world!"}),
-    ("hello", {"name": "Ada"}, {"greeting": "Hello, Ada!"}),
-    ("retry", {}, {"succeeded_at_attempt": 3}),
-    ("join", {}, {"total": 31, "largest": 9}),
-    ("sub_loop", {}, {"north": 27, "south": 81}),
-    (
-        "upload",
-        {"s3": {"bucket": "inbox", "key": "triggers/examples/upload/a.csv", "size": 3, "etag": "e", "version_id": "v"}},
-        {"object": "s3://inbox/triggers/examples/upload/a.csv", "size": 3, "version_id": "v"},
-    ),
-    ("weather_loop", {}, {"alert": True, "cities": ["Newark"], "message": "hotter than 99 F: Newark"}),
-    ("weather_loop", {"temperature_threshold": 101}, {"alert": False, "cities": [], "message": "no city was hotter than 101 F"}),
-    ("weather_loop", {"state": "draft"}, {"alert": False, "cities": [], "message": "nothing to do: not ready"}),
-]
 
 
 @pytest.mark.parametrize(("name", "payload", "expected"), CASES, ids=lambda v: v if isinstance(v, str) else "")

@@ -1,0 +1,34 @@
+"""One embedded stack for all end-to-end tests of a session, with a folder and a port of its own."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from noetl_infra.stack import Stack, down, up
+from tests.e2e.support import Api
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "/tests/e2e/" in str(item.path):
+            item.add_marker("e2e")
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp("stack")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    try:
+        yield up(folder, port=port)
+    finally:
+        down(folder)
+
+
+@pytest.fixture(scope="session")
+def api(stack: Stack) -> Api:
+    return Api(stack.api_url)

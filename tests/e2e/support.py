@@ -1,0 +1,98 @@
+"""What end-to-end tests share: the stack's HTTP API and its AWS clients."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from noetl_infra.deploy import local_environment
+from noetl_infra.stack import Stack
+
+ENDED = frozenset({"completed", "failed", "cancelled", "stuck"})
+
+
+@dataclass(frozen=True)
+class Api:
+    """The HTTP API of a stack."""
+
+    url: str
+
+    def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Status and JSON answer; `body` is sent as it is when it is text, else as JSON."""
+        data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return refused.code, json.loads(refused.read())
+
+    def start(self, source: str, payload: Mapping[str, Any] | None = None, **more: Any) -> str:
+        status, answer = self.call("POST", "/api/executions", {"playbook": source, "payload": payload or {}, **more})
+        assert status == 202, answer
+        return str(answer["execution_id"])
+
+    def summary(self, execution_id: str) -> dict[str, Any]:
+        status, answer = self.call("GET", f"/api/executions/{execution_id}")
+        assert status == 200, answer
+        return dict(answer)
+
+    def wait(self, execution_id: str, timeout_s: float = 120) -> dict[str, Any]:
+        """The summary once the execution has ended."""
+        until = time.monotonic() + timeout_s
+        while True:
+            summary = self.summary(execution_id)
+            if summary["status"] in ENDED:
+                return summary
+            assert time.monotonic() < until, f"still {summary['status']} after {timeout_s} s: {summary}"
+            time.sleep(0.2)
+
+    def run(self, source: str, payload: Mapping[str, Any] | None = None, timeout_s: float = 120) -> dict[str, Any]:
+        return self.wait(self.start(source, payload), timeout_s)
+
+    def executions(self, path: str) -> list[dict[str, Any]]:
+        """The newest executions of a playbook path."""
+        status, answer = self.call("GET", f"/api/executions?path={path}")
+        assert status == 200, answer
+        return list(answer["executions"])
+
+
+def aws(stack: Stack, service: str) -> Any:
+    """A boto3 client of the stack."""
+    env = local_environment(stack.endpoint)
+    return boto3.client(  # type: ignore[call-overload]
+        service,
+        endpoint_url=stack.endpoint,
+        region_name=env["AWS_DEFAULT_REGION"],
+        aws_access_key_id=env["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
+        config=Config(s3={"addressing_style": "path"}),
+    )
+
+
+def function_processes(stack: Stack, function: str) -> list[int]:
+    """Process ids of the environments in which the stack runs `function` (MiniStack runs each as a process of its own)."""
+    assert stack.pid is not None
+    group = os.getpgid(stack.pid)
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal() or int(entry.name) == stack.pid:
+            continue
+        try:
+            environment = (entry / "environ").read_bytes().split(b"\0")
+            if os.getpgid(int(entry.name)) == group and f"AWS_LAMBDA_FUNCTION_NAME={function}".encode() in environment:
+                found.append(int(entry.name))
+        except (ProcessLookupError, FileNotFoundError, PermissionError):
+            continue  # it ended while we looked
+    return found

@@ -1,0 +1,79 @@
+"""The flagship on the stack: every flight once, with retries; also when the worker is killed in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from noetl_cli.services import services_for
+from noetl_infra.stack import Stack
+from tests.e2e.support import Api, function_processes
+from tests.examples_runner import EXAMPLES
+from tests.flights_truth import assert_is_the_truth
+
+PLAYBOOK = EXAMPLES / "flights" / "playbook.yaml"
+FAULTS = 28
+"""Pages of the API that fail on their first request."""
+
+
+@pytest.fixture(scope="module")
+def payload() -> Iterator[dict[str, Any]]:
+    with services_for(PLAYBOOK) as addresses:
+        yield addresses
+
+
+def result_of(api: Api, summary: dict[str, Any]) -> dict[str, Any]:
+    assert summary["status"] == "completed", summary["error"]
+    result = summary["result"]
+    assert isinstance(result, dict)
+    return result
+
+
+def test_every_flight_is_counted_once_though_the_source_is_moody(api: Api, payload: dict[str, Any]) -> None:
+    summary = api.run(PLAYBOOK.read_text(), payload, timeout_s=240)
+    result = result_of(api, summary)
+    assert_is_the_truth(result)
+    assert result["retries"] == FAULTS
+    assert summary["steps"]["fetch_months"]["loop"] == {"total": 12, "succeeded": 12, "failed": 0}
+    assert summary["steps"]["report"]["status"] == "ok"
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_costs_two_minutes_and_not_a_row(stack: Stack, api: Api, payload: dict[str, Any]) -> None:
+    execution_id = api.start(PLAYBOOK.read_text(), payload)
+    wait_until_pages_are_stored(api, execution_id)
+    killed = function_processes(stack, stack.outputs["WorkerFunctionName"])
+    assert killed, "no worker process was found"
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    began = time.monotonic()
+    summary = api.wait(execution_id, timeout_s=240)
+    assert_is_the_truth(result_of(api, summary))
+    assert time.monotonic() - began < 200, "lease (60 s), a sweep (60 s), and the rest of the work"
+    assert takeovers(api, execution_id) >= 1
+
+
+def wait_until_pages_are_stored(api: Api, execution_id: str) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        tasks = events(api, execution_id, "TaskProcessed")
+        if sum(1 for e in tasks if e.get("task") == "store_page") >= 20:
+            return
+        assert api.summary(execution_id)["status"] == "running", "it ended before it could be killed"
+        time.sleep(0.1)
+    raise AssertionError("no page was stored within a minute")
+
+
+def takeovers(api: Api, execution_id: str) -> int:
+    return sum(1 for e in events(api, execution_id, "StepStarted") if e["data"].get("takeover"))
+
+
+def events(api: Api, execution_id: str, name: str) -> list[dict[str, Any]]:
+    status, answer = api.call("GET", f"/api/executions/{execution_id}/events?name={name}&limit=1000")
+    assert status == 200, answer
+    return list(answer["events"])

@@ -1,0 +1,50 @@
+"""An upload starts a playbook: one put, one execution."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from noetl_infra.stack import Stack
+from tests.e2e.support import Api, aws
+from tests.examples_runner import EXAMPLES
+
+PATH = "examples/upload"
+
+
+def settled(api: Api, at_least: int, quiet_s: float = 4) -> list[dict[str, Any]]:
+    """The executions of the upload example, once there are enough and no more come."""
+    until = time.monotonic() + 60
+    while len(api.executions(PATH)) < at_least:
+        assert time.monotonic() < until, "the upload started nothing"
+        time.sleep(0.2)
+    time.sleep(quiet_s)
+    return api.executions(PATH)
+
+
+def test_one_put_starts_exactly_one_execution(stack: Stack, api: Api) -> None:
+    status, answer = api.call("POST", "/api/playbooks", (EXAMPLES / "upload" / "playbook.yaml").read_text())
+    assert status == 201, answer
+    s3, bucket = aws(stack, "s3"), stack.outputs["InboxBucketName"]
+    put = s3.put_object(Bucket=bucket, Key=f"triggers/{PATH}/report one.csv", Body=b"a,b\n1,2\n")
+    started = settled(api, 1)
+    assert len(started) == 1
+    summary = api.wait(started[0]["execution_id"])
+    assert summary["status"] == "completed"
+    assert summary["result"] == {
+        "object": f"s3://{bucket}/triggers/{PATH}/report one.csv",
+        "size": 8,
+        "version_id": put["VersionId"],
+    }
+    s3.put_object(Bucket=bucket, Key=f"triggers/{PATH}/report one.csv", Body=b"a,b\n3,4\n")
+    assert len(settled(api, 2)) == 2, "the same key put again is another upload"
+
+
+def test_a_playbook_put_under_playbooks_is_registered(stack: Stack, api: Api) -> None:
+    source = (EXAMPLES / "hello" / "playbook.yaml").read_text()
+    aws(stack, "s3").put_object(Bucket=stack.outputs["InboxBucketName"], Key="playbooks/hello.yaml", Body=source.encode())
+    until = time.monotonic() + 30
+    while (answer := api.call("GET", "/api/playbooks/examples/hello"))[0] != 200:
+        assert time.monotonic() < until, answer
+        time.sleep(0.2)
+    assert answer[1]["version"] == 1
