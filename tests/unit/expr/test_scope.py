@@ -179,6 +179,8 @@ def test_what_a_reference_is() -> None:
     assert is_reference(REF)
     assert not is_reference({"kind": "table"})
     assert not is_reference("result_ref")
+    assert not is_reference({"kind": "result_ref", "key": 5, "store": "s3"})
+    assert render("{{ x.key }}", Scope({"x": {"kind": "result_ref", "key": 5}})) == 5
 
 
 def test_mappings_of_the_shell_are_read_lazily() -> None:

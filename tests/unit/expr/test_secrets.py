@@ -23,7 +23,7 @@ SCOPE = Scope(
         },
         "ctx": {"plain": "p", "mixed": ["a", Secret(WORD)], "nested": {"deep": {"auth": Secret(WORD)}}},
         "steps": {"login": {"status": "ok", "result": Pointer("login")}},
-        "ref": {"kind": "result_ref", "key": "k"},
+        "ref": {"kind": "result_ref", "store": "s3", "key": "k"},
     },
     resolve=lambda wanted: {"token": Secret(WORD)},
 )

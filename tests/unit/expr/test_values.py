@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -113,6 +115,15 @@ def test_results_are_never_parsed_again() -> None:
 def test_structures_are_walked() -> None:
     value = {"url": "{{ workload.url }}", "n": ["{{ iter.page }}", 7, None, {"k": "p{{ iter.page }}"}], "{{ key }}": True}
     assert render(value, SCOPE) == {"url": "https://example.org", "n": [3, 7, None, {"k": "p3"}], "{{ key }}": True}
+
+
+def test_mappings_and_text_of_other_classes_are_walked_too() -> None:
+    class Text(str):
+        pass
+
+    value = OrderedDict(a=Text("{{ iter.page }}"), b=MappingProxyType({"c": ("{{ iter.page }}",)}))
+    assert render(value, SCOPE) == {"a": 3, "b": {"c": [3]}}
+    assert render(Text("{{ iter.page }}"), SCOPE) == 3
 
 
 def test_an_undefined_whole_value_fails_or_is_none() -> None:

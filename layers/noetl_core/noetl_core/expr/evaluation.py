@@ -21,7 +21,7 @@ from noetl_core.expr.limits import (
     Limits,
     Missing,
 )
-from noetl_core.expr.scope import MISSING, Pointer, Scope
+from noetl_core.expr.scope import MISSING, Pointer, Scope, is_reference
 from noetl_core.expr.secret import Secret
 from noetl_core.expr.values import SCALARS, Function, Group, Method, describe, json_key
 
@@ -88,7 +88,7 @@ class Evaluation(Budget):
     def read(self, value: Any) -> Any:
         """`value` to be looked into: what `enter` gives, and a reference replaced by what it refers to."""
         if type(value) is dict:
-            if "kind" in value and value["kind"] == "result_ref":
+            if "kind" in value and is_reference(value):
                 return self.enter(self._resolve(value))
             return value
         if type(value) is Pointer or type(value) is Secret:
@@ -110,7 +110,7 @@ class Evaluation(Budget):
         if self.ops > self.check:
             self.look()
         kind = type(value)
-        if (kind is dict and "kind" in value and value["kind"] == "result_ref") or kind is Pointer or kind is Secret:
+        if (kind is dict and "kind" in value and is_reference(value)) or kind is Pointer or kind is Secret:
             value = self.read(value)
             kind = type(value)
         if kind is dict:

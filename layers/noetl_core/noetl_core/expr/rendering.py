@@ -15,6 +15,7 @@ from noetl_core.expr.evaluation import DEFAULT_LIMITS, Evaluation
 from noetl_core.expr.limits import DATA_DEPTH, Limits
 from noetl_core.expr.scope import Scope
 from noetl_core.expr.secret import Secret
+from noetl_core.expr.values import SCALARS
 
 _QUOTED: Final = 120
 """How much of a template's text an error message quotes."""
@@ -31,10 +32,7 @@ def render(value: Any, scope: Scope | Mapping[str, Any], *, undefined_ok: bool =
 
     Raises `TemplateError` and its subclasses, and whatever the scope's `resolve` raises.
     """
-    if type(value) is str:
-        if not is_template(value):
-            return value
-    elif type(value) not in (dict, list, tuple):
+    if type(value) in SCALARS and not (type(value) is str and is_template(value)):
         return value
     return _render(value, Evaluation(_scope(scope), limits), undefined_ok, 0)
 
@@ -44,14 +42,15 @@ def _scope(scope: Scope | Mapping[str, Any]) -> Scope:
 
 
 def _render(value: Any, evaluation: Evaluation, undefined_ok: bool, depth: int) -> Any:
-    kind = type(value)
-    if kind is str:
+    if isinstance(value, str):
         return _text(compile_text(value), evaluation, undefined_ok) if is_template(value) else value
-    if kind is dict or kind is list or kind is tuple:
-        if depth > DATA_DEPTH:
-            raise LimitExceeded(f"a value nested deeper than {DATA_DEPTH}")
-        if kind is dict:
-            return {k: _render(v, evaluation, undefined_ok, depth + 1) for k, v in value.items()}
+    if type(value) in SCALARS:
+        return value
+    if depth > DATA_DEPTH:
+        raise LimitExceeded(f"a value nested deeper than {DATA_DEPTH}")
+    if isinstance(value, dict | Mapping):
+        return {k: _render(v, evaluation, undefined_ok, depth + 1) for k, v in value.items()}
+    if isinstance(value, list | tuple):
         return [_render(v, evaluation, undefined_ok, depth + 1) for v in value]
     return value
 
