@@ -23,7 +23,7 @@ class CtxConflict(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlan:
-    """How a distributed loop is cut: `chunks` of `chunk_size` items, `window` of them at once, each running `per_chunk` at a time.
+    """How a distributed loop is cut: `chunks` of `chunk_size` items, `window` of them at once, each running `per_chunk` items.
 
     `window * per_chunk` never exceeds the loop's `max_in_flight`.
     """

@@ -13,17 +13,20 @@ from noetl_core.dsl.model import Playbook, Task
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.pipeline import SECOND, Pipeline
 from noetl_core.engine.records import Event
-from noetl_core.expr import Scope, TemplateError, contains_secret, mask, render
+from noetl_core.expr import Scope, TemplateError, contains_secret, is_reference, mask, render
 from noetl_core.ports import Clock, Gates, PortError, ResultStore
-from noetl_core.tools.base import Tool, ToolCall
+from noetl_core.tools.base import SecretReader, Tool, ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.registry import ToolRegistry, UnknownKind
 from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, Fenced, Journal
 from noetl_core.worker.view import Resolver
 
-SCALARS = (int, float, bool, type(None))
 LOG_TAIL = 4_096
 """Characters of a task's own log that go into its event."""
+MESSAGE_TAIL = 4_096
+"""Characters of an error message that are kept."""
+MARGIN_S = 5
+"""Left of the invocation when a tool must have given up, for the commit that says so."""
 
 
 class Cancelled(Exception):
@@ -52,7 +55,7 @@ class Calls:
     gates: Gates
     clock: Clock
     journal: Journal
-    credentials: Any
+    credentials: SecretReader
     gate: str = "run"
     fenced: Fenced | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
@@ -120,6 +123,7 @@ class Calls:
         self,
         task: Task,
         inputs: Mapping[str, Any],
+        spec: Mapping[str, Any],
         pipe: Pipeline,
         step: str,
         execution_id: str,
@@ -128,12 +132,12 @@ class Calls:
     ) -> ToolCall:
         """The call of a task, with its secrets revealed and its timeout inside the invocation's deadline."""
         if deadline is not None:
-            left = (deadline - self.clock.now()) / SECOND - 5
+            left = max((deadline - self.clock.now()) / SECOND - MARGIN_S, 1.0)
             timeout = left if timeout is None else min(timeout, left)
         return ToolCall(
             kind=task.kind,
             inputs=inputs,
-            spec=task.spec,
+            spec=spec,
             execution_id=execution_id,
             step=step,
             task=task.name,
@@ -178,43 +182,98 @@ class Calls:
     # --- values ---------------------------------------------------------------------------------------------------------
 
     def small(self, value: Any, name: str) -> Any:
-        """`value` itself when it is within the inline limit, else a reference to it under `<execution_id>/<name>.json`."""
-        if isinstance(value, SCALARS) or contains_secret(value):
+        """`value` itself when it is within the inline limit, else a reference to it under `<execution_id>/<name>.json`.
+
+        Raises `NotJson` for what no log can hold. A value with secrets in it stays as it is: the log gets it masked.
+        """
+        if value is None or type(value) is bool or type(value) is int or is_reference(value):
             return value
-        limit = self.playbook.executor.limits.max_payload_bytes
-        if isinstance(value, str) and len(value) * 4 <= limit:
+        executor = self.playbook.executor
+        try:
+            body = encode(value)
+        except NotJson:
+            if contains_secret(value):
+                return value
+            raise
+        first = executor.reference_first and type(value) in (list, dict) and value
+        if len(body) <= executor.limits.max_payload_bytes and not first:
             return value
-        body = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
-        if len(body) <= limit and not (self.playbook.executor.reference_first and isinstance(value, list | dict) and value):
-            return value
+        return self.referenced(value, body, name)
+
+    def referenced(self, value: Any, body: bytes, name: str) -> dict[str, Any]:
+        """A reference to `value`, stored as `body`."""
         ref = dict(self.results.put(f"{self.execution_id}/{name}.json", body))
         ref["schema_hint"] = _hint(value)
         self.resolve.remember(ref["key"], value)
         return ref
 
     def kept(self, outcome: Outcome, task_run: str, attempt: int) -> Outcome:
-        """The outcome with a large result behind a reference (formal spec 9.1)."""
+        """The outcome as the log may hold it: JSON, and what is large behind a reference (formal spec 9.1)."""
         name = f"results/{task_run}" + ("" if attempt == 1 else f"-{attempt}")
-        result = outcome.result if _is_reference(outcome.result) else self.small(outcome.result, name)
-        return outcome if result is outcome.result else replace(outcome, result=result)
+        try:
+            result = self.small(outcome.result, name)
+        except NotJson as wrong:
+            failed = Outcome.failed("schema", f"the task's result is not JSON: {wrong}", retryable=False)
+            return replace(failed, meta=_plain(outcome.meta))
+        changed: dict[str, Any] = {} if result is outcome.result else {"result": result}
+        if outcome.helpers:
+            changed["helpers"] = {k: self._any(v, f"{name}-{k}") for k, v in outcome.helpers.items()}
+        if outcome.error is not None:
+            error = outcome.error
+            message = error.message[:MESSAGE_TAIL].encode("utf-8", "replace").decode()
+            changed["error"] = replace(error, message=message, details=self._any(error.details, f"{name}-details"))
+        return replace(outcome, **changed) if changed else outcome
+
+    def _any(self, value: Any, name: str) -> Any:
+        try:
+            return self.small(value, name)
+        except NotJson:
+            return self.small(_plain(value), name)
 
     def stored(self, event: Event, *, announced: bool) -> Event:
-        """The event with large written values behind references."""
+        """The event with large written values behind references. Raises `NotJson`."""
         data = dict(event.data)
         if announced:
             data.pop("started", None)
+        name = f"values/{data['run']}-{data['attempt']}"
         for section in ("set_iter", "set_ctx"):
             if section in data:
-                names = {k: f"values/{data['run']}-{data['attempt']}-{section}-{n}" for n, k in enumerate(data[section])}
-                data[section] = {k: v if _is_reference(v) else self.small(v, names[k]) for k, v in data[section].items()}
+                data[section] = {k: self.small(v, f"{name}-{section}-{n}") for n, (k, v) in enumerate(data[section].items())}
+        if "prev" in data:
+            data["prev"] = self.small(data["prev"], f"{name}-prev")
         return Event(event.name, event.ts, data)
 
-    def public(self, event: Event) -> Event:
-        """The event as the log may show it: secrets masked (promise P5)."""
-        return Event(event.name, event.ts, mask(event.data)) if contains_secret(event.data) else event
+    def record(self, name: str, data: Mapping[str, Any]) -> None:
+        """Write an event as the log may show it: secrets masked (promise P5)."""
+        self.put(Event(name, self.clock.now(), data))
+
+    def put(self, event: Event) -> None:
+        """As `record`, of an event already made."""
+        self.journal.put(Event(event.name, event.ts, mask(event.data)) if contains_secret(event.data) else event)
 
     def masked(self, value: Any) -> Any:
         return mask(value) if contains_secret(value) else value
+
+
+class NotJson(ValueError):
+    """A value that is no JSON data: NaN, a lone surrogate, an object. Who acts: the author."""
+
+
+def encode(value: Any) -> bytes:
+    """Compact JSON. Raises `NotJson`."""
+    try:
+        return _encoder.encode(value).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotJson(str(error)) from error
+
+
+_encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """The nearest JSON data: what is none becomes text, NaN null."""
+    body = json.dumps(value, default=str, skipkeys=True, ensure_ascii=False).encode("utf-8", "replace")
+    return json.loads(body, parse_constant=lambda _: None)
 
 
 class _Log(list[str]):
@@ -239,10 +298,6 @@ class _Unsupported:
 
     def run(self, call: ToolCall) -> Outcome:
         return Outcome.failed("unsupported", f"there is no tool of kind {self.kind!r} here", retryable=False)
-
-
-def _is_reference(value: Any) -> bool:
-    return isinstance(value, Mapping) and value.get("kind") == "result_ref"
 
 
 def _hint(value: Any) -> Any:

@@ -18,8 +18,8 @@ PAGE = 32
 class Past:
     """Per iteration path: collections, task events of unfinished passes, finished iterations; and waits and their mail.
 
-    `finished` holds, by the path of the loop, its finished iterations by index; those of an inner loop go when the iteration around
-    it is finished. `last` is the newest commit, None for an empty stream.
+    `finished` holds, by the path of the loop, its finished iterations by index; those of an inner loop go when the iteration
+    around it is finished. `last` is the newest commit, None for an empty stream.
     """
 
     as_of: int | None = None

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.records import Command, Commit, Event, StreamId
-from noetl_core.ports import Clock, Conflict, EventStore, Gates, ResultStore, Secrets
+from noetl_core.engine.records import Command, Event, StreamId
+from noetl_core.ports import Clock, CorruptLog, EventStore, Gates, ResultStore, Secrets
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.calls import Calls, Cancelled
 from noetl_core.worker.heart import Heart
 from noetl_core.worker.journal import LEASE_S, SECOND, Fenced, Journal
-from noetl_core.worker.past import Past, deliver, fold_past
+from noetl_core.worker.past import Past, deliver, read_past
 from noetl_core.worker.runner import Ended, Runner
 from noetl_core.worker.view import Keychain, Resolver, credential_reader, view_of
 
@@ -61,14 +61,15 @@ class Worker:
     def _claim(self, command: Command, deadline: int | None) -> tuple[Journal, Past] | Handled:
         stream = StreamId(command.execution_id, command.run_id)
         seq, mode = command.expected_seq, command.mode
-        history: Sequence[Commit] = () if seq == 0 else self.store.read(stream)
+        past = Past() if seq == 0 and mode == "first" else read_past(self.store, stream)
         while True:
-            if (history and len(history) > seq) or mode == "takeover":
-                verdict = self._standing(history, command)
-                if isinstance(verdict, Handled):
+            if past.next_seq > seq or mode == "takeover":
+                verdict = self._standing(past)
+                if verdict is not None:
                     return verdict
-                seq, mode = verdict, "takeover"
-            past = fold_past(history)
+                seq, mode = past.next_seq, "takeover"
+            elif past.next_seq < seq:
+                raise CorruptLog(f"{stream}: the command is for position {seq}, but the stream ends before {past.next_seq}")
             journal = Journal(self.store, self.clock, stream, seq, command.expires_at, deadline)
             journal.put(self._opening(command, mode, past))
             if mode == "resume":
@@ -77,26 +78,24 @@ class Worker:
             try:
                 journal.flush()
             except Fenced:
-                history = self.store.read(stream)
-                if len(history) <= seq:
-                    raise Conflict(f"{stream} refused position {seq} and does not hold it") from None
+                past = read_past(self.store, stream)
+                if past.next_seq <= seq:
+                    raise CorruptLog(f"{stream} refused position {seq} and does not hold it") from None
                 continue
             return journal, past
 
-    def _standing(self, history: Sequence[Commit], command: Command) -> Handled | int:
-        """The claim was refused, or is a takeover: what the stream says (DESIGN 4.4). An int is the position to take over at."""
-        if not history:
+    def _standing(self, past: Past) -> Handled | None:
+        """The claim was refused, or is a takeover: what the stream says (DESIGN 4.4). None: take over at the next position."""
+        if past.last is None:
             return Handled("dropped", "nothing to take over")
-        last = history[-1]
-        newest = last.events[-1].name if last.events else ""
-        if newest in TERMINAL:
-            return Handled("dropped", f"the run has ended ({newest})")
-        if newest == "StepSuspended":
+        if past.newest in TERMINAL:
+            return Handled("dropped", f"the run has ended ({past.newest})")
+        if past.newest == "StepSuspended":
             return Handled("dropped", "the run is suspended; the command is stale")
-        now = self.clock.now()
-        if last.lease_until > now:
-            return Handled("hand_back", "another worker holds the lease", (last.lease_until - now) / SECOND)
-        return last.seq + 1
+        left = past.last.lease_until - self.clock.now()
+        if left > 0:
+            return Handled("hand_back", "another worker holds the lease", left / SECOND)
+        return None
 
     def _opening(self, command: Command, mode: str, past: Past) -> Event:
         as_of = command.as_of if past.as_of is None else past.as_of
@@ -143,14 +142,14 @@ class Worker:
         if self.heart is not None:
             self.heart.add(watched)
         try:
-            return self._end(runner.run(), journal)
+            return self._end(runner.run(), calls)
         except Fenced as fenced:
             calls.cancelled.set()
             return Handled("dropped", f"fenced: {fenced}")
         except Cancelled:
             error = {"kind": "cancelled", "message": "the execution was stopped", "retryable": False}
             try:
-                return self._end(Ended("StepFailed", {"error": error}), journal)
+                return self._end(Ended("StepFailed", {"error": error}), calls)
             except Fenced as fenced:
                 return Handled("dropped", f"fenced: {fenced}")
         finally:
@@ -158,9 +157,9 @@ class Worker:
                 self.heart.remove(watched)
 
     @staticmethod
-    def _end(ended: Ended, journal: Journal) -> Handled:
-        journal.add(ended.name, ended.data)
-        journal.close()
+    def _end(ended: Ended, calls: Calls) -> Handled:
+        calls.record(ended.name, ended.data)
+        calls.journal.close()
         return Handled("suspended" if ended.name == "StepSuspended" else "done", ended.name)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from noetl_core.dsl.kinds import canonical_inputs
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.engine.pipeline import SECOND
@@ -31,32 +32,39 @@ def wait_for(
     scope_iter: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The wait a task stands for: `{wait_id, kind, ...}`; the same on every execution of the same attempt."""
+    inputs = canonical_inputs(kind, inputs)
     what = {"wait": "timer", "callback": "callback", "playbook": "child"}[kind]
     wait_id = ids.wait_id(task_run, attempt, what)
     known = past.waits.get(wait_id)
     if known is not None:
         return dict(known)
     if kind == "wait":
-        return {"wait_id": wait_id, "kind": "timer", "at": _until(inputs, now)}
+        wait: dict[str, Any] = {"wait_id": wait_id, "kind": "timer", "at": _until(inputs, now)}
+        return {**wait, "result": inputs["result"]} if "result" in inputs else wait
     if kind == "callback":
-        wait: dict[str, Any] = {"wait_id": wait_id, "kind": "signal" if inputs.get("signal") else "callback"}
+        wait = {"wait_id": wait_id, "kind": "signal" if inputs.get("signal") else "callback"}
         if inputs.get("signal"):
             wait["signal"] = str(inputs["signal"])
         if inputs.get("timeout") is not None:
             wait["at"] = now + int(_seconds(inputs["timeout"]) * SECOND)
-        return wait
+        return {**wait, **{key: inputs[key] for key in ("schema", "heartbeat", "description") if inputs.get(key) is not None}}
     if not inputs.get("path"):
         raise BadWait("kind playbook needs `path`: the catalog path of the playbook to run")
-    args = {**(inputs.get("args") or {}), **(inputs.get("payload") or {})}
+    args = inputs.get("payload") or {}
+    if not isinstance(args, Mapping):
+        raise BadWait(f"`args` of a playbook is a mapping, not {type(args).__name__}")
     wait = {
         "wait_id": wait_id,
         "kind": "child",
         "child": ids.child_execution_id(execution_id, task_run),
-        "path": inputs["path"],
-        "args": args,
+        "path": str(inputs["path"]),
+        "args": dict(args),
     }
     if inputs.get("version") is not None:
-        wait["version"] = int(inputs["version"])
+        try:
+            wait["version"] = int(inputs["version"])
+        except (TypeError, ValueError):
+            raise BadWait(f"`version` is a number, not {inputs['version']!r}") from None
     if scope_iter:
         wait["iter"] = dict(scope_iter)
     return wait
@@ -66,12 +74,14 @@ def outcome_of(wait: Mapping[str, Any], mail: Mapping[str, Any]) -> Outcome:
     """What an answered wait gives its task."""
     if mail["kind"] == "timeout":
         return Outcome.failed("timeout", "nobody answered in time", retryable=False)
+    if wait["kind"] == "timer" and "result" in wait:
+        return Outcome.ok(wait["result"])
     if wait["kind"] == "timer":
         return Outcome.ok({"waited_until": datetime.fromtimestamp(wait["at"] / SECOND, UTC).isoformat()})
     data = mail.get("data")
     if wait["kind"] != "child":
         return Outcome.ok(data)
-    assert isinstance(data, Mapping)
+    assert isinstance(data, Mapping)  # ChildFinished carries {status, result?, error?}
     if data["status"] == "completed":
         return Outcome.ok(data.get("result"))
     error = data.get("error") or {}
@@ -88,13 +98,17 @@ def _until(inputs: Mapping[str, Any], now: int) -> int:
             if inputs.get(key) is not None:
                 return now + int(_seconds(inputs[key]) * SECOND)
         raise BadWait("kind wait needs `duration` (seconds) or `until` (an instant)")
-    if isinstance(until, int | float) and not isinstance(until, bool):
-        return int(until * SECOND)
     try:
-        at = datetime.fromisoformat(str(until))
-    except ValueError as error:
+        if isinstance(until, int | float) and not isinstance(until, bool):
+            at = int(until * SECOND)
+        else:
+            instant = datetime.fromisoformat(str(until))
+            at = int((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp() * SECOND)
+    except (ValueError, OverflowError) as error:
         raise BadWait(f"`until` is not an instant: {error}") from None
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * SECOND)
+    if at - now > MAX_WAIT_S * SECOND:
+        raise BadWait(f"`until` is more than {MAX_WAIT_S} seconds away")
+    return max(at, 0)
 
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -1,0 +1,285 @@
+"""Loops of one activation: collections rendered once, windows kept full, results and ctx writes brought together.
+
+DESIGN section 4 "Loops"; resolutions 9, 10, 17, 23.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from noetl_core.dsl.model import Loop
+from noetl_core.engine.loops import CtxConflict, chunk_plan, tolerated
+from noetl_core.engine.pipeline import Pipeline
+from noetl_core.expr import TemplateError, contains_secret, is_reference, render
+from noetl_core.ports import NotFound
+from noetl_core.worker.calls import NotJson, encode
+from noetl_core.worker.nodes import CtxLayer, LoopNode, Path, loop_limit
+from noetl_core.worker.waiting import WAITING_KINDS
+
+if TYPE_CHECKING:
+    from noetl_core.worker.runner import Runner
+
+BIG_PAGE = 64 * 1024
+"""A page of results over this many bytes goes to the result store at once instead of staying in memory."""
+
+
+class LoopFailed(Exception):
+    """The loop cannot begin: its collection or one of its numbers is wrong. `error` is what the run fails with."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.error = {"kind": kind, "message": message, "retryable": False}
+
+
+class LoopRunner:
+    """The loops of one run; `Runner` drives the passes over the pipeline that they hand out."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._r = runner
+
+    # --- beginning ------------------------------------------------------------------------------------------------------
+
+    def begin(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> None:
+        """Begin the step's loop: here, as the lead of chunks, or as one chunk."""
+        r = self._r
+        try:
+            if r.chunk is not None:
+                self._begin_chunk(loop, ctx, outer, r.chunk)
+            elif self._distributed(loop):
+                self._lead(loop, self._rendered(loop, ctx, outer), ctx, outer)
+            else:
+                self._begin_loop(loop, (), ctx, outer, None)
+        except LoopFailed as failed:
+            r.end("StepFailed", {"error": failed.error})
+
+    def _begin_chunk(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any], chunk: Mapping[str, Any]) -> None:
+        first = chunk["chunk"] * chunk["chunk_size"]
+        key = slice_key(self._r.view.execution_id, self._r.step_run, chunk["chunk"])
+        try:
+            items = json.loads(self._r.calls.results.get(key))
+        except NotFound:
+            raise LoopFailed("storage", f"the slice {key} of the loop's collection is gone") from None
+        node = LoopNode(loop, (), items, ctx, outer, limit=chunk["per_chunk"], first=first)
+        node.tolerated = self._tolerated(loop, int(chunk["total"]), ctx, outer)
+        self._start(node)
+
+    def _begin_loop(self, loop: Loop, path: Path, ctx: CtxLayer, outer: dict[str, Any], parent: LoopNode | None) -> None:
+        items = self._collection(loop, path, ctx, outer)
+        limit = loop_limit(loop, self._whole(loop.max_in_flight, "max_in_flight", ctx, outer))
+        node = LoopNode(loop, path, items, ctx, outer, limit=limit, parent=parent)
+        node.tolerated = self._tolerated(loop, len(items), ctx, outer)
+        self._start(node)
+
+    def _start(self, node: LoopNode) -> None:
+        past = self._r.past
+        node.restore(past.finished.pop(node.path, {}))
+        depth = len(node.path)
+        self._turn_pages(node)
+        node.begun = {p[depth] for p in past.begun if len(p) == depth + 1 and p[:depth] == node.path}
+        self.fill(node)
+
+    def _tolerated(self, loop: Loop, total: int, ctx: CtxLayer, outer: dict[str, Any]) -> int:
+        count = self._number(loop.tolerated_count, "tolerated_count", ctx, outer) or 0
+        percent = self._number(loop.tolerated_percent, "tolerated_percent", ctx, outer) or 0
+        return tolerated(count, percent, total)
+
+    def _whole(self, value: Any, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> int | None:
+        number = self._number(value, what, ctx, outer)
+        return None if number is None else int(min(number, 1_000_000))
+
+    def _number(self, value: Any, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> float | None:
+        try:
+            if isinstance(value, str):
+                value = render(value, self._r.scope(ctx, outer), undefined_ok=True)
+            number = None if value is None else float(value)
+        except TemplateError as error:
+            raise LoopFailed(error.kind, f"{what} of the loop: {error}") from None
+        except (TypeError, ValueError):
+            raise LoopFailed("schema", f"{what} of the loop is a number, not {value!r}") from None
+        if number is not None and not number >= 0:
+            raise LoopFailed("schema", f"{what} of the loop is not negative, but {number}")
+        return number
+
+    # --- collections ----------------------------------------------------------------------------------------------------
+
+    def _collection(self, loop: Loop, path: Path, ctx: CtxLayer, outer: dict[str, Any]) -> Sequence[Any]:
+        """`loop.in`, rendered once and recorded; never rendered again (DESIGN section 4 "Loops")."""
+        r = self._r
+        known = r.past.collections.get(path)
+        if known is not None:
+            held = known["items"]
+            return list(r.calls.resolve(held) if is_reference(held) else held)
+        items = self._rendered(loop, ctx, outer)
+        try:
+            stored = r.calls.small(items, f"loops/{r.step_run}/items{_suffix(r.chunk, path)}")
+        except NotJson as error:
+            raise LoopFailed("schema", f"loop.in is no JSON data: {error}") from None
+        r.calls.record("LoopCollected", {**({"path": list(path)} if path else {}), "total": len(items), "items": stored})
+        return items
+
+    def _rendered(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> list[Any]:
+        try:
+            value = render(loop.in_, self._r.scope(ctx, outer))
+            if is_reference(value):
+                value = self._r.calls.resolve(value)
+        except TemplateError as error:
+            raise LoopFailed(error.kind, f"loop.in: {error}") from None
+        except NotFound as error:
+            raise LoopFailed("not_found", f"loop.in: {error}") from None
+        if contains_secret(value):
+            raise LoopFailed("schema", "loop.in holds a secret: collections are recorded, so they cannot")
+        if isinstance(value, Mapping):
+            return [{"key": k, "value": v} for k, v in value.items()]
+        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            return list(value)
+        raise LoopFailed("schema", f"loop.in must give a list, not {type(value).__name__} ({str(value)[:60]!r})")
+
+    def _distributed(self, loop: Loop) -> bool:
+        """Parallel loops that ask for it; and, unless told otherwise, those whose body waits (DESIGN section 4).
+
+        A sequential loop stays with one worker whatever it asks: its iterations follow each other and see each other's writes.
+        """
+        if loop.mode != "parallel":
+            return False
+        if loop.exec is not None:
+            return loop.exec == "distributed"
+        return self._waits and loop.inner is None
+
+    @property
+    def _waits(self) -> bool:
+        return any(t.kind in WAITING_KINDS for t in self._r.step.tasks)
+
+    def _lead(self, loop: Loop, items: list[Any], ctx: CtxLayer, outer: dict[str, Any]) -> None:
+        """The lead of a distributed loop: store the slices, then hand over to the control plane."""
+        r = self._r
+        limit = loop_limit(loop, self._whole(loop.max_in_flight, "max_in_flight", ctx, outer))
+        size = self._whole(loop.chunk_size, "chunk_size", ctx, outer)
+        plan = chunk_plan(len(items), limit, size, waits=self._waits)
+        digest = sha256()
+        for chunk in range(plan.chunks):
+            try:
+                body = encode(items[chunk * plan.chunk_size : (chunk + 1) * plan.chunk_size])
+            except NotJson as error:
+                raise LoopFailed("schema", f"loop.in is no JSON data: {error}") from None
+            digest.update(body)
+            r.calls.results.put(slice_key(r.view.execution_id, r.step_run, chunk), body)
+        spread = {"checksum": "sha256:" + digest.hexdigest(), "tolerated": self._tolerated(loop, len(items), ctx, outer)}
+        r.end("StepSuspended", {"waits": [], "loop": {**plan.as_dict(), **spread}})
+
+    # --- iterations -----------------------------------------------------------------------------------------------------
+
+    def fill(self, node: LoopNode) -> None:
+        """Keep the loop's window full; close it when it is over. Iterations that end at once find it at work already."""
+        if node.filling:
+            return
+        node.filling = True
+        while not self._r.halt and (index := node.take()) is not None:
+            self._begin_iteration(node, index)
+        node.filling = False
+        if node.over:
+            self._close(node)
+
+    def _begin_iteration(self, node: LoopNode, index: int) -> None:
+        r = self._r
+        path = (*node.path, index)
+        if path in r.past.begun:
+            r.past.begun.discard(path)
+        else:
+            r.calls.record("LoopIterationStarted", {"path": list(path)})
+        layer, scope = node.layer(), node.scope_iter(index)
+        if node.loop.inner is None:
+            r.push(Pipeline(r.step_run, path), layer, node, scope)
+            return
+        try:
+            self._begin_loop(node.loop.inner, path, layer, scope, node)
+        except LoopFailed as failed:
+            self.finish(node, path, layer, error=failed.error)
+
+    def finish(
+        self,
+        node: LoopNode,
+        path: Path,
+        layer: CtxLayer,
+        *,
+        result: Any = None,
+        error: Mapping[str, Any] | None = None,
+        broke: bool = False,
+    ) -> None:
+        """An iteration of `node` is over: with `result`, or failed with `error`."""
+        done: dict[str, Any] = {"path": list(path), "status": "success" if error is None else "error"}
+        done["result" if error is None else "error"] = result if error is None else error
+        if layer.writes:
+            done["set_ctx"] = layer.writes
+        if broke:
+            done["broke"] = True
+        self._r.calls.record("LoopIterationCompleted", done)
+        node.live -= 1
+        node.settle(path[-1], done, layer.writes)
+        self._turn_pages(node)
+        self.fill(node)
+
+    # --- ending ---------------------------------------------------------------------------------------------------------
+
+    def _turn_pages(self, node: LoopNode) -> None:
+        while (page := node.full_page()) is not None:
+            node.pages.append(self._page(node, page))
+
+    def _page(self, node: LoopNode, page: list[Any]) -> Any:
+        """A page of results as bytes, or the reference to it when it is large: memory stays flat."""
+        r = self._r
+        body = encode(r.calls.masked(page))
+        return body if len(body) <= BIG_PAGE else r.calls.referenced(page, body, f"{self._name(node)}-page-{len(node.pages)}")
+
+    def _name(self, node: LoopNode) -> str:
+        return f"loops/{self._r.step_run}/results{_suffix(self._r.chunk, node.path)}"
+
+    def _results(self, node: LoopNode) -> Any:
+        """All results in index order: the list, or a reference to it or to its pages (resolution 23)."""
+        r = self._r
+        rest = r.calls.masked(node.rest())
+        if not any(is_reference(page) for page in node.pages):
+            return r.calls.small([item for page in node.pages for item in json.loads(page)] + rest, self._name(node))
+        parts = [{"result": page if is_reference(page) else json.loads(page)} for page in (*node.pages, encode(rest))]
+        ref = dict(r.calls.results.put(f"{r.view.execution_id}/{self._name(node)}-manifest.json", encode(parts)))
+        return {**ref, "schema_hint": "manifest"}
+
+    def _close(self, node: LoopNode) -> None:
+        if node.parent is not None or self._r.chunk is None:
+            self._merge(node)
+        result = self._results(node)
+        if node.parent is not None:
+            self.finish(node.parent, node.path, node.ctx, result=result, error=node.error)
+            return
+        data: dict[str, Any] = {"total": len(node.items), "succeeded": node.succeeded, "failed": node.failed, "result": result}
+        if self._r.chunk is not None:
+            data.update(first=node.first, count=len(node.items), broke=node.broke)
+            data["ctx_writes"] = [[index, patch] for index, patch in sorted(node.writes, key=lambda w: w[0])]
+        elif node.ctx.writes:
+            data["set_ctx"] = self._r.written(node.ctx)
+        if node.error is not None:
+            data["error"] = node.error
+        self._r.end("LoopChunkDone", data)
+
+    def _merge(self, node: LoopNode) -> None:
+        resolve = self._r.calls.resolve
+        try:
+            for key in node.loop.reducers if node.writes else ():
+                if is_reference(node.ctx.view.get(key)):
+                    node.ctx.write({key: resolve(node.ctx.view[key])})
+            node.merge()
+        except CtxConflict as conflict:
+            node.error = node.error or {"kind": "ctx_conflict", "message": str(conflict), "retryable": False}
+
+
+def _suffix(chunk: Mapping[str, Any] | None, path: Path) -> str:
+    """Part of a derived key: which chunk and iteration it belongs to."""
+    where = "" if chunk is None else f"-chunk-{chunk['chunk']}"
+    return where + "".join(f"-{i}" for i in path)
+
+
+def slice_key(execution_id: str, step_run: str, chunk: int) -> str:
+    """Where a chunk's slice of the collection is."""
+    return f"{execution_id}/loops/{step_run}/{chunk}.json"
