@@ -35,104 +35,105 @@ class KindSpec:
         return self.inputs | frozenset(self.aliases)
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
+def words(text: str) -> frozenset[str]:
+    """A set of keys written in one line."""
+    return frozenset(text.split())
 
 
-COMMON_SPEC: Final = _set("timeout timeout_s resources tracing")
+COMMON_SPEC: Final = words("timeout timeout_s resources tracing")
 """Spec keys every kind takes."""
 
-_METHODS: Final = _set("GET HEAD POST PUT PATCH DELETE OPTIONS get head post put patch delete options")
-_SQL: Final = _set("command commands params args auth connection")
+_METHODS: Final = words("GET HEAD POST PUT PATCH DELETE OPTIONS get head post put patch delete options")
+_SQL: Final = words("command commands params args auth connection")
 _SQL_ALIASES: Final = {"query": "command", "sql": "command", "queries": "commands"}
-_SQL_REQUIRED: Final = (_set("command commands query queries sql"),)
-_SQL_SPEC: Final = _set("max_rows read_only pool statement_timeout isolation transaction fetch")
+_SQL_REQUIRED: Final = (words("command commands query queries sql"),)
+_SQL_SPEC: Final = words("max_rows read_only pool statement_timeout isolation transaction fetch")
 
 KINDS: Final[dict[str, KindSpec]] = {
     "http": KindSpec(
-        inputs=_set("method url params headers body json form auth cookies files"),
-        required=(_set("url endpoint"),),
-        spec=_set(
+        inputs=words("method url params headers body json form auth cookies files"),
+        required=(words("url endpoint"),),
+        spec=words(
             "retry follow_redirects max_redirects verify max_response_bytes response raise_for_status allow_private proxy "
             "rate_limit cache http2 ok_statuses"
         ),
         aliases={"endpoint": "url", "payload": "json", "data": "body"},
-        maps=_set("params headers form cookies"),
+        maps=words("params headers form cookies"),
         choices={"method": _METHODS},
-        exclusive=(_set("url endpoint"), _set("body json payload data form")),
+        exclusive=(words("url endpoint"), words("body json payload data form")),
     ),
     "python": KindSpec(
-        inputs=_set("code args libs entry file"),
-        required=(_set("code file entry"),),
-        spec=_set("memory_mb isolation env max_output_bytes sandbox network"),
-        maps=_set("args libs"),
-        raw=_set("code"),
+        inputs=words("code args libs entry file"),
+        required=(words("code file entry"),),
+        spec=words("memory_mb isolation env max_output_bytes sandbox network"),
+        maps=words("args libs"),
+        raw=words("code"),
     ),
     "duckdb": KindSpec(
-        inputs=_SQL | _set("database sources attach extensions output file"),
-        required=(_set("command commands query queries sql file"),),
-        spec=_SQL_SPEC | _set("memory_limit threads external_access memory_mb"),
+        inputs=_SQL | words("database sources attach extensions output file"),
+        required=(words("command commands query queries sql file"),),
+        spec=_SQL_SPEC | words("memory_limit threads external_access memory_mb"),
         aliases=_SQL_ALIASES,
-        maps=_set("sources"),
-        exclusive=(_set("command commands query queries sql file"),),
+        maps=words("sources"),
+        exclusive=(words("command commands query queries sql file"),),
     ),
     "postgres": KindSpec(
-        inputs=_SQL | _set("database rows table"),
+        inputs=_SQL | words("database rows table"),
         required=_SQL_REQUIRED,
         spec=_SQL_SPEC,
         aliases=_SQL_ALIASES,
-        exclusive=(_set("command commands query queries sql"),),
+        exclusive=(words("command commands query queries sql"),),
     ),
     "sqlite": KindSpec(
-        inputs=_SQL | _set("database"),
+        inputs=_SQL | words("database"),
         required=_SQL_REQUIRED,
         spec=_SQL_SPEC,
         aliases=_SQL_ALIASES,
-        exclusive=(_set("command commands query queries sql"),),
+        exclusive=(words("command commands query queries sql"),),
     ),
-    "noop": KindSpec(inputs=_set("args result message"), maps=_set("args")),
+    "noop": KindSpec(inputs=words("args result data message"), maps=words("args")),
     "store": KindSpec(
-        inputs=_set("data key format schema_hint content_type"),
-        required=(_set("data"),),
-        spec=_set("max_bytes compress"),
+        inputs=words("data key format schema_hint content_type"),
+        required=(words("data"),),
+        spec=words("max_bytes compress"),
     ),
     "secrets": KindSpec(
-        inputs=_set("provider project version key region field auth secret args"),
-        required=(_set("secret secret_name key"),),
+        inputs=words("provider project version key region field auth secret args"),
+        required=(words("secret secret_name key"),),
         aliases={"secret_name": "secret"},
-        spec=_set("cache_s"),
+        spec=words("cache_s"),
     ),
     "playbook": KindSpec(
-        inputs=_set("path version payload result ctx detach idempotency_key"),
-        required=(_set("path"),),
+        inputs=words("path version payload result ctx detach idempotency_key"),
+        required=(words("path"),),
         aliases={"args": "payload", "workload": "payload"},
-        maps=_set("payload args ctx"),
-        spec=_set("on_cancel"),
-        exclusive=(_set("payload args workload"),),
+        maps=words("payload args ctx"),
+        spec=words("on_cancel"),
+        exclusive=(words("payload args workload"),),
     ),
     "callback": KindSpec(
-        inputs=_set("signal timeout heartbeat schema url request message description notify args"),
-        maps=_set("schema args"),
+        inputs=words("signal timeout heartbeat schema url request message description notify args"),
+        maps=words("schema args"),
     ),
     "wait": KindSpec(
-        inputs=_set("duration seconds until result"),
-        required=(_set("duration seconds until"),),
-        exclusive=(_set("duration seconds until"),),
+        inputs=words("duration seconds until result"),
+        required=(words("duration seconds until"),),
+        exclusive=(words("duration seconds until"),),
     ),
-    "workbook": KindSpec(inputs=_set("task args")),
+    "workbook": KindSpec(inputs=words("task args")),
     "s3": KindSpec(
-        inputs=_set("action bucket key data prefix body content_type auth args version_id"),
-        required=(_set("action"),),
-        choices={"action": _set("get put list delete head copy")},
+        inputs=words("action bucket key data prefix body content_type auth args version_id"),
+        required=(words("action"),),
+        choices={"action": words("get put list delete head copy")},
     ),
     "quantum": KindSpec(
-        inputs=_set("backend circuit shots params auth args"),
-        required=(_set("circuit"),),
-        maps=_set("params args"),
+        inputs=words("backend circuit shots params auth args"),
+        required=(words("circuit"),),
+        maps=words("params args"),
     ),
 }
 
-ENGINE_KINDS: Final = _set("playbook callback wait workbook")
+ENGINE_KINDS: Final = words("playbook callback wait workbook")
 """Kinds that the engine carries out itself or that normalisation resolves; the others are tools."""
 
 ALL_SPEC: Final = COMMON_SPEC.union(*(k.spec for k in KINDS.values()))

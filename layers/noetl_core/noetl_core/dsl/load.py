@@ -246,7 +246,9 @@ class _Builder:
             raise _Refused
         tag = event.tag
         if tag is not None and tag != "!":
-            self._report("E104", mark.line + 1, mark.column + 1, f"tag {tag!r}", "playbooks hold plain values; quote text instead")
+            self._report(
+                "E104", mark.line + 1, mark.column + 1, f"tag {tag!r}", "playbooks hold plain values; quote text instead"
+            )
         return Node(value, mark.line + 1, mark.column + 1, self._path(), style, mark.index)
 
     def _awaits_key(self) -> bool:

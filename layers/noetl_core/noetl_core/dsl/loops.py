@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from noetl_core.dsl.kinds import words
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import FailureMode, Loop
 from noetl_core.dsl.reader import Reader, is_template
 from noetl_core.dsl.tasks import RESERVED
 
 REDUCERS: Final = ("last", "append", "extend", "sum", "min", "max", "merge", "count")
-POLICY_KEYS: Final = frozenset("exec mode max_in_flight chunk_size reducers failure ordering backpressure partitioning".split())
+POLICY_KEYS: Final = words("exec mode max_in_flight chunk_size reducers failure ordering backpressure partitioning")
 NO_EFFECT: Final = ("ordering", "backpressure", "partitioning")
 MAX_DEPTH: Final = 8
 FAILURE_MODES: Final = ("fail_fast", "best_effort")

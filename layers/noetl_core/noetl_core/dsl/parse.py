@@ -10,6 +10,7 @@ import re
 from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, InvalidPlaybook, suggest
+from noetl_core.dsl.kinds import words
 from noetl_core.dsl.load import Node, load
 from noetl_core.dsl.model import UNSET, Executor, KeychainEntry, Limits, Playbook, Step, Task, TaskPolicy
 from noetl_core.dsl.policy import task_policy
@@ -22,10 +23,10 @@ from noetl_core.dsl.templates import check_templates
 from noetl_core.dsl.variants import rewrite_variants
 
 API_VERSIONS: Final = ("noetl.io/v2", "noetl.io/v10")
-ROOT_KEYS: Final = frozenset("apiVersion kind metadata keychain executor workload workflow workbook".split())
+ROOT_KEYS: Final = words("apiVersion kind metadata keychain executor workload workflow workbook")
 LEGACY_ROOT: Final = {"steps": "steps stand in workflow", "name": "it stands in metadata", "path": "it stands in metadata"}
-EXECUTOR_POLICY: Final = frozenset(
-    "defaults results limits task failure lifecycle unconditional_on_failure placement cost tracing quotas quantum".split()
+EXECUTOR_POLICY: Final = words(
+    "defaults results limits task failure lifecycle unconditional_on_failure placement cost tracing quotas quantum"
 )
 EXECUTOR_NO_EFFECT: Final = ("placement", "cost", "tracing", "quotas", "quantum")
 LIMITS: Final = tuple(Limits.__dataclass_fields__)
@@ -138,7 +139,11 @@ def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
     failure = _keys(r, policy.get("failure"), ("mode",), "failure of executor")
     results = _keys(r, policy.get("results"), ("reference_first",), "results of executor")
     lifetime = r.number(
-        lifecycle.get("lifetime_s") or options.get("lifetime_s"), "lifetime_s of executor", low=1, high=366 * 86_400, template=False
+        lifecycle.get("lifetime_s") or options.get("lifetime_s"),
+        "lifetime_s of executor",
+        low=1,
+        high=366 * 86_400,
+        template=False,
     )
     kind = entries.get("kind")
     executor = Executor(
@@ -237,7 +242,9 @@ def _workbook(r: Reader, node: Node | None, scope: StepScope) -> dict[str, RawTa
 
 def _workbook_entry(r: Reader, name: str, node: Node, scope: StepScope) -> RawTask | None:
     if not isinstance(node.value, dict) or "kind" not in node.value:
-        message = f'workbook task "{name}" has no kind' if isinstance(node.value, dict) else f'workbook task "{name}" must be a tool'
+        message = (
+            f'workbook task "{name}" has no kind' if isinstance(node.value, dict) else f'workbook task "{name}" must be a tool'
+        )
         r.report("E111" if isinstance(node.value, dict) else "E112", node, message, "kind says which tool runs")
         return None
     if node.value["kind"].value == "workbook":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
+from noetl_core.dsl.kinds import words
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import UNSET, Admission, AdmitRule, Do, Rule, TaskPolicy, Then
 from noetl_core.dsl.reader import Reader, is_template
@@ -12,8 +13,8 @@ from noetl_core.dsl.reader import Reader, is_template
 DIRECTIVES: Final = ("continue", "retry", "jump", "break", "fail")
 BACKOFFS: Final = ("none", "linear", "exponential", "fixed")
 HOOKS: Final = ("before", "after", "finally")
-THEN_KEYS: Final = frozenset(
-    "do attempts backoff delay max_delay jitter backoff_multiplier to scope set_iter set_ctx set set_prev error".split()
+THEN_KEYS: Final = words(
+    "do attempts backoff delay max_delay jitter backoff_multiplier to scope set_iter set_ctx set set_prev error"
 )
 _RETRY_ONLY: Final = ("attempts", "backoff", "delay", "max_delay", "jitter", "backoff_multiplier")
 _LEGACY_THEN: Final = {
@@ -27,6 +28,7 @@ _LEGACY_THEN: Final = {
 }
 
 R = TypeVar("R")
+OnUnmatched = Literal["continue", "fail"]
 
 
 def condition(r: Reader, node: Node, what: str) -> str:
@@ -102,14 +104,14 @@ def _else_body(r: Reader, entry: Node, entries: dict[str, Node], place: str) -> 
         return None
     if isinstance(inner.value, dict) and "then" in inner.value:
         r.keys(inner, ("then",), f"else of {place}")
-        return inner.value["then"]
+        return inner.get("then")
     return inner
 
 
 # --- task policy --------------------------------------------------------------------------------------------------------
 
 
-def task_policy(r: Reader, node: Node, what: str, on_unmatched: str, jumps: list[tuple[Node, str]]) -> TaskPolicy | None:
+def task_policy(r: Reader, node: Node, what: str, on_unmatched: OnUnmatched, jumps: list[tuple[Node, str]]) -> TaskPolicy | None:
     """`spec.policy` of a task. Jump targets are added to `jumps` for the step to check."""
     if not isinstance(node.value, dict):
         r.report("E119", node, f"policy of {what} must be a mapping with rules, not {r.word(node)}", "policy: { rules: [...] }")
@@ -119,9 +121,11 @@ def task_policy(r: Reader, node: Node, what: str, on_unmatched: str, jumps: list
         r.report("E119", node, f"policy of {what} has no rules", "policy: { rules: [...] }")
         return None
     r.choice(entries.get("mode"), ("exclusive",), f"policy mode of {what}")
-    unmatched = r.choice(entries.get("on_unmatched"), ("continue", "fail"), f"on_unmatched of {what}") or on_unmatched
+    unmatched: OnUnmatched = (
+        r.choice(entries.get("on_unmatched"), ("continue", "fail"), f"on_unmatched of {what}") or on_unmatched
+    )
     rules = tuple(_entries(r, entries["rules"], what, lambda when, body, entry: _rule(r, when, body, entry, what, jumps)))
-    hooks = {h: entries[h].plain() for h in HOOKS if h in entries and entries[h].value}
+    hooks: dict[str, Any] = {h: entries[h].plain() for h in HOOKS if h in entries and entries[h].value}
     r.no_effect(node, [h for h in HOOKS if h in hooks], f"policy of {what}")
     if unmatched == "continue" and all(rule.when not in (None, "{{ true }}") for rule in rules):
         message = f"policy of {what} goes on after an error that no rule matches"
@@ -150,10 +154,14 @@ def then(r: Reader, node: Node, what: str, jumps: list[tuple[Node, str]]) -> The
         for key in _RETRY_ONLY:
             if key in entries:
                 r.report("W408", (node, key), f'"{key}" in {place} has no effect beside do: {do}', "it goes with do: retry")
-    scope = r.choice(entries.get("scope"), ("iteration", "loop"), f"scope in {place}") or "iteration"
+    scope: Literal["iteration", "loop"] = (
+        r.choice(entries.get("scope"), ("iteration", "loop"), f"scope in {place}") or "iteration"
+    )
     if scope == "loop" and do != "break":
         r.report("E114", (node, "scope"), f"scope in {place} goes with do: break", "write do: break")
-    backoff = r.choice(entries.get("backoff"), BACKOFFS, f"backoff in {place}") or "none"
+    backoff: Literal["none", "linear", "exponential", "fixed"] = (
+        r.choice(entries.get("backoff"), BACKOFFS, f"backoff in {place}") or "none"
+    )
     return Then(
         do=do,
         attempts=r.number(entries.get("attempts"), f"attempts in {place}", low=1, high=1_000_000, whole=True),
@@ -190,7 +198,9 @@ def admission(r: Reader, node: Node | None, step: str) -> Admission | None:
     entries = r.keys(node, ("mode", "rules", "on_deny"), what)
     if r.choice(entries.get("mode"), ("exclusive", "inclusive"), f"mode of {what}") == "inclusive":
         r.report("W403", (node, "mode"), f"mode inclusive of {what} is accepted but has no effect", "", "note")
-    on_deny = r.choice(entries.get("on_deny"), ("park", "skip", "fail"), f"on_deny of {what}") or "park"
+    on_deny: Literal["park", "skip", "fail"] = (
+        r.choice(entries.get("on_deny"), ("park", "skip", "fail"), f"on_deny of {what}") or "park"
+    )
     if "rules" not in entries:
         if isinstance(node.value, dict):
             r.report("E111", node, f"{what} has no rules", "admit: { rules: [...] }")

@@ -128,9 +128,13 @@ class Reader:
         words = list(allowed)
         if isinstance(node.value, str) and node.value in words:
             return node.value
-        written = node.plain_text if node.plain_text is not None else str(node.value) if node.kind == "scalar" else self.word(node)
+        written = (
+            node.plain_text if node.plain_text is not None else str(node.value) if node.kind == "scalar" else self.word(node)
+        )
         hint = suggest(written, words) or f"one of {', '.join(words)}"
-        self.report("E113", node, f'{what} cannot be "{written}"' if node.kind == "scalar" else f"{what} cannot be {written}", hint)
+        self.report(
+            "E113", node, f'{what} cannot be "{written}"' if node.kind == "scalar" else f"{what} cannot be {written}", hint
+        )
         return None
 
     def flag(self, node: Node | None, what: str, default: bool = False) -> bool:

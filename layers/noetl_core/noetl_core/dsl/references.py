@@ -31,7 +31,12 @@ def _arcs(r: Reader, root: Node, playbook: Playbook) -> None:
         arcs = router.get("arcs") if router is not None else None
         for arc in arcs.value if arcs is not None and isinstance(arcs.value, list) else ():
             target = arc.get("step")
-            if target is None or not isinstance(target.value, str) or not target.value.strip() or target.value in playbook.by_name:
+            if (
+                target is None
+                or not isinstance(target.value, str)
+                or not target.value.strip()
+                or target.value in playbook.by_name
+            ):
                 continue
             hint = suggest(target.value, playbook.by_name) or "add the step, or remove the arc"
             r.report("E201", target, f'arc target "{target.value}" is not a step', hint)

@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from noetl_core.dsl.diagnostics import MIGRATE, suggest
+from noetl_core.dsl.kinds import words
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.loops import FAILURE_MODES, loop
-from noetl_core.dsl.model import Arc, Executor, Join, Router, Step, Task, TaskPolicy
-from noetl_core.dsl.policy import admission, condition, task_policy, written
+from noetl_core.dsl.model import Arc, Executor, FailureMode, Join, Router, Step, Task, TaskPolicy
+from noetl_core.dsl.policy import OnUnmatched, admission, condition, task_policy, written
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.specs import LOOP_KEYS, STEP_KEYS, handed_down, merge
 from noetl_core.dsl.sugar import pipeline
 from noetl_core.dsl.tasks import RawTask, TaskScope, single_task
 
-STEP_FIELDS: Final = frozenset("step desc spec loop tool next args input set_ctx set compensate".split())
+STEP_FIELDS: Final = words("step desc spec loop tool next args input set_ctx set compensate")
 LEGACY_STEP: Final = {
     "when": "admission stands in spec.policy.admit.rules",
     "case": "outcomes are handled by task policy, routes by next.arcs",
@@ -30,11 +32,11 @@ LEGACY_STEP: Final = {
     "as": "a result is steps.<name>.result",
     "save": "storage is a task of its own",
 }
-POLICY_KEYS: Final = frozenset("admit lifecycle failure emit task tracing quotas compensation resources".split())
+POLICY_KEYS: Final = words("admit lifecycle failure emit task tracing quotas compensation resources")
 NO_EFFECT: Final = ("emit", "tracing", "quotas")
-ARC_KEYS: Final = frozenset("step when args input set_ctx set spec desc".split())
+ARC_KEYS: Final = words("step when args input set_ctx set spec desc")
 LEGACY_ARC: Final = {"then": "a guard and its target stand in one arc", "else": "an arc without when comes last"}
-NEXT_POLICY_KEYS: Final = frozenset("priority dedupe partitioning ordering".split())
+NEXT_POLICY_KEYS: Final = words("priority dedupe partitioning ordering")
 
 
 @dataclass(slots=True)
@@ -45,7 +47,7 @@ class StepScope:
     spec: Mapping[str, Any] = field(default_factory=dict)
     """`executor.spec` as handed down."""
     policy: TaskPolicy | None = None
-    on_unmatched: str = "continue"
+    on_unmatched: OnUnmatched = "continue"
     step_timeout: Any = None
     workbook: Mapping[str, RawTask] = field(default_factory=dict)
 
@@ -61,7 +63,7 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
     timing = {} if lifecycle is None else r.keys(lifecycle, ("timeout_s", "deadline_s"), f"lifecycle of {what}")
     failure = policy.get("failure")
     modes = {} if failure is None else r.keys(failure, ("mode",), f"failure of {what}")
-    failure_mode = r.choice(modes.get("mode"), FAILURE_MODES, f"failure mode of {what}") or "fail_fast"
+    failure_mode: FailureMode = r.choice(modes.get("mode"), FAILURE_MODES, f"failure mode of {what}") or "fail_fast"
 
     loop_node = entries.get("loop")
     looped = None if loop_node is None else loop(r, loop_node, name, failure_mode)
@@ -152,8 +154,6 @@ def _tool(r: Reader, node: Node | None, scope: TaskScope) -> tuple[Task, ...]:
 
 def check_jumps(r: Reader, scope: TaskScope) -> None:
     """Every `to` names a task of this pipeline (canonical 7.5)."""
-    from noetl_core.dsl.diagnostics import suggest
-
     for node, target in scope.jumps:
         if target not in scope.names:
             hint = suggest(target, scope.names) or f"its tasks: {', '.join(scope.names)}"
@@ -204,8 +204,6 @@ def _router(r: Reader, node: Node | None, name: str) -> Router | None:
         return None
     what = f'next of step "{name}"'
     if not isinstance(node.value, dict):
-        from noetl_core.dsl.diagnostics import MIGRATE
-
         if isinstance(node.value, list | str):
             form = "a list" if isinstance(node.value, list) else "a name"
             r.report("E120", node, f"{what} is {form}: a legacy dialect; arcs stand in next.arcs", MIGRATE)

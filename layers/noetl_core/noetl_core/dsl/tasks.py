@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import suggest
-from noetl_core.dsl.kinds import KINDS
+from noetl_core.dsl.kinds import KINDS, words
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path, Task, TaskPolicy
-from noetl_core.dsl.policy import task_policy, written
+from noetl_core.dsl.policy import OnUnmatched, task_policy, written
 from noetl_core.dsl.reader import Reader, is_template
 from noetl_core.dsl.specs import merge, own_spec
 
 SUGAR: Final = ("choose", "while", "until")
-RESERVED: Final = frozenset(
-    "workload keychain ctx iter args steps execution_id outcome event output _prev _task _attempt _outcome loop".split()
+RESERVED: Final = words(
+    "workload keychain ctx iter args steps execution_id outcome event output _prev _task _attempt _outcome loop"
 )
 """Namespaces of templates, which a task name would hide (formal spec 3.2)."""
 
-TASK_KEYS: Final = frozenset("name kind desc spec set_iter set_ctx set input".split())
+TASK_KEYS: Final = words("name kind desc spec set_iter set_ctx set input")
 LEGACY_TASK: Final = {
     "eval": "outcomes are handled by spec.policy.rules",
     "policy": "policy stands under spec: spec: { policy: { rules: [...] } }",
@@ -40,7 +40,7 @@ class TaskScope:
     """executor < step < loop, as handed down."""
     policy: TaskPolicy | None = None
     """For tasks without one of their own (`executor.spec.policy.task`, `step.spec.policy.task`)."""
-    on_unmatched: str = "continue"
+    on_unmatched: OnUnmatched = "continue"
     workbook: Mapping[str, RawTask] = field(default_factory=dict)
     extensions: bool = False
     jumps: list[tuple[Node, str]] = field(default_factory=list)
@@ -96,7 +96,9 @@ def list_task(r: Reader, node: Node, index: int, scope: TaskScope) -> Task | Non
 
 def named_task(r: Reader, node: Node, default: str, scope: TaskScope) -> Task | None:
     own = node.get("name")
-    if own is not None and not (node.get("kind") is not None and node.value["kind"].value == "workbook" and default.endswith("_task")):
+    if own is not None and not (
+        node.get("kind") is not None and node.value["kind"].value == "workbook" and default.endswith("_task")
+    ):
         name = r.name(own, "a task") or default
     else:
         name = own.value if own is not None and isinstance(own.value, str) else default
