@@ -16,6 +16,9 @@ HOOKS: Final = ("before", "after", "finally")
 THEN_KEYS: Final = words(
     "do attempts backoff delay max_delay jitter backoff_multiplier to scope set_iter set_ctx set set_prev error"
 )
+Scope = Literal["iteration", "loop"]
+Backoff = Literal["none", "linear", "exponential", "fixed"]
+OnDeny = Literal["park", "skip", "fail"]
 _RETRY_ONLY: Final = ("attempts", "backoff", "delay", "max_delay", "jitter", "backoff_multiplier")
 _LEGACY_THEN: Final = {
     "set_vars": "write set_iter or set_ctx",

@@ -176,12 +176,10 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
         child = entries.get("input") if key == "args" and "args" not in entries else entries.get(key)
         if child is not None and not isinstance(child.value, dict) and not is_template(child.value) and child.value is not None:
             r.report("E112", child, f"{key} of {what} must be a mapping, not {r.word(child)}")
-    for key, words in known.choices.items():
+    for key, allowed in known.choices.items():
         child = entries.get(key)
-        if child is not None and not is_template(child.value):
-            r.choice(child, sorted(w for w in words if w.upper() == w) or sorted(words), f"{key} of {what}") if (
-                child.value not in words
-            ) else None
+        if child is not None and not is_template(child.value) and child.value not in allowed:
+            r.choice(child, sorted(w for w in allowed if w.upper() == w) or sorted(allowed), f"{key} of {what}")
     for key in known.raw:
         child = entries.get(key)
         if child is not None:
