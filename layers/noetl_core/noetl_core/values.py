@@ -52,7 +52,9 @@ class Values:
         """The value of a `result_ref` (resolution 22)."""
         body = self._results.get(ref["key"])
         if ref.get("schema_hint") == "manifest":
-            return [item for part in json.loads(body) for item in self._part(part)]
+            owner = str(ref["key"]).partition("/")[0]  # a child's result names runs of the child
+            values = self if owner == self._execution_id else Values(self._store, self._results, owner, self._limit)
+            return [item for part in json.loads(body) for item in values._part(part)]
         if ref.get("format") == "jsonl" or str(ref["key"]).endswith(".jsonl"):
             return [json.loads(line) for line in body.splitlines() if line.strip()]
         return json.loads(body)

@@ -161,7 +161,8 @@ def start_child(control: Control, parent: State, request: Mapping[str, Any]) -> 
     """Start the child named by a `ChildRequested` event; what cannot be started is a finished child that failed."""
     child = request["child"]
     wanted = request["request"]
-    depth = int(wanted.get("depth") or 0) + 1
+    depth = int((parent.parent or {}).get("depth") or 0) + 1
+    iteration = {"iter": wanted["iter"]} if wanted.get("iter") else {}  # the child's `iter.parent` (resolution 17)
     try:
         if depth > MAX_CHILD_DEPTH:
             raise NotFound(f"sub-playbooks are nested more than {MAX_CHILD_DEPTH} deep")
@@ -170,7 +171,7 @@ def start_child(control: Control, parent: State, request: Mapping[str, Any]) -> 
             StartRequest(
                 path=wanted["path"],
                 version=wanted.get("version"),
-                payload=wanted.get("args") or {},
+                payload={**iteration, **(wanted.get("args") or {})},
                 execution_id=child,
                 parent={"execution_id": parent.execution_id, "run_id": request["run"], "depth": depth},
                 trace_id=parent.trace_id,

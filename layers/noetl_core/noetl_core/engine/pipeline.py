@@ -42,14 +42,17 @@ class Pipeline:
     status: Literal["running", "done", "failed"] = "running"
     error: Mapping[str, Any] | None = None
     broke_loop: bool = False
+    _task_run: str = ""
 
     def visit(self, task: Task) -> int:
         """Ordinal of the visit that is about to run, or is being retried, from 1."""
         return self.visits.get(task.name, 0) + 1
 
     def task_run(self, task: Task) -> str:
-        """The idempotency key of that visit."""
-        return ids.task_run_id(self.run, self.path, task.name, self.visit(task))
+        """The idempotency key of that visit; `task` is the one at `pc`."""
+        if not self._task_run:
+            self._task_run = ids.task_run_id(self.run, self.path, task.name, self.visit(task))
+        return self._task_run
 
     def locals(self, task: Task) -> dict[str, Any]:
         """Pipeline locals and the results of its tasks by name (resolution 8)."""
@@ -103,7 +106,7 @@ def fold(p: Pipeline, tasks: Sequence[Task], event: Event) -> None:
         return
     p.visits[name] = d["visit"]
     p.visited += 1
-    p.attempt, p.not_before = 1, 0
+    p.attempt, p.not_before, p._task_run = 1, 0, ""
     if do == "continue":
         p.pc += 1
     elif do == "jump":

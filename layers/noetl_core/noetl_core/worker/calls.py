@@ -60,7 +60,12 @@ class Calls:
     fenced: Fenced | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
     running: dict[int, Running] = field(default_factory=dict)
+    tainted: bool = False
+    """Whether secrets may be about: read from the keychain, or given by a tool. Until then nothing needs masking."""
     _inline: dict[str, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tainted = bool(self.playbook.keychain)
 
     # --- the gate and the heart -----------------------------------------------------------------------------------------
 
@@ -193,6 +198,7 @@ class Calls:
             body = encode(value)
         except NotJson:
             if contains_secret(value):
+                self.tainted = True
                 return value
             raise
         first = executor.reference_first and type(value) in (list, dict) and value
@@ -249,10 +255,10 @@ class Calls:
 
     def put(self, event: Event) -> None:
         """As `record`, of an event already made."""
-        self.journal.put(Event(event.name, event.ts, mask(event.data)) if contains_secret(event.data) else event)
+        self.journal.put(Event(event.name, event.ts, mask(event.data)) if self.tainted else event)
 
     def masked(self, value: Any) -> Any:
-        return mask(value) if contains_secret(value) else value
+        return mask(value) if self.tainted else value
 
 
 class NotJson(ValueError):

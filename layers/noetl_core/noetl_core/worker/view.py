@@ -10,7 +10,7 @@ from typing import Any
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.records import Command
 from noetl_core.engine.routing import StepsView, merge_workload, result_at
-from noetl_core.expr import Pointer, Secret
+from noetl_core.expr import Pointer, Secret, TemplateError
 from noetl_core.history import load_state
 from noetl_core.ports import EventStore, ResultStore, Secrets
 from noetl_core.values import Values
@@ -54,7 +54,10 @@ class Resolver:
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
-        value = self._values.at(ref.at) if isinstance(ref, Pointer) else self._values.reference(ref)
+        try:
+            value = self._values.at(ref.at) if isinstance(ref, Pointer) else self._values.reference(ref)
+        except ValueError:
+            raise TemplateError(f"what {key} holds is no JSON: pass the reference whole, to a tool that reads it") from None
         self.remember(key, value)
         return value
 
