@@ -26,6 +26,7 @@ from noetl_core.tools.net import AddressPolicy, AddressRefused
 DEFAULT_TIMEOUTS: Final = {"connect": 10.0, "read": 30.0, "write": 30.0, "pool": 30.0}
 DEFAULT_TOTAL_S: Final = 300.0
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+MAX_ERROR_BYTES: Final = 1024 * 1024
 MAX_REDIRECTS: Final = 5
 RETRY_STATUSES: Final = frozenset({429, 502, 503, 504})
 LONGEST_PAUSE_S: Final = 30.0
@@ -111,8 +112,9 @@ def _attempt(client: httpx.Client, prepared: Prepared, knobs: _Knobs, deadline: 
 
 
 def _words(error: httpx.TimeoutException) -> str:
-    return {"ConnectTimeout": "no connection in time", "ReadTimeout": "no answer in time", "WriteTimeout": "could not send in
-    time"}.get( type(error).__name__, "timed out" )
+    if isinstance(error, httpx.ConnectTimeout):
+        return "no connection in time"
+    return "could not send in time" if isinstance(error, httpx.WriteTimeout) else "no answer in time"
 
 
 def _exchange(client: httpx.Client, prepared: Prepared, knobs: _Knobs, where: str) -> Outcome:
@@ -136,8 +138,9 @@ def _exchange(client: httpx.Client, prepared: Prepared, knobs: _Knobs, where: st
     raise AssertionError("a redirect loop ends above")
 
 
-def _redirected(request: httpx.Request, following: httpx.Request, private: frozenset[str], timeout: httpx.Timeout) ->
-httpx.Request:
+def _redirected(
+    request: httpx.Request, following: httpx.Request, private: frozenset[str], timeout: httpx.Timeout
+) -> httpx.Request:
     """The next request; what was meant for one origin does not travel to another."""
     before, after = request.url, following.url
     if (before.scheme, before.host, before.port) != (after.scheme, after.host, after.port):
@@ -148,27 +151,48 @@ httpx.Request:
 
 
 def _outcome(response: httpx.Response, knobs: _Knobs, where: str, elapsed_ms: int) -> Outcome:
-    headers = {name.lower(): value for name, value in response.headers.items()} http = {"status": response.status_code,
-    "headers": headers} failed = response.status_code >= 400 and knobs.raise_for_status and response.status_code not in
-    knobs.ok_statuses try: body = read_body(response, knobs.max_bytes) if failed: return _refused(response.status_code, body,
-    headers, where, http) data = parse_body(body, headers.get("content-type", ""), knobs.form) except BodyUnreadable as error:
-    return Outcome.failed("parse", f"{where}: {error}", retryable=False, code=response.status_code, http=http) except
-    BodyTooLarge as error: return Outcome.failed("limit", f"{where}: {error}", retryable=False, code=response.status_code,
-    http=http) result = {"status": response.status_code, "headers": headers, "data": data, "url": str(response.url),
-    "elapsed_ms": elapsed_ms} return Outcome.ok(result, http=http)
+    status = response.status_code
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    http = {"status": status, "headers": headers}
+    failed = status >= 400 and knobs.raise_for_status and status not in knobs.ok_statuses
+    if failed:
+        return _refused(response, headers, where, http)
+    try:
+        body = read_body(response, knobs.max_bytes)
+        data = parse_body(body, headers.get("content-type", ""), knobs.form)
+    except BodyUnreadable as error:
+        return Outcome.failed("parse", f"{where}: {error}", retryable=False, code=status, http=http)
+    except BodyTooLarge as error:
+        return Outcome.failed("limit", f"{where}: {error}", retryable=False, code=status, http=http)
+    result = {"status": status, "headers": headers, "data": data, "url": str(response.url), "elapsed_ms": elapsed_ms}
+    return Outcome.ok(result, http=http)
 
 
-def _refused(status: int, body: bytes, headers: Mapping[str, str], where: str, http: Mapping[str, Any]) -> Outcome:
-    details: dict[str, Any] = {"status": status, "body": excerpt(body)}
+def _refused(response: httpx.Response, headers: Mapping[str, str], where: str, http: Mapping[str, Any]) -> Outcome:
+    status = response.status_code
+    try:
+        said = excerpt(read_body(response, MAX_ERROR_BYTES))
+    except (BodyTooLarge, BodyUnreadable) as error:
+        said = f"({error})"  # the status says what happened; the body only explains it
+    details: dict[str, Any] = {"status": status, "body": said}
     if "retry-after" in headers:
         details["retry_after"] = headers["retry-after"]
     return Outcome.failed(kind_of(status), f"{where}: HTTP {status}", code=status, details=details, http=http)
 
 
+_KINDS: Final[dict[int, ErrorKind]] = {
+    401: "auth",
+    403: "auth",
+    404: "not_found",
+    408: "timeout",
+    410: "not_found",
+    429: "rate_limit",
+}
+
+
 def kind_of(status: int) -> ErrorKind:
     """The error kind of an HTTP status of 400 or more (resolution 24)."""
-    named: dict[int, ErrorKind] = {401: "auth", 403: "auth", 404: "not_found", 408: "timeout", 410: "not_found", 429:
-    "rate_limit"} return named.get(status) or ("client_error" if status < 500 else "server_error")
+    return _KINDS.get(status) or ("client_error" if status < 500 else "server_error")
 
 
 def _worth_another(outcome: Outcome, knobs: _Knobs) -> bool:
@@ -227,5 +251,3 @@ def _statuses(name: str, value: Any) -> frozenset[int]:
     if not isinstance(value, list | tuple) or not all(isinstance(v, int) for v in value):
         raise BadInput(f"`spec.{name}` must be a list of HTTP statuses")
     return frozenset(value)
-
-

@@ -14,6 +14,7 @@ ACCEPT_ENCODING: Final = "gzip, deflate"
 """The encodings that can be decompressed in bounded steps with what is at hand."""
 STEP: Final = 1 << 20
 EXCERPT_BYTES: Final = 2_000
+_TEXT: Final = frozenset({"", "application/xml", "application/x-ndjson", "application/javascript"})
 
 
 class BodyTooLarge(Exception):
@@ -64,13 +65,23 @@ def parse_body(body: bytes, content_type: str, form: str) -> Any:
 
     Auto: JSON becomes its value, text a string, other bytes `{base64: ...}`, nothing null. Raises `BodyUnreadable`.
     """
-    kind, _, parameters = content_type.lower().partition(";") kind = kind.strip() if form == "base64": return
-    base64.b64encode(body).decode() if form == "json" or (form == "auto" and (kind == "application/json" or
-    kind.endswith("+json"))): return _json(body) charset = parameters.partition("charset=")[2].split(";")[0].strip(" \"'") or
-    "utf-8" if form == "text": return _decode(body, charset, "replace") if not body: return None if kind.startswith("text/")
-    or kind in ("", "application/xml", "application/x-ndjson", "application/javascript") or kind.endswith("+xml"): try: return
-    _decode(body, charset, "strict" if kind == "" else "replace") except UnicodeDecodeError: pass return {"base64":
-    base64.b64encode(body).decode()}
+    kind, _, parameters = content_type.lower().partition(";")
+    kind = kind.strip()
+    if form == "base64":
+        return base64.b64encode(body).decode()
+    if form == "json" or (form == "auto" and (kind == "application/json" or kind.endswith("+json"))):
+        return _json(body)
+    charset = parameters.partition("charset=")[2].split(";")[0].strip(" \"'") or "utf-8"
+    if form == "text":
+        return _decode(body, charset, "replace")
+    if not body:
+        return None
+    if kind.startswith("text/") or kind in _TEXT or kind.endswith("+xml"):
+        try:
+            return _decode(body, charset, "strict" if kind == "" else "replace")
+        except UnicodeDecodeError:
+            pass  # bytes without a type that are no text
+    return {"base64": base64.b64encode(body).decode()}
 
 
 def _decode(body: bytes, charset: str, errors: str) -> str:

@@ -52,7 +52,8 @@ def prepare(call: ToolCall) -> Prepared:
     if method not in SAFE_METHODS and "idempotency-key" not in names and call.task_run_id:
         headers["Idempotency-Key"] = _value("Idempotency-Key", call.task_run_id)
     url = _url(inputs.get("url"), {**_mapping(inputs, "params"), **query})
-    private = frozenset({"authorization", "cookie", "idempotency-key", *(name.lower() for name in added)} | names - {"accept", "user-agent"})
+    own = {"authorization", "cookie", "idempotency-key", *(name.lower() for name in added)}
+    private = frozenset(own | (names - {"accept", "user-agent"}))
     return Prepared(method, url, headers, content, private)
 
 
@@ -103,7 +104,7 @@ def _value(name: str, value: Any) -> str:
     if isinstance(value, Mapping | list | tuple):
         raise BadInput(f"header {name!r} must be text, not {type(value).__name__}")
     text = _text(value)
-    if any(ord(c) < 0x20 and c != "\t" or ord(c) == 0x7F for c in text):
+    if any((ord(c) < 0x20 and c != "\t") or ord(c) == 0x7F for c in text):
         raise BadInput(f"header {name!r} has a line break or control character in it")
     try:
         text.encode("latin-1")
@@ -146,8 +147,9 @@ def _credentials(call: ToolCall) -> tuple[dict[str, str], dict[str, str]]:
     if isinstance(auth, str):
         fields = read_credential(call, auth)
     elif isinstance(auth, Mapping):
-        name = auth.get("credential") fields = {**(read_credential(call, name) if isinstance(name, str) else {}), **{k: v for
-        k, v in flat(auth).items() if k != "credential"}}
+        name = auth.get("credential")
+        stored = read_credential(call, name) if isinstance(name, str) else {}
+        fields = {**stored, **{key: value for key, value in flat(auth).items() if key != "credential"}}
     else:
         raise BadInput("`auth` must be a credential's name or a mapping")
     return _scheme(fields)

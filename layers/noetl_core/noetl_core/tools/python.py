@@ -1,8 +1,9 @@
 """`kind: python`: an author's code in a process of its own (DESIGN section 7).
 
-The code sees `args` and every argument as a variable. Its result is the variable `result`, else what `main(**args)` - or
-`main(args)`, or an `async def main` - returns, else null; dates, decimals, data frames and the like become plain data
-(`sandbox.plain`), what has no plain form is an error that names the place. What it prints goes to the task's log.
+The code sees `args` and every argument as a variable, and `_run {execution_id, step, task, task_run_id, attempt}`. Its result
+is the variable `result`, else what `main(**args)` - or `main(args)`, or an `async def main` - returns, else null; dates,
+decimals, data frames and the like become plain data (`sandbox.plain`), what has no plain form is an error that names the
+place. What it prints goes to the task's log.
 
 What holds it (`sandbox.confine`): an empty environment, a scratch folder of its own, limits on memory, time and file size, no
 new processes, no network unless `spec.network: true`. A process serves one execution's tasks of one code and nobody else. The
@@ -57,7 +58,7 @@ class PythonTool:
             )
         try:
             runner = pool.acquire((call.execution_id, _digest(config)), config)
-            return self._attempt(pool, runner, call, {"args": dict(args), "timeout": timeout}, deadline)
+            return self._attempt(pool, runner, call, _task(call, dict(args), timeout), deadline)
         finally:
             pool.leave_place()
 
@@ -96,6 +97,11 @@ class PythonTool:
                 pool.release(runner)
             else:
                 runner.close()
+
+
+def _task(call: ToolCall, args: dict[str, Any], timeout: float) -> dict[str, Any]:
+    run = {"execution_id": call.execution_id, "step": call.step, "task": call.task}
+    return {"args": args, "run": {**run, "task_run_id": call.task_run_id, "attempt": call.attempt}, "timeout": timeout}
 
 
 def _config(call: ToolCall) -> dict[str, Any]:

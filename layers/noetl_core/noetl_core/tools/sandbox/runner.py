@@ -1,8 +1,8 @@
 """The process that runs one execution's tasks of one code. Serves task after task, each in fresh globals, until its peer
 hangs up.
 
-Frames on the socket: one type byte, four bytes of length (big endian), a body. In: `T` a task `{args, timeout}`. Out: `O` a piece
-of output (text), `R` the outcome `{ok, result | error..., retire}`; `retire` asks not to be used again.
+Frames on the socket: one type byte, four bytes of length (big endian), a body. In: `T` a task `{args, run, timeout}`. Out:
+`O` a piece of output (text), `R` the outcome `{ok, result | error..., retire}`; `retire` asks not to be used again.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def serve(sock: socket.socket) -> None:
         confine.limit_processor_time(task["timeout"])
         os.chdir(config["scratch"])
         output = Output(lambda text: send(sock, b"O", text.encode("utf-8", "replace")), config["max_output"])
-        answer = code if isinstance(code, dict) else _attempt(code, task["args"], config, output)
+        answer = code if isinstance(code, dict) else _attempt(code, task, config, output)
         body = answer.pop("body", b"")
         answer["retire"] = answer.get("retire", False) or threading.active_count() > 1
         head = dumps(answer).encode("utf-8", "replace")
@@ -134,11 +134,11 @@ def _enter(config: Mapping[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _attempt(code: types.CodeType, args: dict[str, Any], config: Mapping[str, Any], output: Output) -> dict[str, Any]:
+def _attempt(code: types.CodeType, task: Mapping[str, Any], config: Mapping[str, Any], output: Output) -> dict[str, Any]:
     """Run the code once; whatever it does, an answer."""
     sys.stdout = sys.stderr = output
     try:
-        value = _run(code, args, config)
+        value = _run(code, task, config)
         body = json.dumps(to_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
         if len(body) > config["max_result"]:
             return {
@@ -161,10 +161,11 @@ def _attempt(code: types.CodeType, args: dict[str, Any], config: Mapping[str, An
             sys.stdout = sys.stderr = sys.__stdout__
 
 
-def _run(code: types.CodeType, args: dict[str, Any], config: Mapping[str, Any]) -> Any:
+def _run(code: types.CodeType, task: Mapping[str, Any], config: Mapping[str, Any]) -> Any:
+    args = task["args"]
     module = types.ModuleType(MODULE)
     names = module.__dict__
-    names.update({"__builtins__": builtins, "__file__": FILENAME, "args": args, **args})
+    names.update({"__builtins__": builtins, "__file__": FILENAME, "_run": task["run"], "args": args, **args})
     for name, target in config["libs"].items():
         names[name] = import_module(target)
     sys.modules[MODULE] = module

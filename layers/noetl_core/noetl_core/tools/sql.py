@@ -1,0 +1,111 @@
+"""What the SQL kinds share: statements and their bound parameters going in, rows as plain data coming out.
+
+Result of every SQL kind: `{"rows": [{column: value}], "columns": [name], "row_count": n}` - of the last statement that gives
+rows; without one, `row_count` is the number of rows the last statement changed. Dates and times are ISO 8601 text, decimals
+numbers (text where a float would lose digits), bytes `{base64: ...}`, NaN null.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.sandbox.plain import to_plain
+
+Params = Mapping[str, Any] | Sequence[Any] | None
+
+DEFAULT_MAX_ROWS: Final = 100_000
+"""Rows one task may return; `spec.max_rows` changes it. More is an error, never a silent cut."""
+
+
+class TooManyRows(Exception):
+    """The result has more rows than the task may return."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """SQL text and what is bound to it."""
+
+    text: str
+    params: Params
+
+
+def statements(call: ToolCall) -> list[Statement]:
+    """`command` (text or list) or `commands` (list), an entry being text or `{command, params}`. Raises `BadInput`."""
+    given = call.inputs.get("commands", call.inputs.get("command"))
+    params = _params(call.inputs.get("params"))
+    entries = given if isinstance(given, list) else [given]
+    found = []
+    for entry in entries:
+        if isinstance(entry, Mapping):
+            text, own = entry.get("command"), _params(entry.get("params", params))
+        else:
+            text, own = entry, params
+        if not isinstance(text, str) or not text.strip():
+            raise BadInput("`command` must be SQL text, or a list of texts or of {command, params}")
+        found.append(Statement(text, own))
+    if len(found) > 1 and isinstance(params, Sequence):
+        raise BadInput("a list of `params` belongs to one statement: use a mapping, or {command, params} for each")
+    return found
+
+
+def _params(value: Any) -> Params:
+    if value is None or isinstance(value, Mapping):
+        return value
+    if isinstance(value, list | tuple):
+        return list(value)
+    raise BadInput(f"`params` must be a list or a mapping, not {type(value).__name__}")
+
+
+def max_rows(call: ToolCall) -> int:
+    """`spec.max_rows`, checked."""
+    value = call.spec.get("max_rows", DEFAULT_MAX_ROWS)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise BadInput("`spec.max_rows` must be a whole number of at least 1")
+    return value
+
+
+def table(names: Sequence[str], rows: Iterable[Sequence[Any]], limit: int) -> dict[str, Any]:
+    """The result of a query. Raises `TooManyRows`."""
+    columns = unique(names)
+    out: list[dict[str, Any]] = []
+    for row in rows:
+        if len(out) == limit:
+            raise TooManyRows(f"the result has more than {limit} rows: aggregate, add LIMIT, or raise spec.max_rows")
+        out.append({name: _cell(value, name) for name, value in zip(columns, row, strict=True)})
+    return {"rows": out, "columns": columns, "row_count": len(out)}
+
+
+def changed(count: int) -> dict[str, Any]:
+    """The result of statements that give no rows."""
+    return {"rows": [], "columns": [], "row_count": max(count, 0)}
+
+
+def unique(names: Sequence[str]) -> list[str]:
+    """Column names, a repeated one numbered: `id, id` becomes `id, id_2`."""
+    out: list[str] = []
+    for name in names:
+        candidate, n = name, 2
+        while candidate in out:
+            candidate, n = f"{name}_{n}", n + 1
+        out.append(candidate)
+    return out
+
+
+def _cell(value: Any, where: str) -> Any:
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else None
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {"base64": base64.b64encode(bytes(value)).decode()}
+    if isinstance(value, dict):
+        return {str(k): _cell(v, where) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cell(v, where) for v in value]
+    return to_plain(value, where)

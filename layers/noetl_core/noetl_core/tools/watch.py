@@ -1,0 +1,45 @@
+"""Ending a call that blocks in a library: somebody has to look at the clock and at `cancelled` meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, Literal
+
+SLICE_S: Final = 0.1
+
+
+@dataclass(slots=True)
+class Verdict:
+    """Why the call was interrupted; None: it was not."""
+
+    why: Literal["timeout", "cancelled"] | None = None
+
+
+@contextmanager
+def watched(interrupt: Callable[[], object], timeout_s: float | None, cancelled: threading.Event) -> Iterator[Verdict]:
+    """Within: `interrupt()` is called, from another thread and again every second, once the time is up or the call cancelled."""
+    verdict, done = Verdict(), threading.Event()
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+
+    def watch() -> None:
+        while not done.wait(SLICE_S):
+            if cancelled.is_set():
+                verdict.why = "cancelled"
+            elif deadline is not None and time.monotonic() >= deadline:
+                verdict.why = "timeout"
+            while verdict.why is not None:
+                interrupt()
+                if done.wait(1):
+                    return
+
+    thread = threading.Thread(target=watch, name="noetl-watch", daemon=True)
+    thread.start()
+    try:
+        yield verdict
+    finally:
+        done.set()
+        thread.join()
