@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
@@ -57,7 +57,8 @@ class LocalWiring:
         self.clock = SystemClock()
         self.store = SqliteEventStore(self.database, self._woken)
         self.queue = LocalQueue(self.clock)
-        self.results: ResultStore = LazyTempResultStore() if str(store) == MEMORY else FileResultStore(Path(store).parent / "results")
+        kept = str(store) != MEMORY
+        self.results: ResultStore = FileResultStore(Path(store).parent / "results") if kept else LazyTempResultStore()
         self.catalog = SqlitePlaybookCatalog(self.database)
         self.index = SqliteExecutionIndex(self.database)
         self.gates = SqliteGates(self.database)
@@ -76,6 +77,7 @@ class LocalWiring:
         self._running = 0
         self._pool: ThreadPoolExecutor | None = None
         self._looked = 0
+        self._alone = True
         self._states: dict[str, State] = {}
 
     def close(self) -> None:
@@ -89,13 +91,14 @@ class LocalWiring:
 
     # --- carrying out ---------------------------------------------------------------------------------------------------
 
-    def run(self, *executions: str, timeout_s: float | None = None, tick: Callable[[], None] | None = None) -> bool:
-        """Carry out until all `executions` have ended; False when `timeout_s` came first. `tick` is called between actions.
+    def run(self, *executions: str, timeout_s: float | None = None) -> bool:
+        """Carry out until all `executions` have ended, or stand still for a reason; False when `timeout_s` came first.
 
         Raises `Interrupted` on Ctrl-C: the log keeps the execution.
         """
         open_ones = set(executions)
         until = None if timeout_s is None else self.clock.now() + int(timeout_s * SECOND)
+        self._alone = until is None  # with a timeout to keep, this thread stays free
         try:
             while True:
                 open_ones = {x for x in open_ones if not self._finished(x)}
@@ -103,8 +106,6 @@ class LocalWiring:
                     return True
                 if until is not None and self.clock.now() >= until:
                     return False
-                if tick is not None:
-                    tick()
                 if not self._act():
                     self._idle(until)
         except KeyboardInterrupt:
@@ -116,9 +117,7 @@ class LocalWiring:
             state = self._states[execution_id] = self.control.load(execution_id)
         if state.finished:
             return True
-        if state.status in ("paused", "stuck") and not self._running and not self._wakes:
-            self._states.pop(execution_id)
-        return False
+        return state.status in ("paused", "stuck") and not self._running and not self._wakes
 
     def _woken(self, commit: Commit) -> None:
         self._wakes.append(commit)
@@ -136,7 +135,7 @@ class LocalWiring:
             return False
         if delivery.command is None:
             self._states[delivery.execution_id] = self.control.route(delivery.execution_id)
-        elif self._running == 0 and self.queue.next_at() is None:
+        elif self._alone and self._running == 0 and self.queue.next_at() is None:
             self._handle(delivery)  # the only thing to do: no thread needed
         else:
             self._submit(delivery)

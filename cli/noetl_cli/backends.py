@@ -1,0 +1,286 @@
+"""Where executions are: the local store in this process, or a stack behind its HTTP API. Commands see one interface."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from noetl_cli.errors import FAILED, INTERRUPTED, TIMEOUT, UNREACHABLE, USAGE, Exit
+
+if TYPE_CHECKING:
+    from noetl_core.local import LocalWiring
+
+TERMINAL = frozenset({"completed", "failed", "cancelled"})
+STOPPED = TERMINAL | {"paused", "stuck"}
+POLL_S = 0.2
+Tick = Callable[[], None]
+
+
+class Backend(Protocol):
+    """What commands need of a wiring. All raise `Exit` with the right code."""
+
+    name: str
+
+    def start(
+        self, *, source: str | None, path: str | None, version: int | None, payload: dict[str, Any], key: str | None
+    ) -> dict[str, Any]: ...
+
+    def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
+        """Until the execution ends or stands still for a reason; raises `Exit(124)` when `timeout` comes first."""
+        ...
+
+    def get(self, what: str, **query: Any) -> dict[str, Any]:
+        """A read of the API: `executions/ID`, `executions/ID/events`, `playbooks`, ..."""
+        ...
+
+    def post(self, what: str, body: dict[str, Any] | str) -> dict[str, Any]: ...
+
+    def close(self) -> None: ...
+
+
+class StackBackend:
+    """Over HTTP. The URL is `NOETL_API_URL`, or that of the stack brought up last."""
+
+    name = "stack"
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+
+    @classmethod
+    def find(cls) -> StackBackend:
+        url = os.environ.get("NOETL_API_URL")
+        if not url:
+            from noetl_infra.stack import current
+
+            stack = current()
+            if stack is None or not stack.api_url:
+                raise Exit(UNREACHABLE, "no stack is up here: run `noetl up`, or set NOETL_API_URL")
+            url = stack.api_url
+        return cls(url)
+
+    def start(
+        self, *, source: str | None, path: str | None, version: int | None, payload: dict[str, Any], key: str | None
+    ) -> dict[str, Any]:
+        body: dict[str, Any] = {"payload": payload}
+        body |= {"playbook": source} if source is not None else {"path": path}
+        if version is not None:
+            body["version"] = version
+        if key is not None:
+            body["idempotency_key"] = key
+        return self.post("executions", body)
+
+    def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
+        until = None if timeout is None else time.monotonic() + timeout
+        while self.get(f"executions/{execution_id}/state")["status"] not in STOPPED:
+            if until is not None and time.monotonic() > until:
+                raise Exit(TIMEOUT, f"execution {execution_id} did not end within {timeout:g} s; it goes on")
+            tick()
+            time.sleep(POLL_S)
+        tick()
+
+    def get(self, what: str, **query: Any) -> dict[str, Any]:
+        return self._call("GET", what, None, {k: v for k, v in query.items() if v is not None})
+
+    def post(self, what: str, body: dict[str, Any] | str) -> dict[str, Any]:
+        return self._call("POST", what, body, {})
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _call(self, method: str, what: str, body: dict[str, Any] | str | None, query: dict[str, Any]) -> dict[str, Any]:
+        import httpx
+
+        url = f"{self.url}/api/{what}"
+        content = body if isinstance(body, str) else None if body is None else json.dumps(body)
+        kind = "application/yaml" if isinstance(body, str) else "application/json"
+        request = httpx.Request(method, url, params=query or None, content=content, headers={"content-type": kind})
+        _sign(request)
+        try:
+            with httpx.Client(timeout=60, trust_env=False) as client:
+                answer = client.send(request)
+        except httpx.HTTPError as error:
+            raise Exit(UNREACHABLE, f"{url}: {error}") from None
+        try:
+            value = answer.json()
+        except ValueError:
+            raise Exit(UNREACHABLE, f"{url}: HTTP {answer.status_code}: {answer.text[:300]}") from None
+        if answer.is_success:
+            return value  # type: ignore[no-any-return]
+        raise _refused(answer.status_code, value)
+
+
+def _refused(status: int, value: Any) -> Exit:
+    error = value.get("error") if isinstance(value, dict) else None
+    if not isinstance(error, dict):
+        return Exit(UNREACHABLE, f"HTTP {status}: {json.dumps(value)[:300]}")
+    lines = [error["message"]]
+    for d in error.get("details", ()):
+        hint = f" ({d['hint']})" if d.get("hint") else ""
+        lines.append(f"{d['loc']} {d.get('code', '')} {d['message']}{hint}".replace("  ", " "))
+    code = UNREACHABLE if status >= 500 or status in (401, 403, 429) else FAILED if status == 409 else USAGE
+    return Exit(code, "\n".join(lines))
+
+
+def _sign(request: Any) -> None:
+    """SigV4 for an API on AWS; emulators and proxies are called plainly."""
+    if not request.url.host.endswith(".amazonaws.com"):
+        return
+    import boto3
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+
+    session = boto3.Session()
+    credentials = session.get_credentials()
+    if credentials is None:
+        raise Exit(UNREACHABLE, "the API is on AWS and there are no AWS credentials here")
+    signed = AWSRequest(
+        request.method, str(request.url), data=request.content, headers={"content-type": request.headers["content-type"]}
+    )
+    SigV4Auth(credentials, "execute-api", request.url.host.split(".")[2]).add_auth(signed)
+    request.headers.update(dict(signed.headers))
+
+
+class LocalBackend:
+    """The services in this process, on a SQLite store."""
+
+    name = "local"
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+        self._wiring: LocalWiring | None = None
+
+    @property
+    def wiring(self) -> LocalWiring:
+        if self._wiring is None:
+            from noetl_core.local import LocalWiring
+
+            self._wiring = LocalWiring(self._store)
+        return self._wiring
+
+    @staticmethod
+    def default_store() -> str:
+        """`.noetl/runs.db` in the working directory, or under `NOETL_HOME`."""
+        return str(Path(os.environ.get("NOETL_HOME", ".noetl")) / "runs.db")
+
+    def start(
+        self, *, source: str | None, path: str | None, version: int | None, payload: dict[str, Any], key: str | None
+    ) -> dict[str, Any]:
+        from noetl_core.control.admit import KeyReused, StartRequest
+        from noetl_core.ports import NotFound
+
+        request = StartRequest(path=path, version=version, playbook=source, payload=payload, idempotency_key=key)
+        try:
+            started = self.wiring.start(request)
+        except KeyReused as error:
+            raise Exit(FAILED, str(error)) from None
+        except NotFound as error:
+            raise Exit(USAGE, str(error)) from None
+        return {"execution_id": started.execution_id, "status": started.status}
+
+    def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
+        from noetl_core.local import Interrupted
+
+        self.wiring.look_now(execution_id)
+        over = threading.Event()
+
+        def draw() -> None:
+            while not over.wait(POLL_S):
+                tick()
+
+        drawing = threading.Thread(target=draw, name="progress", daemon=True)
+        drawing.start()
+        try:
+            in_time = self.wiring.run(execution_id, timeout_s=timeout)
+        except Interrupted:
+            raise Exit(INTERRUPTED, f"interrupted; `noetl resume {execution_id}` goes on where it was") from None
+        finally:
+            over.set()
+            drawing.join()
+        if not in_time:
+            raise Exit(
+                TIMEOUT, f"execution {execution_id} did not end within {timeout:g} s; `noetl resume {execution_id}` goes on"
+            )
+
+    def get(self, what: str, **query: Any) -> dict[str, Any]:
+        from noetl_core.control import read
+        from noetl_core.ports import NotFound
+
+        control = self.wiring.control
+        head, _, rest = what.partition("/")
+        execution_id, _, view = rest.partition("/")
+        try:
+            if head == "playbooks":
+                found = control.catalog.list(query.get("prefix") or "")
+                return {"playbooks": [{"path": v.path, "version": v.version, "digest": v.digest} for v in found]}
+            if not rest:
+                heads = control.index.heads(status=query.get("status"), path=query.get("path"), limit=query.get("limit") or 50)
+                return {"executions": [read.head_as_dict(h) for h in heads], "cursor": None}
+            if view == "events":
+                found_events, cursor = read.events(
+                    control,
+                    execution_id,
+                    name=query.get("name"),
+                    after=query.get("after"),
+                    limit=query.get("limit"),
+                    key=b"local",
+                )
+                return {"events": found_events, "cursor": cursor}
+            if view == "state":
+                return read.state_at(control, execution_id, query.get("at"))
+            return read.summary(control, execution_id)
+        except NotFound as error:
+            raise Exit(USAGE, str(error)) from None
+        except read.BadCursor as error:
+            raise Exit(USAGE, str(error)) from None
+
+    def post(self, what: str, body: dict[str, Any] | str) -> dict[str, Any]:
+        from noetl_core.control import operate, read
+        from noetl_core.control.admit import register
+        from noetl_core.ports import NotFound
+
+        control = self.wiring.control
+        if isinstance(body, str):
+            _, version = register(control, body)
+            return {"path": version.path, "version": version.version, "digest": version.digest}
+        _, execution_id, action = what.split("/")
+        try:
+            if action == "cancel":
+                state = operate.cancel(control, execution_id, str(body.get("reason") or ""))
+            else:
+                state = {"pause": operate.pause, "resume": operate.resume}[action](control, execution_id)
+        except NotFound as error:
+            raise Exit(USAGE, str(error)) from None
+        except operate.NotNow as error:
+            raise Exit(FAILED, str(error)) from None
+        return {"execution_id": execution_id, "status": read.status_of(state)}
+
+    def knows(self, execution_id: str) -> bool:
+        """Whether the local store has the execution; does not make a store."""
+        return (self._wiring is not None or Path(self._store).exists()) and self.wiring.control.load(execution_id).seq >= 0
+
+    def close(self) -> None:
+        if self._wiring is not None:
+            self._wiring.close()
+
+
+def backend(on: str | None, store: str | None, execution_id: str | None = None) -> Backend:
+    """The wiring asked for; for an existing execution with nothing asked: the local store if it has it, else the stack."""
+    if on not in (None, "local", "stack"):
+        raise Exit(USAGE, f"--on {on}: expected local or stack")
+    local = LocalBackend(store or LocalBackend.default_store())
+    if on == "local" or (on is None and execution_id is not None and local.knows(execution_id)):
+        return local
+    if on is None and execution_id is None:
+        return local
+    local.close()
+    if on is None:
+        try:
+            return StackBackend.find()
+        except Exit:
+            raise Exit(USAGE, f"there is no execution {execution_id} in the local store, and no stack is up") from None
+    return StackBackend.find()

@@ -1,0 +1,18 @@
+"""Exit codes, and the one exception that carries them (CONTRACT "Exit codes")."""
+
+from __future__ import annotations
+
+COMPLETED, FAILED, USAGE, UNREACHABLE, TIMEOUT = 0, 1, 2, 3, 124
+
+
+class Exit(Exception):
+    """End the command with `code`; `message` goes to standard error."""
+
+    def __init__(self, code: int, message: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+INTERRUPTED = 130
+"""Ctrl-C, as shells count it."""

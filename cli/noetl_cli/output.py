@@ -1,0 +1,113 @@
+"""What commands print: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MAX_ROWS = 20
+MARKS = {"completed": "[bold green]completed[/]", "failed": "[bold red]failed[/]", "cancelled": "[bold yellow]cancelled[/]"}
+
+
+def as_json(value: Any) -> None:
+    """One JSON value on standard output."""
+    json.dump(value, sys.stdout, ensure_ascii=False, default=str)
+    sys.stdout.write("\n")
+
+
+def as_lines(values: Sequence[Any]) -> None:
+    """JSON lines on standard output."""
+    for value in values:
+        as_json(value)
+
+
+def table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
+    """Rows of one shape as a table."""
+    from rich.table import Table
+
+    columns = list(rows[0]) if rows else []
+    out = Table(title=title, title_justify="left", title_style="bold", show_edge=False, pad_edge=False)
+    for column in columns:
+        numeric = all(isinstance(r.get(column), int | float) for r in rows)
+        out.add_column(str(column), justify="right" if numeric else "left", overflow="fold")
+    for row in rows[:MAX_ROWS]:
+        out.add_row(*(_cell(row.get(c)) for c in columns))
+    _console().print(out)
+    if len(rows) > MAX_ROWS:
+        _console().print(f"[dim]... and {len(rows) - MAX_ROWS} more[/]")
+
+
+def result(value: Any, title: str | None = None) -> None:
+    """A result the way it reads best: rows as tables, mappings part by part, anything else as it is."""
+    rows = _rows(value)
+    if rows:
+        table(rows, title)
+    elif isinstance(value, Mapping) and any(_rows(v) for v in value.values()):
+        plain = {k: v for k, v in value.items() if not _rows(v)}
+        for name, part in value.items():
+            if _rows(part):
+                result(part, str(name))
+                print()
+        if plain:
+            result(plain)
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            _console().print(f"[bold]{name}[/]: {_cell(part)}", highlight=False)
+    elif value is not None:
+        print(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def summary(s: Mapping[str, Any], on: str) -> None:
+    """The end of a run, for people."""
+    result(s["result"])
+    status = MARKS.get(s["status"], s["status"])
+    retried = f", {s['events']} events" if s.get("events") else ""
+    _console().print(f"\n{status} in {s['duration_ms'] / 1000:.2f} s ({len(s['steps'])} steps{retried})", highlight=False)
+    error = s.get("error")
+    if error:
+        where = "".join(f" in {k} {error[k]}" for k in ("step", "task") if error.get(k))
+        _console().print(f"[red]{error['kind']}[/]{where}: {error['message']}", highlight=False)
+    for wait in s.get("waiting_for", ()):
+        _console().print("waiting for " + ", ".join(f"{k} {v}" for k, v in wait.items() if k != "wait_id"), highlight=False)
+    where = "" if on == "local" else " --on stack"
+    _console().print(
+        f"[dim]look at it: noetl show {s['execution_id']}{where} · noetl events {s['execution_id']}{where}[/]", highlight=False
+    )
+
+
+def steps(s: Mapping[str, Any]) -> None:
+    """The steps of a summary."""
+    rows = []
+    for name, step in s["steps"].items():
+        loop = step.get("loop")
+        counts = f"{loop['succeeded']}/{loop['total']}" + (f", {loop['failed']} failed" if loop["failed"] else "") if loop else ""
+        rows.append(
+            {"step": name, "status": step["status"], "runs": step["runs"], "loop": counts, "result": _cell(step["result"], 60)}
+        )
+    if rows:
+        table(rows)
+
+
+def _rows(value: Any) -> list[Mapping[str, Any]]:
+    if isinstance(value, Mapping) and isinstance(value.get("rows"), list):
+        value = value["rows"]
+    if isinstance(value, list) and value and all(isinstance(r, Mapping) for r in value):
+        return value
+    return []
+
+
+def _cell(value: Any, width: int = 200) -> str:
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(soft_wrap=not sys.stdout.isatty())
