@@ -54,7 +54,6 @@ CODES: Final[dict[str, str]] = {
     "W404": "admission without else",
     "W405": "a step that only ends",
     "W406": "a task form other than the canonical one",
-    "W407": "an accepted spelling of something canonical",
     "W408": "a key without effect beside this directive",
     "W409": "rules after one that always matches",
 }

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, Severity, suggest
 from noetl_core.dsl.load import Loaded, Node
+from noetl_core.expr import Read
 
 NAME: Final = re.compile(r"\w[\w.\-]{0,127}\Z")
 
@@ -27,6 +28,8 @@ class Reader:
     loaded: Loaded
     source: str
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    reads: dict[str, tuple[Read, ...]] = field(default_factory=dict)
+    """What each template text reads; texts that do not compile are not in it."""
 
     def report(
         self, code: str, where: Node | tuple[Node, str], message: str, hint: str = "", severity: Severity | None = None

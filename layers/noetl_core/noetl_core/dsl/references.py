@@ -9,7 +9,6 @@ from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.templates import scalars_below, template_scalars
-from noetl_core.expr import TemplateError, referenced
 
 
 def check_references(r: Reader, root: Node, playbook: Playbook) -> None:
@@ -71,18 +70,14 @@ def _control_plane(root: Node) -> Iterator[tuple[Node, str]]:
             loop = loop.get("loop")
 
 
-def _paths(node: Node) -> Iterator[tuple[Node, tuple[str, ...]]]:
+def _paths(r: Reader, node: Node) -> Iterator[tuple[Node, tuple[str, ...]]]:
     for scalar in scalars_below(node):
-        try:
-            found = referenced(scalar.value)
-        except TemplateError:
-            continue  # reported as E301
-        yield from ((scalar, path) for path in found)
+        yield from ((scalar, read.path) for read in r.reads.get(scalar.value, ()))
 
 
 def _secrets(r: Reader, root: Node) -> None:
     for place, what in _control_plane(root):
-        for scalar, path in _paths(place):
+        for scalar, path in _paths(r, place):
             if path[0] == "keychain":
                 message = f"{'.'.join(path)} in {what}: the control plane holds no secrets"
                 r.report("E205", scalar, message, "read the credential in a task")
@@ -93,7 +88,7 @@ def _credentials(r: Reader, root: Node, playbook: Playbook) -> None:
     for scalar in template_scalars(root):
         if "keychain" not in scalar.value:
             continue
-        for _, path in _paths(scalar):
+        for _, path in _paths(r, scalar):
             if path[0] == "keychain" and len(path) > 1 and path[1] not in declared:
                 hint = suggest(path[1], declared) or f"keychain: [{{name: {path[1]}, kind: ...}}]"
                 r.report("E206", scalar, f'the keychain declares no "{path[1]}"', hint)

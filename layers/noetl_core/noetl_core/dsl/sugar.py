@@ -1,14 +1,114 @@
-"""Task lists -> pipelines; the authoring sugar `choose`, `while`, `until` (canonical 14, resolution 18)."""
+"""Task lists -> pipelines; the authoring sugar `choose`, `while`, `until` as noop tasks that jump (canonical 14, resolution 18).
+
+Labels are the author's `name`, else kind and place (`choose_1`, nested `choose_1_then_0_while_2`), so they stay as long as the
+text around them does. Every construct ends in a merge point `<label>_end`, so that no branch falls into the next one, and
+hands `_prev` through unchanged. `Task.label` and `Task.path` are the debug map back to what the author wrote.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
+from noetl_core.dsl.kinds import words
 from noetl_core.dsl.load import Node
-from noetl_core.dsl.model import Task
+from noetl_core.dsl.model import Rule, Task, TaskPolicy, Then
+from noetl_core.dsl.policy import condition
 from noetl_core.dsl.reader import Reader
-from noetl_core.dsl.tasks import TaskScope, list_task
+from noetl_core.dsl.tasks import RawTask, TaskScope, finish, list_task
+
+_KEYS: Final = {"choose": words("choose name desc"), "while": words("while do name desc"), "until": words("until do name desc")}
+_PREV: Final = "{{ _prev }}"
 
 
 def pipeline(r: Reader, node: Node, scope: TaskScope) -> tuple[Task, ...]:
-    """The tasks of a list, in order."""
-    tasks = (list_task(r, item, i, scope) for i, item in enumerate(node.value))
-    return tuple(t for t in tasks if t is not None)
+    """The tasks of a list, in order, sugar compiled."""
+    return tuple(_tasks(r, node, "", scope))
+
+
+def _tasks(r: Reader, node: Node, prefix: str, scope: TaskScope) -> list[Task]:
+    """`prefix`: of the labels of what has no name."""
+    items = [node] if isinstance(node.value, dict) else r.sequence(node, f'tasks of step "{scope.step}"')
+    out: list[Task] = []
+    for i, item in enumerate(items):
+        kind = next((k for k in _KEYS if item.get(k) is not None), None) if "kind" not in (item.value or ()) else None
+        if kind is None:
+            task = list_task(r, item, f"{prefix}task_{i}", scope)
+            out.extend(() if task is None else (task,))
+            continue
+        r.keys(item, _KEYS[kind], kind)
+        label = r.name(item.get("name"), "a task") or f"{prefix}{kind}_{i}"
+        make = {"choose": _choose, "while": _while, "until": _until}[kind]
+        out.extend(make(r, item, label, f"{prefix}{kind}[{i}]" if item.get("name") is None else label, scope))
+    return out
+
+
+def _jump(to: str) -> Then:
+    return Then(do="jump", to=to, set_prev=_PREV)
+
+
+_GO_ON: Final = Then(set_prev=_PREV)
+
+
+def _noop(r: Reader, name: str, node: Node, rules: list[tuple[str | None, Then]], label: str, scope: TaskScope) -> list[Task]:
+    policy = TaskPolicy(tuple(Rule(when, then, node.path) for when, then in rules))
+    task = finish(r, RawTask(name, "noop", {}, {}, policy, {}, {}, node), scope, label)
+    return [] if task is None else [task]
+
+
+def _choose(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> list[Task]:
+    """A ladder: the first entry whose `when` holds, else the `else` entry, else nothing."""
+    end = f"{label}_end"
+    branches: list[Task] = []
+    rules: list[tuple[str | None, Then]] = []
+    otherwise = _jump(end)
+    entries = r.sequence(node.value["choose"], shown)
+    if not entries and isinstance(node.value["choose"].value, list):
+        r.report("E112", node.value["choose"], f"{shown} has no entries", "write when and then, or else")
+    for i, entry in enumerate(entries):
+        place = f"entry {i} of {shown}"
+        parts = r.keys(entry, ("when", "then", "else"), place)
+        last = i == len(entries) - 1
+        if "else" in parts:
+            if not last or "when" in parts or "then" in parts:
+                r.report("E114", (entry, "else"), f"else of {shown} must be its last entry, alone", "move it to the end")
+            body = _tasks(r, parts["else"], f"{label}_else_", scope)
+            otherwise = _jump(body[0].name) if body else otherwise
+        elif "when" not in parts or "then" not in parts:
+            if isinstance(entry.value, dict):
+                r.report("E111", entry, f"{place} has no {'when' if 'when' not in parts else 'then'}", "write when and then")
+            continue
+        else:
+            body = _tasks(r, parts["then"], f"{label}_then_{i}_", scope)
+            rules.append((condition(r, parts["when"], place), _jump(body[0].name if body else end)))
+        branches += body
+        if body and not last:
+            branches += _noop(r, f"{label}_{i}_end", entry, [(None, _jump(end))], f"end of {place}", scope)
+    head = _noop(r, label, node, [*rules, (None, otherwise)], shown, scope)
+    return [*head, *branches, *_noop(r, end, node, [(None, _GO_ON)], f"end of {shown}", scope)]
+
+
+def _body(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> list[Task]:
+    body = node.get("do")
+    if body is None:
+        r.report("E111", node, f"{shown} has no do", "do: [tasks]")
+        return []
+    return _tasks(r, body, f"{label}_do_", scope)
+
+
+def _while(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> list[Task]:
+    """The condition is asked before each round."""
+    end = f"{label}_end"
+    when = condition(r, node.value["while"], shown)
+    head = _noop(r, label, node, [(when, _GO_ON), (None, _jump(end))], shown, scope)
+    body = _body(r, node, label, shown, scope)
+    again = _noop(r, f"{label}_again", node, [(None, _jump(label))], f"next round of {shown}", scope)
+    return [*head, *body, *again, *_noop(r, end, node, [(None, _GO_ON)], f"end of {shown}", scope)]
+
+
+def _until(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> list[Task]:
+    """The condition is asked after each round; the first always runs."""
+    when = condition(r, node.value["until"], shown)
+    head = _noop(r, label, node, [(None, _GO_ON)], shown, scope)
+    body = _body(r, node, label, shown, scope)
+    check = _noop(r, f"{label}_check", node, [(when, _GO_ON), (None, _jump(label))], f"condition of {shown}", scope)
+    return [*head, *body, *check, *_noop(r, f"{label}_end", node, [(None, _GO_ON)], f"end of {shown}", scope)]

@@ -14,7 +14,6 @@ from noetl_core.dsl.policy import OnUnmatched, task_policy, written
 from noetl_core.dsl.reader import Reader, is_template
 from noetl_core.dsl.specs import merge, own_spec
 
-SUGAR: Final = ("choose", "while", "until")
 RESERVED: Final = words(
     "workload keychain ctx iter args steps execution_id outcome event output _prev _task _attempt _outcome loop"
 )
@@ -74,14 +73,15 @@ def single_task(r: Reader, node: Node, scope: TaskScope) -> tuple[Task, ...]:
     return () if task is None else (task,)
 
 
-def list_task(r: Reader, node: Node, index: int, scope: TaskScope) -> Task | None:
-    """One entry of a task list: named, `- label: {...}`, or unnamed (`task_<index>`)."""
+def list_task(r: Reader, node: Node, default: str, scope: TaskScope) -> Task | None:
+    """One entry of a task list: named, `- label: {...}`, or unnamed (then called `default`)."""
     if not isinstance(node.value, dict):
-        hint = "- name: ...\n  kind: ..." if node.value is None else ""
-        r.report("E112", node, f'task {index} of step "{scope.step}" must be a mapping, not {r.word(node)}', hint)
+        r.report(
+            "E112", node, f'{default} of step "{scope.step}" must be a mapping, not {r.word(node)}', "- name: ..., kind: ..."
+        )
         return None
     if "kind" in node.value or "name" in node.value:
-        return named_task(r, node, f"task_{index}", scope)
+        return named_task(r, node, default, scope)
     keys = [k for k in node.value if not k.startswith("x-")]
     if len(keys) == 1 and isinstance(node.value[keys[0]].value, dict):
         body = node.value[keys[0]]
@@ -90,7 +90,7 @@ def list_task(r: Reader, node: Node, index: int, scope: TaskScope) -> Task | Non
             r.report("E111", (node, keys[0]), f'task "{keys[0]}" has no kind', "kind says which tool runs")
             return None
         return finish(r, raw_task(r, body, keys[0], scope, labelled=True, at=(node, keys[0])), scope)
-    r.report("E111", node, f'task {index} of step "{scope.step}" has no kind', "kind says which tool runs")
+    r.report("E111", node, f'{default} of step "{scope.step}" has no kind', "kind says which tool runs")
     return None
 
 

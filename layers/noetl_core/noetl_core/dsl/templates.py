@@ -15,12 +15,9 @@ _PROSE = frozenset({"desc", "description"})
 
 
 def check_templates(r: Reader, root: Node) -> None:
-    """Report E301 and E302 for what does not compile."""
-    seen: set[int] = set()
+    """Report E301 and E302 for what does not compile; note in `r.reads` what the others read."""
     for node in template_scalars(root):
-        if id(node) not in seen:
-            seen.add(id(node))
-            _check(r, node)
+        _check(r, node)
 
 
 def template_scalars(root: Node) -> Iterator[Node]:
@@ -49,8 +46,10 @@ def scalars_below(node: Node) -> Iterator[Node]:
 
 
 def _check(r: Reader, node: Node) -> None:
+    if node.value in r.reads:
+        return
     try:
-        compile_text(node.value)
+        r.reads[node.value] = compile_text(node.value).reads
     except TemplateSyntaxError as error:
         line, col = r.loaded.position(node, error.line, error.column)
         hint = error.hint or ""
