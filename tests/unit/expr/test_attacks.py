@@ -10,7 +10,7 @@ import pytest
 from noetl_core.expr import LimitExceeded, Scope, TemplateError, TemplateSyntaxError, UndefinedValue, render
 
 SECONDS = 2.0
-"""Wall time, on a busy machine; the budget itself is half a second of processor time."""
+"""Processor time, compilation included; the budget of the evaluation itself is half a second."""
 
 
 def scope() -> Scope:
@@ -18,11 +18,11 @@ def scope() -> Scope:
 
 
 def attempt(template: str, **names: Any) -> Any:
-    started = time.perf_counter()
+    started = time.thread_time()
     try:
         return render(template, scope().over(names))
     finally:
-        assert time.perf_counter() - started < SECONDS, template
+        assert time.thread_time() - started < SECONDS, template
 
 
 DUNDER_WALKS = [

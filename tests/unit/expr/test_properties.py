@@ -145,7 +145,7 @@ SOUP = st.lists(
 @settings(deadline=None, max_examples=300)
 @given(SOUP)
 def test_any_text_gives_data_or_a_clear_error(source: str) -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     try:
         result = render(source, Scope({"x": 1, "rows": [{"a": 1}, {"a": 2}]}))
         json.dumps(result)
@@ -155,7 +155,7 @@ def test_any_text_gives_data_or_a_clear_error(source: str) -> None:
         assert 1 <= error.column <= len(lines[error.line - 1]) + 1
     except TemplateError as error:
         assert error.message
-    assert time.perf_counter() - started < 2
+    assert time.thread_time() - started < 2
 
 
 @st.composite

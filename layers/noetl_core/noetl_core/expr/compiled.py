@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -117,6 +118,8 @@ def _check(template: nodes.Template) -> Iterator[Read]:
             raise _unknown("filter", node.name, FILTERS, node)
         if isinstance(node, nodes.Test) and node.name not in TESTS:
             raise _unknown("test", node.name, TESTS, node)
+        if isinstance(node, nodes.Const) and type(node.value) is float and not math.isfinite(node.value):
+            raise _syntax_error("this number is beyond the range of floating point", node.lineno)
         if isinstance(node, nodes.Call | nodes.Filter | nodes.Test):
             given = [k.key for k in node.kwargs]
             if len(set(given)) < len(given):
