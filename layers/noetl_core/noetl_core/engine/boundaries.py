@@ -154,7 +154,7 @@ def advance_loop(p: RoutingPass, lead: Run) -> None:
     """Keep the window of a distributed loop full - lowest unstarted chunk next - and close the loop when all are done."""
     loop = lead.loop
     assert loop is not None
-    stop = loop.broke or (loop.error is not None)
+    stop = loop.broke or loop.error is not None or _too_many_failed(p, lead, loop) is not None
     while not stop and p.may_schedule and loop.next_chunk < loop.plan["chunks"] and len(loop.open) < loop.plan["window"]:
         chunk = loop.next_chunk
         run_id = ids.chunk_run_id(p.state.execution_id, lead.id, chunk, p.state.epoch)
@@ -162,6 +162,15 @@ def advance_loop(p: RoutingPass, lead: Run) -> None:
         p.scheduled.append(run_id)
     if not loop.open and (stop or len(loop.done) == loop.plan["chunks"]):
         _close_loop(p, lead, loop)
+
+
+def _too_many_failed(p: RoutingPass, lead: Run, loop: LoopState) -> dict[str, Any] | None:
+    """The error of a `fail_fast` loop whose chunks, each within the tolerance, are together beyond it (resolution 9)."""
+    plan = p.playbook.by_name[lead.step].loop
+    failed, allowed = sum(c.failed for c in loop.done.values()), loop.plan.get("tolerated", 0)
+    if plan is None or plan.failure_mode != "fail_fast" or failed <= allowed:
+        return None
+    return {"kind": "unknown", "message": f"{failed} iterations failed, {allowed} are tolerated", "retryable": False}
 
 
 def _chunk_done(p: RoutingPass, run: Run, boundary: Boundary) -> None:
@@ -196,7 +205,7 @@ def _close_loop(p: RoutingPass, lead: Run, loop: LoopState) -> None:
         "succeeded": sum(c.succeeded for c in chunks),
         "failed": sum(c.failed for c in chunks),
     }
-    error = loop.error
+    error = loop.error or _too_many_failed(p, lead, loop)
     patch: dict[str, Any] = {}
     try:
         patch = _merged_writes(p, step.loop, chunks)
