@@ -44,64 +44,53 @@ COMMON_SPEC: Final = words("timeout timeout_s resources tracing")
 """Spec keys every kind takes."""
 
 _METHODS: Final = words("GET HEAD POST PUT PATCH DELETE OPTIONS get head post put patch delete options")
-_SQL: Final = words("command commands params args auth connection")
-_SQL_ALIASES: Final = {"query": "command", "sql": "command", "queries": "commands"}
+_SQL: Final = words("command commands params")
+_SQL_ALIASES: Final = {"query": "command", "sql": "command", "queries": "commands", "args": "params"}
 _SQL_REQUIRED: Final = (words("command commands query queries sql"),)
-_SQL_SPEC: Final = words("max_rows read_only pool statement_timeout isolation transaction fetch")
 
 KINDS: Final[dict[str, KindSpec]] = {
     "http": KindSpec(
-        inputs=words("method url params headers body json form auth cookies files"),
+        inputs=words("method url params headers body json form auth cookies"),
         required=(words("url endpoint"),),
-        spec=words(
-            "retry follow_redirects max_redirects verify max_response_bytes response raise_for_status allow_private proxy "
-            "rate_limit cache http2 ok_statuses"
-        ),
+        spec=words("retry follow_redirects max_redirects verify max_response_bytes response raise_for_status ok_statuses"),
         aliases={"endpoint": "url", "payload": "json", "data": "body"},
         maps=words("params headers form cookies"),
         choices={"method": _METHODS},
         exclusive=(words("url endpoint"), words("body json payload data form")),
     ),
     "python": KindSpec(
-        inputs=words("code args libs entry file"),
-        required=(words("code file entry"),),
-        spec=words("memory_mb isolation env max_output_bytes sandbox network"),
+        inputs=words("code args libs entry"),
+        required=(words("code"),),
+        spec=words("memory_mb max_output_bytes network"),
         maps=words("args libs"),
         raw=words("code"),
     ),
     "duckdb": KindSpec(
-        inputs=_SQL | words("database sources attach extensions output file"),
-        required=(words("command commands query queries sql file"),),
-        spec=_SQL_SPEC | words("memory_limit threads external_access memory_mb"),
+        inputs=_SQL | words("database sources"),
+        required=_SQL_REQUIRED,
+        spec=words("max_rows memory_limit threads"),
         aliases=_SQL_ALIASES,
         maps=words("sources"),
-        exclusive=(words("command commands query queries sql file"),),
+        exclusive=(words("command commands query queries sql"), words("params args")),
     ),
     "postgres": KindSpec(
-        inputs=_SQL | words("database rows table"),
+        inputs=_SQL | words("auth connection database rows"),
         required=_SQL_REQUIRED,
-        spec=_SQL_SPEC,
+        spec=words("max_rows read_only statement_timeout isolation"),
         aliases=_SQL_ALIASES,
-        exclusive=(words("command commands query queries sql"),),
-    ),
-    "sqlite": KindSpec(
-        inputs=_SQL | words("database"),
-        required=_SQL_REQUIRED,
-        spec=_SQL_SPEC,
-        aliases=_SQL_ALIASES,
-        exclusive=(words("command commands query queries sql"),),
+        exclusive=(words("command commands query queries sql"), words("params args"), words("auth connection")),
     ),
     "noop": KindSpec(inputs=words("args result data message"), maps=words("args")),
     "store": KindSpec(
-        inputs=words("data key format schema_hint content_type"),
+        inputs=words("data key format schema_hint"),
         required=(words("data"),),
-        spec=words("max_bytes compress"),
+        spec=words("max_bytes"),
     ),
     "secrets": KindSpec(
-        inputs=words("provider project version key region field auth secret args"),
+        inputs=words("secret field"),
         required=(words("secret secret_name key"),),
-        aliases={"secret_name": "secret"},
-        spec=words("cache_s"),
+        aliases={"secret_name": "secret", "key": "secret"},
+        exclusive=(words("secret secret_name key"),),
     ),
     "playbook": KindSpec(
         inputs=words("path version payload result ctx detach idempotency_key"),
@@ -121,16 +110,6 @@ KINDS: Final[dict[str, KindSpec]] = {
         exclusive=(words("duration seconds until"),),
     ),
     "workbook": KindSpec(inputs=words("task args")),
-    "s3": KindSpec(
-        inputs=words("action bucket key data prefix body content_type auth args version_id"),
-        required=(words("action"),),
-        choices={"action": words("get put list delete head copy")},
-    ),
-    "quantum": KindSpec(
-        inputs=words("backend circuit shots params auth args"),
-        required=(words("circuit"),),
-        maps=words("params args"),
-    ),
 }
 
 ENGINE_KINDS: Final = words("playbook callback wait workbook")

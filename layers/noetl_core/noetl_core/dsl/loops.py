@@ -22,8 +22,9 @@ def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1)
     what = f'loop of step "{step}"'
     entries = r.keys(node, ("in", "iterator", "spec", "loop"), what, {"as": "the element's name is iterator"})
     missing = [k for k in ("in", "iterator") if k not in entries]
-    if missing and isinstance(node.value, dict):
-        r.report("E117", node, f"{what} has no {' and no '.join(missing)}", "a loop needs in and iterator")
+    if missing:
+        message = f"{what} has no {' and no '.join(missing)}"
+        r.missing(node, missing[0], message, "a loop needs in and iterator", code="E117")
     if depth > MAX_DEPTH:
         r.report("E124", node, f"{what} nests deeper than {MAX_DEPTH}", "use a child playbook")
         return None

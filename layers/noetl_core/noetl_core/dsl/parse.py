@@ -70,7 +70,7 @@ def _playbook(r: Reader, root: Node, text: str) -> Playbook | None:
     entries = r.keys(root, ROOT_KEYS | {"vars"}, "the playbook", LEGACY_ROOT)
     for key in ("apiVersion", "kind", "metadata", "workflow"):
         if key not in entries:
-            r.report("E111", root, f"the playbook has no {key}", f"apiVersion: {API_VERSIONS[0]}" if key == "apiVersion" else "")
+            r.missing(root, key, f"the playbook has no {key}", f"apiVersion: {API_VERSIONS[0]}" if key == "apiVersion" else "")
     _version(r, entries)
     metadata = r.mapping(entries.get("metadata"), "metadata")
     for key in ("name", "path"):
@@ -127,10 +127,11 @@ def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
     extensions = r.flag(options.get("extensions"), "extensions of executor")
     handed = handed_down(r, spec, EXECUTOR_KEYS, "spec of executor", extensions=extensions)
     policy_node = options.get("policy")
-    policy = {} if policy_node is None else r.keys(policy_node, EXECUTOR_POLICY, "policy of executor")
+    policy = {} if policy_node is None else r.keys(policy_node, EXECUTOR_POLICY | {"rules"}, "policy of executor")
     if policy_node is not None:
-        if "rules" in policy_node.value if isinstance(policy_node.value, dict) else False:
-            r.report("E126", (policy_node, "rules"), "policy of executor has rules: control actions belong to tasks")
+        if "rules" in policy:
+            hint = "write them in spec.policy of a task, or as default in spec.policy.task"
+            r.report("E126", (policy_node, "rules"), "policy of executor has rules: control actions belong to tasks", hint)
         r.no_effect(policy_node, EXECUTOR_NO_EFFECT, "policy of executor")
     defaults = _keys(r, policy.get("defaults"), ("timeouts", "resources", "on_unmatched"), "defaults of executor")
     timeouts = _keys(r, defaults.get("timeouts"), ("task_s", "step_s", "execution_s"), "timeouts of executor")
@@ -233,7 +234,7 @@ def _workbook(r: Reader, node: Node | None, scope: StepScope) -> dict[str, RawTa
     else:
         tools = r.mapping(node, "workbook")
         tasks = tools.get("tasks")
-        if tasks is not None and "kind" not in tools["tasks"].value if isinstance(tasks and tasks.value, dict) else False:
+        if tasks is not None and tasks.get("kind") is None:
             r.keys(node, ("tasks",), "workbook")
             tools = r.mapping(tasks, "tasks of workbook")
         entries = {k: v for k, v in tools.items() if not k.startswith("x-")}
@@ -269,9 +270,8 @@ def _workflow(r: Reader, node: Node | None, scope: StepScope) -> tuple[Step, ...
     for i, item in enumerate(r.sequence(node, "workflow")):
         named = r.mapping(item, f"step {i}").get("step")
         if named is None:
-            if isinstance(item.value, dict):
-                hint = "step: <name>" if "name" not in item.value else "a step's name is written step: <name>"
-                r.report("E111", item, f"step {i} has no name", hint)
+            hint = "step: <name>" if item.get("name") is None else "a step's name is written step: <name>"
+            r.missing(item, "step", f"step {i} has no name", hint, checked=False)
             continue
         name = r.name(named, "a step")
         if name is None:

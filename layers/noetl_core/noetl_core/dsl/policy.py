@@ -86,10 +86,12 @@ def _entries(r: Reader, rules: Node, what: str, read: Callable[[str | None, Node
             if otherwise:
                 r.report("E119", (entry, "else"), f"{what} has a second else", "keep one")
             otherwise.append(read(None, body, entry))
+        elif "when" not in entries and "expr" in entry.value:
+            continue
         elif "when" not in entries:
-            r.report("E111", entry, f"{place} has no when", "write when, or else")
+            r.missing(entry, "when", f"{place} has no when", "write when, or else")
         elif "then" not in entries:
-            r.report("E111", entry, f"{place} has no then", "say what it does: then: { ... }")
+            r.missing(entry, "then", f"{place} has no then", "say what it does: then: { ... }")
         else:
             yield read(condition(r, entries["when"], place), entries["then"], entry)
     yield from otherwise
@@ -121,7 +123,7 @@ def task_policy(r: Reader, node: Node, what: str, on_unmatched: OnUnmatched, jum
         return None
     entries = r.keys(node, ("rules", "mode", "on_unmatched", *HOOKS), f"policy of {what}")
     if "rules" not in entries:
-        r.report("E119", node, f"policy of {what} has no rules", "policy: { rules: [...] }")
+        r.missing(node, "rules", f"policy of {what} has no rules", "policy: { rules: [...] }", code="E119")
         return None
     r.choice(entries.get("mode"), ("exclusive",), f"policy mode of {what}")
     unmatched: OnUnmatched = (
@@ -148,7 +150,7 @@ def then(r: Reader, node: Node, what: str, jumps: list[tuple[Node, str]]) -> The
     set_iter, set_ctx = written(r, node, place)
     to = r.text(entries.get("to"), f"to in {place}")
     if do == "jump" and "to" not in entries:
-        r.report("E111", node, f"{place} jumps nowhere", "name the task: to: <task>")
+        r.missing(node, "to", f"{place} jumps nowhere", "name the task: to: <task>")
     elif do != "jump" and "to" in entries:
         r.report("E114", (node, "to"), f'to in {place} goes with do: jump, not with "{do}"', "write do: jump")
     elif to is not None:
@@ -206,7 +208,7 @@ def admission(r: Reader, node: Node | None, step: str) -> Admission | None:
     )
     if "rules" not in entries:
         if isinstance(node.value, dict):
-            r.report("E111", node, f"{what} has no rules", "admit: { rules: [...] }")
+            r.missing(node, "rules", f"{what} has no rules", "admit: { rules: [...] }")
         return None
     rules = tuple(_entries(r, entries["rules"], what, lambda when, body, entry: _admit_rule(r, when, body, entry, what)))
     if rules and rules[-1].when is not None:
@@ -219,7 +221,7 @@ def _admit_rule(r: Reader, when: str | None, body: Node, entry: Node, what: str)
     allow = entries.get("allow")
     if allow is None:
         if isinstance(body.value, dict) and "do" not in body.value:
-            r.report("E111", body, f"then of {what} says neither allow: true nor false", "then: { allow: true }")
+            r.missing(body, "allow", f"then of {what} says neither allow: true nor false", "then: { allow: true }")
         return AdmitRule(when, False, entry.path)
     if not isinstance(allow.value, bool) and not is_template(allow.value):
         r.report("E112", allow, f"allow in {what} must be true or false, not {r.word(allow)}")

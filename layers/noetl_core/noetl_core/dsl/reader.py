@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -100,6 +101,19 @@ class Reader:
                 hint = suggest(key, known) or (f"known: {', '.join(sorted(known))}" if len(known) <= 8 else "")
                 self.report("E110", (node, key), f'unknown key "{key}" in {what}', hint)
         return out
+
+    def missing(self, node: Node, key: str, message: str, hint: str = "", *, code: str = "E111", checked: bool = True) -> None:
+        """Report that `key` is not there, unless another key looks like it (`checked`: `keys` has reported that one)."""
+        if not isinstance(node.value, dict):
+            return
+        near = difflib.get_close_matches(key, node.value, 1, cutoff=0.7)
+        if near and checked:
+            path = (*node.path, near[0])
+            near = near if any(d.code == "E110" and d.path == path for d in self.diagnostics) else []
+        if not near:
+            self.report(code, node, message, hint)
+        elif not checked:
+            self.report("E110", (node, near[0]), f'unknown key "{near[0]}"', f'did you mean "{key}"?')
 
     # --- scalars --------------------------------------------------------------------------------------------------------
 

@@ -113,7 +113,7 @@ def _check_body(r: Reader, node: Node, entries: Mapping[str, Node], name: str) -
         return
     if name == "end":
         r.report("W405", node, 'step "end" has neither tool nor next', "arcs may simply stop; or give it a tool", "note")
-    elif isinstance(node.value, dict) and not any(k in node.value for k in LEGACY_STEP):
+    elif isinstance(node.value, dict) and all(k in STEP_FIELDS or k.startswith("x-") for k in node.value):
         r.report("E116", node, f'step "{name}" has neither tool nor next', "give it one of them")
 
 
@@ -173,7 +173,7 @@ def _join(r: Reader, node: Node | None, what: str) -> Join | None:
     if isinstance(node.value, dict):
         entries = r.keys(node, ("count",), f"join of {what}")
         if "count" not in entries:
-            r.report("E111", node, f"join of {what} has no count", "join: all, any or {count: n}")
+            r.missing(node, "count", f"join of {what} has no count", "join: all, any or {count: n}")
             return None
         count = r.number(entries["count"], f"count of join of {what}", low=1, high=10_000, whole=True, template=False)
         return Join("count", count or 1)
@@ -212,7 +212,7 @@ def _router(r: Reader, node: Node | None, name: str) -> Router | None:
         return None
     entries = r.keys(node, ("spec", "arcs"), what, {"step": "arcs stand in next.arcs", "when": "guards stand in next.arcs"})
     if "arcs" not in entries and not {"step", "when"} & set(node.value):
-        r.report("E111", node, f"{what} has no arcs", "next: { arcs: [...] }")
+        r.missing(node, "arcs", f"{what} has no arcs", "next: { arcs: [...] }")
     spec = entries.get("spec")
     options = {} if spec is None else r.keys(spec, ("mode", "policy"), f"spec of {what}")
     policy = options.get("policy")
@@ -231,8 +231,8 @@ def _arc(r: Reader, node: Node, index: int, name: str) -> Arc:
     what = f'arc {index} of step "{name}"'
     entries = r.keys(node, ARC_KEYS, what, LEGACY_ARC)
     target = r.text(entries.get("step"), f"step of {what}")
-    if "step" not in entries and isinstance(node.value, dict):
-        r.report("E111", node, f"{what} names no step", "step: <name>")
+    if "step" not in entries:
+        r.missing(node, "step", f"{what} names no step", "step: <name>")
     if "input" in entries and "args" in entries:
         r.report("E114", (node, "input"), f"{what} has args and input", "keep args")
     if "spec" in entries:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import suggest
-from noetl_core.dsl.kinds import KINDS, words
+from noetl_core.dsl.kinds import KINDS, KindSpec, words
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path, Task, TaskPolicy
 from noetl_core.dsl.policy import OnUnmatched, task_policy, written
@@ -20,6 +20,16 @@ RESERVED: Final = words(
 """Namespaces of templates, which a task name would hide (formal spec 3.2)."""
 
 TASK_KEYS: Final = words("name kind desc spec set_iter set_ctx set input")
+
+
+def _task_fields(kind: KindSpec) -> frozenset[str]:
+    return kind.accepted | (TASK_KEYS if "args" in kind.accepted else TASK_KEYS - {"input"})
+
+
+TASK_FIELDS: Final = {name: _task_fields(kind) for name, kind in KINDS.items()}
+"""The keys of a task by kind."""
+TASK_FIELDS["workbook"] |= frozenset().union(*(k.accepted for k in KINDS.values()))
+
 LEGACY_TASK: Final = {
     "eval": "outcomes are handled by spec.policy.rules",
     "policy": "policy stands under spec: spec: { policy: { rules: [...] } }",
@@ -67,7 +77,7 @@ def single_task(r: Reader, node: Node, scope: TaskScope) -> tuple[Task, ...]:
     if "kind" not in node.value:
         labels = [k for k, v in node.value.items() if isinstance(v.value, dict) and "kind" in v.value]
         hint = f"make it a list: - name: {labels[0]}" if labels else "kind says which tool runs"
-        r.report("E111", node, f'tool of step "{scope.step}" has no kind', hint)
+        r.missing(node, "kind", f'tool of step "{scope.step}" has no kind', hint, checked=False)
         return ()
     task = named_task(r, node, f"{scope.step}_task", scope)
     return () if task is None else (task,)
@@ -90,7 +100,7 @@ def list_task(r: Reader, node: Node, default: str, scope: TaskScope) -> Task | N
             r.report("E111", (node, keys[0]), f'task "{keys[0]}" has no kind', "kind says which tool runs")
             return None
         return finish(r, raw_task(r, body, keys[0], scope, labelled=True, at=(node, keys[0])), scope)
-    r.report("E111", node, f'{default} of step "{scope.step}" has no kind', "kind says which tool runs")
+    r.missing(node, "kind", f'{default} of step "{scope.step}" has no kind', "kind says which tool runs", checked=False)
     return None
 
 
@@ -103,7 +113,7 @@ def named_task(r: Reader, node: Node, default: str, scope: TaskScope) -> Task | 
     else:
         name = own.value if own is not None and isinstance(own.value, str) else default
     if "kind" not in node.value:
-        r.report("E111", node, f'task "{name}" has no kind', "kind says which tool runs")
+        r.missing(node, "kind", f'task "{name}" has no kind', "kind says which tool runs", checked=False)
         return None
     return finish(r, raw_task(r, node, name, scope, at=own or node), scope)
 
@@ -137,10 +147,7 @@ def _inputs(r: Reader, node: Node, kind: str, what: str, labelled: bool) -> tupl
     if known is None:
         entries = {k: v for k, v in node.value.items() if not k.startswith("x-")}
     else:
-        allowed = known.accepted | (TASK_KEYS if "args" in known.accepted else TASK_KEYS - {"input"})
-        if kind == "workbook":
-            allowed |= frozenset().union(*(k.accepted for k in KINDS.values()))
-        entries = r.keys(node, allowed, what, LEGACY_TASK)
+        entries = r.keys(node, TASK_FIELDS[kind], what, LEGACY_TASK)
     inputs: dict[str, Any] = {}
     for key, child in entries.items():
         if key == "input":
@@ -167,7 +174,7 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
     for group in known.required:
         if not any(k in entries for k in group):
             canonical = sorted(k for k in group if k in known.inputs)
-            r.report("E111", node, f"{what} ({kind}) has no {' or '.join(canonical)}", f"add {canonical[0]}")
+            r.missing(node, canonical[0], f"{what} ({kind}) has no {' or '.join(canonical)}", f"add {canonical[0]}")
     for group in known.exclusive:
         twice = [k for k in entries if k in group]
         if len(twice) > 1:
