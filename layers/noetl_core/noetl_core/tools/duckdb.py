@@ -229,7 +229,8 @@ def _format(ref: Mapping[str, Any]) -> str:
 def _read(connection: duckdb.DuckDBPyConnection, form: str, paths: list[str]) -> duckdb.DuckDBPyRelation:
     # From text, so that the options are the documented ones of SQL; file names are ours or the store's, quoted all the same.
     listed = "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in paths) + "]"
-    json_options = ", union_by_name = true, sample_size = -1"
+    # Every row is looked at for the types: a sample would round 1.5 to 2 where the first rows are whole, and lose late columns.
+    json_options = ", sample_size = -1"
     options = {
         "json": f"{json_options}, format = 'array'",
         "jsonl": f"{json_options}, format = 'newline_delimited'",

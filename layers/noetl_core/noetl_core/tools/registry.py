@@ -43,6 +43,13 @@ class ToolRegistry:
                 tool = self._tools.get(kind) or self._tools.setdefault(kind, _make(kind))
         return tool
 
+    def close(self) -> None:
+        """Let go of what the tools made so far keep open (connections); each opens again when it is used again."""
+        for tool in list(self._tools.values()):
+            close = getattr(tool, "close", None)
+            if close is not None:
+                close()
+
     def kinds(self) -> frozenset[str]:
         """Every kind that `get` would find."""
         plugins = {e.name for e in entry_points(group=ENTRY_POINTS)}

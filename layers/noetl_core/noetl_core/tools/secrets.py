@@ -16,13 +16,13 @@ from noetl_core.tools.base import BadInput, ToolCall
 
 
 class SecretsTool:
-    """Inputs `secret` (the credential's name; `secret_name`, `key`) and `field` (one field: the result is that value alone)."""
+    """Inputs `secret` (the credential's name) and `field` (one field: the result is that value alone)."""
 
     kind = "secrets"
     inline = False
 
     def run(self, call: ToolCall) -> Outcome:
-        name = call.inputs.get("secret", call.inputs.get("key"))
+        name = call.inputs.get("secret")
         if not isinstance(name, str) or not name:
             raise BadInput("`secret` must be the name of a credential")
         fields = read_credential(call, name)

@@ -125,9 +125,8 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
         return target.read_bytes()
 
 
-def _hint(data: Any) -> str | None:
-    """What the stored value looks like, in a few words: the columns of rows."""
+def _hint(data: Any) -> dict[str, Any] | None:
+    """What the stored value looks like: the columns of rows."""
     if not (isinstance(data, Sequence) and not isinstance(data, str) and data and isinstance(data[0], Mapping)):
         return None
-    names = [str(name) for name in data[0]]
-    return f"rows({', '.join(names[:HINT_COLUMNS])}{', ...' if len(names) > HINT_COLUMNS else ''})"
+    return {"type": "list", "length": len(data), "columns": [str(name) for name in data[0]][:HINT_COLUMNS]}
