@@ -125,6 +125,7 @@ def _start(folder: Path, port: int | None) -> Stack:
             _stop(process.pid)
             raise StackDown(f"the embedded stack did not start; the end of {folder / 'stack.log'}:\n{tail}")
         time.sleep(0.1)
+    process.returncode = 0  # it outlives this process and is found by its pid: not a child to be waited for
     stack = Stack(endpoint, process.pid)
     _remember(folder, stack)
     return stack

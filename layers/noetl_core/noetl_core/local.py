@@ -83,6 +83,7 @@ class LocalWiring:
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+        self.worker.tools.close()
         self.database.close()
 
     def start(self, request: StartRequest) -> Started:
