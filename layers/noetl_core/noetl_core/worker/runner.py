@@ -210,7 +210,8 @@ class Runner:
                 return
             if not self._run_task(leaf, task):
                 return
-            self._watch()
+            if leaf.pipe.status == "running":  # else the end belongs into the same commit as the last task
+                self._watch()
         self._finish(leaf)
 
     def _limit(self, leaf: Leaf, task: Task) -> None:
