@@ -22,6 +22,8 @@ tracer = Tracer()
 processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
 SPARE_MS = 10_000
 """What is kept of the invocation for the last commit."""
+RETRY_AFTER_S = 30
+"""When a command whose handling raised is tried again."""
 deadline = 0
 
 
@@ -41,14 +43,23 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
 
 def _command(record: SQSRecord) -> None:
     command = decode_command(record.body)
-    handled = worker().handle(command, deadline)
+    try:
+        handled = worker().handle(command, deadline)
+    except Exception:
+        _hand_back(record, RETRY_AFTER_S)
+        raise
     logger.info(
         "handled",
         extra={"execution_id": command.execution_id, "step": command.step, "run": command.run_id, "became": handled.kind},
     )
     metrics.add_metric(f"Commands{handled.kind.title().replace('_', '')}", MetricUnit.Count, 1)
     if handled.kind == "hand_back":
-        seconds = min(43_200, max(1, int(handled.seconds) + 1))
-        url = client("sqs").get_queue_url(QueueName=record.event_source_arn.rsplit(":", 1)[1])["QueueUrl"]
-        client("sqs").change_message_visibility(QueueUrl=url, ReceiptHandle=record.receipt_handle, VisibilityTimeout=seconds)
+        _hand_back(record, int(handled.seconds) + 1)
         raise HandedBack(handled.reason)
+
+
+def _hand_back(record: SQSRecord, seconds: int) -> None:
+    """Make the message visible again sooner than its queue's long visibility timeout would."""
+    url = client("sqs").get_queue_url(QueueName=record.event_source_arn.rsplit(":", 1)[1])["QueueUrl"]
+    visible = min(43_200, max(1, seconds))
+    client("sqs").change_message_visibility(QueueUrl=url, ReceiptHandle=record.receipt_handle, VisibilityTimeout=visible)

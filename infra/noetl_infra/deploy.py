@@ -58,7 +58,7 @@ def deploy(endpoint: str, *, dependencies: bool, parameters: Mapping[str, str] |
     }
     s3 = boto3.client("s3", config=Config(s3={"addressing_style": "path"}), **make)  # type: ignore[call-overload]
     bucket = f"{name}-deploy"
-    body = _packaged(s3, bucket, dependencies=dependencies)
+    body = _packaged(s3, bucket, dependencies=dependencies, open_api="amazonaws.com" not in endpoint)
     cloudformation = boto3.client("cloudformation", **make)  # type: ignore[call-overload]
     runtime = _runtime()
     values = {**LOCAL_PARAMETERS, "LambdaRuntime": runtime, **(parameters or {})}
@@ -74,8 +74,11 @@ def _runtime() -> str:
     return f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def _packaged(s3: Any, bucket: str, *, dependencies: bool) -> str:
-    """The template with its code uploaded and named, as JSON (which flattens YAML anchors)."""
+def _packaged(s3: Any, bucket: str, *, dependencies: bool, open_api: bool) -> str:
+    """The template with its code uploaded and named, as JSON (which flattens YAML anchors).
+
+    `open_api`: without the API's IAM authorizer, so that plain HTTP clients reach an emulator on this machine.
+    """
     template = yaml_parse((ROOT / "template.yaml").read_text())
     try:
         s3.create_bucket(Bucket=bucket)
@@ -86,6 +89,8 @@ def _packaged(s3: Any, bucket: str, *, dependencies: bool) -> str:
         properties = resource.get("Properties", {})
         if resource["Type"] == "AWS::Serverless::Function":
             properties["CodeUri"] = _uploaded(s3, bucket, function(properties["CodeUri"]))
+        elif resource["Type"] == "AWS::Serverless::Api" and open_api:
+            properties.pop("Auth", None)
         elif resource["Type"] == "AWS::Serverless::LayerVersion":
             properties["ContentUri"] = _uploaded(s3, bucket, layer(dependencies=dependencies))
     return json.dumps(template, separators=(",", ":"), default=str)

@@ -11,7 +11,6 @@ from typing import Any
 
 from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
 from noetl_core.dsl.model import Playbook
-from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine import ids
 from noetl_core.engine.decide import Fact, NewExecution, start
 from noetl_core.engine.records import Commit, StreamId
@@ -68,7 +67,7 @@ class Started:
 
 def register(control: Control, source: str, name: str = "<playbook>") -> tuple[Playbook, PlaybookVersion]:
     """Validate and register a playbook under its `metadata.path`. Raises `InvalidPlaybook`."""
-    playbook = parse_playbook(source, name)
+    playbook = control.playbook.parse(source, name)
     return playbook, control.catalog.register(playbook.path, playbook.digest, source, control.clock.now())
 
 

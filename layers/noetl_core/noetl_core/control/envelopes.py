@@ -86,21 +86,36 @@ def history(store: EventStore, execution_id: str) -> Iterator[Commit]:
         yield from upto(run, None)
 
 
-def expand(commits: Iterable[Commit], execution_id: str, trace_id: str | None = None) -> Iterator[dict[str, Any]]:
-    """Envelopes of commits, with what can be derived put back: a `TaskStarted` before each task that was not announced."""
-    steps: dict[str, str] = {}
-    for commit in commits:
+class Expander:
+    """Envelopes of commits as they come, with what can be derived put back: a `TaskStarted` before each task that was not
+    announced, the step of a run. Commits of one stream come in order."""
+
+    def __init__(self, execution_id: str, trace_id: str | None = None) -> None:
+        self._execution_id, self._trace_id = execution_id, trace_id
+        self._steps: dict[str, str] = {}
+
+    def __call__(self, commit: Commit) -> Iterator[dict[str, Any]]:
         stream = commit.stream.run_id or "control"
         for place, event in enumerate(commit.events):
-            base = f"{execution_id}.{stream}.{commit.seq}.{place}"
+            event_id = f"{self._execution_id}.{stream}.{commit.seq}.{place}"
             run = commit.stream.run_id or event.data.get("run")
             if event.data.get("step") and isinstance(run, str):
-                steps.setdefault(run, event.data["step"])
+                self._steps.setdefault(run, event.data["step"])
             if event.name == "TaskProcessed" and "started" in event.data:
                 keys = ("task", "run", "path", "attempt")
                 began = Event("TaskStarted", event.data["started"], {k: event.data[k] for k in keys if k in event.data})
-                yield _envelope(began, f"{base}s", commit, execution_id, steps, trace_id)
-            yield _envelope(event, base, commit, execution_id, steps, trace_id)
+                yield self._one(began, f"{event_id}s", commit)
+            yield self._one(event, event_id, commit)
+
+    def _one(self, event: Event, event_id: str, commit: Commit) -> dict[str, Any]:
+        return _envelope(event, event_id, commit, self._execution_id, self._steps, self._trace_id)
+
+
+def expand(commits: Iterable[Commit], execution_id: str, trace_id: str | None = None) -> Iterator[dict[str, Any]]:
+    """Envelopes of `commits`, in their order."""
+    one = Expander(execution_id, trace_id)
+    for commit in commits:
+        yield from one(commit)
 
 
 def _envelope(

@@ -14,7 +14,7 @@ from noetl_core.control.fence import boundary_of, fence
 from noetl_core.control.operate import fence_all
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.decide import Fact, commands_of
-from noetl_core.engine.records import Boundary, Command, Commit, StreamId
+from noetl_core.engine.records import MAX_TAKEOVERS, Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import Run, State
 from noetl_core.ports import CorruptLog, PortError
 
@@ -25,7 +25,6 @@ GRACE_S = 30
 LOOK_EVERY_S = 60
 LONGEST_LOOK_S = 3600
 """An execution that only waits is looked at when its first timer is due, at least this often."""
-MAX_TAKEOVERS = 5
 DEEP_QUEUE = 1000
 """With more commands waiting than this, an unclaimed one is taken to be among them."""
 RUNS_PER_LOOK = 1000
@@ -127,7 +126,7 @@ def _inspect(control: Control, playbook: Playbook, state: State, now: int) -> tu
             if _forgotten(control, run, now):
                 resend.append(run.id)
         elif tail[-1].lease_until < now:
-            if _takeovers(tail) >= MAX_TAKEOVERS:
+            if _takeovers(control.store.read(StreamId(state.execution_id, run.id))) >= MAX_TAKEOVERS:
                 error = {"kind": "lost", "message": f"its worker was lost {MAX_TAKEOVERS + 1} times", "retryable": False}
                 boundaries.append(fence(control, state.execution_id, run.id, error, state.expires_at))
                 fenced += 1

@@ -13,6 +13,9 @@ from typing import Any
 LOG_VERSION = 1
 """Written as `v` in every commit: the lowest reader version that may interpret it. Readers refuse what they do not know."""
 
+MAX_TAKEOVERS = 5
+"""After so many takeovers no worker tries a run again; the control plane ends it as `lost` (DESIGN section 4.4)."""
+
 
 @dataclass(frozen=True, slots=True)
 class StreamId:

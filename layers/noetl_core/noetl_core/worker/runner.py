@@ -307,8 +307,8 @@ class Runner:
 
     @staticmethod
     def _placed(leaf: Leaf, task: Task, wait: dict[str, Any]) -> dict[str, Any]:
-        path = {"path": list(leaf.path)} if leaf.path else {}
-        return {**wait, "task": task.name, **path}
+        iteration = {"iteration": list(leaf.path)} if leaf.path else {}  # `path` is a child playbook's
+        return {**wait, "task": task.name, **iteration}
 
     def _waiting_task(self, leaf: Leaf, task: Task, inputs: Mapping[str, Any], started: int) -> bool:
         """`wait`, `callback`, `playbook`: what answers them is in the mail, or they wait for it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.records import Command, Event, StreamId
+from noetl_core.engine.records import MAX_TAKEOVERS, Command, Event, StreamId
 from noetl_core.ports import Clock, CorruptLog, EventStore, Gates, ResultStore, Secrets
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.calls import Calls, Cancelled
@@ -95,6 +95,8 @@ class Worker:
         left = past.last.lease_until - self.clock.now()
         if left > 0:
             return Handled("hand_back", "another worker holds the lease", left / SECOND)
+        if past.takeovers >= MAX_TAKEOVERS:
+            return Handled("dropped", "its workers keep dying; the control plane ends the run")
         return None
 
     def _opening(self, command: Command, mode: str, past: Past) -> Event:

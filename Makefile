@@ -1,0 +1,58 @@
+# NoETL: two commands from a bare clone - `make run`, `make test`. Needs Python 3.11 or later and make.
+PLAYBOOK ?= examples/flights/playbook.yaml
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
+
+.PHONY: setup run test lint types contracts template unit e2e bench up down clean
+
+setup: $(VENV)/.synced
+
+$(VENV)/.synced: pyproject.toml uv.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed (PYTHON=... names one)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@command -v uv >/dev/null 2>&1 || test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) UV_PROJECT_ENVIRONMENT=$(CURDIR)/$(VENV) $(UV) sync --quiet --frozen --inexact --python $(BIN)/python
+	@touch $@
+
+run: setup
+	@$(BIN)/noetl up
+	@status=0; $(BIN)/noetl run $(PLAYBOOK) --on stack || status=$$?; \
+	 echo "the stack goes on running: 'make down' stops it, '$(BIN)/noetl status' shows it"; exit $$status
+
+up: setup
+	@$(BIN)/noetl up
+
+down: setup
+	@$(BIN)/noetl down
+
+test: setup lint types contracts template
+	@$(BIN)/pytest -n 2 --dist loadgroup
+
+lint: setup
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+
+types: setup
+	@$(BIN)/mypy
+
+contracts: setup
+	@$(BIN)/lint-imports
+
+template: setup
+	@$(BIN)/cfn-lint template.yaml
+	@SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 $(BIN)/sam validate --lint
+
+unit: setup
+	@$(BIN)/pytest -n 2 tests --ignore tests/e2e
+
+e2e: setup
+	@$(BIN)/pytest tests/e2e
+
+bench: setup
+	@$(BIN)/python -m bench.run
+
+clean:
+	@test ! -x $(BIN)/noetl || $(BIN)/noetl down
+	@rm -rf $(VENV) build .noetl .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .aws-sam
