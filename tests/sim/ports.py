@@ -13,6 +13,7 @@ from noetl_core.engine.records import Command, Commit, Snapshot, StreamId
 from noetl_core.ports import Conflict, CorruptLog, Gate, Head, NotFound, PlaybookVersion, Unavailable
 
 SECOND = 1_000_000
+TERMINAL = ("completed", "failed", "cancelled")
 T = TypeVar("T")
 
 
@@ -223,6 +224,10 @@ class SimCatalog:
         return [v[-1] for p, v in sorted(self.by_path.items()) if p.startswith(prefix)]
 
 
+def _place(head: Head) -> tuple[int, str]:
+    return head.started_at, head.execution_id
+
+
 @dataclass
 class SimIndex:
     faults: Faults
@@ -232,7 +237,8 @@ class SimIndex:
     def put_head(self, head: Head) -> None:
         def put() -> None:
             old = self.all_heads.get(head.execution_id)
-            if old is None or old.updated_at <= head.updated_at:
+            undone = old is not None and old.status in TERMINAL and head.status not in TERMINAL
+            if old is None or old.updated_at < head.updated_at or (old.updated_at == head.updated_at and not undone):
                 self.all_heads[head.execution_id] = head
 
         self.faults.around(put)
@@ -245,8 +251,15 @@ class SimIndex:
         limit: int = 50,
         before: str | None = None,
     ) -> Sequence[Head]:
-        found = sorted(self.all_heads.values(), key=lambda h: -int(h.execution_id))
-        return [h for h in found if (status is None or h.status == status) and (path is None or h.path == path)][:limit]
+        newest = sorted(self.all_heads.values(), key=_place, reverse=True)
+        return [
+            h
+            for h in newest
+            if (status is None or h.status == status)
+            and (path is None or h.path == path)
+            and (since is None or h.started_at >= since)
+            and (before is None or _place(h) < _place(self.all_heads[before]))
+        ][:limit]
 
     def set_due(self, execution_id: str, at: int) -> None:
         self.faults.around(lambda: self.due_at.__setitem__(execution_id, at))

@@ -4,7 +4,7 @@
 |---|---|---|---|
 | playbook version | `p#<path>` | `v#<version>` | |
 | latest version of a path | `latest` | `<path>` | moves |
-| content by digest | `d#<digest>` | `source` | |
+| content by digest | `d#<digest>` | `source` | written first and once: what a version pins can always be had |
 | head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads` |
 | gate | `x#<execution_id>` | `gate` | |
 | due | `due#<shard>` | `<execution_id>` | `due_at`: the local index `by_due` |
@@ -20,13 +20,24 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
-from noetl_core.ports import Gate, Head, NotFound, PlaybookVersion, TooLarge
+from noetl_core.adapters.clock import SystemClock
+from noetl_core.ports import Clock, Gate, Head, NotFound, PlaybookVersion, TooLarge
 
 DUE_SHARDS = 4
 MAX_SOURCE = 380 * 1024
 """Bytes of a compressed playbook one item takes."""
+HEADS_PAGE = 200
+"""Heads looked at per request when filters may drop some."""
+SECOND = 1_000_000
 TERMINAL = ("completed", "failed", "cancelled")
 Item = Mapping[str, Any]
+
+IS_FREE = "attribute_not_exists(pk)"
+IS_LATER = f"{IS_FREE} OR version < :version"
+IS_NEWS = f"{IS_FREE} OR updated_at < :updated_at"
+ENDS = f"{IS_NEWS} OR updated_at = :updated_at"
+GOES_ON = f"{IS_NEWS} OR (updated_at = :updated_at AND NOT #status IN (:completed, :failed, :cancelled))"
+LIVES = "(attribute_not_exists(expires_at) OR expires_at >= :now)"
 
 
 class _Table:
@@ -74,25 +85,26 @@ class DynamoPlaybookCatalog(_Table):
         while True:
             latest = self._latest(path)
             if latest is not None and latest.digest == digest:
+                summary = self._get("latest", path, consistent=False)
+                if summary is None or int(summary["version"]["N"]) < latest.version:
+                    self._announce(latest)  # whoever registered it died before this
                 return latest
             new = PlaybookVersion(path, latest.version + 1 if latest else 1, digest, source, now)
-            fields = {
-                "path": {"S": path},
-                "version": {"N": str(new.version)},
-                "digest": {"S": digest},
-                "source": {"B": body},
-                "registered_at": {"N": str(now)},
-            }
-            item = {"pk": {"S": f"p#{path}"}, "sk": {"S": f"v#{new.version:08d}"}, **fields}
-            self._put({"pk": {"S": f"d#{digest}"}, "sk": {"S": "source"}, **fields})
-            if self._put(item, ConditionExpression="attribute_not_exists(pk)"):
-                summary = {k: v for k, v in fields.items() if k != "source"}
-                self._put(
-                    {"pk": {"S": "latest"}, "sk": {"S": path}, **summary},
-                    ConditionExpression="attribute_not_exists(pk) OR version < :v",
-                    ExpressionAttributeValues={":v": fields["version"]},
-                )
+            item = {**_summary(new), "source": {"B": body}}
+            self._put({"pk": {"S": f"d#{digest}"}, "sk": {"S": "source"}, **item}, ConditionExpression=IS_FREE)
+            version = {"pk": {"S": f"p#{path}"}, "sk": {"S": f"v#{new.version:08d}"}, **item}
+            if self._put(version, ConditionExpression=IS_FREE):
+                self._announce(new)
                 return new
+
+    def _announce(self, version: PlaybookVersion) -> None:
+        """Let `latest` be at least `version`."""
+        summary = _summary(version)
+        self._put(
+            {"pk": {"S": "latest"}, "sk": {"S": version.path}, **summary},
+            ConditionExpression=IS_LATER,
+            ExpressionAttributeValues={":version": summary["version"]},
+        )
 
     def _latest(self, path: str) -> PlaybookVersion | None:
         items = self._query(
@@ -123,10 +135,12 @@ class DynamoPlaybookCatalog(_Table):
         return _version(item)
 
     def versions(self, path: str) -> Sequence[PlaybookVersion]:
-        return [
-            _version(i)
-            for i in self._query(KeyConditionExpression="pk = :p", ExpressionAttributeValues={":p": {"S": f"p#{path}"}})
-        ]
+        found = self._query(
+            KeyConditionExpression="pk = :pk",
+            ExpressionAttributeValues={":pk": {"S": f"p#{path}"}},
+            ConsistentRead=True,
+        )
+        return [_version(item) for item in found]
 
     def list(self, prefix: str = "") -> Sequence[PlaybookVersion]:
         values = {":pk": {"S": "latest"}}
@@ -134,7 +148,17 @@ class DynamoPlaybookCatalog(_Table):
         if prefix:
             values[":prefix"] = {"S": prefix}
             where += " AND begins_with(sk, :prefix)"
-        return [_version(i) for i in self._query(KeyConditionExpression=where, ExpressionAttributeValues=values)]
+        found = self._query(KeyConditionExpression=where, ExpressionAttributeValues=values, ConsistentRead=True)
+        return [_version(item) for item in found]
+
+
+def _summary(version: PlaybookVersion) -> dict[str, Any]:
+    return {
+        "path": {"S": version.path},
+        "version": {"N": str(version.version)},
+        "digest": {"S": version.digest},
+        "registered_at": {"N": str(version.registered_at)},
+    }
 
 
 def _version(item: Item) -> PlaybookVersion:
@@ -146,6 +170,10 @@ def _version(item: Item) -> PlaybookVersion:
 
 class DynamoExecutionIndex(_Table):
     """`ExecutionIndex` on the catalog table."""
+
+    def __init__(self, table: str, clock: Clock | None = None) -> None:
+        super().__init__(table)
+        self._clock = clock or SystemClock()
 
     def put_head(self, head: Head) -> None:
         item: dict[str, Any] = {
@@ -167,15 +195,13 @@ class DynamoExecutionIndex(_Table):
         for name, value in (("error", head.error), ("parent", head.parent)):
             if value is not None:
                 item[name] = {"S": json.dumps(value)}
-        values: dict[str, Any] = {":now": item["updated_at"]}
-        is_news = "attribute_not_exists(pk) OR updated_at < :now"
+        values: dict[str, Any] = {":updated_at": item["updated_at"]}
         if head.status in TERMINAL:
-            is_news += " OR updated_at = :now"
-        else:
-            values |= {f":t{n}": {"S": s} for n, s in enumerate(TERMINAL)}
-            is_news += " OR (updated_at = :now AND NOT #status IN (:t0, :t1, :t2))"
-        more = {} if head.status in TERMINAL else {"ExpressionAttributeNames": {"#status": "status"}}
-        self._put(item, ConditionExpression=is_news, ExpressionAttributeValues=values, **more)
+            self._put(item, ConditionExpression=ENDS, ExpressionAttributeValues=values)
+            return
+        values |= {f":{status}": {"S": status} for status in TERMINAL}
+        names = {"#status": "status"}
+        self._put(item, ConditionExpression=GOES_ON, ExpressionAttributeValues=values, ExpressionAttributeNames=names)
 
     def heads(
         self,
@@ -185,27 +211,35 @@ class DynamoExecutionIndex(_Table):
         limit: int = 50,
         before: str | None = None,
     ) -> Sequence[Head]:
-        values: dict[str, Any] = {":list": {"S": "heads"}}
-        where, filters = ["#list = :list"], []
+        now = self._clock.now() // SECOND
+        values: dict[str, Any] = {":list": {"S": "heads"}, ":now": {"N": str(now)}}
         names = {"#list": "list"}
+        where, filters = "#list = :list", [LIVES]
         if since is not None:
-            where.append("listed_at >= :since")
             values[":since"] = {"S": f"{since:020d}"}
+            where += " AND listed_at >= :since"
         for name, wanted in (("status", status), ("path", path)):
             if wanted is not None:
                 names[f"#{name}"] = name
                 values[f":{name}"] = {"S": wanted}
                 filters.append(f"#{name} = :{name}")
-        request: dict[str, Any] = {"IndexName": "heads", "ScanIndexForward": False, "ExpressionAttributeNames": names}
+        request: dict[str, Any] = {"Limit": limit if len(filters) == 1 else max(limit, HEADS_PAGE)}
         if before is not None:
             item = self._get(f"x#{before}", "head")
             if item is None:
                 return []
             request["ExclusiveStartKey"] = {k: item[k] for k in ("pk", "sk", "list", "listed_at")}
-        if filters:
-            request["FilterExpression"] = " AND ".join(filters)
-        found = self._query(limit, KeyConditionExpression=" AND ".join(where), ExpressionAttributeValues=values, **request)
-        return [_head(i) for i in found]
+        found = self._query(
+            limit,
+            IndexName="heads",
+            KeyConditionExpression=where,
+            FilterExpression=" AND ".join(filters),
+            ExpressionAttributeNames=names,
+            ExpressionAttributeValues=values,
+            ScanIndexForward=False,
+            **request,
+        )
+        return [_head(item) for item in found]
 
     def set_due(self, execution_id: str, at: int) -> None:
         self._put({"pk": {"S": _shard(execution_id)}, "sk": {"S": execution_id}, "due_at": {"N": str(at)}})

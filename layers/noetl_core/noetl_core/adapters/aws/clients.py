@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 import boto3
@@ -13,10 +14,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from noetl_core.ports import TooLarge, Unavailable
 
-_RETRIES = Config(
+_PATIENT = Config(
     retries={"mode": "standard", "total_max_attempts": 5}, connect_timeout=3, read_timeout=30, max_pool_connections=32
 )
-_PATH_STYLE = Config(s3={"addressing_style": "path"})
+_CONFIGS = {
+    "s3": _PATIENT.merge(Config(s3={"addressing_style": "path"})),
+    "dynamodb": _PATIENT.merge(Config(read_timeout=8)),
+}
+"""A table answers in milliseconds: a lost packet must cost less than the time a lease has to spare."""
 
 TRANSIENT = frozenset(
     {
@@ -39,10 +44,24 @@ TOO_LARGE = frozenset(
 )
 
 
-@lru_cache(maxsize=16)
+_making = Lock()
+
+
 def client(service: str) -> Any:
     """The client of `service`; the low-level kind, whose import is a fraction of the resources'."""
-    return boto3.client(service, config=_RETRIES.merge(_PATH_STYLE) if service == "s3" else _RETRIES)  # type: ignore[call-overload]
+    with _making:  # making clients is not thread-safe, using them is
+        return _client(service)
+
+
+@lru_cache(maxsize=16)
+def _client(service: str) -> Any:
+    return boto3.client(service, config=_CONFIGS.get(service, _PATIENT))  # type: ignore[call-overload]
+
+
+def forget_clients() -> None:
+    """Make new clients from now on: for another endpoint or other credentials in the environment."""
+    with _making:
+        _client.cache_clear()
 
 
 @contextmanager
@@ -55,7 +74,7 @@ def errors_of(what: str) -> Iterator[None]:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         if code in TRANSIENT or status >= 500:
             raise Unavailable(f"{what}: {code}") from error
-        if code in TOO_LARGE:
+        if code in TOO_LARGE or (code == "ValidationException" and "size has exceeded" in str(error)):
             raise TooLarge(f"{what}: {code}") from error
         raise
     except BotoCoreError as error:

@@ -5,13 +5,18 @@
 | control stream | `m#<execution_id>` | `<seq>`, zero-padded | control plane |
 | run streams | `r#<execution_id>#<hash(run) mod 8>` | `<run_id>#<seq>` | the worker that holds the run; control, to fence |
 | snapshot | `s#<execution_id>` | `snapshot` | control plane |
+
+Header attributes: `v`, `execution_id`, `ts`, `writer`; `lease_until` and `expires_at` where set; `wake` only where true (the
+stream's filter asks for it); and `body`, or `body_key` where the body is in S3.
+
+TTL deletes up to days late, and in no order: what has expired is absent to readers, and its position is free to writers.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import time
+import logging
 import zlib
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -20,15 +25,23 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
+from noetl_core.adapters.clock import SystemClock
 from noetl_core.codec import decode_events, encode_events
 from noetl_core.engine.records import Commit, Snapshot, StreamId
-from noetl_core.ports import Conflict, CorruptLog, ResultStore
+from noetl_core.ports import Clock, Conflict, CorruptLog, NotFound, ResultStore
+
+log = logging.getLogger(__name__)
 
 SPREAD = 8
 """Partitions of an execution's run streams, so that busy loops do not throttle routing."""
 MAX_BODY = 300 * 1024
 """A larger body goes to S3 first (DynamoDB items end at 400 KB)."""
 DIGITS = 10
+SECOND = 1_000_000
+Item = Mapping[str, Any]
+
+IS_FREE = "attribute_not_exists(pk) OR expires_at < :now"
+IS_NEWER = f"{IS_FREE} OR seq < :seq"
 
 
 def partition(stream: StreamId) -> str:
@@ -46,8 +59,8 @@ def sort_key(stream: StreamId, seq: int) -> str:
 class DynamoEventStore:
     """`EventStore` on the events table; `results` takes bodies that exceed an item."""
 
-    def __init__(self, table: str, results: ResultStore) -> None:
-        self._table, self._results = table, results
+    def __init__(self, table: str, results: ResultStore, clock: Clock | None = None) -> None:
+        self._table, self._results, self._clock = table, results, clock or SystemClock()
 
     def append(self, commit: Commit) -> None:
         item = self._item(commit)
@@ -56,17 +69,25 @@ class DynamoEventStore:
                 client("dynamodb").put_item(
                     TableName=self._table,
                     Item=item,
-                    ConditionExpression="attribute_not_exists(pk)",
+                    ConditionExpression=IS_FREE,
+                    ExpressionAttributeValues={":now": self._now()},
                     ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 )
         except ClientError as error:
             if code_of(error) != "ConditionalCheckFailedException":
                 raise
-            held = error.response.get("Item") or self._get(commit.stream, commit.seq)
+            held: Any = error.response.get("Item") or self._get(commit.stream, commit.seq)
             if held and held["writer"]["S"] == commit.writer:
                 return  # our own write, whose answer was lost
-            existing = self._commit(held) if held else None
+            existing = _decode(held, self._results) if held else None
             raise Conflict(f"{commit.stream} position {commit.seq} is taken", existing) from error
+
+    def _now(self) -> dict[str, str]:
+        """Seconds since the epoch, as `expires_at` counts."""
+        return {"N": str(self._clock.now() // SECOND)}
+
+    def _lives(self, item: Item) -> bool:
+        return "expires_at" not in item or int(item["expires_at"]["N"]) >= self._clock.now() // SECOND
 
     def _item(self, commit: Commit) -> dict[str, Any]:
         item: dict[str, Any] = {
@@ -92,38 +113,37 @@ class DynamoEventStore:
             item["body"] = {"B": body}
         return item
 
-    def _get(self, stream: StreamId, seq: int) -> Mapping[str, Any] | None:
+    def _get(self, stream: StreamId, seq: int) -> Item | None:
         key = {"pk": {"S": partition(stream)}, "sk": {"S": sort_key(stream, seq)}}
         with errors_of(f"read {stream}"):
-            found: Mapping[str, Any] | None = (
-                client("dynamodb").get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
-            )
+            found: Item | None = client("dynamodb").get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
         return found
 
     def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
         if limit == 1:
             item = self._get(stream, after + 1)
-            commits = [self._commit(item)] if item and not _expired(item) else []
+            items = [] if item is None else [item]
         else:
-            commits = [self._commit(i) for i in self._query(stream, after, limit) if not _expired(i)]
+            items = self._query(stream, after, limit)
+        commits = [_decode(item, self._results) for item in items if self._lives(item)]
         for place, commit in enumerate(commits, start=after + 1):
             if commit.seq != place:
                 raise CorruptLog(f"{stream}: position {place} is missing")
         return commits
 
-    def _query(self, stream: StreamId, after: int, limit: int | None, *, newest: bool = False) -> list[Mapping[str, Any]]:
+    def _query(self, stream: StreamId, after: int, limit: int | None, *, newest: bool = False) -> list[Item]:
         request: dict[str, Any] = {
             "TableName": self._table,
-            "KeyConditionExpression": "pk = :pk AND sk BETWEEN :a AND :b",
+            "KeyConditionExpression": "pk = :pk AND sk BETWEEN :first AND :last",
             "ExpressionAttributeValues": {
                 ":pk": {"S": partition(stream)},
-                ":a": {"S": sort_key(stream, after + 1)},
-                ":b": {"S": sort_key(stream, 10**DIGITS - 1)},
+                ":first": {"S": sort_key(stream, after + 1)},
+                ":last": {"S": sort_key(stream, 10**DIGITS - 1)},
             },
             "ConsistentRead": True,
             "ScanIndexForward": not newest,
         }
-        items: list[Mapping[str, Any]] = []
+        items: list[Item] = []
         while True:
             if limit is not None:
                 request["Limit"] = limit - len(items)
@@ -136,10 +156,12 @@ class DynamoEventStore:
 
     def last(self, stream: StreamId) -> Commit | None:
         items = self._query(stream, -1, 1, newest=True)
-        return self._commit(items[0]) if items and not _expired(items[0]) else None
-
-    def _commit(self, item: Mapping[str, Any]) -> Commit:
-        return _decode(item, self._results)
+        if not items:
+            return None
+        if self._lives(items[0]):
+            return _decode(items[0], self._results)
+        whole = self.read(stream)  # a new log may begin under the remains of an expired one
+        return whole[-1] if whole else None
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         body = zlib.compress(json.dumps(snapshot.state, separators=(",", ":")).encode(), 6)
@@ -156,14 +178,13 @@ class DynamoEventStore:
             item["body_key"] = {"S": ref["key"]}
         else:
             item["body"] = {"B": body}
-        is_newer = "attribute_not_exists(pk) OR seq < :seq"
         try:
             with errors_of("save snapshot"):
                 client("dynamodb").put_item(
                     TableName=self._table,
                     Item=item,
-                    ConditionExpression=is_newer,
-                    ExpressionAttributeValues={":seq": item["seq"]},
+                    ConditionExpression=IS_NEWER,
+                    ExpressionAttributeValues={":seq": item["seq"], ":now": self._now()},
                 )
         except ClientError as error:
             if code_of(error) != "ConditionalCheckFailedException":
@@ -173,43 +194,49 @@ class DynamoEventStore:
         key = {"pk": {"S": f"s#{execution_id}"}, "sk": {"S": "snapshot"}}
         with errors_of("load snapshot"):
             item = client("dynamodb").get_item(TableName=self._table, Key=key).get("Item")
-        if not item or _expired(item):
+        if not item or not self._lives(item):
             return None
-        body = item["body"]["B"] if "body" in item else self._results.get(item["body_key"]["S"])
-        return Snapshot(execution_id, int(item["seq"]["N"]), int(item["reducer"]["N"]), json.loads(zlib.decompress(body)))
+        try:
+            body = item["body"]["B"] if "body" in item else self._results.get(item["body_key"]["S"])
+            state = json.loads(zlib.decompress(body))
+        except (NotFound, ValueError, zlib.error):
+            log.warning("the snapshot of execution %s does not read; its log is folded from the start", execution_id)
+            return None
+        return Snapshot(execution_id, int(item["seq"]["N"]), int(item["reducer"]["N"]), state)
 
 
-def _expired(item: Mapping[str, Any]) -> bool:
-    """TTL deletes late; readers treat expired as absent."""
-    return "expires_at" in item and int(item["expires_at"]["N"]) < time.time()
+def _decode(item: Item, results: ResultStore) -> Commit:
+    """An item as a commit, whether a client read it or Lambda delivered it (binary as base64). Raises `CorruptLog`."""
+    try:
+        run, _, position = item["sk"]["S"].rpartition("#")
+        v = int(item["v"]["N"])
+        return Commit(
+            stream=StreamId(item["execution_id"]["S"], run or None),
+            seq=int(position),
+            ts=int(item["ts"]["N"]),
+            writer=item["writer"]["S"],
+            events=decode_events(_body(item, results), v),
+            wake="wake" in item,
+            lease_until=_number(item, "lease_until"),
+            expires_at=_number(item, "expires_at"),
+            v=v,
+        )
+    except (NotFound, KeyError, TypeError, ValueError) as error:
+        where = " ".join(item.get(k, {}).get("S", "?") for k in ("pk", "sk"))
+        raise CorruptLog(f"the commit at {where} does not read: {error!r}") from error
 
 
-def _decode(item: Mapping[str, Any], results: ResultStore) -> Commit:
-    pk, sk = item["pk"]["S"], item["sk"]["S"]
-    run, _, position = sk.rpartition("#")
-    stream = StreamId(item["execution_id"]["S"], run if pk.startswith("r#") else None)
-    v = int(item["v"]["N"])
-    if "body" in item:
-        body = item["body"]["B"]
-        if isinstance(body, str):  # as Lambda delivers stream records
-            body = base64.b64decode(body)
-    else:
-        body = results.get(item["body_key"]["S"])
-    return Commit(
-        stream=stream,
-        seq=int(position),
-        ts=int(item["ts"]["N"]),
-        writer=item["writer"]["S"],
-        events=decode_events(bytes(body), v),
-        wake="wake" in item,
-        lease_until=int(item.get("lease_until", {"N": "0"})["N"]),
-        expires_at=int(item.get("expires_at", {"N": "0"})["N"]),
-        v=v,
-    )
+def _body(item: Item, results: ResultStore) -> bytes:
+    if "body" not in item:
+        return results.get(item["body_key"]["S"])
+    body = item["body"]["B"]
+    return base64.b64decode(body, validate=True) if isinstance(body, str) else bytes(body)
 
 
-def commit_from_image(image: Mapping[str, Any], results: ResultStore) -> Commit | None:
-    """The commit of a stream record's NewImage; None for an item of another key space (snapshots)."""
-    if not image["pk"]["S"].startswith(("m#", "r#")):
-        return None
-    return _decode(image, results)
+def _number(item: Item, name: str) -> int:
+    return int(item[name]["N"]) if name in item else 0
+
+
+def commit_from_image(image: Item, results: ResultStore) -> Commit | None:
+    """The commit of a stream record's NewImage; None for an item of another key space (snapshots). Raises `CorruptLog`."""
+    return _decode(image, results) if image["pk"]["S"].startswith(("m#", "r#")) else None

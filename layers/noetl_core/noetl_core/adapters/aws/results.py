@@ -32,13 +32,18 @@ class S3ResultStore:
         return {"kind": "result_ref", "store": "s3", "key": key, "size": len(body), "checksum": "sha256:" + digest.hexdigest()}
 
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
-        more = {} if start is None and end is None else {"Range": f"bytes={start or 0}-{'' if end is None else end - 1}"}
+        first = start or 0
+        if end is not None and end <= first:
+            return b""  # S3 has no way to say an empty range
+        wanted = {} if start is None and end is None else {"Range": f"bytes={first}-{'' if end is None else end - 1}"}
         try:
             with errors_of(f"get {key}"):
-                body: bytes = client("s3").get_object(Bucket=self._bucket, Key=key, **more)["Body"].read()
+                body: bytes = client("s3").get_object(Bucket=self._bucket, Key=key, **wanted)["Body"].read()
         except ClientError as error:
-            if code_of(error) in ("NoSuchKey", "404"):
+            if code_of(error) == "NoSuchKey":
                 raise NotFound(f"no object {key}") from error
+            if code_of(error) == "InvalidRange":
+                return b""  # it begins after the end
             raise
         return body
 

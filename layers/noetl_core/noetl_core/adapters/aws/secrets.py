@@ -9,6 +9,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
+from noetl_core.adapters.credentials import fields_of
 from noetl_core.ports import NotFound
 
 
@@ -21,13 +22,12 @@ class SecretsManager:
     def get(self, name: str) -> Mapping[str, Any]:
         try:
             with errors_of(f"credential {name}"):
-                value = client("secretsmanager").get_secret_value(SecretId=self._prefix + name)["SecretString"]
+                value = client("secretsmanager").get_secret_value(SecretId=self._prefix + name).get("SecretString", "")
         except ClientError as error:
             if code_of(error) == "ResourceNotFoundException":
                 raise NotFound(f"there is no credential {name!r}") from error
             raise
-        fields: Mapping[str, Any] = json.loads(value)
-        return fields
+        return fields_of(name, value)
 
     def put(self, name: str, value: Mapping[str, Any]) -> None:
         text = json.dumps(value)
@@ -45,9 +45,8 @@ class SecretsManager:
             with errors_of(f"credential {name}"):
                 client("secretsmanager").delete_secret(SecretId=self._prefix + name, ForceDeleteWithoutRecovery=True)
         except ClientError as error:
-            if code_of(error) == "ResourceNotFoundException":
-                raise NotFound(f"there is no credential {name!r}") from error
-            raise
+            if code_of(error) != "ResourceNotFoundException":
+                raise
 
     def names(self) -> Iterable[str]:
         with errors_of("credentials"):
@@ -56,4 +55,4 @@ class SecretsManager:
                 .get_paginator("list_secrets")
                 .paginate(Filters=[{"Key": "name", "Values": [self._prefix]}])
             )
-            return [s["Name"][len(self._prefix) :] for page in pages for s in page["SecretList"]]
+            return sorted(s["Name"].removeprefix(self._prefix) for page in pages for s in page["SecretList"])

@@ -7,10 +7,13 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
-from noetl_core.ports import Gate, Head, NotFound, PlaybookVersion
+from noetl_core.ports import Clock, Gate, Head, NotFound, PlaybookVersion
 
+SECOND = 1_000_000
 _TERMINAL = "('completed','failed','cancelled')"
+_HEAD = "execution_id, status, path, version, digest, started_at, updated_at, finished_at, error, parent, expires_at"
 
 
 def _loads(text: str | None) -> Any:
@@ -43,7 +46,7 @@ class SqlitePlaybookCatalog:
         return found[0]
 
     def by_digest(self, digest: str) -> PlaybookVersion:
-        found = self._select("digest=? LIMIT 1", (digest,))
+        found = self._select("digest=? ORDER BY registered_at, path, version LIMIT 1", (digest,))
         if not found:
             raise NotFound(f"no playbook with digest {digest}")
         return found[0]
@@ -63,15 +66,15 @@ class SqlitePlaybookCatalog:
 class SqliteExecutionIndex:
     """`ExecutionIndex` over a `Database`."""
 
-    def __init__(self, database: Database) -> None:
-        self._db = database
+    def __init__(self, database: Database, clock: Clock | None = None) -> None:
+        self._db, self._clock = database, clock or SystemClock()
 
     def put_head(self, head: Head) -> None:
         self._db.write(
-            "INSERT INTO heads VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (execution_id) DO UPDATE SET status=excluded.status,"
-            " updated_at=excluded.updated_at, finished_at=excluded.finished_at, error=excluded.error"
-            f" WHERE excluded.updated_at >= heads.updated_at AND (heads.status NOT IN {_TERMINAL}"
-            f" OR excluded.status IN {_TERMINAL} OR excluded.updated_at > heads.updated_at)",
+            f"INSERT INTO heads ({_HEAD}) VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (execution_id) DO UPDATE SET ({_HEAD})="
+            f"({', '.join('excluded.' + name.strip() for name in _HEAD.split(','))})"
+            f" WHERE excluded.updated_at > heads.updated_at OR (excluded.updated_at = heads.updated_at"
+            f" AND (excluded.status IN {_TERMINAL} OR heads.status NOT IN {_TERMINAL}))",
             (
                 head.execution_id,
                 head.status,
@@ -95,8 +98,8 @@ class SqliteExecutionIndex:
         limit: int = 50,
         before: str | None = None,
     ) -> Sequence[Head]:
-        where: Any = ["1=1"]
-        values: Any = []
+        where = ["(expires_at=0 OR expires_at>=?)"]
+        values: list[Any] = [self._clock.now() // SECOND]
         for clause, value in (("status=?", status), ("path=?", path), ("started_at>=?", since)):
             if value is not None:
                 where.append(clause)
@@ -105,11 +108,11 @@ class SqliteExecutionIndex:
             where.append("(started_at, execution_id) < (SELECT started_at, execution_id FROM heads WHERE execution_id=?)")
             values.append(before)
         rows = self._db.rows(
-            "SELECT execution_id, status, path, version, digest, started_at, updated_at, finished_at, error, parent, expires_at"
-            f" FROM heads WHERE {' AND '.join(where)} ORDER BY started_at DESC, execution_id DESC LIMIT ?",
+            f"SELECT {_HEAD} FROM heads WHERE {' AND '.join(where)} ORDER BY started_at DESC, execution_id DESC LIMIT ?",
             (*values, limit),
         )
-        return [Head(*r[:8], _loads(r[8]), _loads(r[9]), r[10]) for r in rows]
+        parsed = ((*row[:8], _loads(row[8]), _loads(row[9]), row[10]) for row in rows)
+        return [Head(*fields) for fields in parsed]
 
     def set_due(self, execution_id: str, at: int) -> None:
         self._db.write(

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
+
+from noetl_core.ports import Unavailable
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,
   lease_until INTEGER, expires_at INTEGER, v INTEGER, body BLOB, PRIMARY KEY (execution_id, run_id, seq)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS snapshots (execution_id TEXT PRIMARY KEY, seq INTEGER, reducer INTEGER, state TEXT);
+CREATE TABLE IF NOT EXISTS snapshots (execution_id TEXT PRIMARY KEY, seq INTEGER, reducer INTEGER, state TEXT,
+  expires_at INTEGER);
 CREATE TABLE IF NOT EXISTS playbooks (path TEXT, version INTEGER, digest TEXT, source TEXT, registered_at INTEGER,
   PRIMARY KEY (path, version));
 CREATE INDEX IF NOT EXISTS playbooks_by_digest ON playbooks (digest);
 CREATE TABLE IF NOT EXISTS heads (execution_id TEXT PRIMARY KEY, status TEXT, path TEXT, version INTEGER, digest TEXT,
   started_at INTEGER, updated_at INTEGER, finished_at INTEGER, error TEXT, parent TEXT, expires_at INTEGER);
-CREATE INDEX IF NOT EXISTS heads_by_start ON heads (started_at DESC);
+CREATE INDEX IF NOT EXISTS heads_by_start ON heads (started_at DESC, execution_id DESC);
 CREATE TABLE IF NOT EXISTS due (execution_id TEXT PRIMARY KEY, due_at INTEGER);
 CREATE INDEX IF NOT EXISTS due_by_time ON due (due_at);
 CREATE TABLE IF NOT EXISTS gates (execution_id TEXT PRIMARY KEY, mode TEXT, stopped_runs TEXT);
@@ -39,18 +44,34 @@ class Database:
             str(path), isolation_level=None, check_same_thread=False, timeout=30, cached_statements=64
         )
         self._lock = threading.Lock()
-        with self._lock:
-            self._connection.execute("PRAGMA journal_mode=WAL")
+        with self._alone():
+            for attempt in range(100):
+                try:
+                    self._connection.execute("PRAGMA journal_mode=WAL")
+                    break
+                except sqlite3.OperationalError:  # two processes making the file at once; here SQLite does not wait by itself
+                    if attempt == 99:
+                        raise
+                    time.sleep(0.05)
             self._connection.execute(f"PRAGMA synchronous={'FULL' if durable == 'power' else 'NORMAL'}")
             self._connection.executescript(_SCHEMA)
 
-    def write(self, statement: str, values: Sequence[Any] = ()) -> None:
-        """One statement, committed. Raises `sqlite3.IntegrityError` where its key is taken."""
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
         with self._lock:
-            self._connection.execute(statement, values)
+            try:
+                yield
+            except sqlite3.OperationalError as error:
+                raise Unavailable(f"the local store: {error}") from error
+
+    def write(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """One statement, committed; returns how many rows it wrote. Raises `sqlite3.IntegrityError` where its key is taken, and
+        `Unavailable` when another process holds the file too long or the disk is full."""
+        with self._alone():
+            return self._connection.execute(statement, values).rowcount
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        with self._lock:
+        with self._alone():
             return self._connection.execute(statement, values).fetchall()
 
     def close(self) -> None:

@@ -6,20 +6,26 @@ import json
 import sqlite3
 from collections.abc import Callable, Sequence
 
+from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
 from noetl_core.codec import decode_events, encode_events
 from noetl_core.engine.records import Commit, Snapshot, StreamId
-from noetl_core.ports import Conflict, CorruptLog
+from noetl_core.ports import Clock, Conflict, CorruptLog
 
-_INSERT = "INSERT INTO commits VALUES (?,?,?,?,?,?,?,?,?,?)"
+SECOND = 1_000_000
 _COLUMNS = "seq, ts, writer, wake, lease_until, expires_at, v, body"
+_INSERT = "INSERT INTO commits VALUES (?,?,?,?,?,?,?,?,?,?)"
+_REPLACE_EXPIRED = f"""{_INSERT} ON CONFLICT (execution_id, run_id, seq) DO UPDATE SET ts=excluded.ts, writer=excluded.writer,
+  wake=excluded.wake, lease_until=excluded.lease_until, expires_at=excluded.expires_at, v=excluded.v, body=excluded.body
+  WHERE expires_at BETWEEN 1 AND ?"""
+_LIVES = "(expires_at=0 OR expires_at>=?)"
 
 
 class SqliteEventStore:
     """`EventStore` over a `Database`. `on_wake` is called after a waking commit stands (the local runner's stream)."""
 
-    def __init__(self, database: Database, on_wake: Callable[[Commit], None] | None = None) -> None:
-        self._db = database
+    def __init__(self, database: Database, on_wake: Callable[[Commit], None] | None = None, clock: Clock | None = None) -> None:
+        self._db, self._clock = database, clock or SystemClock()
         self.on_wake = on_wake
 
     def append(self, commit: Commit) -> None:
@@ -38,17 +44,27 @@ class SqliteEventStore:
         try:
             self._db.write(_INSERT, row)
         except sqlite3.IntegrityError:
-            existing = self.read(commit.stream, after=commit.seq - 1, limit=1)
-            if existing and existing[0].writer == commit.writer:
+            if not self._settle(commit, row):
                 return
-            raise Conflict(f"{commit.stream} position {commit.seq} is taken", existing[0] if existing else None) from None
         if commit.wake and self.on_wake is not None:
             self.on_wake(commit)
 
+    def _settle(self, commit: Commit, row: Sequence[object]) -> bool:
+        """The position is taken: by ourselves before (False), by what has expired (True: it is ours now), else `Conflict`."""
+        existing = self.read(commit.stream, after=commit.seq - 1, limit=1)
+        if existing and existing[0].writer == commit.writer:
+            return False
+        if not existing and self._db.write(_REPLACE_EXPIRED, (*row, self._now() - 1)):
+            return True
+        raise Conflict(f"{commit.stream} position {commit.seq} is taken", existing[0] if existing else None)
+
+    def _now(self) -> int:
+        return self._clock.now() // SECOND
+
     def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
         rows = self._db.rows(
-            f"SELECT {_COLUMNS} FROM commits WHERE execution_id=? AND run_id=? AND seq>? ORDER BY seq LIMIT ?",
-            (stream.execution_id, stream.run_id or "", after, -1 if limit is None else limit),
+            f"SELECT {_COLUMNS} FROM commits WHERE execution_id=? AND run_id=? AND seq>? AND {_LIVES} ORDER BY seq LIMIT ?",
+            (stream.execution_id, stream.run_id or "", after, self._now(), -1 if limit is None else limit),
         )
         commits = [self._commit(stream, row) for row in rows]
         for place, commit in enumerate(commits, start=after + 1):
@@ -58,8 +74,8 @@ class SqliteEventStore:
 
     def last(self, stream: StreamId) -> Commit | None:
         rows = self._db.rows(
-            f"SELECT {_COLUMNS} FROM commits WHERE execution_id=? AND run_id=? ORDER BY seq DESC LIMIT 1",
-            (stream.execution_id, stream.run_id or ""),
+            f"SELECT {_COLUMNS} FROM commits WHERE execution_id=? AND run_id=? AND {_LIVES} ORDER BY seq DESC LIMIT 1",
+            (stream.execution_id, stream.run_id or "", self._now()),
         )
         return self._commit(stream, rows[0]) if rows else None
 
@@ -70,11 +86,21 @@ class SqliteEventStore:
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         self._db.write(
-            "INSERT INTO snapshots VALUES (?,?,?,?) ON CONFLICT (execution_id) DO UPDATE SET"
-            " seq=excluded.seq, reducer=excluded.reducer, state=excluded.state WHERE excluded.seq > snapshots.seq",
-            (snapshot.execution_id, snapshot.seq, snapshot.reducer, json.dumps(snapshot.state)),
+            "INSERT INTO snapshots VALUES (?,?,?,?,?) ON CONFLICT (execution_id) DO UPDATE SET seq=excluded.seq,"
+            " reducer=excluded.reducer, state=excluded.state, expires_at=excluded.expires_at"
+            " WHERE excluded.seq > snapshots.seq OR snapshots.expires_at BETWEEN 1 AND ?",
+            (
+                snapshot.execution_id,
+                snapshot.seq,
+                snapshot.reducer,
+                json.dumps(snapshot.state),
+                snapshot.state.get("expires_at") or 0,
+                self._now() - 1,
+            ),
         )
 
     def load_snapshot(self, execution_id: str) -> Snapshot | None:
-        rows = self._db.rows("SELECT seq, reducer, state FROM snapshots WHERE execution_id=?", (execution_id,))
+        rows = self._db.rows(
+            f"SELECT seq, reducer, state FROM snapshots WHERE execution_id=? AND {_LIVES}", (execution_id, self._now())
+        )
         return Snapshot(execution_id, rows[0][0], rows[0][1], json.loads(rows[0][2])) if rows else None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import threading
+import weakref
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from noetl_core.ports import NotFound
 
@@ -17,10 +20,14 @@ def _reference(key: str, body: bytes) -> dict[str, Any]:
 
 
 class FileResultStore:
-    """`ResultStore` in a folder: a key is a relative path. Written whole or not at all (rename)."""
+    """`ResultStore` in a folder: a key is a relative path. Written whole or not at all (rename).
 
-    def __init__(self, root: str | Path) -> None:
+    `durable`: as in `Database`; `power` syncs each object, so that a commit never refers to what a power cut took.
+    """
+
+    def __init__(self, root: str | Path, durable: Literal["process", "power"] = "process") -> None:
         self._root = Path(root).resolve()
+        self._synced = durable == "power"
 
     def _path(self, key: str) -> Path:
         path = (self._root / key).resolve()
@@ -34,15 +41,18 @@ class FileResultStore:
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".put-")
         with os.fdopen(handle, "wb") as file:
             file.write(body)
+            if self._synced:
+                file.flush()
+                os.fsync(file.fileno())
         Path(draft).replace(path)
         return _reference(key, body)
 
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
         try:
             with self._path(key).open("rb") as file:
-                file.seek(start or 0)
-                return file.read() if end is None else file.read(end - (start or 0))
-        except (FileNotFoundError, IsADirectoryError) as error:
+                first = file.seek(start or 0)
+                return file.read() if end is None else file.read(max(0, end - first))
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
             raise NotFound(f"no object {key}") from error
 
     def url(self, key: str) -> str:
@@ -50,13 +60,21 @@ class FileResultStore:
 
 
 class LazyTempResultStore(FileResultStore):
-    """A `FileResultStore` in a temporary folder, made at the first object and removed with the process."""
+    """A `FileResultStore` in a temporary folder, made at the first use and removed with the process (or by `close`)."""
 
     def __init__(self) -> None:
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._making = threading.Lock()
+        self._folder: Path | None = None
+        self._synced = False
 
     @property
     def _root(self) -> Path:  # type: ignore[override]
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="noetl-results-")
-        return Path(self._folder.name).resolve()
+        with self._making:
+            if self._folder is None:
+                self._folder = Path(tempfile.mkdtemp(prefix="noetl-results-")).resolve()
+                self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            return self._folder
+
+    def close(self) -> None:
+        if self._folder is not None:
+            self._remove()

@@ -1,0 +1,20 @@
+"""What a stored credential looks like: one JSON object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from noetl_core.ports import NotFound
+
+
+def fields_of(name: str, text: str) -> Mapping[str, Any]:
+    """The fields of a credential's text. Raises `NotFound` for anything but a JSON object, without showing what it is."""
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise NotFound(f"credential {name!r} is not a JSON object; write it anew")
+    return fields

@@ -1,0 +1,208 @@
+"""Contracts of `PlaybookCatalog`, `ExecutionIndex` and `Gates`."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from noetl_core.ports import ExecutionIndex, Gate, Gates, Head, NotFound, PlaybookCatalog, PlaybookVersion
+from tests.contract.clocks import SECOND, START, FakeClock
+
+TEXT = "apiVersion: noetl.io/v2\nkind: Playbook # größer\n"
+
+
+class PlaybookCatalogContract:
+    """Give a fixture `catalog`: an empty catalog."""
+
+    def test_versions_count_up(self, catalog: PlaybookCatalog) -> None:
+        one = catalog.register("etl/daily", "sha256:1", TEXT, START)
+        two = catalog.register("etl/daily", "sha256:2", TEXT + "#", START + 1)
+        assert one == PlaybookVersion("etl/daily", 1, "sha256:1", TEXT, START)
+        assert two == PlaybookVersion("etl/daily", 2, "sha256:2", TEXT + "#", START + 1)
+        assert catalog.get("etl/daily") == two
+        assert catalog.get("etl/daily", 1) == one
+        assert [v.version for v in catalog.versions("etl/daily")] == [1, 2]
+
+    def test_registering_the_latest_again_changes_nothing(self, catalog: PlaybookCatalog) -> None:
+        one = catalog.register("etl/daily", "sha256:1", TEXT, START)
+        assert catalog.register("etl/daily", "sha256:1", TEXT, START + 1) == one
+        assert list(catalog.versions("etl/daily")) == [one]
+
+    def test_going_back_to_older_content_is_a_new_version(self, catalog: PlaybookCatalog) -> None:
+        for n, digest in enumerate(("sha256:1", "sha256:2", "sha256:1"), start=1):
+            assert catalog.register("etl/daily", digest, TEXT, START).version == n
+
+    def test_content_is_found_by_its_digest(self, catalog: PlaybookCatalog) -> None:
+        catalog.register("etl/daily", "sha256:1", TEXT, START)
+        catalog.register("etl/daily", "sha256:2", TEXT + "#", START)
+        catalog.register("etl/copy", "sha256:1", TEXT, START + 1)
+        found = catalog.by_digest("sha256:1")
+        assert (found.path, found.source, found.digest) == ("etl/daily", TEXT, "sha256:1")
+
+    def test_what_is_not_there(self, catalog: PlaybookCatalog) -> None:
+        catalog.register("etl/daily", "sha256:1", TEXT, START)
+        with pytest.raises(NotFound):
+            catalog.get("etl/nightly")
+        with pytest.raises(NotFound):
+            catalog.get("etl/daily", 2)
+        with pytest.raises(NotFound):
+            catalog.by_digest("sha256:2")
+        assert list(catalog.versions("etl/nightly")) == []
+        assert list(catalog.list("etl/n")) == []
+
+    def test_the_list_shows_the_latest_of_each_path(self, catalog: PlaybookCatalog) -> None:
+        for path, digest in (
+            ("etl/b", "sha256:1"),
+            ("etl/a", "sha256:2"),
+            ("etl/b", "sha256:3"),
+            ("ml/%_a", "sha256:4"),
+            ("mlx", "sha256:5"),
+        ):
+            catalog.register(path, digest, TEXT, START)
+        assert [(v.path, v.version) for v in catalog.list()] == [("etl/a", 1), ("etl/b", 2), ("ml/%_a", 1), ("mlx", 1)]
+        assert [v.path for v in catalog.list("etl/")] == ["etl/a", "etl/b"]
+        assert [v.path for v in catalog.list("ml/%")] == ["ml/%_a"]
+
+    def test_registering_at_once_gives_each_content_its_version(self, catalog: PlaybookCatalog) -> None:
+        with ThreadPoolExecutor(4) as pool:
+            given = list(pool.map(lambda n: catalog.register("etl/daily", f"sha256:{n}", f"{TEXT}{n}", START), range(8)))
+        assert sorted(v.version for v in given) == list(range(1, 9))
+        assert [v.version for v in catalog.versions("etl/daily")] == list(range(1, 9))
+        for version in given:
+            assert catalog.get("etl/daily", version.version) == version
+            assert catalog.by_digest(version.digest).source == version.source
+        assert [v.version for v in catalog.list("etl/daily")] == [8]
+
+    def test_a_large_playbook(self, catalog: PlaybookCatalog) -> None:
+        source = "".join(f"# line {n}\n" for n in range(60_000))
+        catalog.register("etl/large", "sha256:1", source, START)
+        assert catalog.get("etl/large").source == source
+
+
+def head(execution_id: str = "7", **fields: Any) -> Head:
+    at = START + int(execution_id) * SECOND
+    known: dict[str, Any] = {"status": "running", "path": "etl/daily", "version": 3, "digest": "sha256:1"}
+    return Head(**{"execution_id": execution_id, **known, "started_at": at, "updated_at": at, **fields})
+
+
+class ExecutionIndexContract:
+    """Give a fixture `index`: an empty index."""
+
+    def test_a_head_is_read_back(self, index: ExecutionIndex) -> None:
+        said = head(
+            status="failed",
+            finished_at=START + 99,
+            error={"kind": "timeout", "message": "ü"},
+            parent={"execution_id": "3", "run_id": "r1"},
+            expires_at=START // SECOND + 3600,
+        )
+        index.put_head(said)
+        assert list(index.heads()) == [said]
+
+    def test_a_newer_head_replaces_an_older_one_never_the_other_way(self, index: ExecutionIndex) -> None:
+        first, later = head(), head(status="waiting", updated_at=START + 60 * SECOND)
+        index.put_head(first)
+        index.put_head(later)
+        index.put_head(first)
+        assert list(index.heads()) == [later]
+
+    def test_a_terminal_head_is_not_undone_by_one_of_the_same_instant(self, index: ExecutionIndex) -> None:
+        ended = head(status="completed", finished_at=START)
+        index.put_head(head())
+        index.put_head(ended)
+        index.put_head(head())
+        assert list(index.heads()) == [ended]
+
+    def test_a_redriven_execution_runs_again(self, index: ExecutionIndex) -> None:
+        index.put_head(head(status="failed", finished_at=START))
+        again = head(status="running", updated_at=START + 60 * SECOND)
+        index.put_head(again)
+        assert list(index.heads()) == [again]
+
+    def test_heads_come_newest_first(self, index: ExecutionIndex) -> None:
+        for n in ("3", "1", "2", "10"):
+            index.put_head(head(n))
+        assert [h.execution_id for h in index.heads()] == ["10", "3", "2", "1"]
+        assert [h.execution_id for h in index.heads(limit=2)] == ["10", "3"]
+
+    def test_heads_page_by_page(self, index: ExecutionIndex) -> None:
+        for n in range(1, 8):
+            index.put_head(head(str(n)))
+        pages: list[list[str]] = []
+        before = None
+        while (page := [h.execution_id for h in index.heads(limit=3, before=before)]) and len(pages) < 9:
+            pages.append(page)
+            before = page[-1]
+        assert pages == [["7", "6", "5"], ["4", "3", "2"], ["1"]]
+
+    def test_heads_that_began_at_the_same_instant_all_appear(self, index: ExecutionIndex) -> None:
+        for n in range(1, 6):
+            index.put_head(head(str(n), started_at=START))
+        seen: list[str] = []
+        while (page := index.heads(limit=2, before=seen[-1] if seen else None)) and len(seen) < 9:
+            seen += [h.execution_id for h in page]
+        assert sorted(seen) == ["1", "2", "3", "4", "5"]
+
+    def test_heads_filtered(self, index: ExecutionIndex) -> None:
+        for n in range(1, 9):
+            index.put_head(head(str(n), status="failed" if n % 2 else "running", path="etl/b" if n > 4 else "etl/a"))
+        assert [h.execution_id for h in index.heads(status="failed", path="etl/b")] == ["7", "5"]
+        assert [h.execution_id for h in index.heads(status="failed", limit=3)] == ["7", "5", "3"]
+        assert [h.execution_id for h in index.heads(since=START + 6 * SECOND)] == ["8", "7", "6"]
+        assert [h.execution_id for h in index.heads(status="failed", limit=2, before="5")] == ["3", "1"]
+        assert list(index.heads(path="etl/")) == []
+
+    def test_due_items_come_oldest_first_when_their_time_has_come(self, index: ExecutionIndex) -> None:
+        for execution_id, at in (("11", 30), ("12", 10), ("13", 20), ("14", 40)):
+            index.set_due(execution_id, START + at)
+        assert list(index.due(START)) == []
+        assert list(index.due(START + 30)) == ["12", "13", "11"]
+        assert list(index.due(START + 99, limit=2)) == ["12", "13"]
+
+    def test_a_due_item_is_replaced_and_removed(self, index: ExecutionIndex) -> None:
+        index.set_due("11", START)
+        index.set_due("11", START + 50)
+        assert list(index.due(START + 10)) == []
+        index.set_due("11", 0)
+        assert list(index.due(START)) == ["11"]
+        index.clear_due("11")
+        index.clear_due("11")
+        assert list(index.due(START + 99)) == []
+
+
+class LastingIndexContract(ExecutionIndexContract):
+    """What indexes add that outlive an execution. Give also `clock`, the index's clock."""
+
+    def test_heads_of_expired_logs_are_not_shown(self, index: ExecutionIndex, clock: FakeClock) -> None:
+        index.put_head(head("1", expires_at=START // SECOND + 60))
+        kept = head("2", expires_at=START // SECOND + 600)
+        index.put_head(kept)
+        clock.sleep(61)
+        assert list(index.heads()) == [kept]
+
+    def test_a_new_execution_of_an_expired_id(self, index: ExecutionIndex, clock: FakeClock) -> None:
+        old = head("1", status="completed", expires_at=START // SECOND + 60)
+        index.put_head(old)
+        clock.sleep(61)
+        new = replace(old, status="running", started_at=clock.now(), updated_at=clock.now(), expires_at=START // SECOND + 600)
+        index.put_head(new)
+        assert list(index.heads()) == [new]
+
+
+class GatesContract:
+    """Give a fixture `gates`: no gates yet."""
+
+    def test_no_gate_means_run(self, gates: Gates) -> None:
+        assert gates.gate("7") == Gate()
+
+    def test_a_gate_is_read_back_and_replaced(self, gates: Gates) -> None:
+        gates.set_gate("7", Gate("pause", frozenset({"r2", "r1"})))
+        assert gates.gate("7") == Gate("pause", frozenset({"r1", "r2"}))
+        gates.set_gate("7", Gate("stop"))
+        assert gates.gate("7") == Gate("stop")
+        gates.set_gate("7", Gate())
+        assert gates.gate("7") == Gate()
+        assert gates.gate("8") == Gate()

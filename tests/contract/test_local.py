@@ -1,0 +1,145 @@
+"""The contracts over the local adapters (SQLite in memory and in a file, folders, the queue in process) and the simulated ports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from noetl_core.adapters.local.catalog import SqliteExecutionIndex, SqliteGates, SqlitePlaybookCatalog
+from noetl_core.adapters.local.database import MEMORY, Database
+from noetl_core.adapters.local.events import SqliteEventStore
+from noetl_core.adapters.local.queue import LocalQueue
+from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
+from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.engine.records import Command
+from noetl_core.ports import CommandQueue, EventStore, ExecutionIndex, Gates, PlaybookCatalog, ResultStore, Secrets
+from tests.contract.catalog import ExecutionIndexContract, GatesContract, LastingIndexContract, PlaybookCatalogContract
+from tests.contract.clocks import FakeClock
+from tests.contract.event_store import DurableLogContract, EventStoreContract
+from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SecretsContract
+from tests.sim.ports import Faults, SimCatalog, SimClock, SimGates, SimIndex, SimQueue, SimResults, SimStore
+
+
+class _Local:
+    @pytest.fixture(params=["memory", "file", "file, power"])
+    def database(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+        if request.param == "memory":
+            database = Database(MEMORY)
+        else:
+            database = Database(tmp_path / "log.sqlite", "power" if "power" in request.param else "process")
+        yield database
+        database.close()
+
+    @pytest.fixture
+    def clock(self) -> FakeClock:
+        return FakeClock()
+
+
+class TestSqliteEventStore(_Local, DurableLogContract):
+    @pytest.fixture
+    def store(self, database: Database, clock: FakeClock) -> EventStore:
+        return SqliteEventStore(database, clock=clock)
+
+
+class TestSqlitePlaybookCatalog(_Local, PlaybookCatalogContract):
+    @pytest.fixture
+    def catalog(self, database: Database) -> PlaybookCatalog:
+        return SqlitePlaybookCatalog(database)
+
+
+class TestSqliteExecutionIndex(_Local, LastingIndexContract):
+    @pytest.fixture
+    def index(self, database: Database, clock: FakeClock) -> ExecutionIndex:
+        return SqliteExecutionIndex(database, clock)
+
+
+class TestSqliteGates(_Local, GatesContract):
+    @pytest.fixture
+    def gates(self, database: Database) -> Gates:
+        return SqliteGates(database)
+
+
+class TestFileResultStore(ResultStoreContract):
+    @pytest.fixture
+    def results(self, tmp_path: Path) -> ResultStore:
+        return FileResultStore(tmp_path / "results")
+
+
+class TestLazyTempResultStore(ResultStoreContract):
+    @pytest.fixture
+    def results(self) -> Iterator[ResultStore]:
+        store = LazyTempResultStore()
+        yield store
+        store.close()
+
+
+class TestLocalSecrets(SecretsContract):
+    @pytest.fixture
+    def secrets(self, tmp_path: Path) -> Secrets:
+        return LocalSecrets(tmp_path / "new" / "credentials.json", environment={})
+
+
+class TestLocalQueue(CommandQueueContract):
+    @pytest.fixture
+    def queue(self) -> LocalQueue:
+        return LocalQueue(FakeClock())
+
+    @pytest.fixture
+    def receive(self, queue: LocalQueue) -> Receive:
+        def receive(pool: str) -> Sequence[Command]:
+            taken = []
+            while delivery := queue.receive():
+                taken.append(delivery)
+            for delivery in taken:
+                if delivery.command is not None and delivery.command.pool != pool:
+                    queue.put_back(delivery, 0)
+            return [d.command for d in taken if d.command is not None and d.command.pool == pool]
+
+        return receive
+
+
+class TestSimStore(EventStoreContract):
+    @pytest.fixture
+    def store(self) -> EventStore:
+        return SimStore(Faults(), lambda commit: None)
+
+
+class TestSimCatalog(PlaybookCatalogContract):
+    @pytest.fixture
+    def catalog(self) -> PlaybookCatalog:
+        return SimCatalog()
+
+
+class TestSimIndex(ExecutionIndexContract):
+    @pytest.fixture
+    def index(self) -> ExecutionIndex:
+        return SimIndex(Faults())
+
+
+class TestSimGates(GatesContract):
+    @pytest.fixture
+    def gates(self) -> Gates:
+        return SimGates(Faults())
+
+
+class TestSimResults(ResultStoreContract):
+    @pytest.fixture
+    def results(self) -> ResultStore:
+        return SimResults(Faults())
+
+
+class TestSimQueue(CommandQueueContract):
+    @pytest.fixture
+    def queue(self) -> CommandQueue:
+        return SimQueue(Faults(), SimClock())
+
+    @pytest.fixture
+    def receive(self, queue: SimQueue) -> Receive:
+        def receive(pool: str) -> Sequence[Command]:
+            taken = [m for m in queue.messages if m.visible_at <= queue.clock.time and m.command and m.command.pool == pool]
+            queue.messages = [m for m in queue.messages if m not in taken]
+            return [m.command for m in taken if m.command is not None]
+
+        return receive
