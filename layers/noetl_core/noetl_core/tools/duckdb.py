@@ -97,12 +97,12 @@ def _run(connection: duckdb.DuckDBPyConnection, todo: Sequence[sql.Statement], l
             else:
                 bound = params if wanted else None
             connection.execute(one, bound) if bound else connection.execute(one)
-            kinds = one.expected_result_type
-            if duckdb.ExpectedResultType.CHANGED_ROWS in kinds and duckdb.ExpectedResultType.QUERY_RESULT not in kinds:
+            names = [str(column[0]) for column in connection.description or ()]
+            if duckdb.ExpectedResultType.CHANGED_ROWS in one.expected_result_type and names == ["Count"]:  # not RETURNING
                 count = connection.fetchone()
                 changed = int(count[0]) if count else 0
-            elif connection.description:
-                result = sql.table([str(column[0]) for column in connection.description], _fetched(connection), limit)
+            elif names:
+                result = sql.table(names, _fetched(connection), limit)
     _refuse_unasked(todo, asked)
     return result if result is not None else sql.changed(changed)
 

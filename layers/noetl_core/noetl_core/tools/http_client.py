@@ -156,6 +156,4 @@ class _Transport(httpx.HTTPTransport):
 def new_client(policy: AddressPolicy, *, verify: bool = True) -> httpx.Client:
     """A client that dials what `policy` allows, keeps no cookies and follows no redirect by itself."""
     jar = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-    return httpx.Client(
-        transport=_Transport(policy, verify=verify), cookies=httpx.Cookies(jar), trust_env=False, follow_redirects=False
-    )
+    return httpx.Client(transport=_Transport(policy, verify=verify), cookies=jar, trust_env=False, follow_redirects=False)

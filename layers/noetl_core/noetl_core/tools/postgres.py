@@ -99,7 +99,9 @@ class PostgresTool:
                 return found[2]
             found[2].close()
         given: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "noetl", **dict(where)}
-        return psycopg.connect(**given)
+        connection = psycopg.connect(**given)
+        connection.prepare_threshold = None  # `DISCARD ALL` takes prepared statements away under the driver's feet
+        return connection
 
     def _give_back(self, where: Where, connection: Connection, keep: bool) -> None:
         if keep and connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:

