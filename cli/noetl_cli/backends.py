@@ -6,7 +6,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,6 +33,10 @@ class Backend(Protocol):
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
         """Until the execution ends or stands still for a reason; raises `Exit(124)` when `timeout` comes first."""
+        ...
+
+    def news(self, execution_id: str) -> Callable[[], list[Mapping[str, Any]]] | None:
+        """Envelopes as this process makes them, when it carries the execution out itself; None: ask for them."""
         ...
 
     def get(self, what: str, **query: Any) -> dict[str, Any]:
@@ -82,6 +87,9 @@ class StackBackend:
             tick()
             time.sleep(POLL_S)
         tick()
+
+    def news(self, execution_id: str) -> None:
+        return None
 
     def get(self, what: str, **query: Any) -> dict[str, Any]:
         return self._call("GET", what, None, {k: v for k, v in query.items() if v is not None})
@@ -153,6 +161,7 @@ class LocalBackend:
     def __init__(self, store: str) -> None:
         self._store = store
         self._wiring: LocalWiring | None = None
+        self._created: set[str] = set()
 
     @property
     def wiring(self) -> LocalWiring:
@@ -180,12 +189,15 @@ class LocalBackend:
             raise Exit(FAILED, str(error)) from None
         except NotFound as error:
             raise Exit(USAGE, str(error)) from None
+        if started.created:
+            self._created.add(started.execution_id)
         return {"execution_id": started.execution_id, "status": started.status}
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
         from noetl_core.local import Interrupted
 
-        self.wiring.look_now(execution_id)
+        if execution_id not in self._created:
+            self.wiring.adopt(execution_id)
         over = threading.Event()
 
         def draw() -> None:
@@ -205,6 +217,18 @@ class LocalBackend:
             raise Exit(
                 TIMEOUT, f"execution {execution_id} did not end within {timeout:g} s; `noetl resume {execution_id}` goes on"
             )
+
+    def news(self, execution_id: str) -> Callable[[], list[Mapping[str, Any]]]:
+        from noetl_core.control.envelopes import Expander, history
+
+        made: deque[Any] = deque(history(self.wiring.store, execution_id))
+        self.wiring.observe(lambda commit: made.append(commit) if commit.stream.execution_id == execution_id else None)
+        expand = Expander(execution_id)
+
+        def read() -> list[Mapping[str, Any]]:
+            return [e for _ in range(len(made)) for e in expand(made.popleft())]
+
+        return read
 
     def get(self, what: str, **query: Any) -> dict[str, Any]:
         from noetl_core.control import read

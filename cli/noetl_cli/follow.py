@@ -1,102 +1,131 @@
-"""Live progress while following an execution: steps, loop counters, rate, elapsed - on standard error."""
+"""Live progress while following an execution, on standard error: a live table at a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from noetl_cli.backends import Backend
 from noetl_core.observe.progress import Progress, StepProgress
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.live import Live
 
-MARKS = {"ok": "[green]✓[/]", "error": "[red]✗[/]", "running": "[cyan]▶[/]", "waiting": "[yellow]◷[/]", "skipped": "[dim]–[/]"}
+News = Callable[[], Sequence[Mapping[str, Any]]]
+"""Envelopes that were not given before."""
+MARKS = {"ok": "[green]✓[/]", "error": "[red]✗[/]", "skipped": "[dim]–[/]", "waiting": "[yellow]◷[/]"}
 SHOW_AFTER_S = 0.3
 """A run shorter than this needs no picture."""
+LINE_EVERY_S = 5.0
+"""Without a terminal, a loop under way says how far it is this often."""
+BAR = 24
+
+
+def polled(backend: Backend, execution_id: str) -> News:
+    """New envelopes by asking the API after its cursor."""
+    cursor: str | None = None
+
+    def read() -> list[Mapping[str, Any]]:
+        nonlocal cursor
+        found: list[Mapping[str, Any]] = []
+        while True:
+            page = backend.get(f"executions/{execution_id}/events", after=cursor, limit=1000)
+            found += page["events"]
+            cursor = page["cursor"] or cursor
+            if len(page["events"]) < 1000:
+                return found
+
+    return read
 
 
 class Watch:
-    """Reads new events at each tick and draws them; on a terminal as a live table, else a line per change."""
+    """Reads new events at each tick and shows them. `quiet`: only at a terminal (standard output is for a program)."""
 
-    def __init__(self, backend: Backend, execution_id: str, *, quiet: bool = False) -> None:
-        self._backend, self._id, self._quiet = backend, execution_id, quiet
-        self.progress = Progress()
-        self._cursor: str | None = None
-        self._began = time.monotonic()
-        self._live: Live | None = None
-        self._said: dict[str, str] = {}
+    def __init__(self, backend: Backend, execution_id: str, news: News | None = None, *, quiet: bool = False) -> None:
         self._tty = sys.stderr.isatty()
+        self.silent = quiet and not self._tty
+        self._news: News = list
+        if not self.silent:
+            self._news = news or backend.news(execution_id) or polled(backend, execution_id)
+        self.progress = Progress()
+        self._began = time.monotonic()
+        self._said_at = self._began
+        self._live: Live | None = None
+        self._lock = threading.Lock()
 
     def tick(self) -> None:
-        """Read and draw; called several times a second."""
-        if self._quiet or (time.monotonic() - self._began < SHOW_AFTER_S):
+        """Read and show; called several times a second, by one thread at a time."""
+        if self.silent or time.monotonic() - self._began < SHOW_AFTER_S:
             return
-        self.read()
-        self.draw()
-
-    def read(self) -> None:
-        """Feed what is new."""
-        while True:
-            query = {"after": self._cursor} if self._cursor else {}
-            page = self._backend.get(f"executions/{self._id}/events", limit=1000, **query)
-            self.progress.feed(page["events"])
-            self._cursor = page["cursor"] or self._cursor
-            if len(page["events"]) < 1000:
-                return
-
-    def draw(self) -> None:
-        if self._tty:
-            self._table()
-            return
-        for name, step in self.progress.steps.items():
-            line = f"{name}: {step.status}" + (f" {step.done}/{step.total}" if step.total is not None else "")
-            if self._said.get(name) != line:
-                self._said[name] = line
-                print(f"[{self.elapsed:6.1f} s] {line}", file=sys.stderr, flush=True)
-
-    @property
-    def elapsed(self) -> float:
-        return time.monotonic() - self._began
-
-    def _table(self) -> None:
-        from rich.console import Console
-        from rich.live import Live
-        from rich.table import Table
-
-        table = Table.grid(padding=(0, 2))
-        for name, step in self.progress.steps.items():
-            table.add_row(MARKS.get(step.status, "·"), name, step.status, _loop(step), _work(step))
-        done = sum(s.tasks for s in self.progress.steps.values())
-        rate = done / self.elapsed if self.elapsed > 0 else 0
-        table.add_row("", "[dim]elapsed[/]", f"[dim]{self.elapsed:.1f} s[/]", f"[dim]{done} tasks[/]", f"[dim]{rate:.0f}/s[/]")
-        if self._live is None:
-            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
-            self._live.start()
-        self._live.update(table, refresh=True)
+        with self._lock:
+            ended = self.progress.observe(self._news())
+            if self._tty:
+                self._draw()
+            else:
+                self._say(ended)
 
     def close(self) -> None:
+        """A last look, when anything was shown at all; then leave the screen to what follows."""
+        self.tick()
         if self._live is not None:
             self._live.stop()
 
+    def _say(self, ended: Sequence[StepProgress]) -> None:
+        now = time.time()
+        lines = [(s, s.ended or now) for s in ended]
+        if not lines and time.monotonic() - self._said_at > LINE_EVERY_S:
+            lines = [(s, now) for s in self.progress.steps.values() if s.open]
+        for step, at in lines:
+            self._said_at = time.monotonic()
+            since = at - (self.progress.began or at)
+            print(f"[{since:7.1f} s] {step.name}: {step.status} {counts(step, at)}".rstrip(), file=sys.stderr, flush=True)
 
-def _loop(step: StepProgress) -> str:
-    if step.total is None:
+    def _draw(self) -> None:
+        if self._live is None:
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=False)
+            self._live.start()
+        self._live.update(self._table(), refresh=True)
+
+    def _table(self) -> RenderableType:
+        from rich.markup import escape
+        from rich.table import Table
+
+        p, now = self.progress, time.time()
+        table = Table.grid(padding=(0, 2))
+        for step in p.steps.values():
+            mark = MARKS.get(step.status, "[cyan]▶[/]")
+            table.add_row(mark, escape(step.name), _bar(step), counts(step, now), f"[dim]{step.seconds(now):.1f} s[/]")
+        elapsed = max(0.0, (p.ended or now) - (p.began or now))
+        tasks = sum(s.tasks for s in p.steps.values())
+        rate = f"{tasks / elapsed:,.0f} tasks/s" if elapsed > 0 else ""
+        table.add_row("", f"[dim]{p.status}[/]", "", f"[dim]{tasks:,} tasks, {rate}[/]", f"[dim]{elapsed:.1f} s[/]")
+        return table
+
+
+def counts(step: StepProgress, now: float) -> str:
+    """`7/12 3.1/s, 175 tasks, 4 retries`: what there is to count."""
+    words = []
+    seconds = step.seconds(now)
+    if step.total is not None:
+        rate = f" {step.done / seconds:,.1f}/s" if seconds > 0.5 and step.done else ""
+        words.append(f"{step.done:,}/{step.total:,}{rate}")
+    elif step.runs > 1:
+        words.append(f"{step.runs} runs")
+    for number, word in ((step.failed, "failed"), (step.tasks if step.tasks > 1 else 0, "tasks"), (step.retries, "retries")):
+        if number:
+            words.append(f"{number:,} {word}")
+    return ", ".join(words)
+
+
+def _bar(step: StepProgress) -> str:
+    if not step.total:
         return ""
-    width = 20
-    full = width if not step.total else round(width * step.done / step.total)
-    failed = f" [red]{step.failed} failed[/]" if step.failed else ""
-    return f"[green]{'━' * full}[/][dim]{'━' * (width - full)}[/] {step.done}/{step.total}{failed}"
-
-
-def _work(step: StepProgress) -> str:
-    retries = f", {step.retries} retries" if step.retries else ""
-    return f"{step.tasks} tasks{retries}" if step.tasks else ""
-
-
-def as_json(value: Any) -> str:
-    """One line of JSON, readable as text."""
-    import json
-
-    return json.dumps(value, ensure_ascii=False, default=str)
+    full = min(BAR, round(BAR * step.done / step.total))
+    return f"[green]{'━' * full}[/][dim]{'━' * (BAR - full)}[/]"

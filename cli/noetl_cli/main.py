@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from noetl_cli import output
-from noetl_cli.backends import TERMINAL, Backend, backend
-from noetl_cli.errors import COMPLETED, FAILED, UNREACHABLE, USAGE, Exit
+from noetl_cli.backends import STOPPED, TERMINAL, Backend, backend
+from noetl_cli.errors import COMPLETED, FAILED, INTERRUPTED, TIMEOUT, UNREACHABLE, USAGE, Exit
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Run NoETL playbooks.")
 
@@ -33,11 +34,16 @@ def main() -> None:
         _say(str(invalid))
         code = USAGE
     except KeyboardInterrupt:
-        code = 130
+        code = INTERRUPTED
     except typer.Exit as end:
         code = end.exit_code
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os._exit(COMPLETED)
     except Exception as error:
         code = _other(error)
+    if code in (INTERRUPTED, TIMEOUT):
+        sys.stdout.flush()
+        os._exit(code)  # tasks may still run in threads that an orderly exit would wait for; the log does not need them
     sys.exit(code if isinstance(code, int) else COMPLETED)
 
 
@@ -51,7 +57,7 @@ def _other(error: Exception) -> int:
         error.show()
         return USAGE
     if isinstance(error, click.Abort):
-        return 130
+        return INTERRUPTED
     if isinstance(error, PortError):
         _say(f"{type(error).__name__}: {error}")
         return UNREACHABLE
@@ -356,15 +362,15 @@ def watch(id: Id, on: On = None, store: Store = None, timeout: Annotated[float |
     """Follow an execution that something else carries out, to its end."""
     import time
 
-    from noetl_cli.follow import Watch
+    from noetl_cli.follow import Watch, polled
 
     with _open(backend(on, store, id)) as where:
-        view = Watch(where, id)
+        view = Watch(where, id, polled(where, id))
         until = None if timeout is None else time.monotonic() + timeout
         try:
-            while where.get(f"executions/{id}/state")["status"] not in (*TERMINAL, "stuck"):
+            while where.get(f"executions/{id}/state")["status"] not in STOPPED:
                 if until is not None and time.monotonic() > until:
-                    raise Exit(124, f"execution {id} did not end within {timeout:g} s")
+                    raise Exit(TIMEOUT, f"execution {id} did not end within {timeout:g} s")
                 view.tick()
                 time.sleep(0.3)
         finally:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 MAX_ROWS = 20
+WIDE = 250
+"""Columns where there is no terminal whose width would matter."""
 MARKS = {"completed": "[bold green]completed[/]", "failed": "[bold red]failed[/]", "cancelled": "[bold yellow]cancelled[/]"}
 
 
@@ -110,4 +112,4 @@ def _cell(value: Any, width: int = 200) -> str:
 def _console() -> Any:
     from rich.console import Console
 
-    return Console(soft_wrap=not sys.stdout.isatty())
+    return Console() if sys.stdout.isatty() else Console(width=WIDE, soft_wrap=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,26 +24,41 @@ from noetl_core.adapters.local.results import FileResultStore, LazyTempResultSto
 from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
-from noetl_core.control.sweep import sweep
-from noetl_core.engine.records import Boundary, Commit
+from noetl_core.control.sweep import Swept, look, sweep
+from noetl_core.engine.decide import commands_of
+from noetl_core.engine.records import Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import State
-from noetl_core.ports import ResultStore, Secrets, Unavailable
+from noetl_core.ports import NotFound, ResultStore, Secrets, Unavailable
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.service import Worker
 
 THREADS = 16
 """Commands carried out at once; more parallel branches wait their turn."""
 IDLE_LOOK_S = 1.0
+MAX_DUE = 1000
+"""Due items read at a look: those of other processes, and of runs left behind, stand among ours."""
 
 
 class Interrupted(Exception):
     """The run was left before its end; the log keeps it, and it can be gone on with."""
 
 
+class _Observed(SqliteEventStore):
+    """Tells an observer of every commit that stands."""
+
+    observer: Callable[[Commit], None] | None = None
+
+    def append(self, commit: Commit) -> None:
+        super().append(commit)
+        if self.observer is not None:
+            self.observer(commit)
+
+
 class LocalWiring:
     """Everything of one local store. Close it when done.
 
-    `store` is a database file, or `:memory:`; results lie beside the file. `durable` as in `Database`.
+    `store` is a database file, or `:memory:`; results lie beside the file. `durable` as in `Database`. Several processes may
+    share a store: each carries out what it was given, and notices what the others do to it.
     """
 
     def __init__(
@@ -55,7 +71,7 @@ class LocalWiring:
         os.environ.setdefault("NOETL_HTTP_ALLOW_PRIVATE", "1")  # a laptop's own services are what it is tried against
         self.database = Database(store, durable)
         self.clock = SystemClock()
-        self.store = SqliteEventStore(self.database, self._woken)
+        self.store = _Observed(self.database, self._woken)
         self.queue = LocalQueue(self.clock)
         kept = str(store) != MEMORY
         self.results: ResultStore = FileResultStore(Path(store).parent / "results") if kept else LazyTempResultStore()
@@ -72,6 +88,7 @@ class LocalWiring:
             tools=tools or ToolRegistry(),
             secrets=secrets,
             name=f"local-{os.getpid()}",
+            gone=_has_ended,
         )
         self._wakes: deque[Commit] = deque()
         self._running = 0
@@ -79,12 +96,19 @@ class LocalWiring:
         self._looked = 0
         self._alone = True
         self._states: dict[str, State] = {}
+        self._mine: set[str] = set()
+        """Executions this process carries out, their children included."""
+        self._foreign: set[str] = set()
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
         self.worker.tools.close()
         self.database.close()
+
+    def observe(self, observer: Callable[[Commit], None] | None) -> None:
+        """Call `observer` after every commit, on the thread that made it."""
+        self.store.observer = observer
 
     def start(self, request: StartRequest) -> Started:
         """Admit an execution; `run` carries it out."""
@@ -98,6 +122,8 @@ class LocalWiring:
         Raises `Interrupted` on Ctrl-C: the log keeps the execution.
         """
         open_ones = set(executions)
+        self._mine |= open_ones
+        self._foreign -= open_ones
         until = None if timeout_s is None else self.clock.now() + int(timeout_s * SECOND)
         self._alone = until is None  # with a timeout to keep, this thread stays free
         try:
@@ -134,6 +160,7 @@ class LocalWiring:
         delivery = self.queue.receive()
         if delivery is None:
             return False
+        self._mine.add(delivery.execution_id)
         if delivery.command is None:
             self._states[delivery.execution_id] = self.control.route(delivery.execution_id)
         elif self._alone and self._running == 0 and self.queue.next_at() is None:
@@ -182,7 +209,7 @@ class LocalWiring:
         now = self.clock.now()
         if now - self._looked >= IDLE_LOOK_S * SECOND:
             self._looked = now
-            if sweep(self.control).looked:
+            if sweep(self.control, MAX_DUE, self._is_mine).looked or self._others_acted():
                 self._states.clear()
                 return
         at = self.queue.next_at()
@@ -193,10 +220,67 @@ class LocalWiring:
             if not self._wakes and wait > 0:
                 self.queue.changed.wait(wait)
 
-    def look_now(self, execution_id: str) -> None:
-        """Make an execution due at once: what an earlier process left is found and gone on with."""
-        self.index.set_due(execution_id, 0)
-        self._looked = 0
+    # --- sharing the store ----------------------------------------------------------------------------------------------
+
+    def _is_mine(self, execution_id: str) -> bool:
+        """Whether this process carries it out. Other processes look after theirs, and what one left behind waits to be asked
+        for (`adopt`): a run begun now must not bring yesterday's to life."""
+        if execution_id in self._mine:
+            return True
+        if execution_id in self._foreign:
+            return False
+        parent = self.control.load(execution_id).parent
+        mine = parent is not None and parent["execution_id"] in self._mine
+        (self._mine if mine else self._foreign).add(execution_id)
+        return mine
+
+    def _others_acted(self) -> bool:
+        """Whether another process wrote to one of ours: a signal, a pause, a cancel. What follows from it is done here."""
+        acted = False
+        for execution_id in list(self._mine):
+            known = self._states.get(execution_id)
+            last = self.store.last(StreamId(execution_id))
+            if known is not None and last is not None and last.seq > known.seq:
+                self.adopt(execution_id)
+                acted = True
+        return acted
+
+    def adopt(self, execution_id: str) -> None:
+        """Go on with what another process began: route what it did not, and send the command of every open run again. A run
+        that a live process holds stays with it; one whose process has ended is taken over at once. Raises `NotFound`."""
+        self._mine.add(execution_id)
+        look(self.control, execution_id, Swept())
+        state = self._states[execution_id] = self.control.load(execution_id)
+        if state.seq < 0:
+            raise NotFound(f"there is no execution {execution_id}")
+        if state.finished:
+            return
+        scheduled = [r.id for r in state.runs.values() if r.status == "scheduled"]
+        commands = commands_of(self.control.playbook(state.digest), state, scheduled)
+        self.queue.send([self._standing(c) for c in commands])
+        for child in list(state.children):
+            self.adopt(child)
+
+    def _standing(self, command: Command) -> Command:
+        """The command as it must be now: a takeover where a worker has begun."""
+        last = self.store.last(StreamId(command.execution_id, command.run_id))
+        if last is None or last.seq < command.expected_seq:
+            return command
+        return replace(command, mode="takeover", expected_seq=last.seq + 1)
+
+
+def _has_ended(worker: str) -> bool:
+    """Whether the local worker of that name belongs to a process of this machine that is no more."""
+    pid = worker.removeprefix("local-")
+    if pid == worker or not pid.isdecimal():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
 
 
 def run_text(source: str, payload: Mapping[str, Any] | None = None, **wiring: Any) -> tuple[LocalWiring, State]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.dsl.parse import parse_playbook
+from noetl_core.dsl.parse import digest_of, parse_playbook
 from noetl_core.ports import PlaybookCatalog
 
 
@@ -19,4 +19,12 @@ class PlaybookCache:
         known = self._parsed.get(digest)
         if known is None:
             known = self._parsed[digest] = parse_playbook(self._catalog.by_digest(digest).source)
+        return known
+
+    def parse(self, source: str, name: str = "<playbook>") -> Playbook:
+        """The playbook of a text, kept under its digest. Raises `InvalidPlaybook`."""
+        digest = digest_of(source)
+        known = self._parsed.get(digest)
+        if known is None:
+            known = self._parsed[digest] = parse_playbook(source, name)
         return known

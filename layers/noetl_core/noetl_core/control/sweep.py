@@ -6,7 +6,7 @@ With the stream and every queue message lost, executions still complete by this 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from noetl_core.control.core import SECOND, Control
@@ -45,10 +45,12 @@ class Swept:
         return replace(self, **{k: getattr(self, k) + v for k, v in more.items()})
 
 
-def sweep(control: Control, limit: int = 100) -> Swept:
-    """Look at every execution that is due, at most `limit`; one that cannot be looked at never blocks the others."""
+def sweep(control: Control, limit: int = 100, mine: Callable[[str], bool] | None = None) -> Swept:
+    """Look at every execution that is due (and `mine`), at most `limit`; one that cannot be looked at never blocks the others."""
     swept = Swept()
     for execution_id in control.index.due(control.clock.now(), limit):
+        if mine is not None and not mine(execution_id):
+            continue
         swept = swept.plus(looked=1)
         try:
             swept = look(control, execution_id, swept)

@@ -1,68 +1,114 @@
-"""Live progress of an execution, folded from its envelopes as they come."""
+"""How far an execution is, folded from its envelopes: the one model behind every progress display."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 
 @dataclass(slots=True)
 class StepProgress:
-    """One step's line: how it stands, and its loop's counters."""
+    """One step over all its runs. `began`, `ended`: seconds since the epoch. Counters are of the outermost loop of its runs."""
 
-    status: str = "scheduled"
+    name: str
     runs: int = 0
+    open: set[str] = field(default_factory=set)
+    status: str = "running"
+    """`running`, `waiting` (suspended), `ok`, `error` or `skipped`."""
     total: int | None = None
     done: int = 0
     failed: int = 0
     tasks: int = 0
     retries: int = 0
+    task: str | None = None
+    began: float = 0.0
+    ended: float | None = None
+
+    def seconds(self, now: float) -> float:
+        return max(0.0, (self.ended if self.ended is not None else now) - self.began)
 
 
 @dataclass(slots=True)
 class Progress:
-    """Fold envelopes with `feed`; read `steps` in the order they were first scheduled."""
+    """The fold. Envelopes may come in any order of concurrent streams, each once."""
 
     steps: dict[str, StepProgress] = field(default_factory=dict)
     status: str = "running"
     events: int = 0
+    began: float | None = None
+    ended: float | None = None
 
-    def feed(self, envelopes: Iterable[Mapping[str, Any]]) -> None:
-        for e in envelopes:
+    def observe(self, envelopes: Iterable[Mapping[str, Any]]) -> list[StepProgress]:
+        """Apply envelopes; returns the steps that ended with them."""
+        ended = []
+        for envelope in envelopes:
             self.events += 1
-            self._apply(e)
+            at = datetime.fromisoformat(envelope["timestamp"]).timestamp()
+            if self.began is None:
+                self.began = at
+            step = self._apply(envelope["name"], envelope, at)
+            if step is not None and step.ended is not None:
+                ended.append(step)
+        return ended
 
-    def _apply(self, e: Mapping[str, Any]) -> None:
-        name, d = e["name"], e["data"]
-        if name == "PlaybookProcessed":
-            self.status = d["status"]
-        if "step" not in e:
-            return
-        step = self.steps.setdefault(e["step"], StepProgress())
+    def _apply(self, name: str, e: Mapping[str, Any], at: float) -> StepProgress | None:
+        data = e["data"]
+        if name in ("ExecutionPaused", "ExecutionStuck", "ExecutionResumed", "ExecutionCancelled"):
+            words = {"ExecutionResumed": "running", "ExecutionCancelled": "cancelling"}
+            self.status = words.get(name, name.removeprefix("Execution").lower())
+        elif name == "WorkflowFinished":
+            self.status, self.ended = data["status"], at
+        if e.get("step") is None or e["entity"] == "next" or name.startswith("Token"):
+            return None
+        step = self.steps.get(e["step"])
+        if step is None:
+            step = self.steps[e["step"]] = StepProgress(e["step"], began=at)
+        return self._apply_step(step, name, e, data, at)
+
+    def _apply_step(
+        self, step: StepProgress, name: str, e: Mapping[str, Any], data: Mapping[str, Any], at: float
+    ) -> StepProgress | None:
+        run = e.get("step_run_id", "")
         match name:
             case "StepScheduled":
-                step.status, step.runs = "scheduled", step.runs + 1
-            case "StepStarted" | "StepResumed":
+                step.runs += 1
+                step.open.add(run)
+                step.status, step.ended = "running", None
+            case "StepSkipped":
+                step.status, step.ended = "skipped", at
+                return step
+            case "StepSuspended":
+                if data.get("loop") is None:
+                    step.status = "waiting"
+            case "StepResumed" | "StepStarted":
                 step.status = "running"
-            case "StepSuspended" if not d.get("loop"):
-                step.status = "waiting"
             case "LoopCollected" if not e.get("iteration"):
-                step.total = d["total"]
-            case "LoopSliced":
-                step.total = d["plan"]["total"]
-            case "LoopIterationCompleted" if len(e.get("iteration", ())) == 1:
+                step.total = (step.total or 0) + int(data["total"])
+            case "LoopSliced" if step.total is None:
+                step.total = int(data["plan"]["total"])
+            case "LoopIterationCompleted" if len(e.get("iteration") or ()) == 1:
                 step.done += 1
-                step.failed += d["status"] == "error"
+                step.failed += e["status"] == "error"
             case "TaskProcessed":
                 step.tasks += 1
+                step.task = e.get("task")
             case "TaskRetried":
                 step.retries += 1
-            case "StepDone" | "LoopDone":
-                step.status = "error" if d.get("error") else "ok"
-            case "StepFailed":
-                step.status = "error"
-            case "StepSkipped":
-                step.status = "skipped"
-            case _:
-                pass
+            case "BoundaryRouted" | "LoopDone" | "StepDone" | "StepFailed":
+                return self._ended(step, name, run, e, data, at)
+        return None
+
+    def _ended(
+        self, step: StepProgress, name: str, run: str, e: Mapping[str, Any], data: Mapping[str, Any], at: float
+    ) -> StepProgress | None:
+        """What the control plane says of a run's end; the run's own terminal event is only on its way there."""
+        if run not in step.open or e["source"] != "server" or (name == "BoundaryRouted" and data["name"] == "StepSuspended"):
+            return None
+        step.open.discard(run)
+        if not step.open:
+            failed = name == "StepFailed" or data.get("name") == "StepFailed" or data.get("error")
+            step.status, step.ended = ("error" if failed else "ok"), at
+            return step
+        return None

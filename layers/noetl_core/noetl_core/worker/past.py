@@ -24,6 +24,8 @@ class Past:
 
     as_of: int | None = None
     takeovers: int = 0
+    worker: str = ""
+    """Who opened the newest activation."""
     collections: dict[Path, Mapping[str, Any]] = field(default_factory=dict)
     tasks: dict[Path, list[Event]] = field(default_factory=dict)
     finished: dict[Path, dict[int, Mapping[str, Any]]] = field(default_factory=dict)
@@ -74,7 +76,9 @@ def _apply(past: Past, event: Event) -> None:
         case "StepStarted":
             past.as_of = d["as_of"] if past.as_of is None else past.as_of
             past.takeovers += 1 if d.get("takeover") else 0
+            past.worker = d.get("worker", "")
         case "StepResumed":
+            past.worker = d.get("worker", "")
             deliver(past, d.get("mail") or ())
         case "LoopCollected":
             past.collections[path] = d

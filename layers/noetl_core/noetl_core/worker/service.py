@@ -41,6 +41,8 @@ class Worker:
     tools: ToolRegistry
     secrets: Secrets | None = None
     name: str = "worker"
+    gone: Callable[[str], bool] | None = None
+    """Whether the worker of that name is known to have ended: its lease need not be waited for."""
     heart: Heart | None = field(default_factory=Heart)
 
     def handle(self, command: Command, deadline: int | None = None) -> Handled:
@@ -93,7 +95,7 @@ class Worker:
         if past.newest == "StepSuspended":
             return Handled("dropped", "the run is suspended; the command is stale")
         left = past.last.lease_until - self.clock.now()
-        if left > 0:
+        if left > 0 and not (self.gone is not None and self.gone(past.worker)):
             return Handled("hand_back", "another worker holds the lease", left / SECOND)
         if past.takeovers >= MAX_TAKEOVERS:
             return Handled("dropped", "its workers keep dying; the control plane ends the run")
