@@ -34,14 +34,14 @@ class Database:
     """A connection under a lock: SQLite serialises writers anyway, and one connection saves opening more.
 
     WAL; every statement is its own transaction. `durable`: `process` survives a killed process (synchronous NORMAL), `power`
-    also a power cut (FULL, a sync per commit).
+    also a power cut (FULL, a sync per commit). `busy_s`: how long to wait for another process's write.
     """
 
-    def __init__(self, path: str | Path = MEMORY, durable: Literal["process", "power"] = "process") -> None:
+    def __init__(self, path: str | Path = MEMORY, durable: Literal["process", "power"] = "process", busy_s: float = 30) -> None:
         if str(path) != MEMORY:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         self._connection = sqlite3.connect(
-            str(path), isolation_level=None, check_same_thread=False, timeout=30, cached_statements=64
+            str(path), isolation_level=None, check_same_thread=False, timeout=busy_s, cached_statements=64
         )
         self._lock = threading.Lock()
         with self._alone():

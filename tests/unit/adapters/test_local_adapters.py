@@ -1,0 +1,221 @@
+"""What the local adapters do beyond the contracts: several processes, waking, a killed process, full memory of what matters."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.contract.clocks import FakeClock
+from tests.contract.event_store import CONTROL, RUN, commit
+from tests.contract.stores import command
+
+from noetl_core.adapters.local.catalog import SqlitePlaybookCatalog
+from noetl_core.adapters.local.database import Database
+from noetl_core.adapters.local.events import SqliteEventStore
+from noetl_core.adapters.local.queue import LocalQueue
+from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
+from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.engine.records import Commit
+from noetl_core.ports import Conflict, NotFound, Unavailable
+
+WRITE = """
+import sys
+from noetl_core.adapters.local.database import Database
+from noetl_core.adapters.local.events import SqliteEventStore
+from noetl_core.ports import Conflict
+from tests.contract.event_store import RUN, commit
+path, writer, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
+store = SqliteEventStore(Database(path))
+won = 0
+for seq in range(n):
+    try:
+        store.append(commit(RUN, seq, writer))
+        won += 1
+    except Conflict:
+        pass
+    if seq == 20:
+        print("going", flush=True)
+print(won)
+"""
+
+
+def process(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITE, *map(str, arguments)]
+    root = Path(__file__).parents[3]
+    env = {**os.environ, "PYTHONPATH": f"{root}"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root, env=env)
+
+
+def test_several_processes_share_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "log.sqlite"
+    writers = [process(path, name, 300) for name in ("a", "b", "c")]
+    won = [int(w.communicate(timeout=60)[0].split()[-1]) for w in writers]
+    assert sum(won) == 300
+    database = Database(path)
+    assert [c.seq for c in SqliteEventStore(database).read(RUN)] == list(range(300))
+    database.close()
+
+
+def test_a_killed_process_loses_nothing_that_was_committed(tmp_path: Path) -> None:
+    path = tmp_path / "log.sqlite"
+    writer = process(path, "a", 10**7)
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "going\n"
+    writer.send_signal(signal.SIGKILL)
+    writer.communicate(timeout=10)
+    database = Database(path)
+    store = SqliteEventStore(database)
+    kept = store.read(RUN)
+    assert len(kept) > 20
+    store.append(commit(RUN, len(kept), "b"))
+    database.close()
+
+
+def test_another_process_reads_while_one_writes(tmp_path: Path) -> None:
+    database, reader = Database(tmp_path / "log.sqlite"), Database(tmp_path / "log.sqlite")
+    store, view = SqliteEventStore(database), SqliteEventStore(reader)
+    for seq in range(20):
+        store.append(commit(RUN, seq))
+        assert len(view.read(RUN)) == seq + 1
+    database.close()
+    reader.close()
+
+
+def test_a_file_held_by_another_process_is_unavailable(tmp_path: Path) -> None:
+    path = tmp_path / "log.sqlite"
+    database = Database(path, busy_s=0.05)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Unavailable, match="locked"):
+        SqliteEventStore(database).append(commit())
+    other.execute("ROLLBACK")
+    SqliteEventStore(database).append(commit())
+    other.close()
+    database.close()
+
+
+def test_waking_commits_are_told_once_they_stand() -> None:
+    database = Database()
+    told: list[Commit] = []
+    store = SqliteEventStore(database)
+
+    def on_wake(one: Commit) -> None:
+        assert store.last(one.stream) == one
+        told.append(one)
+
+    store.on_wake = on_wake
+    store.append(commit(RUN, 0))
+    waking = commit(RUN, 1, wake=True)
+    store.append(waking)
+    store.append(waking)
+    with pytest.raises(Conflict):
+        store.append(commit(RUN, 1, "bob", wake=True))
+    assert told == [waking]
+    database.close()
+
+
+def test_threads_share_a_database() -> None:
+    database = Database()
+    store, catalog = SqliteEventStore(database), SqlitePlaybookCatalog(database)
+
+    def work(n: int) -> None:
+        for seq in range(50):
+            store.append(commit(CONTROL, n * 50 + seq))
+            catalog.register(f"p{n}", f"sha256:{seq}", "text", seq)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert len(store.read(CONTROL)) == 400
+    assert [v.version for v in catalog.list()] == [50] * 8
+    database.close()
+
+
+class TestLocalQueue:
+    def test_a_delayed_message_appears_when_its_time_comes(self) -> None:
+        clock = FakeClock()
+        queue = LocalQueue(clock)
+        queue.wake("7", delay_s=60)
+        assert queue.receive() is None
+        assert queue.next_at() == clock.now() + 60_000_000
+        clock.sleep(60)
+        delivery = queue.receive()
+        assert delivery is not None
+        assert (delivery.execution_id, delivery.command) == ("7", None)
+        assert queue.next_at() is None
+
+    def test_a_message_handed_back_appears_again(self) -> None:
+        clock = FakeClock()
+        queue = LocalQueue(clock)
+        queue.send([command()])
+        delivery = queue.receive()
+        assert delivery is not None
+        assert queue.receive() is None
+        queue.put_back(delivery, 30)
+        assert queue.receive() is None
+        clock.sleep(30)
+        again = queue.receive()
+        assert again is not None
+        assert again.command == command()
+
+
+class TestResults:
+    @pytest.mark.parametrize("key", ["../x", "7/../../x", "/etc/passwd", "", ".", "7/.."])
+    def test_a_key_never_leads_out_of_the_folder(self, tmp_path: Path, key: str) -> None:
+        store = FileResultStore(tmp_path / "results")
+        with pytest.raises(NotFound, match="outside"):
+            store.put(key, b"x")
+        with pytest.raises(NotFound, match="outside"):
+            store.get(key)
+
+    def test_nobody_sees_half_an_object(self, tmp_path: Path) -> None:
+        store = FileResultStore(tmp_path)
+        bodies = [bytes([n]) * 200_000 for n in range(4)]
+        store.put("7/a", bodies[0])
+        stop = threading.Event()
+
+        def write() -> None:
+            while not stop.is_set():
+                for body in bodies:
+                    store.put("7/a", body)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        for _ in range(50):
+            assert store.get("7/a") in bodies
+        stop.set()
+        writer.join()
+        assert [p.name for p in (tmp_path / "7").iterdir()] == ["a"]
+
+    def test_the_temporary_folder_is_made_once_and_goes_with_its_store(self) -> None:
+        store = LazyTempResultStore()
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(store.put, (f"7/{n}" for n in range(32)), [b"x"] * 32))
+        folder = Path(store.url("7/0")).parent
+        assert len(list(folder.iterdir())) == 32
+        del store
+        assert not folder.exists()
+
+
+class TestLocalSecrets:
+    def test_the_environment_goes_first(self, tmp_path: Path) -> None:
+        secrets = LocalSecrets(tmp_path / "c.json", {"NOETL_CREDENTIAL_PG_MAIN": '{"type": "env"}'})
+        secrets.put("pg.main", {"type": "file"})
+        assert secrets.get("pg.main") == {"type": "env"}
+
+    def test_only_the_owner_may_read_the_file(self, tmp_path: Path) -> None:
+        LocalSecrets(tmp_path / "c.json", {}).put("a", {})
+        assert stat.S_IMODE((tmp_path / "c.json").stat().st_mode) == 0o600
+
+    def test_what_is_not_a_credential_is_refused_without_being_shown(self, tmp_path: Path) -> None:
+        secrets = LocalSecrets(tmp_path / "c.json", {"NOETL_CREDENTIAL_A": "hunter2"})
+        with pytest.raises(NotFound) as refused:
+            secrets.get("a")
+        assert "hunter2" not in str(refused.value)
