@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 from tests.sim.ports import SECOND, Faults, SimClock, SimGates, SimResults, SimStore
 
-from noetl_core.dsl.parse import parse_playbook
 from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command, Commit, Event, StreamId

@@ -56,7 +56,8 @@ def wait_for(
     wait = {
         "wait_id": wait_id,
         "kind": "child",
-        "child": ids.child_execution_id(execution_id, task_run),
+        # a policy's retry is another child: the first one has ended
+        "child": ids.child_execution_id(execution_id, task_run if attempt == 1 else f"{task_run}-{attempt}"),
         "path": str(inputs["path"]),
         "args": dict(args),
     }
