@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from jinja2.runtime import Undefined
+from jinja2.utils import missing
 
 from noetl_core.expr.errors import UndefinedValue
+from noetl_core.expr.values import describe
 
 SOURCE_CHARS: Final = 200_000
 """Longest template text."""
@@ -60,6 +62,12 @@ class Missing(Undefined):
     """
 
     __slots__ = ()
+
+    @property
+    def _undefined_message(self) -> str:
+        if self._undefined_hint or self._undefined_obj is missing:
+            return super()._undefined_message
+        return f"{self._undefined_name!r} is undefined: there is no such part of the {describe(self._undefined_obj)}"
 
     def _fail_with_undefined_error(self, *args: object, **kwargs: object) -> UndefinedValue:  # type: ignore[override]
         raise UndefinedValue(self._undefined_message)
