@@ -19,6 +19,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from noetl_core.adapters.aws.events import commit_from_image
 from noetl_core.control.fence import boundary_of
 from noetl_core.engine.records import Boundary
+from noetl_core.ports import CorruptLog
 from noetl_core.wiring import control, results
 
 logger = Logger()
@@ -42,7 +43,14 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
 def _stream(records: list[dict[str, Any]]) -> Mapping[str, Any]:
     news: dict[str, list[Boundary]] = {}
     for record in records:
-        commit = commit_from_image(record["dynamodb"]["NewImage"], results())
+        image = record["dynamodb"]["NewImage"]
+        try:
+            commit = commit_from_image(image, results())
+        except CorruptLog:  # it would never read: the sweep that looks at the execution marks it stuck
+            logger.exception("a commit does not read")
+            metrics.add_metric("CommitsCorrupt", MetricUnit.Count, 1)
+            control().index.set_due(image["execution_id"]["S"], control().clock.now())
+            continue
         boundary = boundary_of(commit) if commit is not None else None
         if commit is not None and boundary is not None:
             news.setdefault(commit.stream.execution_id, []).append(boundary)

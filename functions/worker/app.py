@@ -13,8 +13,8 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.clients import client
-from noetl_core.codec import decode_command
-from noetl_core.wiring import worker
+from noetl_core.adapters.aws.queue import read_command
+from noetl_core.wiring import results, worker
 
 logger = Logger()
 metrics = Metrics()
@@ -42,7 +42,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
 
 
 def _command(record: SQSRecord) -> None:
-    command = decode_command(record.body)
+    command = read_command(record.body, results())
     try:
         handled = worker().handle(command, deadline)
     except Exception:

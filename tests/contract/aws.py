@@ -20,10 +20,9 @@ from samtranslator.yaml_helper import yaml_parse
 from noetl_core.adapters.aws.catalog import DynamoExecutionIndex, DynamoGates, DynamoPlaybookCatalog
 from noetl_core.adapters.aws.clients import client, forget_clients
 from noetl_core.adapters.aws.events import DynamoEventStore
-from noetl_core.adapters.aws.queue import SqsCommandQueue
+from noetl_core.adapters.aws.queue import SqsCommandQueue, read_command
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.aws.secrets import SecretsManager
-from noetl_core.codec import decode_command
 from noetl_core.engine.records import Command
 from noetl_core.ports import CommandQueue, EventStore, ExecutionIndex, Gates, PlaybookCatalog, ResultStore, Secrets
 from tests.contract.catalog import GatesContract, LastingIndexContract, PlaybookCatalogContract
@@ -149,13 +148,13 @@ class SqsCommandQueueContract(_Aws, CommandQueueContract):
         return make_queue("ControlQueue")
 
     @pytest.fixture
-    def queue(self, urls: Mapping[str, str], control_url: str) -> CommandQueue:
-        return SqsCommandQueue(urls, control_url)
+    def queue(self, urls: Mapping[str, str], control_url: str, bucket: str) -> CommandQueue:
+        return SqsCommandQueue(urls, control_url, S3ResultStore(bucket))
 
     @pytest.fixture
-    def receive(self, urls: Mapping[str, str]) -> Receive:
+    def receive(self, urls: Mapping[str, str], bucket: str) -> Receive:
         def receive(pool: str) -> Sequence[Command]:
-            return [decode_command(body) for body in bodies(urls[pool])]
+            return [read_command(body, S3ResultStore(bucket)) for body in bodies(urls[pool])]
 
         return receive
 

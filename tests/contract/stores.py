@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from noetl_core.engine.records import Command
-from noetl_core.ports import CommandQueue, NotFound, ResultStore, Secrets
+from noetl_core.ports import CommandQueue, NotFound, ResultStore, Secrets, TooLarge
 
 
 class ResultStoreContract:
@@ -56,6 +56,10 @@ class ResultStoreContract:
         for key in ("7/größe 1+2&3=%20?.json", "7/a#b", "7/.hidden"):
             results.put(key, key.encode())
             assert results.get(key) == key.encode()
+
+    def test_a_key_that_is_too_long(self, results: ResultStore) -> None:
+        with pytest.raises(TooLarge):
+            results.put("7/" + "/".join(["x" * 99] * 20), b"x")
 
     def test_where_a_tool_reads_it(self, results: ResultStore) -> None:
         results.put("7/a.parquet", b"PAR1")
@@ -143,6 +147,11 @@ class CommandQueueContract:
         assert [replace(c, context=None) for c in arrived] == [replace(c, context=None) for c in sent]
         assert all(c.context is None or c.context == sent[c.as_of].context for c in arrived)
         assert arrived[0].context is not None
+
+    def test_large_mail_arrives(self, queue: CommandQueue, receive: Receive) -> None:
+        sent = [command(n, mode="resume", mail=({"wait_id": "w", "data": "ü" * 900_000},), context=None) for n in range(3)]
+        assert list(queue.send(sent)) == []
+        assert sorted(receive("default"), key=lambda c: c.as_of) == sent
 
     def test_nothing_to_send(self, queue: CommandQueue, receive: Receive) -> None:
         assert list(queue.send([])) == []

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, TypeVar
 
+from noetl_core.adapters.keys import check_key
 from noetl_core.engine.records import Command, Commit, Snapshot, StreamId
 from noetl_core.ports import Conflict, CorruptLog, Gate, Head, NotFound, PlaybookVersion, Unavailable
 
@@ -175,6 +176,8 @@ class SimResults:
     objects: dict[str, bytes] = field(default_factory=dict)
 
     def put(self, key: str, body: bytes, content_type: str = "application/json") -> Mapping[str, Any]:
+        check_key(key)
+
         def put() -> Mapping[str, Any]:
             self.objects[key] = body
             digest = "sha256:" + sha256(body).hexdigest()

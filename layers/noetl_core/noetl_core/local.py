@@ -74,7 +74,7 @@ class LocalWiring:
         self.store = _Observed(self.database, self._woken)
         self.queue = LocalQueue(self.clock)
         kept = str(store) != MEMORY
-        self.results: ResultStore = FileResultStore(Path(store).parent / "results") if kept else LazyTempResultStore()
+        self.results: ResultStore = FileResultStore(Path(store).parent / "results", durable) if kept else LazyTempResultStore()
         self.catalog = SqlitePlaybookCatalog(self.database)
         self.index = SqliteExecutionIndex(self.database)
         self.gates = SqliteGates(self.database)

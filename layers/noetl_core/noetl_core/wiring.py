@@ -28,7 +28,7 @@ def control() -> Control:
     catalog = os.environ["CATALOG_TABLE"]
     return Control(
         store=DynamoEventStore(os.environ["EVENTS_TABLE"], results()),
-        queue=SqsCommandQueue(json.loads(os.environ["COMMAND_QUEUES"]), os.environ["CONTROL_QUEUE_URL"]),
+        queue=SqsCommandQueue(json.loads(os.environ["COMMAND_QUEUES"]), os.environ["CONTROL_QUEUE_URL"], results()),
         results=results(),
         catalog=DynamoPlaybookCatalog(catalog),
         index=DynamoExecutionIndex(catalog),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 from moto import mock_aws
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
 from tests.contract.catalog import head
@@ -160,8 +160,8 @@ class TestRequests:
             store.last(RUN)
         assert seen == ["GetItem", "Query", "Query"]
 
-    def test_ten_commands_are_one_request(self) -> None:
-        queue = SqsCommandQueue({"default": make_queue("CommandQueue")}, "")
+    def test_ten_commands_are_one_request(self, results: S3ResultStore) -> None:
+        queue = SqsCommandQueue({"default": make_queue("CommandQueue")}, "", results)
         with requests("sqs") as seen:
             queue.send([command(n) for n in range(10)])
             queue.send([command(n) for n in range(11)])
@@ -208,6 +208,10 @@ class TestRefusals:
         with watching("dynamodb", "before-call.dynamodb", refuse("AccessDeniedException")), pytest.raises(ClientError):
             store.append(commit())
 
+    def test_a_mistake_of_ours_is_not_called_unavailable(self, store: DynamoEventStore) -> None:
+        with pytest.raises(ParamValidationError):
+            store.append(commit(writer=7))  # type: ignore[arg-type]
+
     def test_an_item_over_the_limit_is_too_large(self, store: DynamoEventStore) -> None:
         with pytest.raises(TooLarge):
             store.append(commit(writer="w" * 420_000))
@@ -239,8 +243,8 @@ class TestRefusals:
         assert store.load_snapshot("4242") == snapshot
         assert DynamoEventStore(table, S3ResultStore(make_bucket()), FakeClock()).load_snapshot("4242") is None
 
-    def test_commands_that_the_queue_refuses_twice_are_returned(self) -> None:
-        queue = SqsCommandQueue({"default": make_queue("CommandQueue")}, "")
+    def test_commands_that_the_queue_refuses_twice_are_returned(self, results: S3ResultStore) -> None:
+        queue = SqsCommandQueue({"default": make_queue("CommandQueue")}, "", results)
         asked: list[list[str]] = []
 
         def refuse_odd(parsed: dict[str, Any], **_: Any) -> None:

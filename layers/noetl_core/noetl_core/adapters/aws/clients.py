@@ -10,7 +10,7 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
 from noetl_core.ports import TooLarge, Unavailable
 
@@ -40,7 +40,12 @@ TRANSIENT = frozenset(
     }
 )
 TOO_LARGE = frozenset(
-    {"EntityTooLarge", "InvalidMessageContents", "BatchRequestTooLong", "ItemCollectionSizeLimitExceededException"}
+    {
+        "EntityTooLarge",
+        "InvalidMessageContents",
+        "BatchRequestTooLong",
+        "ItemCollectionSizeLimitExceededException",
+    }
 )
 
 
@@ -77,6 +82,8 @@ def errors_of(what: str) -> Iterator[None]:
         if code in TOO_LARGE or (code == "ValidationException" and "size has exceeded" in str(error)):
             raise TooLarge(f"{what}: {code}") from error
         raise
+    except ParamValidationError:
+        raise  # a mistake of ours, which no retry heals
     except BotoCoreError as error:
         raise Unavailable(f"{what}: {error}") from error
 

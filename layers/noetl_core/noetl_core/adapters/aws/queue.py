@@ -1,4 +1,8 @@
-"""Commands over SQS: a queue per pool, and the control queue for wakes."""
+"""Commands over SQS: a queue per pool, and the control queue for wakes.
+
+A command whose context makes it large goes without (the worker folds the log instead); one that is large even so, by the mail it
+brings, lies in the results bucket, and its message says where.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +11,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from noetl_core.adapters.aws.clients import client, errors_of
-from noetl_core.codec import encode_command
+from noetl_core.codec import decode_command, encode_command
 from noetl_core.engine.records import Command
+from noetl_core.ports import ResultStore
 
 BATCH = 10
 MAX_MESSAGE = 200 * 1024
-"""Bytes of a command with its context; a larger one goes without, and the worker folds the log instead."""
+"""Bytes of a message: five of them fit a request."""
 MAX_BATCH_BYTES = 900 * 1024
 """SQS takes 1 MiB a request, attributes included."""
+
+
+STORED = "stored_command"
 
 
 class SqsCommandQueue:
     """`CommandQueue` over SQS. `pools`: pool name -> queue URL; `control`: URL of the control queue."""
 
-    def __init__(self, pools: Mapping[str, str], control: str) -> None:
-        self._pools, self._control = pools, control
+    def __init__(self, pools: Mapping[str, str], control: str, results: ResultStore) -> None:
+        self._pools, self._control, self._results = pools, control, results
 
     def send(self, commands: Sequence[Command], delay_s: int = 0) -> Sequence[Command]:
         unsent: list[Command] = []
@@ -30,7 +38,7 @@ class SqsCommandQueue:
             by_pool.setdefault(command.pool, []).append(command)
         for pool, mine in by_pool.items():
             url = self._pools.get(pool) or self._pools["default"]
-            for batch in _batches(mine):
+            for batch in self._batches(mine):
                 unsent += self._send(url, batch, delay_s)
         return unsent
 
@@ -61,19 +69,31 @@ class SqsCommandQueue:
             )
         return int(answer.get("Attributes", {}).get("ApproximateNumberOfMessages", 0))
 
-
-def _batches(commands: Sequence[Command]) -> Iterator[list[tuple[Command, str]]]:
-    batch: list[tuple[Command, str]] = []
-    size = 0
-    for command in commands:
-        body = encode_command(command)
-        if len(body.encode()) > MAX_MESSAGE:
-            body = encode_command(replace(command, context=None))
-        length = len(body.encode())
-        if batch and (len(batch) == BATCH or size + length > MAX_BATCH_BYTES):
+    def _batches(self, commands: Sequence[Command]) -> Iterator[list[tuple[Command, str]]]:
+        batch: list[tuple[Command, str]] = []
+        size = 0
+        for command in commands:
+            body = self._message(command)
+            if batch and (len(batch) == BATCH or size + len(body) > MAX_BATCH_BYTES):
+                yield batch
+                batch, size = [], 0
+            batch.append((command, body))
+            size += len(body)
+        if batch:
             yield batch
-            batch, size = [], 0
-        batch.append((command, body))
-        size += length
-    if batch:
-        yield batch
+
+    def _message(self, command: Command) -> str:
+        body = encode_command(command)
+        if len(body) > MAX_MESSAGE:
+            body = encode_command(replace(command, context=None))
+        if len(body) > MAX_MESSAGE:
+            key = f"{command.execution_id}/commands/{command.run_id}-{command.expected_seq}-{command.mode}.json"
+            body = json.dumps({STORED: self._results.put(key, body.encode())["key"]})
+        return body
+
+
+def read_command(message: str, results: ResultStore) -> Command:
+    """The command of a queue message. Raises `ValueError` for anything else."""
+    if message.startswith(f'{{"{STORED}"'):
+        return decode_command(results.get(json.loads(message)[STORED]))
+    return decode_command(message)

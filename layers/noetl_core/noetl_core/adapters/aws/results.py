@@ -10,6 +10,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
+from noetl_core.adapters.keys import check_key
 from noetl_core.ports import NotFound
 
 
@@ -20,6 +21,7 @@ class S3ResultStore:
         self._bucket = bucket
 
     def put(self, key: str, body: bytes, content_type: str = "application/json") -> Mapping[str, Any]:
+        check_key(key)
         digest = sha256(body)
         with errors_of(f"put {key}"):
             client("s3").put_object(

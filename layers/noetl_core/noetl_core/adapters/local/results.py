@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
+from noetl_core.adapters.keys import check_key
 from noetl_core.ports import NotFound
 
 
@@ -30,12 +31,15 @@ class FileResultStore:
         self._synced = durable == "power"
 
     def _path(self, key: str) -> Path:
+        if "\0" in key:
+            raise NotFound(f"key {key!r} is no name of a file")
         path = (self._root / key).resolve()
         if not path.is_relative_to(self._root) or path == self._root:
             raise NotFound(f"key {key!r} is outside the store")
         return path
 
     def put(self, key: str, body: bytes, content_type: str = "application/json") -> Mapping[str, Any]:
+        check_key(key)
         path = self._path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".put-")

@@ -1,0 +1,17 @@
+"""What a key of an object may be: the same everywhere, so that what runs in a folder also runs on S3."""
+
+from __future__ import annotations
+
+from noetl_core.ports import TooLarge
+
+MAX_KEY = 1024
+"""Bytes of a key: what S3 takes."""
+MAX_NAME = 255
+"""Bytes of each part between slashes: what file systems take."""
+
+
+def check_key(key: str) -> None:
+    """Raise `TooLarge` for a key that some store would refuse."""
+    parts = key.encode("utf-8", "surrogatepass").split(b"/")
+    if sum(map(len, parts)) + len(parts) - 1 > MAX_KEY or max(map(len, parts)) > MAX_NAME:
+        raise TooLarge(f"the key {key[:60]!r}... is longer than {MAX_KEY} bytes, or a part of it than {MAX_NAME}")
