@@ -219,7 +219,8 @@ class LocalBackend:
             )
 
     def news(self, execution_id: str) -> Callable[[], list[Mapping[str, Any]]]:
-        from noetl_core.control.envelopes import Expander, history
+        from noetl_core.control.cursor import history
+        from noetl_core.control.envelopes import Expander
 
         made: deque[Any] = deque(history(self.wiring.store, execution_id))
         self.wiring.observe(lambda commit: made.append(commit) if commit.stream.execution_id == execution_id else None)

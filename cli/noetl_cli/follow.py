@@ -23,21 +23,26 @@ SHOW_AFTER_S = 0.3
 LINE_EVERY_S = 5.0
 """Without a terminal, a loop under way says how far it is this often."""
 BAR = 24
+PAGE = 1000
+"""Events asked for at once: the API's limit."""
 
 
 def polled(backend: Backend, execution_id: str) -> News:
     """New envelopes by asking the API after its cursor."""
     cursor: str | None = None
+    over = False
 
     def read() -> list[Mapping[str, Any]]:
-        nonlocal cursor
+        nonlocal cursor, over
         found: list[Mapping[str, Any]] = []
-        while True:
-            page = backend.get(f"executions/{execution_id}/events", after=cursor, limit=1000)
+        while not over:
+            page = backend.get(f"executions/{execution_id}/events", after=cursor, limit=PAGE)
             found += page["events"]
-            cursor = page["cursor"] or cursor
-            if len(page["events"]) < 1000:
-                return found
+            cursor = page["cursor"]
+            over = cursor is None  # the execution has ended, and this was all of it
+            if len(page["events"]) < PAGE:
+                break
+        return found
 
     return read
 

@@ -10,7 +10,8 @@ from typing import Any
 MAX_ROWS = 20
 WIDE = 250
 """Columns where there is no terminal whose width would matter."""
-MARKS = {"completed": "[bold green]completed[/]", "failed": "[bold red]failed[/]", "cancelled": "[bold yellow]cancelled[/]"}
+STYLES = {"completed": "1;32", "failed": "1;31", "cancelled": "1;33", "bold": "1", "dim": "2", "red": "31"}
+"""ANSI codes: plain lines need no library, whose import would be half of a short run's time."""
 
 
 def as_json(value: Any) -> None:
@@ -38,7 +39,7 @@ def table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
         out.add_row(*(_cell(row.get(c)) for c in columns))
     _console().print(out)
     if len(rows) > MAX_ROWS:
-        _console().print(f"[dim]... and {len(rows) - MAX_ROWS} more[/]")
+        print(_styled(f"... and {len(rows) - MAX_ROWS} more", "dim"))
 
 
 def result(value: Any, title: str | None = None) -> None:
@@ -56,7 +57,7 @@ def result(value: Any, title: str | None = None) -> None:
             result(plain)
     elif isinstance(value, Mapping):
         for name, part in value.items():
-            _console().print(f"[bold]{name}[/]: {_cell(part)}", highlight=False)
+            print(f"{_styled(str(name), 'bold')}: {_cell(part)}")
     elif value is not None:
         print(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
@@ -64,19 +65,21 @@ def result(value: Any, title: str | None = None) -> None:
 def summary(s: Mapping[str, Any], on: str) -> None:
     """The end of a run, for people."""
     result(s["result"])
-    status = MARKS.get(s["status"], s["status"])
-    retried = f", {s['events']} events" if s.get("events") else ""
-    _console().print(f"\n{status} in {s['duration_ms'] / 1000:.2f} s ({len(s['steps'])} steps{retried})", highlight=False)
+    events = f", {s['events']} events" if s.get("events") else ""
+    print(f"\n{_styled(s['status'], s['status'])} in {s['duration_ms'] / 1000:.2f} s ({len(s['steps'])} steps{events})")
     error = s.get("error")
     if error:
         where = "".join(f" in {k} {error[k]}" for k in ("step", "task") if error.get(k))
-        _console().print(f"[red]{error['kind']}[/]{where}: {error['message']}", highlight=False)
+        print(f"{_styled(error['kind'], 'red')}{where}: {error['message']}")
     for wait in s.get("waiting_for", ()):
-        _console().print("waiting for " + ", ".join(f"{k} {v}" for k, v in wait.items() if k != "wait_id"), highlight=False)
-    where = "" if on == "local" else " --on stack"
-    _console().print(
-        f"[dim]look at it: noetl show {s['execution_id']}{where} · noetl events {s['execution_id']}{where}[/]", highlight=False
-    )
+        print("waiting for " + ", ".join(f"{k} {v}" for k, v in wait.items() if k != "wait_id"))
+    on = "" if on == "local" else " --on stack"
+    print(_styled(f"look at it: noetl show {s['execution_id']}{on} · noetl events {s['execution_id']}{on}", "dim"))
+
+
+def _styled(text: str, style: str) -> str:
+    code = STYLES.get(style)
+    return f"\x1b[{code}m{text}\x1b[0m" if code and sys.stdout.isatty() else text
 
 
 def steps(s: Mapping[str, Any]) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from noetl_core.control.sweep import sweep
+from noetl_core.adapters.aws.dead_letters import drain
+from noetl_core.control.sweep import bury, sweep
 from noetl_core.wiring import control
 
 logger = Logger()
@@ -22,8 +26,9 @@ tracer = Tracer()
 @tracer.capture_lambda_handler
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     """One sweep over what is due."""
-    swept = asdict(sweep(control()))
+    dead = drain(json.loads(os.environ["DEAD_LETTER_QUEUES"]), partial(bury, control()))
+    swept = {**asdict(sweep(control())), "dead": dead}
     logger.info("swept", extra=swept)
-    for name in ("takeovers", "resent", "fenced", "broken"):
+    for name in ("takeovers", "resent", "fenced", "broken", "dead"):
         metrics.add_metric(f"Sweep{name.title()}", MetricUnit.Count, swept[name])
     return swept

@@ -1,4 +1,4 @@
-"""Stored events as the public envelope (CONTRACT "Event envelope"), in causal order."""
+"""Stored events as the public envelope (CONTRACT "Event envelope")."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from re import sub
 from typing import Any
 
-from noetl_core.engine.records import Commit, Event, StreamId
-from noetl_core.ports import EventStore
+from noetl_core.engine.records import Commit, Event
 
 SECOND = 1_000_000
 
@@ -63,36 +62,13 @@ def instant(us: int) -> str:
     return datetime.fromtimestamp(us // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{us % SECOND:06d}Z"
 
 
-def history(store: EventStore, execution_id: str) -> Iterator[Commit]:
-    """All commits in causal order: the control stream is the spine; a run's commits up to a boundary come before the control
-    commit that consumed it, and what nothing has consumed yet comes last."""
-    read: dict[str, list[Commit]] = {}
-
-    def upto(run: str, seq: int | None) -> Iterator[Commit]:
-        if run not in read:
-            read[run] = list(store.read(StreamId(execution_id, run)))
-        held = read[run]
-        while held and (seq is None or held[0].seq <= seq):
-            yield held.pop(0)
-
-    runs: list[str] = []
-    for commit in store.read(StreamId(execution_id)):
-        for event in commit.events:
-            if event.name == "BoundaryRouted":
-                yield from upto(event.data["run"], event.data["seq"])
-        yield commit
-        runs += [e.data["run"] for e in commit.events if e.name in ("StepScheduled", "LoopChunkScheduled")]
-    for run in runs:
-        yield from upto(run, None)
-
-
 class Expander:
     """Envelopes of commits as they come, with what can be derived put back: a `TaskStarted` before each task that was not
-    announced, the step of a run. Commits of one stream come in order."""
+    announced, the step of a run. Commits of one stream come in order; `steps` names the steps of runs scheduled before."""
 
-    def __init__(self, execution_id: str, trace_id: str | None = None) -> None:
+    def __init__(self, execution_id: str, trace_id: str | None = None, steps: Mapping[str, str] | None = None) -> None:
         self._execution_id, self._trace_id = execution_id, trace_id
-        self._steps: dict[str, str] = {}
+        self._steps = dict(steps or {})
 
     def __call__(self, commit: Commit) -> Iterator[dict[str, Any]]:
         stream = commit.stream.run_id or "control"

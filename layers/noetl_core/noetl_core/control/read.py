@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
 from noetl_core.control.core import Control
-from noetl_core.control.envelopes import expand, history, instant
+from noetl_core.control.cursor import BadCursor, Position, envelopes, history
+from noetl_core.control.envelopes import expand, instant
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State, fold
 from noetl_core.ports import Head, NotFound
 from noetl_core.values import Values
 
+__all__ = ["MAX_PAGE", "BadCursor", "events", "head_as_dict", "load", "state_at", "status_of", "summary"]
+
 MAX_PAGE = 1_000
-
-
-class BadCursor(ValueError):
-    """The cursor was not made here, or was changed. Who acts: the caller."""
 
 
 def load(control: Control, execution_id: str) -> State:
@@ -127,66 +122,16 @@ def events(
     `name` filters by either form; `after` is a cursor given here or an event id. Raises `NotFound`, `BadCursor`.
     """
     state = load(control, execution_id)
-    seen: dict[str, int] = {}
-    after_id = None
-    if after is not None:
-        seen, after_id = _open(after, execution_id, key)
-    found: Iterator[dict[str, Any]] = (
-        e
-        for e in expand(history(control.store, execution_id), execution_id, state.trace_id)
-        if not _was_seen(e["event_id"], seen) and (name is None or name in (e["name"], e["event_type"]))
-    )
-    if after_id is not None:
-        found = iter(_after(found, after_id))
-    page = list(islice(found, limit))
-    for e in page:
-        stream, seq, place = _place(e["event_id"])
-        seen[stream] = max(seen.get(stream, -1), seq * 1_000_000 + place)
-    more = bool(limit and len(page) == limit) or not state.finished
-    return page, (_seal(execution_id, seen, key) if more else None)
-
-
-def _place(event_id: str) -> tuple[str, int, int]:
-    _, stream, seq, place = event_id.split(".")
-    derived = place.endswith("s")
-    return stream, int(seq), 2 * int(place.rstrip("s")) + (0 if derived else 1)
-
-
-def _was_seen(event_id: str, seen: Mapping[str, int]) -> bool:
-    if not seen:
-        return False
-    stream, seq, place = _place(event_id)
-    return seen.get(stream, -1) >= seq * 1_000_000 + place
-
-
-def _after(found: Any, event_id: str) -> list[dict[str, Any]]:
-    rest = list(found)
-    for n, e in enumerate(rest):
-        if e["event_id"] == event_id:
-            return rest[n + 1 :]
-    raise BadCursor(f"there is no event {event_id}")
-
-
-def _seal(execution_id: str, seen: Mapping[str, int], key: bytes) -> str:
-    body = json.dumps([execution_id, seen], separators=(",", ":")).encode()
-    mark = hmac.new(key, body, hashlib.sha256).digest()[:12]
-    return "c" + urlsafe_b64encode(mark + body).decode().rstrip("=")
-
-
-def _open(cursor: str, execution_id: str, key: bytes) -> tuple[dict[str, int], str | None]:
-    if cursor.startswith(f"{execution_id}."):
-        return {}, cursor
-    try:
-        raw = urlsafe_b64decode(cursor[1:] + "=" * (-len(cursor[1:]) % 4))
-        mark, body = raw[:12], raw[12:]
-        if cursor[:1] != "c" or not hmac.compare_digest(mark, hmac.new(key, body, hashlib.sha256).digest()[:12]):
-            raise BadCursor("the cursor was not made here")
-        owner, seen = json.loads(body)
-    except (ValueError, TypeError) as error:
-        raise BadCursor("the cursor does not read") from error
-    if owner != execution_id:
-        raise BadCursor("the cursor belongs to another execution")
-    return dict(seen), None
+    position = Position()
+    if after is not None and not after.startswith(f"{execution_id}."):
+        position = Position.open(after, execution_id, key)
+    found = envelopes(control.store, execution_id, position, state.trace_id)
+    if after is not None and after.startswith(f"{execution_id}.") and not any(e["event_id"] == after for e in found):
+        raise BadCursor(f"there is no event {after}")
+    matching = (e for e in found if name is None or name in (e["name"], e["event_type"]))
+    page = list(islice(matching, limit))
+    over = state.finished and (limit is None or len(page) < limit)
+    return page, (None if over else position.seal(execution_id, key))
 
 
 def state_at(control: Control, execution_id: str, event_id: str | None = None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from noetl_core.dsl.model import Playbook
 from noetl_core.engine.decide import Fact, commands_of
 from noetl_core.engine.records import MAX_TAKEOVERS, Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import Run, State
-from noetl_core.ports import CorruptLog, PortError
+from noetl_core.ports import CorruptLog, NotFound, PortError
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +70,14 @@ def _park(control: Control, execution_id: str, error: Exception) -> None:
         control.route(execution_id, facts=[Fact("stuck", {"reason": f"{type(error).__name__}: {error}"})])
     except (PortError, ValueError):
         log.error("execution %s is stuck and cannot be marked so", execution_id)
+
+
+def bury(control: Control, execution_id: str, what: str) -> None:
+    """A queue gave up on something of this execution: mark it stuck, with the reason; `resume` tries again."""
+    try:
+        control.route(execution_id, facts=[Fact("stuck", {"reason": f"{what}; the functions' logs have the errors"})])
+    except NotFound:
+        log.error("dead letter of unknown execution %s: %s", execution_id, what)
 
 
 def look(control: Control, execution_id: str, swept: Swept) -> Swept:

@@ -1,0 +1,132 @@
+"""Where a reader of a history is: a position per stream, small however long the history, signed so that it is not made up.
+
+Only runs that were open at the control position have an entry: what a closed run wrote lies, in causal order, before the
+control commit that closed it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl_core.control.envelopes import Expander
+from noetl_core.engine.records import Commit, Event, StreamId
+from noetl_core.ports import EventStore
+
+MARK_BYTES = 12
+
+
+class BadCursor(ValueError):
+    """The cursor was not made here, or was changed. Who acts: the caller."""
+
+
+@dataclass(slots=True)
+class At:
+    """A place in one stream: the commits before `seq` and the first `taken` envelopes of commit `seq` were read."""
+
+    seq: int = 0
+    taken: int = 0
+    step: str = ""
+
+
+@dataclass(slots=True)
+class Position:
+    """A place in the causal order of one execution."""
+
+    control: At = field(default_factory=At)
+    runs: dict[str, At] = field(default_factory=dict)
+    """Of the runs that are open at the control position, with the names of their steps."""
+
+    def at(self, commit: Commit) -> At:
+        return self.control if commit.stream.run_id is None else self.runs[commit.stream.run_id]
+
+    def passed(self, commit: Commit) -> None:
+        """All of `commit` was read."""
+        at = self.at(commit)
+        at.seq, at.taken = commit.seq + 1, 0
+        if commit.stream.run_id is None:
+            for event in commit.events:
+                self._control(event)
+
+    def _control(self, event: Event) -> None:
+        d = event.data
+        if event.name in ("StepScheduled", "LoopChunkScheduled"):
+            self.runs[d["run"]] = At(step=d["step"])
+        elif event.name in ("LoopDone", "StepDone", "StepFailed") or (
+            event.name == "BoundaryRouted" and d["name"] != "StepSuspended"
+        ):
+            self.runs.pop(d["run"], None)
+
+    def seal(self, execution_id: str, key: bytes) -> str:
+        """As text for a caller to hand back."""
+        runs = {run: [at.seq, at.taken, at.step] for run, at in self.runs.items()}
+        body = json.dumps([execution_id, [self.control.seq, self.control.taken], runs], separators=(",", ":")).encode()
+        return "c" + urlsafe_b64encode(_mark(body, key) + body).decode().rstrip("=")
+
+    @classmethod
+    def open(cls, cursor: str, execution_id: str, key: bytes) -> Position:
+        """Raises `BadCursor`."""
+        try:
+            raw = urlsafe_b64decode(cursor[1:] + "=" * (-len(cursor[1:]) % 4))
+        except ValueError as error:
+            raise BadCursor("the cursor does not read") from error
+        mark, body = raw[:MARK_BYTES], raw[MARK_BYTES:]
+        if cursor[:1] != "c" or not hmac.compare_digest(mark, _mark(body, key)):
+            raise BadCursor("the cursor was not made here")
+        owner, control, runs = json.loads(body)
+        if owner != execution_id:
+            raise BadCursor("the cursor belongs to another execution")
+        return cls(At(*control), {run: At(*at) for run, at in runs.items()})
+
+
+def _mark(body: bytes, key: bytes) -> bytes:
+    return hmac.new(key, body, hashlib.sha256).digest()[:MARK_BYTES]
+
+
+def history(store: EventStore, execution_id: str, since: Position | None = None) -> Iterator[Commit]:
+    """Commits in causal order from `since`: the control stream is the spine; a run's commits up to a boundary come before the
+    control commit that consumed it, and what nothing has consumed yet comes last."""
+    since = since or Position()
+    held: dict[str, list[Commit]] = {}
+    open_runs = {run: at.seq for run, at in since.runs.items()}
+
+    def upto(run: str, seq: int | None) -> Iterator[Commit]:
+        if run not in held:
+            held[run] = list(store.read(StreamId(execution_id, run), after=open_runs.get(run, 0) - 1))
+        mine = held[run]
+        while mine and (seq is None or mine[0].seq <= seq):
+            yield mine.pop(0)
+
+    for commit in store.read(StreamId(execution_id), after=since.control.seq - 1):
+        for event in commit.events:
+            if event.name == "BoundaryRouted":
+                yield from upto(event.data["run"], event.data["seq"])
+        yield commit
+        for event in commit.events:
+            if event.name in ("StepScheduled", "LoopChunkScheduled"):
+                open_runs[event.data["run"]] = 0
+            elif event.name == "BoundaryRouted" and event.data["name"] != "StepSuspended":
+                open_runs.pop(event.data["run"], None)
+                held.pop(event.data["run"], None)
+            elif event.name in ("LoopDone", "StepDone", "StepFailed"):
+                open_runs.pop(event.data["run"], None)
+    for run in open_runs:
+        yield from upto(run, None)
+
+
+def envelopes(store: EventStore, execution_id: str, position: Position, trace_id: str | None = None) -> Iterator[dict[str, Any]]:
+    """Envelopes from `position`, which moves with every one that is taken."""
+    expand = Expander(execution_id, trace_id, {run: at.step for run, at in position.runs.items()})
+    for commit in history(store, execution_id, position):
+        at = position.at(commit)
+        skip = at.taken if at.seq == commit.seq else 0
+        for number, envelope in enumerate(expand(commit)):
+            if number >= skip:
+                at.seq, at.taken = commit.seq, number + 1
+                yield envelope
+        position.passed(commit)
