@@ -1,0 +1,169 @@
+"""Summaries and histories of executions, as the API and the command line give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from noetl_core.control import read
+from noetl_core.control.cursor import Position
+from noetl_core.engine.state import State
+from noetl_core.local import LocalWiring, run_text
+from noetl_core.ports import NotFound
+
+PLAYBOOK = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: fan, path: test/fan }
+workflow:
+  - step: start
+    tool: { kind: noop, result: 1, spec: { policy: { rules: [{ else: { then: { do: continue, set_ctx: { seen: 1 } } } }] } } }
+    next: { spec: { mode: inclusive }, arcs: [{ step: left }, { step: right }, { step: map }] }
+  - step: left
+    tool: { kind: noop, result: left }
+  - step: right
+    tool: { kind: noop, result: right }
+  - step: map
+    loop: { in: "{{ range(5) | list }}", iterator: n, spec: { mode: parallel } }
+    tool: { kind: noop, result: "{{ iter.n }}" }
+    next: { arcs: [{ step: end }] }
+  - step: end
+    tool: { kind: noop, result: { all: "{{ steps.map.result }}" } }
+"""
+
+
+@pytest.fixture
+def ran() -> Iterator[tuple[LocalWiring, State]]:
+    local, state = run_text(PLAYBOOK)
+    yield local, state
+    local.close()
+
+
+def test_a_summary_has_what_the_contract_says(ran: tuple[LocalWiring, State]) -> None:
+    local, state = ran
+    found = read.summary(local.control, state.execution_id)
+    assert found["status"] == "completed"
+    assert found["result"] == {"all": [0, 1, 2, 3, 4]}
+    assert found["ctx"] == {"seen": 1}
+    assert found["error"] is None
+    assert found["playbook"] == {"path": "test/fan", "version": 1, "digest": state.digest}
+    assert found["steps"]["map"] == {
+        "status": "ok",
+        "runs": 1,
+        "result": [0, 1, 2, 3, 4],
+        "loop": {"total": 5, "succeeded": 5, "failed": 0},
+    }
+    assert list(found["steps"]) == ["start", "left", "right", "map", "end"]
+    assert found["events"] == len(read.events(local.control, state.execution_id)[0])
+    assert found["duration_ms"] >= 0
+    assert found["started_at"] < found["finished_at"]
+
+
+def test_a_failed_execution_names_step_and_task() -> None:
+    local, state = run_text(PLAYBOOK.replace("result: right", 'result: "{{ 1 / 0 }}"'))
+    found = read.summary(local.control, state.execution_id)
+    local.close()
+    assert found["status"] == "failed"
+    assert found["result"] is None
+    assert found["error"]["kind"] == "template"
+    assert found["error"]["step"] == "right"
+    assert found["error"]["task"] == "right_task"
+    assert found["steps"]["right"]["status"] == "error"
+
+
+def test_an_unknown_execution_is_not_found(ran: tuple[LocalWiring, State]) -> None:
+    with pytest.raises(NotFound, match="there is no execution 1"):
+        read.summary(ran[0].control, "1")
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_pages_together_are_the_whole_history_in_order(ran: tuple[LocalWiring, State], size: int) -> None:
+    local, state = ran
+    whole, _ = read.events(local.control, state.execution_id)
+    pages: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        page, cursor = read.events(local.control, state.execution_id, after=cursor, limit=size, key=b"k")
+        pages += page
+        if cursor is None:
+            break
+    assert pages == whole
+
+
+def test_a_reader_that_follows_misses_nothing_and_sees_nothing_twice() -> None:
+    """At every commit of a running execution, a reader takes what is new."""
+    local = LocalWiring()
+    from noetl_core.control.admit import StartRequest
+
+    seen: list[str] = []
+    cursor: str | None = None
+
+    def look(*_: object) -> None:
+        nonlocal cursor
+        page, cursor = read.events(local.control, started.execution_id, after=cursor, key=b"k")
+        seen.extend(e["event_id"] for e in page)
+
+    started = local.start(StartRequest(playbook=PLAYBOOK))
+    local.observe(look)
+    assert local.run(started.execution_id)
+    local.observe(None)
+    whole = [e["event_id"] for e in read.events(local.control, started.execution_id)[0]]
+    local.close()
+    assert sorted(seen) == sorted(whole)
+    assert len(seen) == len(whole)
+
+
+def test_a_cursor_stays_small_however_many_runs_have_ended(ran: tuple[LocalWiring, State]) -> None:
+    local, state = ran
+    _, cursor = read.events(local.control, state.execution_id, limit=40, key=b"k")
+    assert cursor is not None
+    assert len(Position.open(cursor, state.execution_id, b"k").runs) <= 3
+
+
+def test_filters_take_either_form_of_a_name(ran: tuple[LocalWiring, State]) -> None:
+    local, state = ran
+    one, _ = read.events(local.control, state.execution_id, name="StepDone")
+    other, _ = read.events(local.control, state.execution_id, name="step.done")
+    assert one == other
+    assert {e["step"] for e in one} == {"start", "left", "right", "end"}
+
+
+def test_after_takes_an_event_id_too(ran: tuple[LocalWiring, State]) -> None:
+    local, state = ran
+    whole, _ = read.events(local.control, state.execution_id)
+    rest, _ = read.events(local.control, state.execution_id, after=whole[9]["event_id"])
+    assert rest == whole[10:]
+
+
+@pytest.mark.parametrize("change", ["c!!!", "", "x", "cAAAA", "é"])
+def test_a_cursor_that_was_not_made_here_is_refused(ran: tuple[LocalWiring, State], change: str) -> None:
+    with pytest.raises(read.BadCursor):
+        read.events(ran[0].control, ran[1].execution_id, after=change, key=b"k")
+
+
+def test_a_changed_cursor_and_one_of_another_execution_are_refused(ran: tuple[LocalWiring, State]) -> None:
+    local, state = ran
+    _, cursor = read.events(local.control, state.execution_id, limit=3, key=b"k")
+    assert cursor is not None
+    with pytest.raises(read.BadCursor, match="not made here"):
+        read.events(local.control, state.execution_id, after=cursor, key=b"other")
+    with pytest.raises(read.BadCursor, match="not made here"):
+        read.events(local.control, state.execution_id, after=cursor[:-2] + ("AA" if cursor[-2:] != "AA" else "BB"), key=b"k")
+    with pytest.raises(read.BadCursor, match="another execution"):
+        Position.open(Position().seal("1", b"k"), "2", b"k")
+
+
+def test_state_at_an_event_is_the_fold_up_to_it(ran: tuple[LocalWiring, State]) -> None:
+    local, state = ran
+    whole, _ = read.events(local.control, state.execution_id)
+    first = next(e for e in whole if e["name"] == "StepScheduled")
+    then = read.state_at(local.control, state.execution_id, first["event_id"])
+    assert then["status"] == "running"
+    assert [r["step"] for r in then["runs"]] == ["start"]
+    assert then["ctx"] == {}
+    now = read.state_at(local.control, state.execution_id)
+    assert now["status"] == "completed"
+    assert now["ctx"] == {"seen": 1}
+    assert now["runs"] == []
