@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import tempfile
@@ -55,9 +56,9 @@ def peak_mb(source: str) -> float:
     """Largest resident size of a process that runs `source` once."""
     code = (
         "import sys; sys.path[:0] = sys.argv[2:]\n"
-        "from local import timed_run\nfrom pathlib import Path\nimport resource\n"
+        "from local import timed_run, peak_kb\nfrom pathlib import Path\n"
         "timed_run(Path(sys.argv[1]).read_text())\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        "print(peak_kb())"
     )
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(source)
@@ -65,7 +66,16 @@ def peak_mb(source: str) -> float:
         done = subprocess.run(
             [sys.executable, "-c", code, file.name, str(ROOT / "bench")], check=True, capture_output=True, text=True
         )
-    return int(done.stdout) / (1024 if sys.platform != "darwin" else 1024 * 1024)
+    return int(done.stdout) / 1024
+
+
+def peak_kb() -> int:
+    """Of this process. Linux's own high-water mark where there is one: `ru_maxrss` starts at the parent's size after a fork."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size // 1024 if sys.platform == "darwin" else size
 
 
 def figures(times: int) -> list[Figure]:

@@ -15,7 +15,6 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import boto3
@@ -155,12 +154,12 @@ def _counted(client: Client, proxy: Proxy, metrics: Invocations, source: str) ->
 
 
 class Invocations:
-    """Invocations by function, from the same CloudWatch metric that AWS keeps."""
+    """Invocations by function: the start lines that Lambda itself writes to the function's log group."""
 
     def __init__(self, stack: Stack) -> None:
         env = local_environment(stack.endpoint)
         self._client = boto3.client(
-            "cloudwatch",
+            "logs",
             endpoint_url=stack.endpoint,
             region_name=env["AWS_DEFAULT_REGION"],
             aws_access_key_id=env["AWS_ACCESS_KEY_ID"],
@@ -170,17 +169,9 @@ class Invocations:
 
     def take(self) -> dict[str, float]:
         """Invocations so far."""
-        now = datetime.now(UTC)
-        out = {}
-        for short, name in self._names.items():
-            points = self._client.get_metric_statistics(
-                Namespace="AWS/Lambda",
-                MetricName="Invocations",
-                Dimensions=[{"Name": "FunctionName", "Value": name}],
-                StartTime=now - timedelta(hours=1),
-                EndTime=now + timedelta(minutes=2),
-                Period=60,
-                Statistics=["Sum"],
-            )["Datapoints"]
-            out[short] = sum(p["Sum"] for p in points)
-        return out
+        return {short: float(self._starts(f"/aws/lambda/{name}")) for short, name in self._names.items()}
+
+    def _starts(self, group: str) -> int:
+        pages = self._client.get_paginator("filter_log_events").paginate(logGroupName=group)
+        lines = (event["message"] for page in pages for event in page["events"])
+        return sum(1 for line in lines if line.startswith("START RequestId") or '"platform.start"' in line)

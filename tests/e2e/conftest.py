@@ -15,6 +15,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "/tests/e2e/" in str(item.path):
             item.add_marker("e2e")
+            item.add_marker(pytest.mark.xdist_group("stack"))  # one stack, one test process
 
 
 @pytest.fixture(scope="session")
