@@ -13,22 +13,25 @@ from typing import Any
 
 from noetl_core.dsl.kinds import canonical_inputs
 from noetl_core.engine.outcome import Outcome
-from noetl_core.expr import contains_secret, reveal
+from noetl_core.expr import reveal
 from noetl_core.ports import NotFound, PortError, TooLarge
 from noetl_core.tools.base import BadInput, SecretReader, Tool, ToolCall
-from noetl_core.tools.scrub import Scrubber
+from noetl_core.tools.scrub import Scrubber, holds_secret
 
 
 def invoke(tool: Tool, call: ToolCall) -> Outcome:
     """Run `tool` once and give its outcome; nothing that a tool does wrong gets past here as an exception."""
-    if not getattr(tool, "takes_secrets", True) and contains_secret(dict(call.inputs)):
+    secret = holds_secret(call.inputs)
+    if secret and not getattr(tool, "takes_secrets", True):
         return Outcome.failed("schema", f"{call.kind}: refuses secrets: what it is given would be stored", retryable=False)
     scrubber = Scrubber()
-    scrubber.learn_secrets(call.inputs)
     given: Any = canonical_inputs(call.kind, call.inputs)
+    if secret:
+        scrubber.learn_secrets(call.inputs)
+        given = reveal(given)
     opened = replace(
         call,
-        inputs=reveal(given),
+        inputs=given,
         secrets=None if call.secrets is None else _reader(call.secrets, scrubber),
         log=lambda line: call.log(scrubber.text(line)),
     )

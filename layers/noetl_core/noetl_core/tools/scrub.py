@@ -52,6 +52,23 @@ PUBLIC_FIELDS: Final = frozenset(
 """Fields of a credential that say where and as whom, not with what."""
 
 
+_ATOMS: Final = frozenset({str, int, float, bool, type(None), bytes})
+
+
+def holds_secret(value: Any) -> bool:
+    """Whether a `Secret` is anywhere in `value`. Called for every call, on pages of rows too: no recursion, no copies."""
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Secret):
+            return True
+        if isinstance(one, Mapping):
+            stack.extend([v for v in one.values() if type(v) not in _ATOMS])
+        elif isinstance(one, list | tuple):
+            stack.extend([v for v in one if type(v) not in _ATOMS])
+    return False
+
+
 class Scrubber:
     """Knows the secret texts of one call and masks them in values."""
 
