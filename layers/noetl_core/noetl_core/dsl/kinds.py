@@ -110,6 +110,12 @@ KINDS: Final[dict[str, KindSpec]] = {
         exclusive=(words("duration seconds until"),),
     ),
     "workbook": KindSpec(inputs=words("task args")),
+    "quantum": KindSpec(
+        inputs=words("action backend circuit params shots seed job_id"),
+        required=(words("circuit job_id"),),
+        maps=words("params"),
+        choices={"action": words("run submit status result")},
+    ),
 }
 
 ENGINE_KINDS: Final = words("playbook callback wait workbook")

@@ -20,6 +20,7 @@ BUILT_IN: Final[dict[str, str]] = {
     "postgres": "noetl_core.tools.postgres:PostgresTool",
     "store": "noetl_core.tools.store:StoreTool",
     "secrets": "noetl_core.tools.secrets:SecretsTool",
+    "quantum": "noetl_core.tools.quantum:QuantumTool",
 }
 
 
