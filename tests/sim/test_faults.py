@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from noetl_core.control.replay import replay
 from noetl_core.engine.state import State
 from noetl_core.values import Values
 from tests.sim import invariants
@@ -67,6 +68,7 @@ def run(world: World) -> State:
     assert result_of(world, state) == EXPECTED
     world.drain()
     invariants.check(world, started.execution_id)
+    assert replay(world.controls[0], started.execution_id).differences == (), "every decision is taken again as it was"
     return state
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from noetl_core.control import operate
+from noetl_core.control.replay import replay
 from noetl_core.control.sweep import sweep
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import MAX_TAKEOVERS, Command, Commit, Event, StreamId
@@ -56,6 +57,7 @@ def done(world: World, execution_id: str, status: str = "completed") -> None:
     assert world.run(execution_id).status == status
     world.drain()
     invariants.check(world, execution_id)
+    assert replay(world.controls[0], execution_id).differences == ()
 
 
 # 1 ------------------------------------------------------------------------------------------------------------------------
