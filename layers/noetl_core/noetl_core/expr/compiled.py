@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -219,6 +218,8 @@ def _only_finds(node: nodes.Expr | None) -> bool:
 
 
 def _unknown(what: str, name: str, known: Any, node: nodes.Node) -> TemplateSyntaxError:
+    import difflib  # here, because it is slow to import and only mistakes need it
+
     near = difflib.get_close_matches(name, known, 1)
     hint = f"did you mean {near[0]!r}?" if near else None
     return _syntax_error(f"there is no {what} {name!r}" + (f" ({hint})" if hint else ""), node.lineno, hint)
