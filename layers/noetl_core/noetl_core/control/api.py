@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import unquote
 
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
@@ -20,11 +20,12 @@ from noetl_core.control.admit import KeyReused, StartRequest, admit, register
 from noetl_core.control.core import Control
 from noetl_core.dsl.diagnostics import Diagnostic, InvalidPlaybook
 from noetl_core.dsl.parse import check
-from noetl_core.engine.state import State
+from noetl_core.engine.state import State, Status
 from noetl_core.ports import CorruptLog, NotFound, PlaybookVersion, PortError, TooLarge, Unavailable
 
 MAX_BODY = 6 * 1024 * 1024
 """Lambda's synchronous payload limit."""
+STATUSES = get_args(Status)
 START_KEYS = ("path", "version", "playbook_id", "playbook", "payload", "ctx", "idempotency_key", "parent", "trace_id")
 
 
@@ -52,16 +53,22 @@ class Api:
     # --- reading requests -----------------------------------------------------------------------------------------------
 
     def _body(self) -> str:
-        text = self.app.current_event.decoded_body or ""
-        if len(text.encode()) > MAX_BODY:
+        try:
+            text = self.app.current_event.decoded_body or ""
+            size = len(text.encode())
+        except ValueError as error:  # not base64, or not UTF-8
+            raise BadRequest(f"the body is not text: {error}") from None
+        if size > MAX_BODY:
             raise TooLarge(f"the body exceeds {MAX_BODY} bytes")
         return text
 
     def _object(self, keys: tuple[str, ...]) -> dict[str, Any]:
         """The JSON object of the body; unknown keys are errors with a suggestion."""
         try:
-            value = json.loads(self._body() or "{}")
-        except ValueError as error:
+            value = json.loads(self._body() or "{}", parse_constant=_no_number)
+        except BadRequest:
+            raise
+        except (ValueError, RecursionError) as error:
             raise BadRequest(f"the body is not JSON: {error}") from None
         if not isinstance(value, dict):
             raise BadRequest(f"the body is a JSON {type(value).__name__}; an object is expected")
@@ -122,7 +129,7 @@ class Api:
         text = self._body()
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return text, "<body>"
         if isinstance(value, dict) and isinstance(value.get("playbook"), str) and len(value) == 1:
             return value["playbook"], "<body.playbook>"
@@ -159,7 +166,7 @@ class Api:
             ("ctx", dict),
             ("parent", dict),
         ):
-            if body.get(name) is not None and not isinstance(body[name], kind):
+            if body.get(name) is not None and type(body[name]) is not kind:  # a bool is no version
                 raise BadRequest(f"{name} is a JSON {type(body[name]).__name__}; {kind.__name__} is expected", f"body.{name}")
         if not any(body.get(k) for k in ("path", "playbook", "playbook_id")):
             raise BadRequest("a request names a playbook", "body.path", "give path (and version), playbook_id, or playbook")
@@ -179,13 +186,13 @@ class Api:
 
     def _executions(self) -> dict[str, Any]:
         limit = self._limit(50)
-        since = self._query("since")
-        if since is not None:
-            since_us = _instant(since)
+        since, status = self._query("since"), self._query("status")
+        if status is not None and status not in STATUSES:
+            raise BadRequest(f"there is no status {status!r}", "query.status", f"known: {', '.join(STATUSES)}")
         heads = self._control().index.heads(
-            status=self._query("status"),
+            status=status,
             path=self._query("path"),
-            since=since_us if since is not None else None,
+            since=None if since is None else _instant(since),
             limit=limit,
             before=self._query("cursor"),
         )
@@ -329,6 +336,10 @@ def _instant(text: str) -> int:
     except ValueError as error:
         raise BadRequest(f"since is not an instant: {error}", "query.since") from None
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+
+
+def _no_number(text: str) -> None:
+    raise BadRequest(f"{text} is not JSON: numbers are finite")
 
 
 def _json(value: Any) -> str:

@@ -1,0 +1,356 @@
+"""The HTTP API over a local control plane: what each request is answered."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from noetl_core.control.api import MAX_BODY, build_resolver
+from noetl_core.control.core import Control
+from noetl_core.local import LocalWiring
+from noetl_core.ports import Unavailable
+
+HELLO = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: hello, path: test/hello }
+workload: { name: world }
+workflow:
+  - step: start
+    tool: { kind: noop, result: "Hello, {{ workload.name }}!" }
+"""
+WAITS = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: waits, path: test/waits }
+workflow:
+  - step: ask
+    tool: { kind: callback, signal: answer }
+"""
+
+
+class Context:
+    """What Lambda hands a function, as far as it is read."""
+
+    aws_request_id = "req-1"
+    function_name = "admit"
+    memory_limit_in_mb = 128
+    invoked_function_arn = "arn:aws:lambda:us-east-1:0:function:admit"
+
+
+@dataclass
+class Client:
+    """Requests as API Gateway sends them."""
+
+    local: LocalWiring
+
+    def __post_init__(self) -> None:
+        self.api = build_resolver(lambda: self.local.control)
+
+    def __call__(
+        self,
+        method: str,
+        path: str,
+        /,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+        encoded: bool = False,
+        **query: str,
+    ) -> tuple[int, Any]:
+        text = body if body is None or isinstance(body, str) else json.dumps(body)
+        event = {
+            "httpMethod": method,
+            "path": path,
+            "resource": "/api/{proxy+}",
+            "headers": {"Content-Type": "application/json", **(headers or {})},
+            "multiValueHeaders": {},
+            "queryStringParameters": query or None,
+            "multiValueQueryStringParameters": {k: [v] for k, v in query.items()} or None,
+            "pathParameters": {"proxy": path.removeprefix("/api/")},
+            "requestContext": {"requestId": str(uuid.uuid4()), "stage": "v1", "httpMethod": method, "path": "/v1" + path},
+            "body": b64encode(text.encode()).decode() if encoded and text is not None else text,
+            "isBase64Encoded": encoded,
+        }
+        answer = self.api.resolve(event, Context())  # type: ignore[arg-type]
+        assert answer["multiValueHeaders"]["Content-Type"] == ["application/json"]
+        return answer["statusCode"], json.loads(answer["body"])
+
+    def start(self, **body: Any) -> str:
+        status, answer = self("POST", "/api/executions", {"playbook": HELLO, **body})
+        assert status == 202, answer
+        return str(answer["execution_id"])
+
+    def run(self, **body: Any) -> str:
+        execution_id = self.start(**body)
+        assert self.local.run(execution_id, timeout_s=20)
+        return execution_id
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    local = LocalWiring()
+    yield Client(local)
+    local.close()
+
+
+def refusal(answer: tuple[int, Any]) -> tuple[int, str]:
+    """Status and code of a refusal, whose body is as the contract says."""
+    status, body = answer
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"code", "message", "details", "request_id"}
+    assert body["error"]["request_id"] == "req-1"
+    assert "Traceback" not in json.dumps(body)
+    for detail in body["error"]["details"]:
+        assert {"loc", "message", "hint"} <= set(detail)
+    return status, body["error"]["code"]
+
+
+# --- playbooks ------------------------------------------------------------------------------------------------------------
+
+
+def test_health(client: Client) -> None:
+    status, body = client("GET", "/api/health")
+    assert status == 200
+    assert body["status"] == "ok"
+
+
+def test_a_playbook_is_registered_listed_and_read(client: Client) -> None:
+    status, body = client("POST", "/api/playbooks", HELLO)
+    assert status == 201
+    assert (body["path"], body["version"], body["name"]) == ("test/hello", 1, "hello")
+    assert client("POST", "/api/playbooks", HELLO)[1]["version"] == 1
+    assert client("POST", "/api/playbooks", HELLO + "\n")[1]["version"] == 2
+    assert [p["version"] for p in client("GET", "/api/playbooks", prefix="test/")[1]["playbooks"]] == [2]
+    assert client("GET", "/api/playbooks", prefix="other")[1]["playbooks"] == []
+    assert [p["version"] for p in client("GET", "/api/playbooks/test/hello/versions")[1]["versions"]] == [1, 2]
+    assert client("GET", "/api/playbooks/test/hello", version="1")[1]["source"] == HELLO
+    assert client("GET", "/api/playbooks/test/hello")[1]["version"] == 2
+
+
+def test_a_playbook_as_json_or_base64_is_the_same(client: Client) -> None:
+    assert client("POST", "/api/playbooks", HELLO, encoded=True)[0] == 201
+    assert client("POST", "/api/playbooks", {"playbook": HELLO})[1]["version"] == 1
+    document = {
+        "apiVersion": "noetl.io/v2",
+        "kind": "Playbook",
+        "metadata": {"name": "j", "path": "test/json"},
+        "workflow": [{"step": "start", "tool": {"kind": "noop"}}],
+    }
+    assert client("POST", "/api/playbooks", document)[1]["path"] == "test/json"
+
+
+def test_validation_answers_with_positions_and_leaves_nothing(client: Client) -> None:
+    wrong = HELLO.replace("kind: noop", "kind: nope")
+    status, body = client("POST", "/api/playbooks/validate", wrong)
+    assert status == 422
+    assert body["valid"] is False
+    found = next(d for d in body["diagnostics"] if d["severity"] == "error")
+    assert found["line"] == 7
+    assert found["code"] == "E118"
+    assert client("POST", "/api/playbooks/validate", HELLO) == (200, {"valid": True, "diagnostics": []})
+    assert client("GET", "/api/playbooks")[1]["playbooks"] == []
+
+
+@pytest.mark.parametrize("path", ["/api/playbooks", "/api/executions"])
+def test_an_invalid_playbook_is_422_with_diagnostics_and_leaves_nothing(client: Client, path: str) -> None:
+    wrong = HELLO.replace("kind: noop", "kind: nope")
+    answer = client("POST", path, {"playbook": wrong})
+    assert refusal(answer) == (422, "invalid_playbook")
+    (detail,) = [d for d in answer[1]["error"]["details"] if d["severity"] == "error"]
+    assert (detail["line"], detail["code"]) == (7, "E118")
+    assert detail["hint"]
+    assert client("GET", "/api/playbooks")[1]["playbooks"] == []
+    assert client("GET", "/api/executions")[1]["executions"] == []
+
+
+# --- executions -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_execution_is_accepted_and_shown(client: Client) -> None:
+    execution_id = client.run(payload={"name": "Ada"})
+    status, body = client("GET", f"/api/executions/{execution_id}")
+    assert status == 200
+    assert (body["status"], body["result"]) == ("completed", "Hello, Ada!")
+    (listed,) = client("GET", "/api/executions", status="completed", path="test/hello")[1]["executions"]
+    assert listed["execution_id"] == execution_id
+    assert client("GET", "/api/executions", status="failed")[1]["executions"] == []
+    assert client("GET", f"/api/vars/{execution_id}")[1]["ctx"] == {}
+
+
+def test_it_may_start_by_path_version_and_digest(client: Client) -> None:
+    registered = client("POST", "/api/playbooks", HELLO)[1]
+    for body in ({"path": "test/hello"}, {"path": "test/hello", "version": 1}, {"playbook_id": registered["digest"]}):
+        status, answer = client("POST", "/api/executions", body)
+        assert (status, answer["playbook"]["version"]) == (202, 1)
+    assert refusal(client("POST", "/api/executions", {"path": "test/hello", "version": 9})) == (404, "not_found")
+    assert refusal(client("POST", "/api/executions", {"path": "test/none"})) == (404, "not_found")
+
+
+def test_the_same_key_starts_once_and_another_body_conflicts(client: Client) -> None:
+    body = {"playbook": HELLO, "payload": {"name": "Ada"}}
+    first = client("POST", "/api/executions", body, {"Idempotency-Key": "k1"})
+    again = client("POST", "/api/executions", {**body, "idempotency_key": "k1"})
+    assert first[0] == again[0] == 202
+    assert first[1]["execution_id"] == again[1]["execution_id"]
+    assert (first[1]["created"], again[1]["created"]) == (True, False)
+    other = client("POST", "/api/executions", {**body, "payload": {"name": "Eve"}}, {"idempotency-key": "k1"})
+    assert refusal(other) == (409, "conflict")
+    assert len(client("GET", "/api/executions")[1]["executions"]) == 1
+
+
+def test_lists_are_paged_newest_first(client: Client) -> None:
+    started = [client.start() for _ in range(5)]
+    first = client("GET", "/api/executions", limit="2")[1]
+    second = client("GET", "/api/executions", limit="2", cursor=first["cursor"])[1]
+    third = client("GET", "/api/executions", limit="2", cursor=second["cursor"])[1]
+    found = [e["execution_id"] for page in (first, second, third) for e in page["executions"]]
+    assert found == started[::-1]
+    assert third["cursor"] is None
+
+
+def test_events_are_filtered_and_paged(client: Client) -> None:
+    execution_id = client.run()
+    path = f"/api/executions/{execution_id}/events"
+    assert [e["name"] for e in client("GET", path, name="step.done")[1]["events"]] == ["StepDone"]
+    whole = client("GET", path)[1]
+    assert whole["cursor"] is None
+    first = client("GET", path, limit="4")[1]
+    rest = client("GET", path, after=first["cursor"])[1]
+    assert first["events"] + rest["events"] == whole["events"]
+    assert refusal(client("GET", path, after="c" + first["cursor"][:-4])) == (400, "malformed")
+
+
+def test_pause_resume_cancel_and_signals(client: Client) -> None:
+    execution_id = client.start(playbook=WAITS)
+    path = f"/api/executions/{execution_id}"
+    client.local.run(execution_id, timeout_s=0.3)
+    waiting = client("GET", path)[1]
+    assert waiting["status"] == "waiting"
+    assert waiting["waiting_for"][0]["signal"] == "answer"
+    assert client("POST", path + "/pause") == (202, {"execution_id": execution_id, "status": "paused"})
+    assert refusal(client("POST", path + "/pause")) == (409, "conflict")
+    assert client("POST", path + "/resume")[0] == 202
+    signal = {"execution_id": execution_id, "name": "answer", "data": {"yes": True}}
+    assert client("POST", "/api/events", signal)[0] == 202
+    assert client.local.run(execution_id, timeout_s=20)
+    assert client("GET", path)[1]["result"] == {"yes": True}
+    assert refusal(client("POST", path + "/cancel")) == (409, "conflict")
+
+
+def test_cancel_ends_what_waits(client: Client) -> None:
+    execution_id = client.start(playbook=WAITS)
+    client.local.run(execution_id, timeout_s=0.3)
+    status, body = client("POST", f"/api/executions/{execution_id}/cancel", {"reason": "enough"})
+    assert (status, body["status"]) == (202, "cancelled")
+    assert client("GET", f"/api/executions/{execution_id}")[1]["status"] == "cancelled"
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("{", "not JSON"),
+        ("[1]", "an object is expected"),
+        ({"payload": {}}, "names a playbook"),
+        ({"playbook": HELLO, "paylod": {}}, "unknown key 'paylod'"),
+        ({"playbook": HELLO, "payload": [1]}, "dict is expected"),
+        ({"path": "x", "version": "1"}, "int is expected"),
+        ({"path": "x", "version": True}, "int is expected"),
+        ('{"path": "x", "payload": {"n": NaN}}', "not JSON"),
+        ({"path": 7}, "str is expected"),
+        ("[" * 100_000, "not JSON"),
+    ],
+)
+def test_a_malformed_start_is_400(client: Client, body: Any, says: str) -> None:
+    answer = client("POST", "/api/executions", body)
+    assert refusal(answer) == (400, "malformed")
+    assert says in answer[1]["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/api/executions/1", 404),
+        ("GET", "/api/executions/1/events", 404),
+        ("GET", "/api/executions/1/state", 404),
+        ("POST", "/api/executions/1/cancel", 404),
+        ("POST", "/api/executions/1/explode", 404),
+        ("GET", "/api/vars/1", 404),
+        ("GET", "/api/playbooks/none", 404),
+        ("GET", "/api/playbooks/none/versions", 404),
+        ("GET", "/api/nothing", 404),
+        ("DELETE", "/api/executions", 404),
+        ("POST", "/api/events", 400),
+    ],
+)
+def test_what_is_not_there_is_said_so(client: Client, method: str, path: str, status: int) -> None:
+    assert refusal(client(method, path))[0] == status
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("/api/executions", {"limit": "0"}),
+        ("/api/executions", {"limit": "1001"}),
+        ("/api/executions", {"limit": "x"}),
+        ("/api/executions", {"since": "yesterday"}),
+        ("/api/executions", {"status": "sleeping"}),
+        ("/api/playbooks/a", {"version": "-1"}),
+    ],
+)
+def test_a_query_out_of_range_is_400(client: Client, path: str, query: dict[str, str]) -> None:
+    assert refusal(client("GET", path, **query)) == (400, "malformed")
+
+
+def test_an_oversized_body_is_413(client: Client) -> None:
+    assert refusal(client("POST", "/api/playbooks", "#" * (MAX_BODY + 1))) == (413, "too_large")
+
+
+def test_bytes_that_are_no_text_are_400(client: Client) -> None:
+    event = {
+        "httpMethod": "POST",
+        "path": "/api/playbooks",
+        "headers": {},
+        "requestContext": {},
+        "body": b64encode(b"\xff\xfe").decode(),
+        "isBase64Encoded": True,
+    }
+    answer = client.api.resolve(event, Context())  # type: ignore[arg-type]
+    assert answer["statusCode"] == 400
+
+
+def test_a_service_that_does_not_answer_is_503(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(*_: object) -> None:
+        raise Unavailable("the table is throttled")
+
+    monkeypatch.setattr(Control, "load", down)
+    assert refusal(client("GET", "/api/executions/1")) == (503, "unavailable")
+
+
+def test_a_bug_is_500_and_says_nothing_of_the_inside(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(Control, "load", broken)
+    answer = client("GET", "/api/executions/1")
+    assert refusal(answer) == (500, "internal")
+    assert "secret detail" not in json.dumps(answer[1])
+
+
+def test_the_openapi_document_names_every_route(client: Client) -> None:
+    status, document = client("GET", "/api/openapi.json")
+    assert status == 200
+    assert document["openapi"].startswith("3.1")
+    assert "/api/executions/{execution_id}/events" in document["paths"]
+    for path, methods in document["paths"].items():
+        for method in methods:
+            concrete = path.replace("{execution_id}", "1").replace("{path}", "none")
+            assert "no such resource" not in json.dumps(client(method.upper(), concrete)[1]), f"{method} {path}"
