@@ -213,7 +213,7 @@ def _close_loop(p: RoutingPass, lead: Run, loop: LoopState) -> None:
         error = error or {"kind": "ctx_conflict", "message": str(conflict), "retryable": False}
     if patch:
         p.emit("CtxPatched", run=lead.id, patch=patch)
-    result = None if error else _manifest(p, lead, chunks)
+    result = None if error else _results(p, lead, loop, chunks)
     p.emit("LoopDone", run=lead.id, step=lead.step, **counts, result=result, error=error)
     dotted = "step.failed" if error else "loop.done"
     take_arcs(p, step, lead, boundary_event(dotted, lead.step, lead.id, {"value": result}, error=error, loop=counts))
@@ -227,9 +227,20 @@ def _merged_writes(p: RoutingPass, loop: Loop, chunks: list[ChunkState]) -> dict
     return merge_ctx(writes, loop.reducers, p.state.ctx)
 
 
-def _manifest(p: RoutingPass, lead: Run, chunks: list[ChunkState]) -> dict[str, Any]:
-    """The loop's result: a reference to the list of its chunks' results, in index order (resolution 23)."""
-    parts = [{"result": c.result} if c.result is not None else {"run": c.run, "seq": c.seq} for c in chunks]
+def _results(p: RoutingPass, lead: Run, loop: LoopState, chunks: list[ChunkState]) -> Any:
+    """The loop's results in index order, as a local loop gives them (resolution 23): the list itself when it is small, else
+    a reference to the manifest of its chunks. What a break left out is null."""
+    left_out = [None] * max(0, loop.plan["total"] - len(chunks) * loop.plan["chunk_size"])
+    if all(isinstance(c.result, list) for c in chunks):
+        whole = [item for c in chunks for item in c.result] + left_out
+        if len(json.dumps(whole, separators=(",", ":"))) <= p.playbook.executor.limits.max_payload_bytes:
+            return whole
+    parts: list[dict[str, Any]] = [{"result": c.result} if c.result is not None else {"run": c.run, "seq": c.seq} for c in chunks]
+    return _manifest(p, lead, [*parts, {"result": left_out}] if left_out else parts)
+
+
+def _manifest(p: RoutingPass, lead: Run, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """A reference to the list of the chunks' results."""
     body = json.dumps(parts, separators=(",", ":")).encode()
     key = f"{p.state.execution_id}/loops/{lead.id}/manifest-{p.state.epoch}.json"
     p.objects.append((key, body))
