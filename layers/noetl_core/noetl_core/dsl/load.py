@@ -139,7 +139,8 @@ class _Frame:
     node: Node
     anchor: str | None
     key: str | None = None
-    key_node: tuple[int, int] = (1, 1)
+    merging: bool = False
+    """The key is an unquoted `<<`."""
     merges: list[Node] = field(default_factory=list)
 
 
@@ -293,8 +294,8 @@ class _Builder:
             message = f"{key} is text here (YAML 1.2); YAML 1.1 reads a boolean"
             self._report("W401", mark.line + 1, mark.column + 1, message, "quote it", "warning")
         frame.key = key
-        frame.key_node = (mark.line + 1, mark.column + 1)
-        frame.node.keys.setdefault(key, frame.key_node)
+        frame.merging = key == "<<" and not event.style
+        frame.node.keys.setdefault(key, (mark.line + 1, mark.column + 1))
 
     def _open(self, event: Any, value: Any) -> None:
         mark = event.start_mark
@@ -355,7 +356,7 @@ class _Builder:
         key = frame.key
         assert key is not None
         frame.key = None
-        if key == "<<":
+        if frame.merging:
             self._merge(frame, node)
         elif key not in parent.value:
             parent.value[key] = node
