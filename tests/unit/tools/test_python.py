@@ -15,6 +15,7 @@ from noetl_core.expr import Secret
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.python import PythonTool
+from noetl_core.tools.registry import ToolRegistry
 
 Python = Callable[..., Outcome]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="confined by Linux facilities")
@@ -376,6 +377,18 @@ def test_the_fork_server_is_replaced_when_it_dies(python: Python, tool: PythonTo
     pool._zygote._process.kill()
     pool._zygote._process.wait()
     assert python("result = 'again'", execution="after").result == "again"
+
+
+def test_a_warmed_tool_is_ready_and_warming_twice_starts_nothing_twice() -> None:
+    registry = ToolRegistry()
+    registry.warm(["python", "http", "nonsense"])
+    tool = registry.get("python")
+    assert isinstance(tool, PythonTool)
+    first = tool._ready()._zygote
+    registry.warm(["python"])
+    assert first is not None and tool._ready()._zygote is first
+    assert tool.run(ToolCall("python", {"code": "result = 1"})).result == 1
+    registry.close()
 
 
 def test_no_processes_or_folders_are_left_behind() -> None:

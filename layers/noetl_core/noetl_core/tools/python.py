@@ -62,6 +62,10 @@ class PythonTool:
         finally:
             pool.leave_place()
 
+    def warm(self) -> None:
+        """Start the fork server, without waiting for it: the first task finds it ready."""
+        self._ready().warm()
+
     def close(self) -> None:
         """End the processes of this tool (they end with the worker in any case)."""
         with self._lock:

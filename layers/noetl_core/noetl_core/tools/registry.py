@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Final, cast
@@ -50,6 +51,15 @@ class ToolRegistry:
             close = getattr(tool, "close", None)
             if close is not None:
                 close()
+
+    def warm(self, kinds: Iterable[str]) -> None:
+        """Let tools that take a moment to start begin with it now (those with a `warm` method; built-in: `python`); does not
+        wait."""
+        for kind in kinds:
+            if kind == "python" or kind in self._tools:
+                warm = getattr(self.get(kind), "warm", None)
+                if warm is not None:
+                    warm()
 
     def kinds(self) -> frozenset[str]:
         """Every kind that `get` would find."""

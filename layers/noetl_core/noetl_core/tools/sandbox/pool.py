@@ -192,6 +192,11 @@ class Pool:
         self._pid = os.getpid()
         atexit.register(self.close)
 
+    def warm(self) -> None:
+        """Start the fork server."""
+        with self._lock:
+            self._server()
+
     def take_place(self, deadline: float) -> bool:
         """Wait for a place among the running tasks; False when the time is up first."""
         return self._places.acquire(timeout=max(0.0, deadline - time.monotonic()))
