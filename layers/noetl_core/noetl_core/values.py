@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_core.engine.records import StreamId
-from noetl_core.engine.routing import TooMuch
-from noetl_core.ports import CorruptLog, EventStore, ResultStore
+from noetl_core.engine.routing import TooMuch, Unreadable
+from noetl_core.ports import CorruptLog, EventStore, NotFound, ResultStore
 
 MAX_DECISION_BYTES = 8 * 1024 * 1024
 """What a guard or an argument may read behind one reference; more is the author's error (`kind: limit`)."""
@@ -33,7 +33,10 @@ class Values:
         size = int(ref.get("size") or 0)
         if self._limit is not None and size > self._limit:
             return TooMuch(size)
-        return self.reference(ref)
+        try:
+            return self.reference(ref)
+        except (NotFound, ValueError) as error:
+            return Unreadable(f"reference {ref['key']}: {error}")
 
     def boundary(self, run_id: str, seq: int) -> Mapping[str, Any]:
         """Data of the last event of a run's commit."""

@@ -36,6 +36,13 @@ class TooMuch:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Given in place of a value that is not there, or is no data; reading it fails with `kind: template`."""
+
+    reason: str
+
+
 class StepsView(Mapping[str, Mapping[str, Any]]):
     """`steps.<name>.result|status|loop` of finished steps, built only when read (resolution 14)."""
 
@@ -124,6 +131,8 @@ class RoutingPass:
         value = self.value(("object", ref["key"]), ref)
         if isinstance(value, TooMuch):
             raise LimitExceeded(f"a decision reads {value.size} bytes behind one reference; compute what it needs in a task")
+        if isinstance(value, Unreadable):
+            raise TemplateError(value.reason)
         return value
 
     def value(self, need: Need, ref: Any = None) -> Any:

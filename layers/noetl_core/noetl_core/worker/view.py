@@ -12,7 +12,7 @@ from noetl_core.engine.records import Command
 from noetl_core.engine.routing import StepsView, merge_workload, result_at
 from noetl_core.expr import Pointer, Secret, TemplateError
 from noetl_core.history import load_state
-from noetl_core.ports import EventStore, ResultStore, Secrets
+from noetl_core.ports import EventStore, NotFound, ResultStore, Secrets
 from noetl_core.values import Values
 
 KEPT_VALUES = 8
@@ -56,6 +56,8 @@ class Resolver:
             return self._kept[key]
         try:
             value = self._values.at(ref.at) if isinstance(ref, Pointer) else self._values.reference(ref)
+        except NotFound as missing:
+            raise TemplateError(f"reference {key}: {missing}") from None
         except ValueError:
             raise TemplateError(f"what {key} holds is no JSON: pass the reference whole, to a tool that reads it") from None
         self.remember(key, value)
