@@ -21,6 +21,7 @@ from noetl_core.adapters.local.database import MEMORY, Database
 from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.adapters.local.queue import SECOND, Delivery, LocalQueue
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
+from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
@@ -57,8 +58,9 @@ class _Observed(SqliteEventStore):
 class LocalWiring:
     """Everything of one local store. Close it when done.
 
-    `store` is a database file, or `:memory:`; results lie beside the file. `durable` as in `Database`. Several processes may
-    share a store: each carries out what it was given, and notices what the others do to it.
+    `store` is a database file, or `:memory:`; results lie beside the file. `durable` as in `Database`. Without `secrets`,
+    credentials come from `.noetl/credentials.json` (or under `NOETL_HOME`) and the environment. Several processes may share a
+    store: each carries out what it was given, and notices what the others do to it.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class LocalWiring:
             self.clock,
             playbooks=self.control.playbook,
             tools=tools or ToolRegistry(),
-            secrets=secrets,
+            secrets=secrets or LocalSecrets(Path(os.environ.get("NOETL_HOME", ".noetl")) / "credentials.json"),
             name=f"local-{os.getpid()}",
             gone=_has_ended,
         )

@@ -20,6 +20,7 @@ from tests.contract.stores import command
 
 from noetl_core.adapters.aws.catalog import DynamoExecutionIndex, DynamoPlaybookCatalog
 from noetl_core.adapters.aws.clients import client
+from noetl_core.adapters.aws.dead_letters import drain
 from noetl_core.adapters.aws.events import SPREAD, DynamoEventStore, commit_from_image, partition, sort_key
 from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.results import S3ResultStore
@@ -268,6 +269,43 @@ class TestRefusals:
             SecretsManager("odd/").get("plain")
         assert "hunter2" not in str(refused.value)
         assert refused.value.__cause__ is None
+
+
+class TestDeadLetters:
+    def test_each_is_buried_once_and_then_gone(self, results: S3ResultStore) -> None:
+        url = make_queue("CommandDeadLetters")
+        large = command(2, mail=({"wait_id": "w", "data": "x" * 900_000},), context=None)
+        queue = SqsCommandQueue({"default": url}, url, results)
+        queue.send([command(1), large])
+        queue.wake("9")
+        buried: list[str] = []
+        assert drain([url], lambda execution_id, what: buried.append(f"{execution_id}: {what}")) == 3
+        assert sorted(buried) == [
+            "7: the command of step fetch (run r1) failed again and again",
+            "7: the command of step fetch (run r2) failed again and again",
+            "9: looking at it failed again and again",
+        ]
+        assert drain([url], lambda execution_id, what: None) == 0
+
+    @pytest.mark.parametrize("letter", ["no json", "[]", '{"requestContext": {"functionArn": "router"}}'])
+    def test_what_names_no_execution_is_left_for_the_alarm(self, letter: str) -> None:
+        url = make_queue("ControlDeadLetters")
+        client("sqs").send_message(QueueUrl=url, MessageBody=letter)
+        assert drain([url], lambda execution_id, what: pytest.fail("buried")) == 0
+        asked = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+        assert asked["ApproximateNumberOfMessagesNotVisible"] == "1"
+
+    def test_a_letter_whose_burial_fails_stays(self) -> None:
+        url = make_queue("ControlDeadLetters")
+        client("sqs").send_message(QueueUrl=url, MessageBody='{"wake": "9"}')
+
+        def fail(execution_id: str, what: str) -> None:
+            raise Unavailable("not now")
+
+        with pytest.raises(Unavailable):
+            drain([url], fail)
+        asked = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+        assert asked["ApproximateNumberOfMessagesNotVisible"] == "1"
 
 
 class TestStreamRecords:

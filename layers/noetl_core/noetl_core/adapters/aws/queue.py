@@ -88,7 +88,9 @@ class SqsCommandQueue:
             body = encode_command(replace(command, context=None))
         if len(body) > MAX_MESSAGE:
             key = f"{command.execution_id}/commands/{command.run_id}-{command.expected_seq}-{command.mode}.json"
-            body = json.dumps({STORED: self._results.put(key, body.encode())["key"]})
+            stored = self._results.put(key, body.encode())["key"]
+            said = {"execution_id": command.execution_id, "run_id": command.run_id, "step": command.step}
+            body = json.dumps({STORED: stored, **said})  # enough to bury it by, should it become a dead letter
         return body
 
 
