@@ -29,7 +29,8 @@ EXECUTOR_POLICY: Final = words(
     "defaults results limits task failure lifecycle unconditional_on_failure placement cost tracing quotas quantum"
 )
 EXECUTOR_NO_EFFECT: Final = ("placement", "cost", "tracing", "quotas", "quantum")
-LIMITS: Final = tuple(Limits.__dataclass_fields__)
+LIMITS: Final = {k: 200 * 1024 if k == "max_payload_bytes" else 10_000_000 for k in Limits.__dataclass_fields__}
+"""Each limit with the highest value it may have; a result beyond 200 KB would not fit a commit beside its events."""
 PLAYBOOK_PATH: Final = re.compile(r"[\w][\w.\-]*(/[\w][\w.\-]*)*\Z")
 MAX_PATH: Final = 512
 
@@ -184,9 +185,8 @@ def _keys(r: Reader, node: Node | None, allowed: tuple[str, ...], what: str) -> 
 
 def _limits(r: Reader, node: Node | None) -> Limits:
     found: dict[str, Any] = {}
-    for key, child in _keys(r, node, LIMITS, "limits of executor").items():
-        high = 200 * 1024 if key == "max_payload_bytes" else 10_000_000
-        value = r.number(child, f"{key} of executor", low=1, high=high, whole=True, template=False)
+    for key, child in _keys(r, node, tuple(LIMITS), "limits of executor").items():
+        value = r.number(child, f"{key} of executor", low=1, high=LIMITS[key], whole=True, template=False)
         if value is not None:
             found[key] = value
     return Limits(**found)

@@ -1,0 +1,75 @@
+"""The published JSON Schema: equal to the generated one, and agreeing with validation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from jsonschema import Draft202012Validator
+from tests.unit.dsl.broken import BROKEN
+from tests.unit.dsl.models import playbooks
+
+from noetl_core.dsl.dump import document
+from noetl_core.dsl.load import load
+from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.schema import playbook_schema, render
+
+ROOT = Path(__file__).parents[3]
+VALIDATOR = Draft202012Validator(playbook_schema())
+STRUCTURAL = ("E110", "E113", "E116", "E117", "E118", "E119", "E121", "E124", "E126")
+"""Codes of mistakes that a schema can see."""
+
+
+def plain(text: str) -> Any:
+    root = load(text).root
+    assert root is not None
+    return root.plain()
+
+
+def test_the_published_schema_is_the_generated_one() -> None:
+    assert (ROOT / "docs/playbook.schema.json").read_text() == render()
+
+
+def test_it_is_a_schema() -> None:
+    Draft202012Validator.check_schema(json.loads(render()))
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("examples/*/playbook.yaml")), ids=lambda p: p.parent.name)
+def test_it_accepts_the_examples(path: Path) -> None:
+    VALIDATOR.validate(plain(path.read_text()))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(playbooks())
+def test_it_accepts_every_canonical_playbook(playbook: Playbook) -> None:
+    VALIDATOR.validate(document(playbook))
+
+
+@pytest.mark.parametrize("text", [pytest.param(t, id=n) for n, t, code, _ in BROKEN if code in STRUCTURAL])
+def test_it_refuses_what_validation_refuses_for_its_structure(text: str) -> None:
+    assert not VALIDATOR.is_valid(plain(text.replace("§", "")))
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        [{"name": "a", "kind": "noop"}],
+        [{"a": {"kind": "noop"}}],
+        [{"kind": "noop"}],
+        {"kind": "noop"},
+        [{"choose": [{"when": "{{ ctx.a }}", "then": [{"kind": "noop"}]}, {"else": {"kind": "noop"}}]}],
+        [{"while": "{{ iter.n < 3 }}", "do": [{"kind": "noop", "set": {"iter.n": 1}}]}],
+    ],
+)
+def test_it_accepts_every_task_shape(tool: Any) -> None:
+    VALIDATOR.validate(
+        {
+            "apiVersion": "noetl.io/v2",
+            "kind": "Playbook",
+            "metadata": {"name": "a", "path": "a/b"},
+            "workflow": [{"step": "s", "tool": tool}],
+        }
+    )
