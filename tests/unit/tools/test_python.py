@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -303,6 +304,13 @@ def test_declared_network_works_except_for_metadata(python: Python) -> None:
     assert "out of bounds" in str(outcome.error)
 
 
+def test_the_runtime_api_is_out_of_bounds_even_with_network(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")
+    for host in ("127.0.0.1", "localhost", "0.0.0.0", "2130706433"):
+        code = f"import socket\ns = socket.socket()\ns.settimeout(1)\ns.connect(({host!r}, 9001))"
+        assert "out of bounds" in str(python(code, spec={"network": True}).error)
+
+
 @linux
 def test_files_of_the_worker_cannot_be_read_or_written(python: Python, tmp_path: object) -> None:
     from noetl_core.tools.sandbox import confine
@@ -389,6 +397,23 @@ def test_a_warmed_tool_is_ready_and_warming_twice_starts_nothing_twice() -> None
     assert first is not None and tool._ready()._zygote is first
     assert tool.run(ToolCall("python", {"code": "result = 1"})).result == 1
     registry.close()
+
+
+@linux
+def test_a_worker_that_is_killed_leaves_no_processes_and_no_folders() -> None:
+    code = """
+import os, signal, sys
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.python import PythonTool
+outcome = PythonTool().run(ToolCall("python", {"code": "import os\\nresult = [os.getpid(), os.getcwd()]"}))
+print(*outcome.result, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout.split()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline and (os.path.exists(said[1]) or os.path.exists(f"/proc/{said[0]}")):
+        time.sleep(0.02)
+    assert not os.path.exists(said[1]) and not os.path.exists(f"/proc/{said[0]}")
 
 
 def test_no_processes_or_folders_are_left_behind() -> None:

@@ -37,6 +37,17 @@ _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 
 
+def platform_endpoints() -> frozenset[tuple[str, int]]:
+    """Host and port of what the platform serves to this process alone: the Lambda runtime API, container credentials."""
+    endpoints = set()
+    for name in ("AWS_LAMBDA_RUNTIME_API", "AWS_CONTAINER_CREDENTIALS_FULL_URI"):
+        value = os.environ.get(name, "")
+        parts = urlsplit(value if "//" in value else f"//{value}")
+        if parts.hostname:
+            endpoints.add((parts.hostname, parts.port or 80))
+    return frozenset(endpoints)
+
+
 class AddressRefused(Exception):
     """The address is out of bounds. Who acts: the author (another address) or the operator (`NOETL_HTTP_ALLOW_PRIVATE`)."""
 
@@ -55,13 +66,7 @@ class AddressPolicy:
         """As the deployment says; raises `ValueError` for a network that is none."""
         said = os.environ.get("NOETL_HTTP_ALLOW_PRIVATE", "").strip()
         networks = () if said in ("", "0", "1") else tuple(ipaddress.ip_network(n.strip()) for n in said.split(",") if n.strip())
-        endpoints = set()
-        for name in ("AWS_LAMBDA_RUNTIME_API", "AWS_CONTAINER_CREDENTIALS_FULL_URI"):
-            value = os.environ.get(name, "")
-            parts = urlsplit(value if "//" in value else f"//{value}")
-            if parts.hostname:
-                endpoints.add((parts.hostname, parts.port or 80))
-        return cls(said == "1", networks, frozenset(endpoints))
+        return cls(said == "1", networks, platform_endpoints())
 
     def check(self, address: Address, port: int) -> None:
         """Raise `AddressRefused` unless a task may dial `address`."""

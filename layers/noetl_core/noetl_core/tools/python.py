@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.net import platform_endpoints
 from noetl_core.tools.sandbox.pool import Cancelled, Died, Expired, Overflow, Pool, Runner
 
 DEFAULT_TIMEOUT_S: Final = 900.0
@@ -126,6 +127,7 @@ def _config(call: ToolCall) -> dict[str, Any]:
         "entry": call.inputs.get("entry"),
         "memory_mb": int(memory),
         "network": spec.get("network") is True,
+        "refused_ports": sorted({port for _host, port in platform_endpoints()}),
         "max_output": output,
         "max_result": MAX_RESULT_BYTES,
         "path": [p for p in sys.path if p and os.path.isabs(p)],  # noqa: PTH117

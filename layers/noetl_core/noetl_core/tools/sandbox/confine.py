@@ -18,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import resource
 import struct
 import sys
@@ -91,8 +92,8 @@ def limit_processor_time(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (int(usage.ru_utime + usage.ru_stime + seconds) + 2, hard))
 
 
-def confine(readable: Iterable[str], writable: Iterable[str], *, network: bool) -> None:
-    """Every layer that this kernel offers, for good."""
+def confine(readable: Iterable[str], writable: Iterable[str], *, network: bool, refused_ports: Iterable[int] = ()) -> None:
+    """Every layer that this kernel offers, for good. `refused_ports` of this machine are out of bounds even with network."""
     if LINUX:
         _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         _landlock(readable, writable)
@@ -100,7 +101,7 @@ def confine(readable: Iterable[str], writable: Iterable[str], *, network: bool) 
         if not network and not filtered:
             _libc.unshare(_CLONE_NEWNET) and _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
         _drop_capabilities()
-    sys.addaudithook(_auditor(network=network))
+    sys.addaudithook(_auditor(frozenset(refused_ports), network=network))
 
 
 def _drop_capabilities() -> None:
@@ -198,7 +199,10 @@ _PROCESS_EVENTS: Final = frozenset(
 _METADATA: Final = ("169.254.", "fd00:ec2:", "fe80:", "100.100.100.200", "168.63.129.16")
 
 
-def _auditor(*, network: bool) -> Any:
+_PUBLIC: Final = re.compile(r"(?!127\.|0+\.)[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+")
+
+
+def _auditor(refused_ports: frozenset[int], *, network: bool) -> Any:
     """The hook that refuses in words."""
     unix = 1
 
@@ -209,7 +213,11 @@ def _auditor(*, network: bool) -> Any:
             return
         if not network and (event == "socket.getaddrinfo" or (event == "socket.__new__" and args[1] != unix)):
             raise PermissionError("a python task has no network: declare it with spec.network: true")
-        if event == "socket.connect" and isinstance(args[1], tuple) and str(args[1][0]).lower().startswith(_METADATA):
-            raise PermissionError(f"the metadata service is out of bounds ({args[1][0]})")
+        if event == "socket.connect" and isinstance(args[1], tuple):
+            host, port = str(args[1][0]).lower(), args[1][1]
+            if host.removeprefix("::ffff:").startswith(_METADATA):
+                raise PermissionError(f"the metadata service is out of bounds ({host})")
+            if port in refused_ports and not _PUBLIC.fullmatch(host):
+                raise PermissionError(f"the platform's own endpoint is out of bounds ({host}:{port})")
 
     return audit

@@ -37,7 +37,9 @@ SLICE_S: Final = 0.2
 DIE_GRACE_S: Final = 0.2
 MAX_OUTPUT_FRAME: Final = 1 << 20
 
-_BOOT: Final = "import sys; sys.path.insert(0, {root!r}); from noetl_core.tools.sandbox.zygote import main; main({fd})"
+_BOOT: Final = (
+    "import sys; sys.path.insert(0, {root!r}); from noetl_core.tools.sandbox.zygote import main; main({fd}, {folder!r})"
+)
 
 
 class Died(Exception):
@@ -69,9 +71,10 @@ class Zygote:
         root = str(Path(__file__).resolve().parents[3])
         self._lock = threading.Lock()
         self._control = ours
+        self.folder = tempfile.mkdtemp(prefix="noetl-tasks-")
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT.format(root=root, fd=theirs.fileno())],
+                [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT.format(root=root, fd=theirs.fileno(), folder=self.folder)],
                 env={},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
@@ -109,6 +112,7 @@ class Zygote:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Runner:
@@ -119,7 +123,7 @@ class Runner:
         self.idle_since = 0.0
         self._zygote = zygote
         self._max_result = int(config["max_result"])
-        self._scratch = tempfile.mkdtemp(prefix="noetl-task-")
+        self._scratch = tempfile.mkdtemp(dir=zygote.folder)
         self._sock, theirs = socket.socketpair()
         with theirs:
             self._pid = zygote.fork(theirs.fileno())

@@ -129,7 +129,7 @@ def _enter(config: Mapping[str, Any]) -> None:
         del sys.modules[name]
     sys.argv[:] = [MODULE]
     readable = [sys.prefix, sys.base_prefix, sys.exec_prefix, *config["path"]]
-    confine.confine(readable, [config["scratch"]], network=config["network"])
+    confine.confine(readable, [config["scratch"]], network=config["network"], refused_ports=config["refused_ports"])
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -13,6 +13,7 @@ import base64  # noqa: F401
 import gc
 import json
 import os
+import shutil
 import signal
 import socket
 import time
@@ -21,8 +22,8 @@ from typing import Any
 from noetl_core.tools.sandbox import confine, runner
 
 
-def main(control_fd: int) -> None:
-    """Serve until the parent goes."""
+def main(control_fd: int, folder: str) -> None:
+    """Serve until the parent goes; `folder` holds the tasks' scratch folders."""
     confine.not_dumpable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=control_fd)
@@ -31,6 +32,7 @@ def main(control_fd: int) -> None:
     while True:
         body, handles, _flags, _address = socket.recv_fds(control, 4096, 1)
         if not body:
+            shutil.rmtree(folder, ignore_errors=True)
             os._exit(0)
         request = json.loads(body)
         answer = _fork(control, handles[0]) if request["op"] == "fork" else _end(request["pid"], request["grace"])
