@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from typing import Protocol
+
+log = logging.getLogger(__name__)
 
 BEAT_S = 0.5
 
@@ -43,4 +46,7 @@ class Heart:
             with self._lock:
                 watched = list(self._watched)
             for one in watched:
-                one.beat(time.time_ns() // 1000)
+                try:
+                    one.beat(time.time_ns() // 1000)
+                except Exception:  # one run's trouble must not end the leases of the others
+                    log.exception("a heartbeat failed; the run's lease may end")

@@ -114,6 +114,8 @@ class Runner:
             return self.ended
         finally:
             if self._pool is not None:
+                if self.running:
+                    self.calls.cancelled.set()  # what still runs runs for nobody
                 self._pool.shutdown(wait=False, cancel_futures=True)
 
     def end(self, name: Boundary, data: Mapping[str, Any]) -> None:
