@@ -7,6 +7,7 @@ the engine) is left to `noetl validate`. `render` is what `docs/playbook.schema.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from noetl_core.dsl.loops import FAILURE_MODES, REDUCERS
 from noetl_core.dsl.loops import POLICY_KEYS as LOOP_POLICY
 from noetl_core.dsl.parse import API_VERSIONS, EXECUTOR_POLICY, LIMITS, PLAYBOOK_PATH, ROOT_KEYS
 from noetl_core.dsl.policy import BACKOFFS, DIRECTIVES, HOOKS, THEN_KEYS
+from noetl_core.dsl.reader import NAME
 from noetl_core.dsl.specs import EXECUTOR_KEYS, LOOP_KEYS, STEP_KEYS
 from noetl_core.dsl.steps import ARC_KEYS, NEXT_POLICY_KEYS, STEP_FIELDS
 from noetl_core.dsl.steps import POLICY_KEYS as STEP_POLICY
@@ -37,6 +39,10 @@ _WHEN: Final[Schema] = {
 
 def _ref(name: str) -> Schema:
     return {"$ref": f"#/$defs/{name}"}
+
+
+def _pattern(regex: re.Pattern[str]) -> str:
+    return "^" + regex.pattern.removesuffix(r"\Z") + "$"
 
 
 def _number(low: float = 0, *, whole: bool = False, template: bool = True) -> Schema:
@@ -91,7 +97,7 @@ def render() -> str:
 
 
 def _sections() -> dict[str, Schema]:
-    limits: Schema = {k: {"type": "integer", "minimum": 1} for k in LIMITS}
+    limits: Schema = {k: {"type": "integer", "minimum": 1, "maximum": high} for k, high in LIMITS.items()}
     policy = _closed(
         EXECUTOR_POLICY,
         defaults=_closed(
@@ -117,13 +123,13 @@ def _sections() -> dict[str, Schema]:
         timeout_s=_number(),
     )
     return {
-        "name": {"type": "string", "pattern": r"^\w[\w.\-]{0,127}$"},
+        "name": {"type": "string", "pattern": _pattern(NAME)},
         "metadata": {
             "type": "object",
             "required": ["name", "path"],
             "properties": {
                 "name": _TEXT,
-                "path": {"type": "string", "pattern": "^" + PLAYBOOK_PATH.pattern.removesuffix(r"\Z") + "$"},
+                "path": {"type": "string", "pattern": _pattern(PLAYBOOK_PATH)},
             },
         },
         "credential": {"type": "object", "required": ["name", "kind"], "properties": {"name": _ref("name"), "kind": _TEXT}},
@@ -181,14 +187,14 @@ def _steps() -> dict[str, Schema]:
         tolerated_count=_number(whole=True),
         tolerated_percent=_number(),
     )
-    loop_spec = {
-        "mode": {"enum": ["sequential", "parallel"]},
-        "max_in_flight": _number(1, whole=True),
-        "chunk_size": _number(1, whole=True),
-    }
-    reducers = {"type": "object", "additionalProperties": {"enum": list(REDUCERS)}}
+    window = _number(1, whole=True)
+    loop_spec = {"mode": {"enum": ["sequential", "parallel"]}, "max_in_flight": window, "chunk_size": window}
     loop_policy = _closed(
-        LOOP_POLICY, exec={"enum": ["local", "distributed"]}, reducers=reducers, failure=loop_failure, **loop_spec
+        LOOP_POLICY,
+        exec={"enum": ["local", "distributed"]},
+        reducers={"type": "object", "additionalProperties": {"enum": list(REDUCERS)}},
+        failure=loop_failure,
+        **loop_spec,
     )
     loop = _closed(
         ("in", "iterator", "spec", "loop"),
@@ -198,17 +204,8 @@ def _steps() -> dict[str, Schema]:
         spec=_closed(LOOP_KEYS | ALL_SPEC, policy=loop_policy, **loop_spec),
         loop=_ref("loop"),
     )
-    arc = _closed(
-        ARC_KEYS,
-        ("step",),
-        step=_ref("name"),
-        when=_WHEN,
-        args=_MAP,
-        input=_MAP,
-        set_ctx=_MAP,
-        set=_ref("set"),
-        desc={"type": "string"},
-    )
+    values = {"args": _MAP, "input": _MAP, "set_ctx": _MAP, "set": _ref("set")}
+    arc = _closed(ARC_KEYS, ("step",), step=_ref("name"), when=_WHEN, desc={"type": "string"}, **values)
     router_spec = _closed(("mode", "policy"), mode={"enum": ["exclusive", "inclusive"]}, policy=_closed(NEXT_POLICY_KEYS))
     return {
         "step": step | {"anyOf": [{"required": ["tool"]}, {"required": ["next"]}, {"properties": {"step": {"const": "end"}}}]},
@@ -223,6 +220,9 @@ def _rules(body: Schema) -> Schema:
     """Rules whose `then` is `body`; `else` in its three shapes."""
     return {
         "type": "array",
+        "contains": {"required": ["else"]},
+        "minContains": 0,
+        "maxContains": 1,
         "items": {
             "anyOf": [
                 _closed(("when", "then"), ("when", "then"), when=_WHEN, then=body),
@@ -276,13 +276,9 @@ def _tasks() -> dict[str, Schema]:
         _closed(("when", "then"), ("when", "then"), when=_WHEN, then=_ref("pipeline")),
         _closed(("else",), ("else",), else_=_ref("pipeline")),
     ]
+    ladder = {"type": "array", "minItems": 1, "items": {"anyOf": choice}}
     sugar = {
-        "choose": _closed(
-            words("choose name desc"),
-            ("choose",),
-            choose={"type": "array", "minItems": 1, "items": {"anyOf": choice}},
-            name=_ref("name"),
-        ),
+        "choose": _closed(words("choose name desc"), ("choose",), choose=ladder, name=_ref("name")),
         "while": _closed(words("while do name desc"), ("while", "do"), while_=_WHEN, do=_ref("pipeline"), name=_ref("name")),
         "until": _closed(words("until do name desc"), ("until", "do"), until=_WHEN, do=_ref("pipeline"), name=_ref("name")),
     }
