@@ -73,7 +73,12 @@ def as_json(figures: Sequence[Figure]) -> dict[str, Any]:
     """Everything, for a file that a later run is compared with."""
     return {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": {"python": platform.python_version(), "cpus": os.cpu_count(), "system": platform.system()},
+        "machine": {
+            "python": platform.python_version(),
+            "cpus": os.cpu_count(),
+            "load": os.getloadavg()[0],
+            "system": platform.system(),
+        },
         "figures": [asdict(f) | {"median": f.median, "ok": f.ok} for f in figures],
     }
 

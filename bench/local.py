@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+import pstats
 import resource
 import subprocess
 import sys
@@ -76,6 +78,15 @@ def peak_kb() -> int:
         return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return size // 1024 if sys.platform == "darwin" else size
+
+
+def print_profile() -> None:
+    """The functions in which the two step figures spend their own time."""
+    for title, source, executions in (("chain of 50", chain(50), 1), ("100 runs of 5 steps", chain(5), 100)):
+        profile = cProfile.Profile()
+        profile.runcall(timed_run, source, executions)
+        print(f"\n{title}, by own time")
+        pstats.Stats(profile).sort_stats("tottime").print_stats(15)
 
 
 def figures(times: int) -> list[Figure]:

@@ -15,6 +15,8 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
+from statistics import mean
 from typing import Any
 
 import boto3
@@ -95,12 +97,30 @@ def latencies(times: int) -> list[Figure]:
     with running_stack(counted=False) as (stack, _):
         client = Client(stack.api_url)
         client.run(chain(3))  # functions start, playbooks parse
-        steps = [seconds_of(client.run(chain(CHAIN))) / CHAIN * 1e3 for _ in range(times)]
+        chains = [client.run(chain(CHAIN)) for _ in range(times)]
+        steps = [seconds_of(summary) / CHAIN * 1e3 for summary in chains]
+        parts = [where_time_goes(client, summary["execution_id"]) for summary in chains]
         items = [1000 / seconds_of(client.run(map_over(1000, "noop"))) for _ in range(times)]
     return [
         Figure(f"stack: chain of {CHAIN}, time per step", "ms", tuple(steps), 20),
+        *(Figure(f"  of which {name}", "ms", tuple(part[name] for part in parts)) for name in parts[0]),
         Figure("stack: local-exec map of 1,000 noop items", "items/s", tuple(items), 1760, "higher"),
     ]
+
+
+def where_time_goes(client: Client, execution_id: str) -> dict[str, float]:
+    """Mean milliseconds of a step's three legs, from the times of its events."""
+    events = client.call("GET", f"/api/executions/{execution_id}/events?limit=1000")["events"]
+    at: dict[str, list[float]] = {"StepScheduled": [], "StepStarted": [], "StepDone": []}
+    for event in events:
+        if event["name"] in at:
+            at[event["name"]].append(datetime.fromisoformat(event["timestamp"]).timestamp() * 1e3)
+    scheduled, started, done = (sorted(times) for times in at.values())
+    return {
+        "command to claim (SQS, worker start)": mean(b - a for a, b in zip(scheduled, started, strict=True)),
+        "claim to end (worker)": mean(b - a for a, b in zip(started, done, strict=True)),
+        "end to next command (stream, router)": mean(b - a for a, b in zip(done, scheduled[1:], strict=False)),
+    }
 
 
 def requests_per_step() -> list[Figure]:
