@@ -300,10 +300,21 @@ def test_a_callback_gives_what_it_was_answered_or_a_timeout() -> None:
     assert wait["at"] - run.clock.time == pytest.approx(7_200 * SECOND, abs=1_000)
     run.resume({"kind": "signal", "data": {"approved": True}})
     assert run.last.data["result"] == {"approved": True}
+    wrong = OneRun(step)
+    wrong.handle()
+    wrong.resume({"kind": "signal", "data": "yes"})
+    assert wrong.last.data["error"]["kind"] == "schema"
+    assert "the answer is string, not object" in wrong.last.data["error"]["message"]
     late = OneRun(step)
     late.handle()
     late.resume({"kind": "timeout"})
     assert late.last.data["error"]["kind"] == "timeout"
+
+
+def test_a_schema_that_would_not_be_understood_is_refused_before_anybody_is_asked() -> None:
+    run = OneRun({"tool": {"kind": "callback", "schema": {"allOf": []}}})
+    assert run.handle().kind == "done"
+    assert run.last.data["error"]["kind"] == "schema"
 
 
 def test_a_named_signal_is_waited_for_by_name() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from noetl_core.dsl.kinds import canonical_inputs
 from noetl_core.engine import ids
+from noetl_core.engine.answers import BadSchema, check_schema, problems
 from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.engine.pipeline import SECOND
 from noetl_core.worker.past import Past
@@ -47,6 +48,8 @@ def wait_for(
             wait["signal"] = str(inputs["signal"])
         if inputs.get("timeout") is not None:
             wait["at"] = now + int(_seconds(inputs["timeout"]) * SECOND)
+        if inputs.get("schema") is not None:
+            _checked(inputs["schema"])
         return {**wait, **{key: inputs[key] for key in ("schema", "heartbeat", "description") if inputs.get(key) is not None}}
     if not inputs.get("path"):
         raise BadWait("kind playbook needs `path`: the catalog path of the playbook to run")
@@ -81,7 +84,8 @@ def outcome_of(wait: Mapping[str, Any], mail: Mapping[str, Any]) -> Outcome:
         return Outcome.ok({"waited_until": datetime.fromtimestamp(wait["at"] / SECOND, UTC).isoformat()})
     data = mail.get("data")
     if wait["kind"] != "child":
-        return Outcome.ok(data)
+        wrong = problems(data, wait["schema"]) if "schema" in wait else []
+        return Outcome.failed("schema", "; ".join(wrong), retryable=False, details=data) if wrong else Outcome.ok(data)
     assert isinstance(data, Mapping)  # ChildFinished carries {status, result?, error?}
     if data["status"] == "completed":
         return Outcome.ok(data.get("result"))
@@ -90,6 +94,13 @@ def outcome_of(wait: Mapping[str, Any], mail: Mapping[str, Any]) -> Outcome:
     kind: Any = "cancelled" if data["status"] == "cancelled" else said if said in ERROR_KINDS else "unknown"
     message = f"playbook {wait['path']} {data['status']}: {error.get('message', 'no reason given')}"
     return Outcome.failed(kind, message, retryable=bool(error.get("retryable", False)), details={"execution_id": wait["child"]})
+
+
+def _checked(schema: Any) -> None:
+    try:
+        check_schema(schema)
+    except BadSchema as error:
+        raise BadWait(f"`schema` of a callback: {error}") from None
 
 
 def _until(inputs: Mapping[str, Any], now: int) -> int:
