@@ -51,7 +51,7 @@ e2e: setup
 	@$(BIN)/pytest tests/e2e
 
 bench: setup
-	@$(BIN)/python -m bench.run
+	@$(BIN)/python bench/run.py
 
 clean:
 	@test ! -x $(BIN)/noetl || $(BIN)/noetl down

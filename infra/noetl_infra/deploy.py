@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,8 +21,9 @@ from noetl_infra.package import ROOT, Package, function, layer
 STACK = "noetl"
 REGION = "us-east-1"
 WAIT_S = 300
-LOCAL_PARAMETERS = {"AllowPrivateHttp": "1", "Architecture": "x86_64"}
-"""What differs on an emulator on this machine: its services are private addresses."""
+LOCAL_PARAMETERS = {"AllowPrivateHttp": "1", "ApiAuth": "NONE", "Architecture": "x86_64", "PythonPool": "yes"}
+"""What differs on an emulator on this machine: its services are private addresses, and plain HTTP clients reach its API. The
+python pool is there because LocalStack 4.8 creates the role of a function whose condition is false, and fails on it."""
 
 
 class DeployFailed(Exception):
@@ -58,27 +60,18 @@ def deploy(endpoint: str, *, dependencies: bool, parameters: Mapping[str, str] |
     }
     s3 = boto3.client("s3", config=Config(s3={"addressing_style": "path"}), **make)  # type: ignore[call-overload]
     bucket = f"{name}-deploy"
-    body = _packaged(s3, bucket, dependencies=dependencies, open_api="amazonaws.com" not in endpoint)
+    body = _packaged(s3, bucket, dependencies=dependencies)
     cloudformation = boto3.client("cloudformation", **make)  # type: ignore[call-overload]
-    runtime = _runtime()
-    values = {**LOCAL_PARAMETERS, "LambdaRuntime": runtime, **(parameters or {})}
+    runtime = f"python{sys.version_info.major}.{sys.version_info.minor}"  # what an emulator on this machine runs
+    local = {**LOCAL_PARAMETERS, "LambdaRuntime": runtime} if "amazonaws.com" not in endpoint else {}
+    values = {**local, **(parameters or {})}
     outputs = _apply(cloudformation, name, body, values)
     api_url = f"{endpoint}/_aws/execute-api/{outputs['ApiId']}/{outputs['StageName']}"
     return Deployed(endpoint, api_url, outputs)
 
 
-def _runtime() -> str:
-    """The runtime of the interpreter that an emulator on this machine runs."""
-    import sys
-
-    return f"python{sys.version_info.major}.{sys.version_info.minor}"
-
-
-def _packaged(s3: Any, bucket: str, *, dependencies: bool, open_api: bool) -> str:
-    """The template with its code uploaded and named, as JSON (which flattens YAML anchors).
-
-    `open_api`: without the API's IAM authorizer, so that plain HTTP clients reach an emulator on this machine.
-    """
+def _packaged(s3: Any, bucket: str, *, dependencies: bool) -> str:
+    """The template with its code uploaded and named, as JSON (which flattens YAML anchors)."""
     template = yaml_parse((ROOT / "template.yaml").read_text())
     try:
         s3.create_bucket(Bucket=bucket)
@@ -89,8 +82,6 @@ def _packaged(s3: Any, bucket: str, *, dependencies: bool, open_api: bool) -> st
         properties = resource.get("Properties", {})
         if resource["Type"] == "AWS::Serverless::Function":
             properties["CodeUri"] = _uploaded(s3, bucket, function(properties["CodeUri"]))
-        elif resource["Type"] == "AWS::Serverless::Api" and open_api:
-            properties.pop("Auth", None)
         elif resource["Type"] == "AWS::Serverless::LayerVersion":
             properties["ContentUri"] = _uploaded(s3, bucket, layer(dependencies=dependencies))
     return json.dumps(template, separators=(",", ":"), default=str)

@@ -1,7 +1,11 @@
-"""One embedded stack for all end-to-end tests of a session, with a folder and a port of its own."""
+"""One embedded stack for all end-to-end tests of a session, with a folder and a port of its own.
+
+`NOETL_E2E_ENDPOINT` names another endpoint (LocalStack) to deploy to and test instead.
+"""
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 
@@ -21,6 +25,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("stack")
+    endpoint = os.environ.get("NOETL_E2E_ENDPOINT")
+    if endpoint:
+        yield up(folder, endpoint=endpoint)
+        return
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
