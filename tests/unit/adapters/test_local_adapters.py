@@ -13,18 +13,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.contract.catalog import head
 from tests.contract.clocks import FakeClock
-from tests.contract.event_store import CONTROL, RUN, commit
+from tests.contract.event_store import CONTROL, NOW_S, RUN, commit
 from tests.contract.stores import command
 
-from noetl_core.adapters.local.catalog import SqlitePlaybookCatalog
+from noetl_core.adapters.local.catalog import SqliteExecutionIndex, SqlitePlaybookCatalog
 from noetl_core.adapters.local.database import Database
 from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.adapters.local.queue import LocalQueue
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.engine.records import Commit
-from noetl_core.ports import Conflict, NotFound, Unavailable
+from noetl_core.engine.records import Commit, StreamId
+from noetl_core.ports import Conflict, CorruptLog, NotFound, Unavailable
 
 WRITE = """
 import sys
@@ -99,6 +100,46 @@ def test_a_file_held_by_another_process_is_unavailable(tmp_path: Path) -> None:
     other.execute("ROLLBACK")
     SqliteEventStore(database).append(commit())
     other.close()
+    database.close()
+
+
+@pytest.mark.parametrize("content", [b"no database at all, just text", b"SQLite format 3\x00" + b"\xff" * 200])
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    with pytest.raises(CorruptLog, match=r"notes\.txt"):
+        Database(path)
+
+
+def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.sqlite"
+    Database(path).close()
+    other = sqlite3.connect(path)
+    other.execute("PRAGMA user_version=99")
+    other.close()
+    with pytest.raises(CorruptLog, match="newer version"):
+        Database(path)
+
+
+def test_what_has_expired_is_deleted_whole_and_nothing_else(tmp_path: Path) -> None:
+    database = Database(tmp_path / "log.sqlite")
+    clock = FakeClock()
+    store, index = SqliteEventStore(database, clock=clock), SqliteExecutionIndex(database, clock)
+    results = FileResultStore(tmp_path / "results")
+    for execution_id, lives_s in (("1", 60), ("2", 600), ("3", 0)):
+        ends = NOW_S + lives_s if lives_s else 0
+        store.append(commit(StreamId(execution_id), expires_at=ends))
+        store.append(commit(StreamId(execution_id, "r1"), expires_at=ends))
+        index.put_head(head(execution_id, expires_at=ends))
+        results.put(f"{execution_id}/a", b"x")
+    clock.sleep(61)
+    gone = database.forget_expired(clock.now())
+    assert gone == ["1"]
+    for execution_id in gone:
+        results.forget(execution_id)
+    kept = {row[0] for row in database.rows("SELECT execution_id FROM commits UNION SELECT execution_id FROM heads")}
+    assert kept == {"2", "3"}
+    assert sorted(p.name for p in (tmp_path / "results").iterdir()) == ["2", "3"]
     database.close()
 
 

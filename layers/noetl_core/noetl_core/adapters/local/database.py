@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from noetl_core.ports import Unavailable
+from noetl_core.ports import CorruptLog, Unavailable
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,
@@ -22,12 +22,18 @@ CREATE TABLE IF NOT EXISTS playbooks (path TEXT, version INTEGER, digest TEXT, s
 CREATE INDEX IF NOT EXISTS playbooks_by_digest ON playbooks (digest);
 CREATE TABLE IF NOT EXISTS heads (execution_id TEXT PRIMARY KEY, status TEXT, path TEXT, version INTEGER, digest TEXT,
   started_at INTEGER, updated_at INTEGER, finished_at INTEGER, error TEXT, parent TEXT, expires_at INTEGER);
+CREATE INDEX IF NOT EXISTS heads_by_end ON heads (expires_at);
 CREATE INDEX IF NOT EXISTS heads_by_start ON heads (started_at DESC, execution_id DESC);
 CREATE TABLE IF NOT EXISTS due (execution_id TEXT PRIMARY KEY, due_at INTEGER);
 CREATE INDEX IF NOT EXISTS due_by_time ON due (due_at);
 CREATE TABLE IF NOT EXISTS gates (execution_id TEXT PRIMARY KEY, mode TEXT, stopped_runs TEXT);
 """
+SECOND = 1_000_000
+SCHEMA_VERSION = 1
 MEMORY = ":memory:"
+WAL_TRIES, WAL_PAUSE_S = 100, 0.05
+_OF_AN_EXECUTION = ("commits", "snapshots", "gates", "due", "heads")
+"""Tables with rows per execution; the head goes last, because it is what finds the rest."""
 
 
 class Database:
@@ -38,31 +44,41 @@ class Database:
     """
 
     def __init__(self, path: str | Path = MEMORY, durable: Literal["process", "power"] = "process", busy_s: float = 30) -> None:
-        if str(path) != MEMORY:
+        self.path = str(path)
+        if self.path != MEMORY:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         self._connection = sqlite3.connect(
-            str(path), isolation_level=None, check_same_thread=False, timeout=busy_s, cached_statements=64
+            self.path, isolation_level=None, check_same_thread=False, timeout=busy_s, cached_statements=64
         )
         self._lock = threading.Lock()
         with self._alone():
-            for attempt in range(100):
-                try:
-                    self._connection.execute("PRAGMA journal_mode=WAL")
-                    break
-                except sqlite3.OperationalError:  # two processes making the file at once; here SQLite does not wait by itself
-                    if attempt == 99:
-                        raise
-                    time.sleep(0.05)
+            self._enter_wal()
             self._connection.execute(f"PRAGMA synchronous={'FULL' if durable == 'power' else 'NORMAL'}")
-            self._connection.executescript(_SCHEMA)
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if version > SCHEMA_VERSION:
+                raise CorruptLog(f"{path} was made by a newer version (store {version}, this one reads {SCHEMA_VERSION})")
+            self._connection.executescript(f"{_SCHEMA}PRAGMA user_version={SCHEMA_VERSION};")
+
+    def _enter_wal(self) -> None:
+        for _ in range(WAL_TRIES):
+            try:
+                self._connection.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError:  # two processes making the file at once: here SQLite does not wait by itself
+                time.sleep(WAL_PAUSE_S)
+        self._connection.execute("PRAGMA journal_mode=WAL")
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         with self._lock:
             try:
                 yield
+            except sqlite3.IntegrityError:
+                raise
             except sqlite3.OperationalError as error:
-                raise Unavailable(f"the local store: {error}") from error
+                raise Unavailable(f"the local store {self.path}: {error}") from error
+            except sqlite3.DatabaseError as error:
+                raise CorruptLog(f"the local store {self.path}: {error}") from error
 
     def write(self, statement: str, values: Sequence[Any] = ()) -> int:
         """One statement, committed; returns how many rows it wrote. Raises `sqlite3.IntegrityError` where its key is taken, and
@@ -73,6 +89,19 @@ class Database:
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         with self._alone():
             return self._connection.execute(statement, values).fetchall()
+
+    def forget_expired(self, now: int, limit: int = 100) -> list[str]:
+        """Delete what expired before `now` (microseconds), as TTL does in the cloud; which executions, at most `limit`."""
+        gone = [
+            row[0]
+            for row in self.rows(
+                "SELECT execution_id FROM heads WHERE expires_at BETWEEN 1 AND ? LIMIT ?", (now // SECOND - 1, limit)
+            )
+        ]
+        for execution_id in gone:
+            for table in _OF_AN_EXECUTION:
+                self.write(f"DELETE FROM {table} WHERE execution_id=?", (execution_id,))
+        return gone
 
     def close(self) -> None:
         with self._lock:

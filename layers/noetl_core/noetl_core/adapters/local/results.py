@@ -62,6 +62,10 @@ class FileResultStore:
     def url(self, key: str) -> str:
         return str(self._path(key))
 
+    def forget(self, execution_id: str) -> None:
+        """Delete everything under `<execution_id>/`."""
+        shutil.rmtree(self._path(execution_id), ignore_errors=True)
+
 
 class LazyTempResultStore(FileResultStore):
     """A `FileResultStore` in a temporary folder, made at the first use and removed with the process (or by `close`)."""
