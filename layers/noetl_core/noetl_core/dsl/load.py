@@ -25,6 +25,7 @@ MAX_NODES: Final = 1_000_000
 
 _PARSER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+_PAIR: Final = re.compile(r"((?<!\\)(?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _TAB: Final = re.compile(r"^ *\t[ \t]*(?=[^\s#])", re.MULTILINE)
 
 
@@ -127,7 +128,14 @@ def _width(text: str, at: int, style: str | None) -> int:
 
 def load(text: str, source: str = "<string>") -> Loaded:
     """Read one YAML document. Never raises for what an author can write: problems are in `diagnostics`."""
+    if text.lstrip()[:1] == "{":
+        text = _PAIR.sub(_joined, text)
     return _Builder(text, source).build()
+
+
+def _joined(pair: re.Match[str]) -> str:
+    """JSON writes characters beyond U+FFFF as two escapes, which YAML does not know."""
+    return pair[1] + chr(0x10000 + ((int(pair[2], 16) - 0xD800) << 10) + int(pair[3], 16) - 0xDC00)
 
 
 class _Refused(Exception):
