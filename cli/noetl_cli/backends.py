@@ -16,6 +16,7 @@ from noetl_cli.errors import FAILED, INTERRUPTED, TIMEOUT, UNREACHABLE, USAGE, E
 if TYPE_CHECKING:
     from noetl_core.local import LocalWiring
 
+MEMORY = ":memory:"
 TERMINAL = frozenset({"completed", "failed", "cancelled"})
 STOPPED = TERMINAL | {"paused", "stuck"}
 POLL_S = 0.2
@@ -159,17 +160,24 @@ class LocalBackend:
     name = "local"
 
     def __init__(self, store: str) -> None:
-        self._store = store
+        self._store = MEMORY if store == "memory" else store
         self._wiring: LocalWiring | None = None
         self._created: set[str] = set()
 
     @property
     def wiring(self) -> LocalWiring:
         if self._wiring is None:
-            from noetl_core.local import LocalWiring
-
-            self._wiring = LocalWiring(self._store)
+            self._wiring = self._opened(self._store)
         return self._wiring
+
+    @staticmethod
+    def _opened(store: str) -> LocalWiring:
+        from noetl_core.local import LocalWiring
+
+        return LocalWiring(store)
+
+    def _exists(self) -> bool:
+        return self._wiring is not None or Path(self._store).exists()
 
     @staticmethod
     def default_store() -> str:
@@ -235,6 +243,8 @@ class LocalBackend:
         from noetl_core.control import read
         from noetl_core.ports import NotFound
 
+        if not self._exists():
+            self._wiring = self._opened(MEMORY)  # looking makes no store
         control = self.wiring.control
         head, _, rest = what.partition("/")
         execution_id, _, view = rest.partition("/")
@@ -286,7 +296,7 @@ class LocalBackend:
 
     def knows(self, execution_id: str) -> bool:
         """Whether the local store has the execution; does not make a store."""
-        return (self._wiring is not None or Path(self._store).exists()) and self.wiring.control.load(execution_id).seq >= 0
+        return self._exists() and self.wiring.control.load(execution_id).seq >= 0
 
     def close(self) -> None:
         if self._wiring is not None:
@@ -295,8 +305,6 @@ class LocalBackend:
 
 def backend(on: str | None, store: str | None, execution_id: str | None = None) -> Backend:
     """The wiring asked for; for an existing execution with nothing asked: the local store if it has it, else the stack."""
-    if on not in (None, "local", "stack"):
-        raise Exit(USAGE, f"--on {on}: expected local or stack")
     local = LocalBackend(store or LocalBackend.default_store())
     if on == "local" or (on is None and execution_id is not None and local.knows(execution_id)):
         return local

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
 
 from noetl_cli import output
@@ -15,9 +16,9 @@ from noetl_cli.errors import COMPLETED, FAILED, INTERRUPTED, TIMEOUT, UNREACHABL
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Run NoETL playbooks.")
 
-On = Annotated[str | None, typer.Option("--on", help="local or stack", metavar="local|stack")]
-Store = Annotated[str | None, typer.Option(help="Local store: a database file, or :memory: (default .noetl/runs.db)")]
-Output = Annotated[str, typer.Option(help="human, json or jsonl", metavar="human|json|jsonl")]
+On = Annotated[str | None, typer.Option("--on", click_type=click.Choice(["local", "stack"]))]
+Store = Annotated[str | None, typer.Option(help="Local store: a database file, or memory (default .noetl/runs.db)")]
+Output = Annotated[str, typer.Option("--output", click_type=click.Choice(["human", "json", "jsonl"]))]
 Id = Annotated[str, typer.Argument(metavar="ID")]
 
 
@@ -49,8 +50,6 @@ def main() -> None:
 
 def _other(error: Exception) -> int:
     """Usage errors of the command line, a service that fails, or a bug (which shows itself)."""
-    import click
-
     from noetl_core.ports import PortError
 
     if isinstance(error, click.ClickException):
@@ -75,14 +74,12 @@ def _say(message: str) -> None:
 @app.command()
 def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...")],
-    format: Annotated[str, typer.Option(help="text, json or sarif", metavar="text|json|sarif")] = "text",
+    format: Annotated[str, typer.Option("--format", click_type=click.Choice(["text", "json", "sarif"]))] = "text",
 ) -> None:
     """Parse, validate and lint playbooks; exit code 2 when one has errors."""
     from noetl_core.dsl.diagnostics import to_json, to_sarif, to_text
     from noetl_core.dsl.parse import check
 
-    if format not in ("text", "json", "sarif"):
-        raise Exit(USAGE, f"--format {format}: expected text, json or sarif")
     found = []
     broken = False
     for file in files:
@@ -133,9 +130,7 @@ def _checked(source: str, file: Path) -> None:
 
 
 @app.command()
-def playbooks(
-    prefix: str = "", on: On = None, store: Store = None, output_: Annotated[str, typer.Option("--output")] = "human"
-) -> None:
+def playbooks(prefix: str = "", on: On = None, store: Store = None, output_: Output = "human") -> None:
     """List the catalog (default: of the stack)."""
     _list(backend(on or "stack", store).get("playbooks", prefix=prefix or None)["playbooks"], output_)
 
@@ -164,7 +159,7 @@ def run(
     ] = None,
     idempotency_key: Annotated[str | None, typer.Option(metavar="K")] = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds to follow", metavar="S")] = None,
-    output_: Annotated[str, typer.Option("--output", help="human or json", metavar="human|json")] = "human",
+    output_: Output = "human",
     events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False,
     store: Store = None,
 ) -> None:
@@ -195,7 +190,7 @@ def run(
         execution_id = started["execution_id"]
         if output_ == "human":
             _say(f"execution {execution_id} on {where.name}")
-        watch = Watch(where, execution_id, quiet=output_ == "json")
+        watch = Watch(where, execution_id, quiet=output_ != "human")
         try:
             where.follow(execution_id, timeout, watch.tick)
         finally:
@@ -230,7 +225,7 @@ def _ended(where: Backend, execution_id: str, how: str, events: bool) -> None:
     summary = where.get(f"executions/{execution_id}")
     if events:
         summary["event_log"] = _all_events(where, execution_id)
-    if how == "json":
+    if how != "human":
         output.as_json(summary)
     else:
         output.summary(summary, where.name)
@@ -241,7 +236,7 @@ def _ended(where: Backend, execution_id: str, how: str, events: bool) -> None:
 
 
 @app.command()
-def resume(id: Id, on: On = None, store: Store = None, output_: Annotated[str, typer.Option("--output")] = "human") -> None:
+def resume(id: Id, on: On = None, store: Store = None, output_: Output = "human") -> None:
     """Go on with a paused execution, or with one that this machine left unfinished."""
     from noetl_cli.follow import Watch
 
@@ -251,7 +246,7 @@ def resume(id: Id, on: On = None, store: Store = None, output_: Annotated[str, t
             raise Exit(FAILED, f"execution {id} has already ended ({status})")
         if status in ("paused", "stuck") or where.name == "stack":
             where.post(f"executions/{id}/resume", {})
-        watch = Watch(where, id, quiet=output_ == "json")
+        watch = Watch(where, id, quiet=output_ != "human")
         try:
             where.follow(id, None, watch.tick)
         finally:
@@ -284,7 +279,7 @@ def list_executions(
     limit: int = 50,
     on: On = None,
     store: Store = None,
-    output_: Annotated[str, typer.Option("--output")] = "human",
+    output_: Output = "human",
 ) -> None:
     """List executions, newest first (default: of the local store)."""
     with _open(backend(on or "local", store)) as where:
@@ -304,7 +299,7 @@ def list_executions(
 
 
 @app.command()
-def show(id: Id, on: On = None, store: Store = None, output_: Annotated[str, typer.Option("--output")] = "human") -> None:
+def show(id: Id, on: On = None, store: Store = None, output_: Output = "human") -> None:
     """Show an execution: status, steps, result."""
     with _open(backend(on, store, id)) as where:
         summary = where.get(f"executions/{id}")
@@ -322,7 +317,7 @@ def events(
     after: str | None = None,
     on: On = None,
     store: Store = None,
-    output_: Annotated[str, typer.Option("--output")] = "human",
+    output_: Output = "human",
 ) -> None:
     """Show an execution's history, in causal order."""
     with _open(backend(on, store, id)) as where:
@@ -415,7 +410,7 @@ def down() -> None:
 
 
 @app.command()
-def status(output_: Annotated[str, typer.Option("--output")] = "human") -> None:
+def status(output_: Output = "human") -> None:
     """What is running where. Exit code 3 when the stack does not answer."""
     from noetl_cli.backends import StackBackend
     from noetl_infra import stack

@@ -29,7 +29,7 @@ from noetl_core.control.sweep import Swept, look, sweep
 from noetl_core.engine.decide import commands_of
 from noetl_core.engine.records import Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import State
-from noetl_core.ports import NotFound, ResultStore, Secrets, Unavailable
+from noetl_core.ports import NotFound, Secrets, Unavailable
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.service import Worker
 
@@ -44,12 +44,16 @@ class Interrupted(Exception):
     """The run was left before its end; the log keeps it, and it can be gone on with."""
 
 
-class _Observed(SqliteEventStore):
-    """Tells an observer of every commit that stands."""
+class _LocalStore(SqliteEventStore):
+    """Tells an observer of every commit that stands. Once `closed` it takes none: how a task fails because the process ends
+    is not its outcome."""
 
     observer: Callable[[Commit], None] | None = None
+    closed = False
 
     def append(self, commit: Commit) -> None:
+        if self.closed:
+            raise Unavailable("the store is closed")
         super().append(commit)
         if self.observer is not None:
             self.observer(commit)
@@ -73,10 +77,14 @@ class LocalWiring:
         os.environ.setdefault("NOETL_HTTP_ALLOW_PRIVATE", "1")  # a laptop's own services are what it is tried against
         self.database = Database(store, durable)
         self.clock = SystemClock()
-        self.store = _Observed(self.database, self._woken)
+        self.store = _LocalStore(self.database, self._woken)
         self.queue = LocalQueue(self.clock)
         kept = str(store) != MEMORY
-        self.results: ResultStore = FileResultStore(Path(store).parent / "results", durable) if kept else LazyTempResultStore()
+        self.results: FileResultStore = (
+            FileResultStore(Path(store).parent / "results", durable) if kept else LazyTempResultStore()
+        )
+        for expired in self.database.forget_expired(self.clock.now()):
+            self.results.forget(expired)
         self.catalog = SqlitePlaybookCatalog(self.database)
         self.index = SqliteExecutionIndex(self.database)
         self.gates = SqliteGates(self.database)
@@ -103,6 +111,7 @@ class LocalWiring:
         self._foreign: set[str] = set()
 
     def close(self) -> None:
+        self.store.closed = True
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
         self.worker.tools.close()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from noetl_core.control import read
+from noetl_core.control.admit import StartRequest
 from noetl_core.control.cursor import Position
 from noetl_core.engine.state import State
 from noetl_core.local import LocalWiring, run_text
@@ -95,15 +97,15 @@ def test_pages_together_are_the_whole_history_in_order(ran: tuple[LocalWiring, S
 def test_a_reader_that_follows_misses_nothing_and_sees_nothing_twice() -> None:
     """At every commit of a running execution, a reader takes what is new."""
     local = LocalWiring()
-    from noetl_core.control.admit import StartRequest
-
+    one_at_a_time = threading.Lock()
     seen: list[str] = []
     cursor: str | None = None
 
     def look(*_: object) -> None:
         nonlocal cursor
-        page, cursor = read.events(local.control, started.execution_id, after=cursor, key=b"k")
-        seen.extend(e["event_id"] for e in page)
+        with one_at_a_time:
+            page, cursor = read.events(local.control, started.execution_id, after=cursor, key=b"k")
+            seen.extend(e["event_id"] for e in page)
 
     started = local.start(StartRequest(playbook=PLAYBOOK))
     local.observe(look)

@@ -1,0 +1,329 @@
+"""The command line in a folder of its own: exit codes, outputs, and what each command leaves and says."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl_core.control import read
+from noetl_core.local import LocalWiring
+
+NOETL = Path(sys.executable).parent / "noetl"
+HELLO = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: hello, path: test/hello }
+workload: { name: world, deep: { n: 1 } }
+workflow:
+  - step: start
+    tool: { kind: noop, result: { greeting: "Hello, {{ workload.name }}!", n: "{{ workload.deep.n }}" } }
+"""
+SLOW = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: slow, path: test/slow }
+workflow:
+  - step: start
+    loop: { in: "{{ range(16) | list }}", iterator: n }
+    tool:
+      kind: python
+      args: { n: "{{ iter.n }}" }
+      code: |
+        import time
+        time.sleep(0.3)
+        result = n
+"""
+ENV = {k: v for k, v in os.environ.items() if k not in ("NOETL_API_URL", "NOETL_HOME", "AWS_ENDPOINT_URL")}
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def noetl(tmp_path: Path) -> Run:
+    (tmp_path / "hello.yaml").write_text(HELLO)
+    (tmp_path / "slow.yaml").write_text(SLOW)
+
+    def run(*arguments: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [NOETL, *arguments], cwd=tmp_path, env={**ENV, **env}, capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+    return run
+
+
+def result_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+# --- run ------------------------------------------------------------------------------------------------------------------
+
+
+def test_run_prints_one_object(noetl: Run) -> None:
+    done = noetl("run", "hello.yaml", "--output", "json")
+    summary = result_of(done)
+    assert done.stderr == ""
+    assert summary["status"] == "completed"
+    assert summary["result"] == {"greeting": "Hello, world!", "n": 1}
+    assert set(summary) == {
+        "execution_id",
+        "status",
+        "playbook",
+        "result",
+        "ctx",
+        "error",
+        "steps",
+        "started_at",
+        "finished_at",
+        "duration_ms",
+        "events",
+    }
+
+
+def test_set_is_typed_and_lies_over_the_payload(noetl: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.json").write_text('{"name": "Eve", "deep": {"n": 5}}')
+    summary = result_of(noetl("run", "hello.yaml", "--payload", "@p.json", "--set", "name=Ada", "--output", "json"))
+    assert summary["result"] == {"greeting": "Hello, Ada!", "n": 5}
+    summary = result_of(noetl("run", "hello.yaml", "--set", "deep.n=[1, x]", "--output", "json"))
+    assert summary["result"]["n"] == [1, "x"]
+
+
+def test_events_are_added(noetl: Run) -> None:
+    summary = result_of(noetl("run", "hello.yaml", "--events", "--output", "json"))
+    assert len(summary["event_log"]) == summary["events"]
+    assert summary["event_log"][0]["name"] == "PlaybookExecutionRequested"
+    assert summary["event_log"][-1]["name"] == "PlaybookProcessed"
+
+
+def test_people_get_the_result_and_where_to_look_next(noetl: Run) -> None:
+    done = noetl("run", "hello.yaml")
+    assert done.returncode == 0
+    assert "greeting: Hello, world!" in done.stdout
+    assert "completed in" in done.stdout
+    assert "noetl events" in done.stdout
+    assert "execution" in done.stderr
+
+
+def test_rows_become_a_table(noetl: Run, tmp_path: Path) -> None:
+    rows = HELLO.replace(
+        'result: { greeting: "Hello, {{ workload.name }}!", n: "{{ workload.deep.n }}" }',
+        "result: [{ carrier: UA, flights: 58665 }, { carrier: B6, flights: 54635 }]",
+    )
+    (tmp_path / "rows.yaml").write_text(rows)
+    out = noetl("run", "rows.yaml").stdout
+    assert "58,665" in out
+    assert "carrier" in out
+
+
+def test_a_failed_execution_is_1_and_says_where(noetl: Run, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text(HELLO.replace("{{ workload.deep.n }}", "{{ 1 / 0 }}"))
+    done = noetl("run", "bad.yaml")
+    assert done.returncode == 1
+    assert "template in step start in task start_task" in done.stdout
+    summary = json.loads(noetl("run", "bad.yaml", "--output", "json").stdout)
+    assert summary["status"] == "failed"
+    assert summary["error"]["step"] == "start"
+
+
+def test_an_invalid_playbook_is_2_with_its_place(noetl: Run, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text(HELLO.replace("kind: noop", "kind: nope"))
+    done = noetl("run", "bad.yaml")
+    assert done.returncode == 2
+    assert done.stderr.startswith("bad.yaml:7:19 E118")
+    assert done.stdout == ""
+    assert not (tmp_path / ".noetl").exists(), "a refused playbook leaves nothing behind"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run"], "Missing argument"),
+        (["run", "hello.yaml", "--nope"], "No such option"),
+        (["fly"], "No such command"),
+        (["run", "none.yaml"], "there is no file none.yaml"),
+        (["run", "no/such/path"], "no playbook no/such/path"),
+        (["run", "no/such/path@x"], "a version is a number"),
+        (["run", "hello.yaml", "--on", "moon"], "is not one of"),
+        (["run", "hello.yaml", "--payload", "{"], "not JSON"),
+        (["run", "hello.yaml", "--payload", "[1]"], "an object is expected"),
+        (["run", "hello.yaml", "--payload", "@none"], "No such file"),
+        (["run", "hello.yaml", "--set", "name"], "expected a.b=value"),
+        (["run", "hello.yaml", "--set", "a=1", "--set", "a.b=1"], "not an object"),
+        (["run", "hello.yaml", "--output", "xml"], "is not one of"),
+        (["show", "1"], "there is no execution 1"),
+        (["events", "1"], "there is no execution 1"),
+        (["cancel", "1"], "there is no execution 1"),
+        (["validate", "none.yaml"], "none.yaml"),
+        (["validate", "hello.yaml", "--format", "xml"], "is not one of"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_usage_errors_are_2_without_a_traceback(noetl: Run, arguments: list[str], says: str) -> None:
+    done = noetl(*arguments)
+    assert done.returncode == 2, done
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["run", "hello.yaml", "--on", "stack"], ["ls", "--on", "stack"], ["status"], ["playbooks"]]
+)
+def test_no_stack_is_3(noetl: Run, arguments: list[str]) -> None:
+    done = noetl(*arguments)
+    assert done.returncode == 3, done
+    assert "Traceback" not in done.stderr
+
+
+def test_a_stack_that_does_not_answer_is_3(noetl: Run) -> None:
+    done = noetl("ls", "--on", "stack", NOETL_API_URL="http://127.0.0.1:9")
+    assert done.returncode == 3
+    assert "127.0.0.1:9" in done.stderr
+
+
+def test_the_same_key_is_the_same_execution(noetl: Run) -> None:
+    once = result_of(noetl("run", "hello.yaml", "--idempotency-key", "k", "--output", "json"))
+    again = result_of(noetl("run", "hello.yaml", "--idempotency-key", "k", "--output", "json"))
+    assert once == again
+    other = noetl("run", "hello.yaml", "--idempotency-key", "k", "--set", "name=Ada")
+    assert other.returncode == 1
+    assert "was used for another request" in other.stderr
+
+
+def test_following_ends_at_the_timeout_and_the_execution_can_be_resumed(noetl: Run) -> None:
+    began = time.monotonic()
+    done = noetl("run", "slow.yaml", "--timeout", "1.5")
+    assert done.returncode == 124
+    assert time.monotonic() - began < 20
+    assert "noetl resume" in done.stderr
+    execution_id = json.loads(noetl("ls", "--output", "json").stdout)[0]["execution_id"]
+    assert result_of(noetl("resume", execution_id, "--output", "json"))["result"] == list(range(16))
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_run_goes_on_where_it_was(noetl: Run, tmp_path: Path, how: signal.Signals) -> None:
+    def own_interrupts() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    process = subprocess.Popen(
+        [NOETL, "run", "slow.yaml"], cwd=tmp_path, env=ENV, stderr=subprocess.PIPE, text=True, preexec_fn=own_interrupts
+    )
+    execution_id = _when_two_are_done(tmp_path)
+    process.send_signal(how)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == (130 if how == signal.SIGINT else -9)
+    assert how == signal.SIGKILL or f"noetl resume {execution_id}" in said
+    began = time.monotonic()
+    summary = result_of(noetl("resume", execution_id, "--output", "json"))
+    assert summary["result"] == list(range(16))
+    assert time.monotonic() - began < 30, "it does not wait for the lease of a process that is no more"
+    done = json.loads(noetl("events", execution_id, "--name", "task.processed", "--output", "json").stdout)
+    assert len(done) == 16, "finished iterations are not run again"
+
+
+def _when_two_are_done(folder: Path) -> str:
+    """The execution's id, once two of its iterations are in the log."""
+    store = folder / ".noetl" / "runs.db"
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if store.exists():
+            local = LocalWiring(store)
+            try:
+                for head in local.index.heads():
+                    done, _ = read.events(local.control, head.execution_id, name="loop.iteration.completed")
+                    if len(done) >= 2:
+                        return head.execution_id
+            finally:
+                local.close()
+        time.sleep(0.05)
+    raise AssertionError("the run did not get going")
+
+
+@pytest.mark.parametrize(("command", "ends"), [("pause", "paused"), ("cancel", "cancelled")])
+def test_another_process_may_pause_or_cancel_it(noetl: Run, tmp_path: Path, command: str, ends: str) -> None:
+    process = subprocess.Popen(
+        [NOETL, "run", "slow.yaml", "--output", "json"], cwd=tmp_path, env=ENV, stdout=subprocess.PIPE, text=True
+    )
+    execution_id = _when_two_are_done(tmp_path)
+    assert noetl(command, execution_id).returncode == 0
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert json.loads(out)["status"] == ends
+    if command == "pause":
+        assert result_of(noetl("resume", execution_id, "--output", "json"))["result"] == list(range(16))
+
+
+# --- looking --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ran(noetl: Run) -> Iterator[str]:
+    yield str(result_of(noetl("run", "hello.yaml", "--output", "json"))["execution_id"])
+
+
+def test_ls_show_and_events(noetl: Run, ran: str) -> None:
+    assert ran in noetl("ls").stdout
+    assert [json.loads(line)["execution_id"] for line in noetl("ls", "--output", "jsonl").stdout.splitlines()] == [ran]
+    assert "greeting" in noetl("show", ran).stdout
+    assert result_of(noetl("show", ran, "--output", "json"))["status"] == "completed"
+    assert "StepDone" in noetl("events", ran).stdout
+    lines = noetl("events", ran, "--output", "jsonl").stdout.splitlines()
+    assert [json.loads(line)["name"] for line in lines][-1] == "PlaybookProcessed"
+    assert "completed" in noetl("watch", ran).stdout
+
+
+def test_looking_makes_no_store(noetl: Run, tmp_path: Path) -> None:
+    done = noetl("ls")
+    assert done.returncode == 0
+    assert not (tmp_path / ".noetl").exists()
+
+
+def test_a_registered_playbook_runs_by_path(noetl: Run) -> None:
+    assert noetl("register", "hello.yaml", "--on", "local").returncode == 0
+    assert "test/hello" in noetl("playbooks", "--on", "local").stdout
+    assert result_of(noetl("run", "test/hello", "--output", "json"))["status"] == "completed"
+    assert result_of(noetl("run", "test/hello@1", "--output", "json"))["playbook"]["version"] == 1
+
+
+def test_memory_keeps_nothing(noetl: Run, tmp_path: Path) -> None:
+    assert noetl("run", "hello.yaml", "--store", "memory").returncode == 0
+    assert {p.name for p in tmp_path.iterdir()} == {"hello.yaml", "slow.yaml"}
+
+
+# --- validate -------------------------------------------------------------------------------------------------------------
+
+
+def test_validate_says_ok_or_where(noetl: Run, tmp_path: Path) -> None:
+    assert noetl("validate", "hello.yaml").returncode == 0
+    (tmp_path / "bad.yaml").write_text(HELLO.replace("kind: noop", "kind: nope"))
+    done = noetl("validate", "hello.yaml", "bad.yaml")
+    assert done.returncode == 2
+    assert done.stdout.startswith("bad.yaml:7:19 E118 ")
+    (found,) = json.loads(noetl("validate", "bad.yaml", "--format", "json").stdout)
+    assert (found["line"], found["col"], found["code"]) == (7, 19, "E118")
+    assert json.loads(noetl("validate", "bad.yaml", "--format", "sarif").stdout)["version"] == "2.1.0"
+
+
+# --- start-up -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_local_run_imports_nothing_heavy(tmp_path: Path) -> None:
+    (tmp_path / "hello.yaml").write_text(HELLO)
+    code = (
+        "import sys; sys.argv = ['noetl', 'run', 'hello.yaml', '--output', 'json']\n"
+        "from noetl_cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "heavy = {'boto3', 'botocore', 'pydantic', 'rich', 'httpx', 'duckdb', 'aws_lambda_powertools', 'asyncio', 'ruamel'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=ENV, capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
