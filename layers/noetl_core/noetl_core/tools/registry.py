@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Final, cast
 
 from noetl_core.tools.base import Tool
@@ -63,6 +62,8 @@ class ToolRegistry:
 
     def kinds(self) -> frozenset[str]:
         """Every kind that `get` would find."""
+        from importlib.metadata import entry_points
+
         plugins = {e.name for e in entry_points(group=ENTRY_POINTS)}
         return frozenset(BUILT_IN) | plugins | frozenset(self._tools)
 
@@ -72,6 +73,8 @@ def _make(kind: str) -> Tool:
     if target is not None:
         module, _, name = target.partition(":")
         return cast(Tool, getattr(import_module(module), name)())
+    from importlib.metadata import entry_points  # a twentieth of a run's start, needed for plugins only
+
     for plugin in entry_points(group=ENTRY_POINTS, name=kind):
         return cast(Tool, plugin.load()())
     raise UnknownKind(f"there is no tool of kind {kind!r}: built in are {', '.join(sorted(BUILT_IN))}")
