@@ -52,12 +52,13 @@ class Database:
         )
         self._lock = threading.Lock()
         with self._alone():
-            self._enter_wal()
             self._connection.execute(f"PRAGMA synchronous={'FULL' if durable == 'power' else 'NORMAL'}")
+            self._enter_wal()
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if version > SCHEMA_VERSION:
                 raise CorruptLog(f"{path} was made by a newer version (store {version}, this one reads {SCHEMA_VERSION})")
-            self._connection.executescript(f"{_SCHEMA}PRAGMA user_version={SCHEMA_VERSION};")
+            if version < SCHEMA_VERSION:
+                self._connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
 
     def _enter_wal(self) -> None:
         for _ in range(WAL_TRIES):
