@@ -199,6 +199,24 @@ def test_a_secret_a_tool_gives_is_usable_and_masked() -> None:
     assert "s3cr3t" not in repr(run.commits) + repr(run.results.objects)
 
 
+def test_a_secret_of_before_a_suspension_is_undefined_after_it_and_never_its_mask() -> None:
+    def script(call: ToolCall) -> Outcome:
+        return Outcome.ok({"token": Secret("s3cr3t-token"), "n": 1}) if call.task == "login" else echo(call)
+
+    tools = [
+        task("login"),
+        {"name": "w", "kind": "callback"},
+        task("n", result="{{ login.n }}"),
+        task("use", result="{{ login.token }}"),
+    ]
+    run = OneRun({"tool": tools}, script)
+    run.handle()
+    run.resume({"kind": "signal"})
+    assert run.named("TaskProcessed")[-2]["outcome"]["result"] == 1
+    assert run.last.data["error"]["kind"] == "template"
+    assert [c.task for c in run.calls] == ["login", "n"]
+
+
 def test_a_credential_that_is_not_there_fails_the_task() -> None:
     run = OneRun({"tool": task("a", result="{{ keychain.api.token }}")}, root=KEYCHAIN)
     run.handle()

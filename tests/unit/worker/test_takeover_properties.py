@@ -80,6 +80,16 @@ def drive(run: OneRun, mode: str = "first") -> Mapping[str, Any]:
     return {"name": run.last.name, **_without_times(run.last.data)}
 
 
+def _comparable(end: Mapping[str, Any], step: Mapping[str, Any]) -> Any:
+    """Which iterations a failing parallel loop had begun depends on time, and so on the takeover; that it fails does not."""
+    block = step.get("loop")
+    while block:
+        if block["spec"]["mode"] == "parallel" and block["spec"]["policy"]["failure"]["mode"] == "fail_fast" and "error" in end:
+            return end["name"]
+        block = block.get("loop")
+    return end
+
+
 def _without_times(data: Mapping[str, Any]) -> dict[str, Any]:
     """Results of waits say when they ended."""
     return {k: _scrubbed(v) for k, v in data.items()}
@@ -124,7 +134,7 @@ def test_a_takeover_at_any_commit_comes_to_the_same_end(step: dict[str, Any], da
         run.store.streams[StreamId("7", "r1")] = list(whole.commits[:cut])
         run.clock.time = whole.commits[cut - 1].lease_until + 1
         committed = {(d["run"], d["attempt"]) for d in run.named("TaskProcessed")}
-        assert drive(run, "takeover") == expected
+        assert _comparable(drive(run, "takeover"), step) == _comparable(expected, step)
         assert not committed & {(c.task_run_id, c.attempt) for c in run.calls}
         check_log(run)
 

@@ -254,8 +254,11 @@ class Calls:
         self.put(Event(name, self.clock.now(), data))
 
     def put(self, event: Event) -> None:
-        """As `record`, of an event already made."""
-        self.journal.put(Event(event.name, event.ts, mask(event.data)) if self.tainted else event)
+        """As `record`, of an event already made. A `TaskProcessed` that hides something says so: `masked`."""
+        if self.tainted and contains_secret(event.data):
+            hidden = {"masked": True} if event.name == "TaskProcessed" else {}
+            event = Event(event.name, event.ts, {**mask(event.data), **hidden})
+        self.journal.put(event)
 
     def masked(self, value: Any) -> Any:
         return mask(value) if self.tainted else value

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.engine.records import Commit, Event, StreamId
+from noetl_core.expr import MASK
 from noetl_core.ports import EventStore
 
 Path = tuple[int, ...]
@@ -85,7 +86,7 @@ def _apply(past: Past, event: Event) -> None:
         case "LoopIterationStarted":
             past.begun.add(path)
         case "TaskProcessed":
-            past.tasks.setdefault(path, []).append(event)
+            past.tasks.setdefault(path, []).append(_without_masks(event) if d.get("masked") else event)
         case "LoopIterationCompleted":
             past.finished.setdefault(path[:-1], {})[path[-1]] = d
             past.finished.pop(path, None)
@@ -96,6 +97,18 @@ def _apply(past: Past, event: Event) -> None:
             past.waits.update({w["wait_id"]: w for w in d.get("waits", ())})
         case _:
             pass  # TaskStarted, TaskRetried: for readers; they change nothing here
+
+
+def _without_masks(event: Event) -> Event:
+    """The event without what its log does not show: reading a secret of before a suspension is undefined, and says so, where its
+    mask would be taken for the secret itself."""
+    return Event(event.name, event.ts, _pruned(event.data))
+
+
+def _pruned(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _pruned(v) for k, v in value.items() if v != MASK}
+    return [_pruned(v) for v in value if v != MASK] if isinstance(value, list) else value
 
 
 def deliver(past: Past, mail: Iterable[Mapping[str, Any]]) -> None:
