@@ -82,16 +82,18 @@ def aws(stack: Stack, service: str) -> Any:
 
 
 def function_processes(stack: Stack, function: str) -> list[int]:
-    """Process ids of the environments in which the stack runs `function` (MiniStack runs each as a process of its own)."""
-    assert stack.pid is not None
-    group = os.getpgid(stack.pid)
+    """Process ids of the environments in which the stack runs `function`: emulators run each as a process of its own.
+
+    MiniStack's are in its process group, and named alike in every stack; LocalStack's have names of their own.
+    """
+    group = None if stack.pid is None else os.getpgid(stack.pid)
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal() or int(entry.name) == stack.pid:
             continue
         try:
             environment = (entry / "environ").read_bytes().split(b"\0")
-            if os.getpgid(int(entry.name)) == group and f"AWS_LAMBDA_FUNCTION_NAME={function}".encode() in environment:
+            if group in (None, os.getpgid(int(entry.name))) and f"AWS_LAMBDA_FUNCTION_NAME={function}".encode() in environment:
                 found.append(int(entry.name))
         except (ProcessLookupError, FileNotFoundError, PermissionError):
             continue  # it ended while we looked

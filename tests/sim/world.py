@@ -10,7 +10,7 @@ from typing import Any
 from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
-from noetl_core.control.sweep import sweep
+from noetl_core.control.sweep import Swept, look, sweep
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command, Commit, StreamId
 from noetl_core.engine.state import TERMINAL, State
@@ -115,7 +115,7 @@ class World:
         message.receives += 1
         try:
             if message.command is None:
-                self.route(message.execution_id)
+                look(self.random.choice(self.controls), message.execution_id, Swept())
                 self.queue.messages.remove(message)
                 return
             seconds = self.handle(message.command)

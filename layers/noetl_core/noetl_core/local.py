@@ -173,7 +173,8 @@ class LocalWiring:
             return False
         self._mine.add(delivery.execution_id)
         if delivery.command is None:
-            self._states[delivery.execution_id] = self.control.route(delivery.execution_id)
+            look(self.control, delivery.execution_id, Swept())
+            self._states.pop(delivery.execution_id, None)
         elif self._alone and self._running == 0 and self.queue.next_at() is None:
             self._handle(delivery)  # the only thing to do: no thread needed
         else:

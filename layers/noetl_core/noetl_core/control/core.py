@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any
 
 from noetl_core.dsl.model import Playbook
+from noetl_core.engine.deadlines import deadlines
 from noetl_core.engine.decide import Decision, Fact, commands_of, decide
 from noetl_core.engine.records import Boundary, Commit, StreamId
 from noetl_core.engine.routing import Need, NeedValues
@@ -151,7 +152,7 @@ class Control:
         if "ExecutionResumed" in names or (again and not decision.events):
             runs = [r.id for r in state.runs.values() if r.status == "scheduled"]
         self.send(playbook, state, runs)
-        self._set_timers(state, decision)
+        self._set_timers(playbook, state, decision)
         for event in decision.events:
             if event.name == "ChildRequested":
                 self.start_child(state, event.data)
@@ -171,17 +172,25 @@ class Control:
         if unsent:
             raise Unavailable(f"{len(unsent)} of {len(commands)} commands of execution {state.execution_id} were not sent")
 
-    def _set_timers(self, state: State, decision: Decision) -> None:
-        """A timer within the queue's reach is a delayed wake; the sweeper finds all of them by the due index anyway."""
+    def _set_timers(self, playbook: Playbook, state: State, decision: Decision) -> None:
+        """A timer or deadline within the queue's reach is a delayed wake; the sweeper finds all of them by the due index."""
         now = self.clock.now()
+        if decision.scheduled or decision.seq == 0:
+            fresh = set(decision.scheduled)
+            for deadline in deadlines(playbook, state):
+                if deadline.run in fresh or (decision.seq == 0 and deadline.run is None):
+                    self._wake_at(state.execution_id, deadline.at, now)
         for event in decision.events:
             if event.name != "BoundaryRouted":
                 continue
             times = [w["at"] for w in event.data.get("waits", ()) if w.get("at") is not None]
             if times and event.data["run"] in state.runs:
-                delay = max(0, -(-(min(times) - now) // SECOND))
-                if delay <= MAX_QUEUE_DELAY_S:
-                    self.queue.wake(state.execution_id, int(delay))
+                self._wake_at(state.execution_id, min(times), now)
+
+    def _wake_at(self, execution_id: str, at: int, now: int) -> None:
+        delay = max(0, -(-(at - now) // SECOND))
+        if delay <= MAX_QUEUE_DELAY_S:
+            self.queue.wake(execution_id, int(delay))
 
     def _finish(self, state: State) -> None:
         """The end: tell the parent, write the head, and only then stop being due."""

@@ -13,6 +13,7 @@ from noetl_core.control.core import SECOND, Control
 from noetl_core.control.fence import boundary_of, fence
 from noetl_core.control.operate import fence_all
 from noetl_core.dsl.model import Playbook
+from noetl_core.engine.deadlines import deadlines
 from noetl_core.engine.decide import Fact, commands_of
 from noetl_core.engine.records import MAX_TAKEOVERS, Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import Run, State
@@ -91,24 +92,24 @@ def look(control: Control, execution_id: str, swept: Swept) -> Swept:
         control._finish(state)
         return swept
     playbook = control.playbook(state.digest)
-    if now > state.started_at + int(playbook.executor.lifetime_s * SECOND):
-        error = {
-            "kind": "timeout",
-            "message": f"the execution lived longer than {playbook.executor.lifetime_s:g} s",
-            "fatal": True,
-        }
-        control.route(execution_id, facts=[Fact("fail", {"error": error})])
-        fence_all(control, execution_id, error)
+    late = [d for d in deadlines(playbook, state) if d.at <= now]
+    whole = next((d for d in late if d.run is None), None)
+    if whole is not None:
+        control.route(execution_id, facts=[Fact("fail", {"error": {**whole.error, "fatal": True}})])
+        fence_all(control, execution_id, whole.error)
         return swept.plus(fenced=1)
     control.put_head(state)
     boundaries, commands, fenced = _inspect(control, playbook, state, now)
+    runs = [d for d in late if d.run is not None and state.runs[d.run].loop is None]
+    boundaries += [fence(control, execution_id, d.run, d.error, state.expires_at) for d in runs if d.run is not None]
+    fenced += len(runs)
     if commands:
         control.queue.send(commands)
     state = control.route(execution_id, boundaries)
     for child, wait in list(state.children.items()):
         _look_at_child(control, state, child, {"child": child, "run": wait.run, "wait_id": wait.wait_id, "request": wait.request})
     if not state.finished:
-        control.index.set_due(execution_id, _next_look(state, now))
+        control.index.set_due(execution_id, _next_look(playbook, state, now))
     takeovers = sum(1 for c in commands if c.mode == "takeover")
     return swept.plus(routed=len(boundaries), takeovers=takeovers, resent=len(commands) - takeovers, fenced=fenced)
 
@@ -168,11 +169,12 @@ def _look_at_child(control: Control, parent: State, child: str, request: dict[st
         control.tell_parent(parent.execution_id, data)
 
 
-def _next_look(state: State, now: int) -> int:
-    """Soon while something runs (less often as it ages: growing backoff); else when the first wait ends."""
+def _next_look(playbook: Playbook, state: State, now: int) -> int:
+    """Soon while something runs (less often as it ages: growing backoff); else when the first wait or deadline ends."""
+    first = min((max(d.at, now + SECOND) for d in deadlines(playbook, state)), default=now + LONGEST_LOOK_S * SECOND)
     active = [r for r in state.runs.values() if r.status == "scheduled"]
     if active:
         youngest = now - max(r.scheduled_at for r in active)
-        return now + min(max(LOOK_EVERY_S * SECOND, youngest // 2), 15 * LOOK_EVERY_S * SECOND)
+        return min(first, now + min(max(LOOK_EVERY_S * SECOND, youngest // 2), 15 * LOOK_EVERY_S * SECOND))
     times = [int(w["at"]) for r in state.runs.values() for w in r.waits if w.get("at") is not None]
-    return min([max(t, now + SECOND) for t in times] + [now + LONGEST_LOOK_S * SECOND])
+    return min([max(t, now + SECOND) for t in times] + [first, now + LONGEST_LOOK_S * SECOND])

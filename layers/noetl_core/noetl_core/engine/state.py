@@ -78,6 +78,8 @@ class Run:
     args: dict[str, Any]
     scheduled_at: int
     as_of: int
+    opened_at: int = 0
+    """When it was first scheduled; a resume moves `scheduled_at` only."""
     pool: str = "default"
     status: Literal["scheduled", "suspended"] = "scheduled"
     expected_seq: int = 0
@@ -241,6 +243,7 @@ def _step_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
         step=d["step"],
         args=dict(d.get("args") or {}),
         scheduled_at=e.ts,
+        opened_at=e.ts,
         as_of=seq,
         scheduled_seq=seq,
         pool=d.get("pool", "default"),
@@ -258,6 +261,7 @@ def _chunk_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None
         step=parent.step,
         args=parent.args,
         scheduled_at=e.ts,
+        opened_at=parent.opened_at,
         as_of=parent.as_of,
         scheduled_seq=seq,
         pool=parent.pool,

@@ -1,0 +1,65 @@
+"""The command line against the stack: the same commands, outputs and exit codes as in one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from noetl_infra.stack import Stack
+
+NOETL = Path(sys.executable).parent / "noetl"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def noetl(stack: Stack, tmp_path: Path):  # type: ignore[no-untyped-def]
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "NOETL_API_URL": stack.api_url}
+        return subprocess.run(
+            [NOETL, *arguments], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    return run
+
+
+def test_run_follow_and_look(noetl) -> None:  # type: ignore[no-untyped-def]
+    done = noetl("run", str(EXAMPLES / "join" / "playbook.yaml"), "--on", "stack", "--output", "json", "--events")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["result"] == {"total": 31, "largest": 9}
+    assert len(summary["event_log"]) == summary["events"]
+    execution_id = summary["execution_id"]
+    assert execution_id in noetl("ls", "--on", "stack").stdout
+    shown = noetl("show", execution_id)
+    assert (shown.returncode, "completed" in shown.stdout) == (0, True), "found on the stack without being told"
+    lines = [json.loads(line) for line in noetl("events", execution_id, "--output", "jsonl").stdout.splitlines()]
+    assert lines == summary["event_log"]
+    assert "completed" in noetl("watch", execution_id).stdout
+
+
+def test_progress_and_result_for_people(noetl) -> None:  # type: ignore[no-untyped-def]
+    done = noetl("run", str(EXAMPLES / "weather_loop"), "--on", "stack", "--set", "temperature_threshold=99")
+    assert done.returncode == 0, done.stderr
+    assert "hotter than 99 F: Newark" in done.stdout
+    assert "--on stack" in done.stdout
+    assert "city_loop: ok 4/4" in done.stderr
+
+
+def test_register_and_run_by_path(noetl) -> None:  # type: ignore[no-untyped-def]
+    assert noetl("register", str(EXAMPLES / "hello" / "playbook.yaml")).returncode == 0
+    assert "examples/hello" in noetl("playbooks").stdout
+    done = noetl("run", "examples/hello@1", "--on", "stack", "--set", "name=Ada", "--output", "json")
+    assert json.loads(done.stdout)["result"] == {"greeting": "Hello, Ada!"}
+    assert noetl("run", "examples/hello@99", "--on", "stack").returncode == 2
+
+
+def test_an_invalid_playbook_never_leaves_the_machine(noetl, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "bad.yaml").write_text("apiVersion: noetl.io/v2\nkind: Playbook\n")
+    done = noetl("run", "bad.yaml", "--on", "stack")
+    assert done.returncode == 2
+    assert done.stderr.startswith("bad.yaml:1:1 E111")
