@@ -60,19 +60,40 @@ def deploy(endpoint: str, *, dependencies: bool, parameters: Mapping[str, str] |
     }
     s3 = boto3.client("s3", config=Config(s3={"addressing_style": "path"}), **make)  # type: ignore[call-overload]
     bucket = f"{name}-deploy"
-    body = _packaged(s3, bucket, dependencies=dependencies)
     cloudformation = boto3.client("cloudformation", **make)  # type: ignore[call-overload]
     runtime = f"python{sys.version_info.major}.{sys.version_info.minor}"  # what an emulator on this machine runs
     local = {**LOCAL_PARAMETERS, "LambdaRuntime": runtime} if "amazonaws.com" not in endpoint else {}
     values = {**local, **(parameters or {})}
+    template = _packaged(s3, bucket, dependencies=dependencies)
+    _write_numbers(template, values)
+    body = json.dumps(template, separators=(",", ":"), default=str)
     outputs = _apply(cloudformation, name, body, values)
     api_url = f"{endpoint}/_aws/execute-api/{outputs['ApiId']}/{outputs['StageName']}"
     return Deployed(endpoint, api_url, outputs)
 
 
-def _packaged(s3: Any, bucket: str, *, dependencies: bool) -> str:
-    """The template with its code uploaded and named, as JSON (which flattens YAML anchors)."""
-    template = yaml_parse((ROOT / "template.yaml").read_text())
+def _write_numbers(template: dict[str, Any], values: Mapping[str, str]) -> None:
+    """Put the numbers of SQS events in place of their parameters: MiniStack hands a `Number` parameter on as text, on which its
+    queue poller stops."""
+
+    def number(value: Any) -> Any:
+        name = value.get("Ref") if isinstance(value, dict) else None
+        return value if name is None else int(values.get(name, template["Parameters"][name]["Default"]))
+
+    for resource in template["Resources"].values():
+        if resource["Type"] != "AWS::Serverless::Function":
+            continue
+        for event in resource["Properties"].get("Events", {}).values():
+            properties = event["Properties"]
+            if event["Type"] == "SQS" and "BatchSize" in properties:
+                properties["BatchSize"] = number(properties["BatchSize"])
+            if "MaximumConcurrency" in properties.get("ScalingConfig", {}):
+                properties["ScalingConfig"] = {"MaximumConcurrency": number(properties["ScalingConfig"]["MaximumConcurrency"])}
+
+
+def _packaged(s3: Any, bucket: str, *, dependencies: bool) -> dict[str, Any]:
+    """The template with its code uploaded and named."""
+    template: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())
     try:
         s3.create_bucket(Bucket=bucket)
     except ClientError as error:
@@ -84,7 +105,7 @@ def _packaged(s3: Any, bucket: str, *, dependencies: bool) -> str:
             properties["CodeUri"] = _uploaded(s3, bucket, function(properties["CodeUri"]))
         elif resource["Type"] == "AWS::Serverless::LayerVersion":
             properties["ContentUri"] = _uploaded(s3, bucket, layer(dependencies=dependencies))
-    return json.dumps(template, separators=(",", ":"), default=str)
+    return template
 
 
 def _uploaded(s3: Any, bucket: str, package: Package) -> str:
