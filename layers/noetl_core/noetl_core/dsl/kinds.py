@@ -43,6 +43,9 @@ def words(text: str) -> frozenset[str]:
 COMMON_SPEC: Final = words("timeout timeout_s resources tracing")
 """Spec keys every kind takes."""
 
+NO_EFFECT_SPEC: Final = ("resources", "tracing")
+"""Declared placeholders among them (resolution 30)."""
+
 _METHODS: Final = words("GET HEAD POST PUT PATCH DELETE OPTIONS get head post put patch delete options")
 _SQL: Final = words("command commands params")
 _SQL_ALIASES: Final = {"query": "command", "sql": "command", "queries": "commands", "args": "params"}
@@ -93,16 +96,15 @@ KINDS: Final[dict[str, KindSpec]] = {
         exclusive=(words("secret secret_name key"),),
     ),
     "playbook": KindSpec(
-        inputs=words("path version payload result ctx detach idempotency_key"),
+        inputs=words("path version payload"),
         required=(words("path"),),
         aliases={"args": "payload", "workload": "payload"},
-        maps=words("payload args ctx"),
-        spec=words("on_cancel"),
+        maps=words("payload args workload"),
         exclusive=(words("payload args workload"),),
     ),
     "callback": KindSpec(
-        inputs=words("signal timeout heartbeat schema url request message description notify args"),
-        maps=words("schema args"),
+        inputs=words("signal timeout heartbeat schema description"),
+        maps=words("schema"),
     ),
     "wait": KindSpec(
         inputs=words("duration seconds until result"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from noetl_core.dsl.kinds import ALL_SPEC, COMMON_SPEC, KINDS
+from noetl_core.dsl.kinds import ALL_SPEC, COMMON_SPEC, KINDS, NO_EFFECT_SPEC
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.reader import Reader
 
@@ -50,6 +50,7 @@ def _layer(
         entries = {k: v for k, v in r.mapping(node, what).items() if not k.startswith("x-")}
     else:
         entries = r.keys(node, typed | allowed, what, {"next_mode": "next.spec.mode says how arcs fire"})
+    r.no_effect(node, NO_EFFECT_SPEC, what)
     out = {}
     for key, child in entries.items():
         if key in typed:
