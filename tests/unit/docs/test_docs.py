@@ -1,0 +1,54 @@
+"""What the documents show works as shown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from noetl_core.control.admit import StartRequest
+from noetl_core.local import LocalWiring
+from noetl_core.values import Values
+
+ROOT = Path(__file__).parents[3]
+DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+
+
+def playbooks_in(document: Path) -> list[str]:
+    """The YAML blocks of a document that are whole playbooks."""
+    blocks = re.findall(r"```yaml\n(.*?)```", document.read_text(), re.DOTALL)
+    return [block for block in blocks if "apiVersion:" in block]
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ("README.md", "Hello, world!"),
+        (
+            "docs/first-playbook.md",
+            {"greetings": ["Hello, Ada!", "Hello, Grace!", "Hello, Barbara!"], "how_many": 3},
+        ),
+    ],
+)
+def test_the_playbook_a_newcomer_copies_runs(document: str, expected: object, tmp_path: Path) -> None:
+    (source,) = playbooks_in(ROOT / document)
+    local = LocalWiring(tmp_path / "log.sqlite")
+    try:
+        started = local.start(StartRequest(playbook=source))
+        local.run(started.execution_id, timeout_s=30)
+        state = local.control.load(started.execution_id)
+        assert state.status == "completed"
+        assert Values(local.store, local.results, started.execution_id).at(state.result) == expected
+    finally:
+        local.close()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_and_named_files_exist(document: Path) -> None:
+    text = document.read_text()
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
+    named = re.findall(r"`((?:docs|examples|functions|layers|tests|bench)/[\w./-]+)`", text)
+    missing = [link for link in links if not (document.parent / link).exists()]
+    missing += [name for name in named if not (ROOT / name).exists()]
+    assert missing == []
