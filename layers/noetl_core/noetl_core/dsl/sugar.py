@@ -30,7 +30,7 @@ def _tasks(r: Reader, node: Node, prefix: str, scope: TaskScope) -> list[Task]:
     items = [node] if isinstance(node.value, dict) else r.sequence(node, f'tasks of step "{scope.step}"')
     out: list[Task] = []
     for i, item in enumerate(items):
-        kind = next((k for k in _KEYS if item.get(k) is not None), None) if "kind" not in (item.value or ()) else None
+        kind = None if item.get("kind") is not None else next((k for k in _KEYS if item.get(k) is not None), None)
         if kind is None:
             task = list_task(r, item, f"{prefix}task_{i}", scope)
             out.extend(() if task is None else (task,))

@@ -185,7 +185,7 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
             r.report("E112", child, f"{key} of {what} must be a mapping, not {r.word(child)}")
     for key, allowed in known.choices.items():
         child = entries.get(key)
-        if child is not None and not is_template(child.value) and child.value not in allowed:
+        if child is not None and not is_template(child.value) and child.value not in list(allowed):
             r.choice(child, sorted(w for w in allowed if w.upper() == w) or sorted(allowed), f"{key} of {what}")
     for key in known.raw:
         child = entries.get(key)
