@@ -20,6 +20,8 @@ MEMORY = ":memory:"
 TERMINAL = frozenset({"completed", "failed", "cancelled"})
 STOPPED = TERMINAL | {"paused", "stuck"}
 POLL_S = 0.2
+PATIENCE_S = 10.0
+"""How long a stack that has accepted an execution may be silent before following it is given up."""
 Tick = Callable[[], None]
 
 
@@ -82,12 +84,24 @@ class StackBackend:
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
         until = None if timeout is None else time.monotonic() + timeout
-        while self.get(f"executions/{execution_id}/state")["status"] not in STOPPED:
-            if until is not None and time.monotonic() > until:
-                raise Exit(TIMEOUT, f"execution {execution_id} did not end within {timeout:g} s; it goes on")
-            tick()
-            time.sleep(POLL_S)
-        tick()
+        answered = time.monotonic()
+        try:
+            while True:
+                try:
+                    if self.get(f"executions/{execution_id}/state")["status"] in STOPPED:
+                        tick()
+                        return
+                    tick()
+                    answered = time.monotonic()
+                except Exit as end:
+                    if end.code != UNREACHABLE or time.monotonic() - answered > PATIENCE_S:
+                        raise
+                if until is not None and time.monotonic() > until:
+                    raise Exit(TIMEOUT, f"execution {execution_id} did not end within {timeout:g} s; it goes on")
+                time.sleep(POLL_S)
+        except KeyboardInterrupt:
+            message = f"execution {execution_id} goes on; `noetl watch {execution_id} --on stack` follows it again"
+            raise Exit(INTERRUPTED, message) from None
 
     def news(self, execution_id: str) -> None:
         return None

@@ -170,7 +170,7 @@ def run(
     from noetl_cli.payload import merged, payload_of
 
     given = payload_of(payload, set_ or [])
-    file = Path(what)
+    file = Path(what) / "playbook.yaml" if Path(what).is_dir() else Path(what)
     source, path, version = None, None, None
     with ExitStack() as stack:
         if file.is_file():

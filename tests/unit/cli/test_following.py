@@ -1,0 +1,95 @@
+"""Following an execution on a stack: what a silent API, a timeout and Ctrl-C do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from noetl_cli import backends
+from noetl_cli.backends import StackBackend
+from noetl_cli.errors import INTERRUPTED, TIMEOUT, UNREACHABLE, USAGE, Exit
+from noetl_cli.follow import Watch, polled
+
+Answer = str | BaseException
+
+
+class Stack(StackBackend):
+    """Answers from a list; the last one for ever."""
+
+    def __init__(self, *answers: Answer) -> None:
+        super().__init__("http://stack")
+        self.answers = list(answers)
+
+    def get(self, what: str, **query: Any) -> dict[str, Any]:
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, BaseException):
+            raise answer
+        return {"status": answer}
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Time passes by sleeping only."""
+    now = [0.0]
+    monkeypatch.setattr(backends.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(backends.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
+    yield
+
+
+DOWN = Exit(UNREACHABLE, "no answer")
+
+
+def test_it_follows_to_the_end_and_looks_once_more() -> None:
+    ticks: list[int] = []
+    Stack("running", "running", "completed").follow("1", None, lambda: ticks.append(1))
+    assert len(ticks) == 3
+
+
+def test_an_api_that_is_silent_for_a_moment_is_asked_again() -> None:
+    Stack("running", DOWN, DOWN, "running", DOWN, "completed").follow("1", None, lambda: None)
+
+
+def test_an_api_that_stays_silent_ends_it() -> None:
+    with pytest.raises(Exit, match="no answer"):
+        Stack("running", DOWN).follow("1", None, lambda: None)
+
+
+def test_a_refusal_ends_it_at_once() -> None:
+    stack = Stack(Exit(USAGE, "there is no execution 1"), "completed")
+    with pytest.raises(Exit, match="there is no"):
+        stack.follow("1", None, lambda: None)
+
+
+@pytest.mark.parametrize(("answers", "code"), [(("running",), TIMEOUT), (("running", KeyboardInterrupt()), INTERRUPTED)])
+def test_leaving_says_that_it_goes_on(answers: tuple[Answer, ...], code: int) -> None:
+    with pytest.raises(Exit, match="goes on") as left:
+        Stack(*answers).follow("1", 5.0, lambda: None)
+    assert left.value.code == code
+
+
+def test_polling_reads_each_event_once() -> None:
+    pages = [
+        {"events": [{"n": 1}], "cursor": "a"},
+        {"events": [], "cursor": "a"},
+        {"events": [{"n": 2}], "cursor": None},
+    ]
+    asked: list[str | None] = []
+
+    class Pages(StackBackend):
+        def get(self, what: str, **query: Any) -> dict[str, Any]:
+            asked.append(query["after"])
+            return pages.pop(0)
+
+    read = polled(Pages("http://stack"), "1")
+    assert [read(), read(), read(), read()] == [[{"n": 1}], [], [{"n": 2}], []]
+    assert asked == [None, "a", "a"]
+
+
+def test_nothing_is_read_for_a_program_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
+    watch = Watch(Stack(AssertionError("asked")), "1", quiet=True)
+    watch.tick()
+    watch.close()
+    assert watch.silent
