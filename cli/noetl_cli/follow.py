@@ -22,7 +22,7 @@ SHOW_AFTER_S = 0.3
 """A run shorter than this needs no picture."""
 LINE_EVERY_S = 5.0
 """Without a terminal, a loop under way says how far it is this often."""
-BAR = 24
+BAR = 16
 PAGE = 1000
 """Events asked for at once: the API's limit."""
 
