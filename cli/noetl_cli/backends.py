@@ -296,9 +296,11 @@ class LocalBackend:
         if isinstance(body, str):
             _, version = register(control, body)
             return {"path": version.path, "version": version.version, "digest": version.digest}
-        _, execution_id, action = what.split("/")
+        execution_id, action = body["execution_id"] if what == "events" else what.split("/")[1], what.rpartition("/")[2]
         try:
-            if action == "cancel":
+            if action == "events":
+                state = operate.signal(control, execution_id, body["name"], body["data"])
+            elif action == "cancel":
                 state = operate.cancel(control, execution_id, str(body.get("reason") or ""))
             else:
                 state = {"pause": operate.pause, "resume": operate.resume}[action](control, execution_id)

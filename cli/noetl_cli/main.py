@@ -269,6 +269,22 @@ def pause(id: Id, on: On = None, store: Store = None) -> None:
         print(f"{id} {where.post(f'executions/{id}/pause', {})['status']}")
 
 
+@app.command()
+def signal(
+    id: Id,
+    name: str,
+    data: Annotated[str, typer.Option(help="JSON, or @file", metavar="JSON|@file")] = "{}",
+    on: On = None,
+    store: Store = None,
+) -> None:
+    """Send a named signal: what `kind: callback` with `signal: NAME` waits for."""
+    from noetl_cli.payload import json_of
+
+    with _open(backend(on, store, id)) as where:
+        answer = where.post("events", {"execution_id": id, "name": name, "data": json_of(data, "--data")})
+        print(f"{id} {answer['status']}")
+
+
 # --- looking --------------------------------------------------------------------------------------------------------------
 
 

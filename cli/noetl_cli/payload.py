@@ -14,22 +14,26 @@ def payload_of(payload: str | None, sets: Sequence[str]) -> dict[str, Any]:
     """The payload of `--payload JSON|@file`, with each `--set a.b=value` (typed as YAML) put in. Raises `Exit(2)`."""
     out: dict[str, Any] = {}
     if payload is not None:
-        text = payload
-        if payload.startswith("@"):
-            try:
-                text = Path(payload[1:]).read_text()
-            except OSError as error:
-                raise Exit(USAGE, f"--payload: {error}") from None
-        try:
-            value = json.loads(text)
-        except ValueError as error:
-            raise Exit(USAGE, f"--payload is not JSON: {error}") from None
+        value = json_of(payload, "--payload")
         if not isinstance(value, dict):
             raise Exit(USAGE, f"--payload is a JSON {type(value).__name__}; an object is expected")
         out = value
     for entry in sets:
         put(out, entry)
     return out
+
+
+def json_of(text: str, option: str) -> Any:
+    """The value of JSON text, or of the file named after `@`. Raises `Exit(2)`."""
+    if text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise Exit(USAGE, f"{option}: {error}") from None
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Exit(USAGE, f"{option} is not JSON: {error}") from None
 
 
 def put(out: dict[str, Any], entry: str) -> None:

@@ -230,7 +230,11 @@ def test_an_interrupted_run_goes_on_where_it_was(noetl: Run, tmp_path: Path, how
 
 
 def _when_two_are_done(folder: Path) -> str:
-    """The execution's id, once two of its iterations are in the log."""
+    return _when(folder, "LoopIterationCompleted", 2)
+
+
+def _when(folder: Path, name: str, number: int) -> str:
+    """The execution's id, once its log has `number` events of that name."""
     store = folder / ".noetl" / "runs.db"
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
@@ -238,8 +242,8 @@ def _when_two_are_done(folder: Path) -> str:
             local = LocalWiring(store)
             try:
                 for head in local.index.heads():
-                    done, _ = read.events(local.control, head.execution_id, name="loop.iteration.completed")
-                    if len(done) >= 2:
+                    done, _ = read.events(local.control, head.execution_id, name=name)
+                    if len(done) >= number:
                         return head.execution_id
             finally:
                 local.close()
@@ -259,6 +263,22 @@ def test_another_process_may_pause_or_cancel_it(noetl: Run, tmp_path: Path, comm
     assert json.loads(out)["status"] == ends
     if command == "pause":
         assert result_of(noetl("resume", execution_id, "--output", "json"))["result"] == list(range(16))
+
+
+def test_a_signal_from_another_process_is_taken_up_at_once(noetl: Run, tmp_path: Path) -> None:
+    (tmp_path / "ask.yaml").write_text(
+        HELLO[: HELLO.index("  - step")] + "  - step: ask\n    tool: { kind: callback, signal: answer }\n"
+    )
+    process = subprocess.Popen(
+        [NOETL, "run", "ask.yaml", "--output", "json"], cwd=tmp_path, env=ENV, stdout=subprocess.PIPE, text=True
+    )
+    execution_id = _when(tmp_path, "StepSuspended", 1)
+    assert "waiting for kind signal, signal answer" in noetl("show", execution_id).stdout
+    began = time.monotonic()
+    assert noetl("signal", execution_id, "answer", "--data", '{"yes": true}').returncode == 0
+    out, _ = process.communicate(timeout=30)
+    assert json.loads(out)["result"] == {"yes": True}
+    assert time.monotonic() - began < 15
 
 
 # --- looking --------------------------------------------------------------------------------------------------------------
