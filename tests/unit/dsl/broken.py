@@ -102,7 +102,10 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("no workbook", flow("{step: a, tool: {kind: workbook, task: §w}}"), "E204", "the playbook has no workbook"),
     ("workbook in workbook", HEAD + "workbook: {w: {kind: §workbook, task: w}}\nworkflow: [{step: a, tool: {kind: noop}}]\n", "E114",
      "write the tool itself"),
+    ("workbook override", HEAD + "workbook: {w: {kind: noop}}\nworkflow: [{step: a, tool: {kind: workbook, task: w, §mesage: x}}]\n", "E110",
+     'did you mean "message"?'),
     # --- steps
+    ("description", flow("step: a\ndesc: §5\ntool: {kind: noop}"), "E112", 'quote it: "5"'),
     ("step without name", flow("§tool: {kind: noop}"), "E111", "step: <name>"),
     ("step called name", flow("§name: a\ntool: {kind: noop}"), "E111", "a step's name is written step: <name>"),
     ("step name", flow("{step: §a b, tool: {kind: noop}}"), "E115", "letters, digits, _, - and . (at most 128)"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from tests.unit.dsl.broken import BROKEN, flow
@@ -79,6 +80,13 @@ def test_text_json_and_sarif_say_the_same() -> None:
             "W404",
         ),
         (flow("{step: end}"), "W405"),
+        (
+            flow(
+                "step: a\ntool: {kind: noop, spec: {policy: {rules: "
+                "[{else: {then: {do: fail}}}, {when: '{{ ctx.a }}', then: {do: break}}]}}}"
+            ),
+            "W409",
+        ),
         (flow("{step: a, tool: [{one: {kind: noop}}]}"), "W406"),
         (
             flow("{step: a, tool: {kind: noop, spec: {policy: {rules: [{else: {then: {do: fail, attempts: 3}}}]}}}}"),
@@ -90,3 +98,13 @@ def test_lint_warns_and_accepts(text: str, code: str) -> None:
     playbook, found = check(text)
     assert playbook is not None
     assert [d.code for d in found] == [code]
+
+
+def test_a_template_over_its_budget_is_an_error_at_its_place() -> None:
+    _, found = check(flow("step: a\ntool: {kind: noop, result: '{{ " + "1 + " * 50_000 + "1 }}'}"))
+    assert [(d.code, d.line, d.col) for d in found] == [("E302", 6, 32)]
+
+
+def test_every_code_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs/language/diagnostics.md").read_text()
+    assert [code for code in CODES if f"| {code} |" not in page] == []

@@ -129,6 +129,12 @@ class Reader:
             self.report("E112", node, f"{what} must be text, not {self.word(node) if node.value != '' else 'empty'}")
         return None
 
+    def prose(self, node: Node | None, what: str) -> str | None:
+        """A description; null and empty text are none."""
+        if node is None or node.value is None or node.value == "":
+            return None
+        return self.text(node, what)
+
     def name(self, node: Node | None, what: str) -> str | None:
         text = self.text(node, what)
         if text is None or node is None:

@@ -170,7 +170,7 @@ def _steps() -> dict[str, Schema]:
         STEP_FIELDS,
         ("step",),
         step=_ref("name"),
-        desc={"type": "string"},
+        desc={"type": ["string", "null"]},
         spec=step_spec,
         loop=_ref("loop"),
         tool=_ref("pipeline"),
@@ -205,7 +205,7 @@ def _steps() -> dict[str, Schema]:
         loop=_ref("loop"),
     )
     values = {"args": _MAP, "input": _MAP, "set_ctx": _MAP, "set": _ref("set")}
-    arc = _closed(ARC_KEYS, ("step",), step=_ref("name"), when=_WHEN, desc={"type": "string"}, **values)
+    arc = _closed(ARC_KEYS, ("step",), step=_ref("name"), when=_WHEN, desc={"type": ["string", "null"]}, **values)
     router_spec = _closed(("mode", "policy"), mode={"enum": ["exclusive", "inclusive"]}, policy=_closed(NEXT_POLICY_KEYS))
     return {
         "step": step | {"anyOf": [{"required": ["tool"]}, {"required": ["next"]}, {"properties": {"step": {"const": "end"}}}]},

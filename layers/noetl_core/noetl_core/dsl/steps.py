@@ -93,7 +93,7 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
         tasks=body,
         router=_router(r, entries.get("next"), name),
         loop=looped,
-        desc=entries["desc"].value if "desc" in entries and isinstance(entries["desc"].value, str) else None,
+        desc=r.prose(entries.get("desc"), f"desc of {what}"),
         admission=admission(r, policy.get("admit"), name),
         join=_join(r, spec.get("join") if spec is not None else None, what),
         args=r.values(entries.get("args") or entries.get("input"), f"args of {what}"),
@@ -237,6 +237,7 @@ def _arc(r: Reader, node: Node, index: int, name: str) -> Arc:
         r.report("E114", (node, "input"), f"{what} has args and input", "keep args")
     if "spec" in entries:
         r.report("W403", (node, "spec"), f"spec of {what} is accepted but has no effect", "", "note")
+    r.prose(entries.get("desc"), f"desc of {what}")
     set_iter, set_ctx = written(r, node, what)
     if set_iter:
         r.report("E114", (node, "set"), f"{what} cannot write iter: it belongs to one iteration", "write ctx, or args")

@@ -236,6 +236,7 @@ def _from_workbook(r: Reader, raw: RawTask, scope: TaskScope) -> RawTask | None:
         )
         r.report("E204", at, f'the workbook has no task "{raw.task_ref}"', hint)
         return None
+    _check_overrides(r, raw, entry.kind)
     return RawTask(
         raw.name,
         entry.kind,
@@ -246,3 +247,17 @@ def _from_workbook(r: Reader, raw: RawTask, scope: TaskScope) -> RawTask | None:
         {**entry.set_ctx, **raw.set_ctx},
         raw.node,
     )
+
+
+def _check_overrides(r: Reader, raw: RawTask, kind: str) -> None:
+    """What a `kind: workbook` task says must be inputs of the kind that it turns out to be."""
+    known = KINDS.get(kind)
+    if known is None:
+        return
+    what = f'task "{raw.name}" ({kind} "{raw.task_ref}" of the workbook)'
+    for key, value in raw.inputs.items():
+        at = (raw.node, "input" if key == "args" and raw.node.get("args") is None else key)
+        if key not in known.accepted:
+            r.report("E110", at, f'unknown key "{key}" in {what}', suggest(key, known.accepted))
+        elif key in known.maps and not (isinstance(value, dict) or value is None or is_template(value)):
+            r.report("E112", at, f"{key} of {what} must be a mapping")
