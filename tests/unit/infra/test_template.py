@@ -1,0 +1,150 @@
+"""What template.yaml promises after the SAM transform: roles, queues, the stream mapping, the API's three ways of asking who calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samtranslator.parser.parser import Parser
+from samtranslator.translator.translator import Translator
+from samtranslator.yaml_helper import yaml_parse
+
+ROOT = Path(__file__).parents[3]
+FUNCTIONS = ("AdmitFunction", "RouterFunction", "SweeperFunction", "WorkerFunction", "PythonWorkerFunction")
+WORKERS = ("WorkerFunction", "PythonWorkerFunction")
+
+
+@cache
+def transformed() -> Mapping[str, Any]:
+    """The resources CloudFormation gets."""
+    template = yaml_parse((ROOT / "template.yaml").read_text())
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::Serverless::Function":
+            resource["Properties"]["CodeUri"] = "s3://bucket/code.zip"
+        elif resource["Type"] == "AWS::Serverless::LayerVersion":
+            resource["Properties"]["ContentUri"] = "s3://bucket/layer.zip"
+    patch = pytest.MonkeyPatch()
+    with patch.context() as environment:
+        environment.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        resources: Mapping[str, Any] = Translator({}, Parser()).translate(template, {})["Resources"]
+    return resources
+
+
+def of_type(kind: str) -> dict[str, Mapping[str, Any]]:
+    return {name: r["Properties"] for name, r in transformed().items() if r["Type"] == kind}
+
+
+def statements(function: str) -> Iterator[Mapping[str, Any]]:
+    for policy in transformed()[f"{function}Role"]["Properties"]["Policies"]:
+        yield from policy["PolicyDocument"]["Statement"]
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_role_names_what_it_may_touch(function: str) -> None:
+    for statement in statements(function):
+        assert all("*" not in action for action in listed(statement["Action"])), statement
+        assert "*" not in listed(statement["Resource"]), statement
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_the_log_is_written_only_under_the_key_spaces_of_a_function(function: str) -> None:
+    written = {
+        key
+        for statement in statements(function)
+        if "dynamodb:PutItem" in listed(statement["Action"]) and "EventsTable" in json.dumps(statement["Resource"])
+        for key in statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
+    }
+    assert written == ({"r#*"} if function in WORKERS else {"m#*", "s#*", "r#*"})
+
+
+def test_only_the_control_plane_can_send() -> None:
+    for function in FUNCTIONS:
+        environment = transformed()[function]["Properties"]["Environment"]["Variables"]
+        sends = any("sqs:SendMessage" in listed(s["Action"]) for s in statements(function))
+        assert ("COMMAND_QUEUES" in environment, sends) == (function not in WORKERS, function not in WORKERS)
+
+
+def test_the_python_pool_reads_no_secrets() -> None:
+    def reads(function: str) -> bool:
+        return any("secretsmanager:GetSecretValue" in listed(s["Action"]) for s in statements(function))
+
+    assert reads("WorkerFunction")
+    assert not reads("PythonWorkerFunction")
+
+
+def test_the_stream_mapping_gives_up_on_a_record_in_the_end_and_says_so() -> None:
+    (mapping,) = [m for m in of_type("AWS::Lambda::EventSourceMapping").values() if "StartingPosition" in m]
+    assert mapping["StartingPosition"] == "TRIM_HORIZON"
+    assert mapping["BisectBatchOnFunctionError"] is True
+    assert 0 < mapping["MaximumRetryAttempts"] < 100
+    assert 0 < mapping["MaximumRecordAgeInSeconds"] < 24 * 3600
+    assert mapping["DestinationConfig"]["OnFailure"]["Destination"]
+    (only,) = mapping["FilterCriteria"]["Filters"]
+    assert json.loads(only["Pattern"]) == {"eventName": ["INSERT"], "dynamodb": {"NewImage": {"wake": {"N": ["1"]}}}}
+
+
+def test_a_message_stays_hidden_for_six_times_its_function_and_ends_in_a_dead_letter_queue() -> None:
+    queues = of_type("AWS::SQS::Queue")
+    longest = yaml_parse((ROOT / "template.yaml").read_text())["Parameters"]["WorkerTimeout"]["MaxValue"]
+    mappings = [m for m in of_type("AWS::Lambda::EventSourceMapping").values() if "StartingPosition" not in m]
+    assert len(mappings) == 4
+    for mapping in mappings:
+        queue = queues[mapping["EventSourceArn"]["Fn::GetAtt"][0]]
+        timeout = transformed()[mapping["FunctionName"]["Ref"]]["Properties"]["Timeout"]
+        assert queue["VisibilityTimeout"] >= 6 * (timeout if isinstance(timeout, int) else longest)
+        assert queue["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0].endswith("DeadLetters")
+        assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+
+
+def test_every_dead_letter_queue_has_an_alarm() -> None:
+    watched = {a["Dimensions"][0]["Value"]["Fn::GetAtt"][0] for a in of_type("AWS::CloudWatch::Alarm").values()}
+    assert watched == {name for name in of_type("AWS::SQS::Queue") if name.endswith("DeadLetters")}
+
+
+def test_buckets_are_private_encrypted_and_reached_by_tls_only() -> None:
+    buckets = of_type("AWS::S3::Bucket")
+    assert all(all(b["PublicAccessBlockConfiguration"].values()) and b["BucketEncryption"] for b in buckets.values())
+    guarded = {
+        p["Bucket"]["Ref"]
+        for p in of_type("AWS::S3::BucketPolicy").values()
+        for s in p["PolicyDocument"]["Statement"]
+        if s["Effect"] == "Deny" and s["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    }
+    assert guarded == set(buckets)
+
+
+def test_functions_may_call_each_other_through_queues_without_end() -> None:
+    assert {f["RecursiveLoop"] for f in of_type("AWS::Lambda::Function").values()} == {"Allow"}
+
+
+def chosen(value: Any, **conditions: bool) -> Any:
+    """`value` with every `Fn::If` decided."""
+    if isinstance(value, dict):
+        if "Fn::If" in value:
+            name, yes, no = value["Fn::If"]
+            return chosen(yes if conditions.get(name, False) else no, **conditions)
+        return {k: chosen(v, **conditions) for k, v in value.items()}
+    return [chosen(v, **conditions) for v in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(
+    ("conditions", "security"),
+    [({}, [{"IAM": []}]), ({"TokenApi": True}, [{"JWT": []}]), ({"OpenApi": True}, [])],
+    ids=["iam by default", "tokens of a user pool", "open, for an emulator"],
+)
+def test_every_method_of_the_api_asks_who_calls(conditions: dict[str, bool], security: list[Any]) -> None:
+    (api,) = of_type("AWS::ApiGateway::RestApi").values()
+    body = chosen(api["Body"], **conditions)
+    methods = [m for path in body["paths"].values() for m in path.items() if m[0] in ("get", "post", "put", "delete", "options")]
+    assert len(methods) >= 4
+    assert all(operation["security"] == security for _, operation in methods)
+    for scheme in (name for wanted in security for name in wanted):
+        assert body["securityDefinitions"][scheme]["x-amazon-apigateway-authtype"]
