@@ -178,20 +178,27 @@ class Invocations:
 
     def __init__(self, stack: Stack) -> None:
         env = local_environment(stack.endpoint)
-        self._client = boto3.client(
-            "logs",
-            endpoint_url=stack.endpoint,
-            region_name=env["AWS_DEFAULT_REGION"],
-            aws_access_key_id=env["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
+        self._logs, functions = (
+            boto3.client(
+                service,
+                endpoint_url=stack.endpoint,
+                region_name=env["AWS_DEFAULT_REGION"],
+                aws_access_key_id=env["AWS_ACCESS_KEY_ID"],
+                aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
+            )
+            for service in ("logs", "lambda")
         )
-        self._names = {"worker": stack.outputs["WorkerFunctionName"], "router": stack.outputs["RouterFunctionName"]}
+        self._groups = {}
+        for short, output in (("worker", "WorkerFunctionName"), ("router", "RouterFunctionName")):
+            name = stack.outputs[output]
+            logging = functions.get_function_configuration(FunctionName=name).get("LoggingConfig", {})
+            self._groups[short] = logging.get("LogGroup", f"/aws/lambda/{name}")
 
     def take(self) -> dict[str, float]:
         """Invocations so far."""
-        return {short: float(self._starts(f"/aws/lambda/{name}")) for short, name in self._names.items()}
+        return {short: float(self._starts(group)) for short, group in self._groups.items()}
 
     def _starts(self, group: str) -> int:
-        pages = self._client.get_paginator("filter_log_events").paginate(logGroupName=group)
+        pages = self._logs.get_paginator("filter_log_events").paginate(logGroupName=group)
         lines = (event["message"] for page in pages for event in page["events"])
         return sum(1 for line in lines if line.startswith("START RequestId") or '"platform.start"' in line)
