@@ -250,7 +250,7 @@ def test_third_party_kinds_come_from_entry_points(monkeypatch: pytest.MonkeyPatc
             return Teleport
 
     monkeypatch.setattr(
-        "noetl_core.tools.registry.entry_points", lambda group, name=None: [Entry()] if name in (None, "teleport") else []
+        "importlib.metadata.entry_points", lambda group, name=None: [Entry()] if name in (None, "teleport") else []
     )
     registry = ToolRegistry()
     assert invoke(registry.get("teleport"), ToolCall("teleport", {"to": "moon"})).result == "moon"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from one_run import SECOND, OneRun, echo, otherwise, task
+from .one_run import SECOND, OneRun, echo, otherwise, task
 from tests.sim.ports import Crash
 
 from noetl_core.engine.outcome import Outcome

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from one_run import OneRun, echo, loop, on_error, otherwise, task
+from .one_run import OneRun, echo, loop, on_error, otherwise, task
 
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import Outcome

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from one_run import SECOND, OneRun, echo, on_error, otherwise, task
+from .one_run import SECOND, OneRun, echo, on_error, otherwise, task
 
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import Outcome
