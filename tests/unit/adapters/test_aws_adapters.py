@@ -12,11 +12,6 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 from moto import mock_aws
-from tests.contract.aws import environment, make_bucket, make_queue, make_table
-from tests.contract.catalog import head
-from tests.contract.clocks import START, FakeClock
-from tests.contract.event_store import CONTROL, NOW_S, RUN, commit
-from tests.contract.stores import command
 
 from noetl_core.adapters.aws.catalog import DynamoExecutionIndex, DynamoPlaybookCatalog
 from noetl_core.adapters.aws.clients import client
@@ -29,6 +24,11 @@ from noetl_core.codec import decode_events
 from noetl_core.engine.ids import step_run_id
 from noetl_core.engine.records import Event, Snapshot, StreamId
 from noetl_core.ports import Conflict, CorruptLog, NotFound, TooLarge, Unavailable
+from tests.contract.aws import environment, make_bucket, make_queue, make_table
+from tests.contract.catalog import head
+from tests.contract.clocks import START, FakeClock
+from tests.contract.event_store import CONTROL, NOW_S, RUN, commit
+from tests.contract.stores import command
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,10 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.contract.catalog import head
-from tests.contract.clocks import FakeClock
-from tests.contract.event_store import CONTROL, NOW_S, RUN, commit
-from tests.contract.stores import command
 
 from noetl_core.adapters.local.catalog import SqliteExecutionIndex, SqlitePlaybookCatalog
 from noetl_core.adapters.local.database import Database
@@ -26,6 +22,10 @@ from noetl_core.adapters.local.results import FileResultStore, LazyTempResultSto
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.ports import Conflict, CorruptLog, NotFound, Unavailable
+from tests.contract.catalog import head
+from tests.contract.clocks import FakeClock
+from tests.contract.event_store import CONTROL, NOW_S, RUN, commit
+from tests.contract.stores import command
 
 WRITE = """
 import sys

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.unit.dsl.broken import BROKEN, flow
 
 from noetl_core.dsl.diagnostics import CODES, InvalidPlaybook, to_json, to_sarif, to_text
 from noetl_core.dsl.parse import check, parse_playbook
+from tests.unit.dsl.broken import BROKEN, flow
 
 
 def test_there_are_a_hundred_mistakes_each_with_its_own_name() -> None:

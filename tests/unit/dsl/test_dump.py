@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from tests.unit.dsl.models import playbooks
 
 from noetl_core.dsl.dump import dump
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import parse_playbook
+from tests.unit.dsl.models import playbooks
 
 EXAMPLES = sorted(Path(__file__).parents[3].glob("examples/*/playbook.yaml"))
 

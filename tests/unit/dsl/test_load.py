@@ -6,10 +6,10 @@ import json
 import time
 
 import pytest
-from tests.unit.dsl.broken import HEAD
 
 from noetl_core.dsl.load import MAX_BYTES, Node, load
 from noetl_core.dsl.parse import check
+from tests.unit.dsl.broken import HEAD
 
 
 def root(text: str) -> Node:

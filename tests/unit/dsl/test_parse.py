@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.dsl.broken import HEAD, executor, flow, tasks
-from tests.unit.dsl.models import MAPS, VALUES
 
 from noetl_core.dsl.dump import dump
 from noetl_core.dsl.model import UNSET, Join, Playbook, Step, Task
 from noetl_core.dsl.parse import check, digest_of, parse_playbook
+from tests.unit.dsl.broken import HEAD, executor, flow, tasks
+from tests.unit.dsl.models import MAPS, VALUES
 
 
 def only(text: str) -> Step:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft202012Validator
-from tests.unit.dsl.broken import BROKEN
-from tests.unit.dsl.models import playbooks
 
 from noetl_core.dsl.dump import document
 from noetl_core.dsl.load import load
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.schema import playbook_schema, render
+from tests.unit.dsl.broken import BROKEN
+from tests.unit.dsl.models import playbooks
 
 ROOT = Path(__file__).parents[3]
 VALIDATOR = Draft202012Validator(playbook_schema())

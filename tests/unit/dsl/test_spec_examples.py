@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tests.unit.dsl.broken import HEAD, MIGRATE
-
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import check
+from tests.unit.dsl.broken import HEAD, MIGRATE
 
 
 def valid(text: str) -> Playbook:

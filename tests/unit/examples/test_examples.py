@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.examples_runner import CASES, EXAMPLES, run_example
-from tests.flights_truth import assert_is_the_truth
 
 from noetl_core.dsl.parse import parse_playbook
+from tests.examples_runner import CASES, EXAMPLES, run_example
+from tests.flights_truth import assert_is_the_truth
 
 
 @pytest.mark.parametrize(("name", "payload", "expected"), CASES, ids=lambda v: v if isinstance(v, str) else "")

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from moto import mock_aws
-from tests.contract.aws import environment, make_bucket, make_queue, make_table
-from tests.contract.event_store import commit
 
 from noetl_core import wiring
 from noetl_core.adapters.aws.clients import client
 from noetl_core.control.admit import StartRequest, admit
 from noetl_core.engine.records import Event, StreamId
+from tests.contract.aws import environment, make_bucket, make_queue, make_table
+from tests.contract.event_store import commit
 
 APP = Path(__file__).parents[3] / "functions" / "router" / "app.py"
 HELLO = """

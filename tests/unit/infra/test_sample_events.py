@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from moto import mock_aws
-from tests.contract.aws import environment, make_bucket, make_queue, make_table
 
 from noetl_core import wiring
 from noetl_core.adapters.aws.clients import client
+from tests.contract.aws import environment, make_bucket, make_queue, make_table
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.filterwarnings("ignore:No application metrics to publish")

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
-from tests.sim.ports import SECOND, Faults, SimClock, SimGates, SimResults, SimStore
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import parse_playbook
@@ -18,6 +17,7 @@ from noetl_core.ports import NotFound
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.service import Handled, Worker
+from tests.sim.ports import SECOND, Faults, SimClock, SimGates, SimResults, SimStore
 
 RUN = "r1"
 Script = Callable[[ToolCall], Outcome]

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from .one_run import SECOND, OneRun, echo, otherwise, task
-from tests.sim.ports import Crash
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.ports import Gate, Unavailable
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.journal import LEASE_S
+from tests.sim.ports import Crash
+
+from .one_run import SECOND, OneRun, echo, otherwise, task
 
 TWO = {"tool": [task("a", result=1), task("b", result="{{ a + 1 }}")]}
 WAITS = {"tool": [task("a", result=1), {"name": "w", "kind": "callback"}, task("b", result="{{ a + 1 }}")]}

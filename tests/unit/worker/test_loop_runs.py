@@ -8,7 +8,6 @@ import time
 from typing import Any
 
 import pytest
-from .one_run import OneRun, echo, loop, on_error, otherwise, task
 
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import Outcome
@@ -16,6 +15,8 @@ from noetl_core.engine.records import Command
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.loop_runner import slice_key
 from noetl_core.worker.nodes import RESULTS_PAGE
+
+from .one_run import OneRun, echo, loop, on_error, otherwise, task
 
 
 def fail_at(*indexes: int) -> Any:

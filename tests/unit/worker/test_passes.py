@@ -7,12 +7,13 @@ import math
 from typing import Any
 
 import pytest
-from .one_run import SECOND, OneRun, echo, on_error, otherwise, task
 
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret
 from noetl_core.tools.base import ToolCall
+
+from .one_run import SECOND, OneRun, echo, on_error, otherwise, task
 
 
 def failing(times: int, kind: Any = "server_error") -> Any:

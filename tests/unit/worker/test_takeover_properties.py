@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from .one_run import OneRun, loop, task
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
 from noetl_core.tools.base import ToolCall
+
+from .one_run import OneRun, loop, task
 
 
 def outcome_of(call: ToolCall) -> Outcome:
