@@ -1,0 +1,69 @@
+"""Errors to statuses: `{"error": {"code", "message", "details": [{"loc", "message", "hint"}], "request_id"}}`."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from noetl_core.control import operate, read
+from noetl_core.control.admit import KeyReused
+from noetl_core.control.api.call import Answer, BadRequest, NoRoute
+from noetl_core.dsl.diagnostics import Diagnostic, InvalidPlaybook
+from noetl_core.ports import CorruptLog, NotFound, PortError, TooLarge, Unavailable
+
+TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
+    (BadRequest, HTTPStatus.BAD_REQUEST, "malformed"),
+    (read.BadCursor, HTTPStatus.BAD_REQUEST, "malformed"),
+    (NoRoute, HTTPStatus.NOT_FOUND, "not_found"),
+    (NotFound, HTTPStatus.NOT_FOUND, "not_found"),
+    (KeyReused, HTTPStatus.CONFLICT, "conflict"),
+    (operate.NotNow, HTTPStatus.CONFLICT, "conflict"),
+    (TooLarge, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large"),
+    (InvalidPlaybook, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_playbook"),
+    (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
+    (CorruptLog, HTTPStatus.INTERNAL_SERVER_ERROR, "corrupt_log"),
+    (PortError, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
+)
+"""The first row whose class fits decides; what fits none is a bug: 500, with its reason in the log alone."""
+
+
+def refusal(error: Exception, request_id: str) -> Answer:
+    """What a request that raised `error` is answered."""
+    for kind, status, code in TABLE:
+        if isinstance(error, kind):
+            return _answer(status, code, _message(error), _details(error), request_id)
+    logging.getLogger(__name__).error("request failed", exc_info=error)
+    message = "the request failed inside the service; the log has the reason under this request id"
+    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message, [], request_id)
+
+
+def diagnostic(d: Diagnostic) -> dict[str, Any]:
+    """A diagnostic as details show it."""
+    return {
+        "loc": f"{d.source}:{d.line}:{d.col}",
+        "code": d.code,
+        "severity": str(d.severity),
+        "message": d.message,
+        "hint": d.hint,
+        "line": d.line,
+        "col": d.col,
+    }
+
+
+def _answer(status: HTTPStatus, code: str, message: str, details: list[dict[str, Any]], request_id: str) -> Answer:
+    return Answer(status, {"error": {"code": code, "message": message, "details": details, "request_id": request_id}})
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, InvalidPlaybook):
+        return f"the playbook is not valid: {len(error.diagnostics)} error(s)"
+    return str(error)
+
+
+def _details(error: Exception) -> list[dict[str, Any]]:
+    if isinstance(error, BadRequest):
+        return error.details
+    if isinstance(error, InvalidPlaybook):
+        return [diagnostic(d) for d in error.diagnostics]
+    return []

@@ -1,0 +1,97 @@
+"""Routes that start executions and look at them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any, get_args
+
+from noetl_core.control import read
+from noetl_core.control.admit import StartRequest, admit
+from noetl_core.control.api.call import BadRequest, Call, Route
+from noetl_core.control.api.playbooks import as_dict
+from noetl_core.engine.state import Status
+
+STATUSES = get_args(Status)
+START_KEYS = ("path", "version", "playbook_id", "playbook", "payload", "ctx", "idempotency_key", "parent", "trace_id")
+START_TYPES = {"path": str, "version": int, "playbook": str, "payload": dict, "ctx": dict, "parent": dict}
+
+
+def start(call: Call) -> dict[str, Any]:
+    body = call.object(*START_KEYS)
+    for name, kind in START_TYPES.items():
+        if body.get(name) is not None and type(body[name]) is not kind:  # a bool is no version
+            raise BadRequest(f"{name} is a JSON {type(body[name]).__name__}; {kind.__name__} is expected", f"body.{name}")
+    if not any(body.get(k) for k in ("path", "playbook", "playbook_id")):
+        raise BadRequest("a request names a playbook", "body.path", "give path (and version), playbook_id, or playbook")
+    request = StartRequest(
+        path=body.get("path"),
+        version=body.get("version"),
+        digest=body.get("playbook_id"),
+        playbook=body.get("playbook"),
+        payload=body.get("payload") or {},
+        ctx=body.get("ctx") or {},
+        idempotency_key=body.get("idempotency_key") or call.headers.get("idempotency-key"),
+        trace_id=body.get("trace_id"),
+    )
+    started = admit(call.control, request)
+    out = {"execution_id": started.execution_id, "status": started.status, "playbook": as_dict(started.playbook)}
+    return {**out, "created": started.created}
+
+
+def listed(call: Call) -> dict[str, Any]:
+    limit = call.limit(50)
+    since, status = call.argument("since"), call.argument("status")
+    if status is not None and status not in STATUSES:
+        raise BadRequest(f"there is no status {status!r}", "query.status", f"known: {', '.join(STATUSES)}")
+    heads = call.control.index.heads(
+        status=status,
+        path=call.argument("path"),
+        since=None if since is None else _instant(since),
+        limit=limit,
+        before=call.argument("cursor"),
+    )
+    cursor = heads[-1].execution_id if len(heads) == limit else None
+    return {"executions": [read.head_as_dict(h) for h in heads], "cursor": cursor}
+
+
+def one(call: Call) -> dict[str, Any]:
+    return read.summary(call.control, call.execution_id)
+
+
+def events(call: Call) -> dict[str, Any]:
+    found, cursor = read.events(
+        call.control,
+        call.execution_id,
+        name=call.argument("name"),
+        after=call.argument("after"),
+        limit=call.limit(read.MAX_PAGE),
+        key=call.service.cursor_key,
+    )
+    return {"events": found, "cursor": cursor}
+
+
+def state(call: Call) -> dict[str, Any]:
+    return read.state_at(call.control, call.execution_id, call.argument("at"))
+
+
+def ctx(call: Call) -> dict[str, Any]:
+    return {"execution_id": call.execution_id, "ctx": read.load(call.control, call.execution_id).ctx}
+
+
+def _instant(text: str) -> int:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadRequest(f"since is not an instant: {error}", "query.since") from None
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+
+
+ROUTES = (
+    Route("POST", "/api/executions", "Start an execution", start, HTTPStatus.ACCEPTED),
+    Route("GET", "/api/executions", "Executions, newest first", listed),
+    Route("GET", "/api/executions/{execution_id}", "Summary of an execution", one),
+    Route("GET", "/api/executions/{execution_id}/events", "History in causal order", events),
+    Route("GET", "/api/executions/{execution_id}/state", "State now or at an event", state),
+    Route("GET", "/api/vars/{execution_id}", "ctx of an execution", ctx),
+)

@@ -1,0 +1,45 @@
+"""API Gateway proxy events to requests, answers to proxy responses."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from noetl_core.control.api.call import Call, Service
+from noetl_core.control.api.dispatch import dispatch
+from noetl_core.control.core import Control
+
+
+class Api:
+    """The routes behind API Gateway (REST)."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    def resolve(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
+        """Answer one proxy event."""
+        call = Call(
+            service=self.service,
+            method=event["httpMethod"],
+            path=event["path"],
+            query=event.get("queryStringParameters") or {},
+            headers={k.lower(): v for k, v in (event.get("headers") or {}).items()},
+            body=event.get("body") or "",
+            base64=bool(event.get("isBase64Encoded")),
+            request_id=getattr(context, "aws_request_id", ""),
+        )
+        answer = dispatch(call)
+        return {
+            "statusCode": int(answer.status),
+            "multiValueHeaders": {"Content-Type": ["application/json"]},
+            "body": json.dumps(answer.body, separators=(",", ":"), default=str),
+            "isBase64Encoded": False,
+        }
+
+
+def build_resolver(control: Callable[[], Control]) -> Api:
+    """The API over a control plane. Cursors are signed with `CURSOR_KEY`, or one derived from the deployment's own names."""
+    key = os.environ.get("CURSOR_KEY") or os.environ.get("EVENTS_TABLE", "local")
+    return Api(Service(control, key.encode()))

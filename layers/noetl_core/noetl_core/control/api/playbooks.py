@@ -1,0 +1,70 @@
+"""Routes of the catalog."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import Any
+
+from noetl_core.control.admit import register
+from noetl_core.control.api.call import Answer, BadRequest, Call, Route
+from noetl_core.control.api.errors import diagnostic
+from noetl_core.dsl.parse import check
+from noetl_core.ports import NotFound, PlaybookVersion
+
+
+def validate(call: Call) -> Answer:
+    playbook, found = check(_source(call)[0], "<body>")
+    status = HTTPStatus.OK if playbook is not None else HTTPStatus.UNPROCESSABLE_ENTITY
+    return Answer(status, {"valid": playbook is not None, "diagnostics": [diagnostic(d) for d in found]})
+
+
+def put(call: Call) -> dict[str, Any]:
+    playbook, version = register(call.control, *_source(call))
+    return {**as_dict(version), "name": playbook.name}
+
+
+def _source(call: Call) -> tuple[str, str]:
+    """A playbook's text: the body itself (YAML or JSON), or `{"playbook": "..."}`."""
+    text = call.text()
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text, "<body>"
+    if isinstance(value, dict) and isinstance(value.get("playbook"), str) and len(value) == 1:
+        return value["playbook"], "<body.playbook>"
+    return text, "<body>"
+
+
+def listed(call: Call) -> dict[str, Any]:
+    return {"playbooks": [as_dict(v) for v in call.control.catalog.list(call.argument("prefix") or "")]}
+
+
+def versions(call: Call) -> dict[str, Any]:
+    path = call.params["path"]
+    found = call.control.catalog.versions(path)
+    if not found:
+        raise NotFound(f"no playbook {path}")
+    return {"versions": [as_dict(v) for v in found]}
+
+
+def one(call: Call) -> dict[str, Any]:
+    wanted = call.argument("version")
+    if wanted is not None and not wanted.isdecimal():
+        raise BadRequest("version is a number", "query.version")
+    found = call.control.catalog.get(call.params["path"], int(wanted) if wanted else None)
+    return {**as_dict(found), "source": found.source}
+
+
+def as_dict(v: PlaybookVersion) -> dict[str, Any]:
+    """A version as answers name it."""
+    return {"path": v.path, "version": v.version, "digest": v.digest}
+
+
+ROUTES = (
+    Route("POST", "/api/playbooks", "Register a playbook (YAML or JSON)", put, HTTPStatus.CREATED),
+    Route("GET", "/api/playbooks", "Registered playbooks, by prefix", listed),
+    Route("POST", "/api/playbooks/validate", "Validate a playbook", validate),
+    Route("GET", "/api/playbooks/{path+}", "One playbook, latest or a version", one),
+    Route("GET", "/api/playbooks/{path+}/versions", "Versions of a playbook", versions),
+)
