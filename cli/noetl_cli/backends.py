@@ -22,6 +22,8 @@ STOPPED = TERMINAL | {"paused", "stuck"}
 POLL_S = 0.2
 PATIENCE_S = 10.0
 """How long a stack that has accepted an execution may be silent before following it is given up."""
+PAGE = 1000
+"""Events asked for at once: the API's limit."""
 Tick = Callable[[], None]
 
 
@@ -254,61 +256,21 @@ class LocalBackend:
         return read
 
     def get(self, what: str, **query: Any) -> dict[str, Any]:
-        from noetl_core.control import read
-        from noetl_core.ports import NotFound
-
         if not self._exists():
             self._wiring = self._opened(MEMORY)  # looking makes no store
-        control = self.wiring.control
-        head, _, rest = what.partition("/")
-        execution_id, _, view = rest.partition("/")
-        try:
-            if head == "playbooks":
-                found = control.catalog.list(query.get("prefix") or "")
-                return {"playbooks": [{"path": v.path, "version": v.version, "digest": v.digest} for v in found]}
-            if not rest:
-                heads = control.index.heads(status=query.get("status"), path=query.get("path"), limit=query.get("limit") or 50)
-                return {"executions": [read.head_as_dict(h) for h in heads], "cursor": None}
-            if view == "events":
-                found_events, cursor = read.events(
-                    control,
-                    execution_id,
-                    name=query.get("name"),
-                    after=query.get("after"),
-                    limit=query.get("limit"),
-                    key=b"local",
-                )
-                return {"events": found_events, "cursor": cursor}
-            if view == "state":
-                return read.state_at(control, execution_id, query.get("at"))
-            return read.summary(control, execution_id)
-        except NotFound as error:
-            raise Exit(USAGE, str(error)) from None
-        except read.BadCursor as error:
-            raise Exit(USAGE, str(error)) from None
+        return self._call("GET", what, "", {k: str(v) for k, v in query.items() if v is not None})
 
     def post(self, what: str, body: dict[str, Any] | str) -> dict[str, Any]:
-        from noetl_core.control import operate, read
-        from noetl_core.control.admit import register
-        from noetl_core.ports import NotFound
+        return self._call("POST", what, body if isinstance(body, str) else json.dumps(body), {})
 
-        control = self.wiring.control
-        if isinstance(body, str):
-            _, version = register(control, body)
-            return {"path": version.path, "version": version.version, "digest": version.digest}
-        execution_id, action = body["execution_id"] if what == "events" else what.split("/")[1], what.rpartition("/")[2]
-        try:
-            if action == "events":
-                state = operate.signal(control, execution_id, body["name"], body["data"])
-            elif action == "cancel":
-                state = operate.cancel(control, execution_id, str(body.get("reason") or ""))
-            else:
-                state = {"pause": operate.pause, "resume": operate.resume}[action](control, execution_id)
-        except NotFound as error:
-            raise Exit(USAGE, str(error)) from None
-        except operate.NotNow as error:
-            raise Exit(FAILED, str(error)) from None
-        return {"execution_id": execution_id, "status": read.status_of(state)}
+    def _call(self, method: str, what: str, body: str, query: dict[str, str]) -> dict[str, Any]:
+        """The API's own routes, in this process."""
+        from noetl_core.control.api import Call, Service, dispatch
+
+        answer = dispatch(Call(Service(lambda: self.wiring.control, b"local"), method, f"/api/{what}", query, body=body))
+        if answer.status < 400:
+            return dict(answer.body)
+        raise _refused(answer.status, answer.body)
 
     def knows(self, execution_id: str) -> bool:
         """Whether the local store has the execution; does not make a store."""
@@ -317,6 +279,17 @@ class LocalBackend:
     def close(self) -> None:
         if self._wiring is not None:
             self._wiring.close()
+
+
+def all_events(where: Backend, execution_id: str, name: str | None = None, after: str | None = None) -> list[dict[str, Any]]:
+    """Every envelope of an execution, page by page."""
+    found: list[dict[str, Any]] = []
+    while True:
+        page = where.get(f"executions/{execution_id}/events", name=name, after=after, limit=PAGE)
+        found += page["events"]
+        after = page["cursor"]
+        if after is None or len(page["events"]) < PAGE:
+            return found
 
 
 def backend(on: str | None, store: str | None, execution_id: str | None = None) -> Backend:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 COMPLETED, FAILED, USAGE, UNREACHABLE, TIMEOUT = 0, 1, 2, 3, 124
 
 
@@ -16,3 +18,9 @@ class Exit(Exception):
 
 INTERRUPTED = 130
 """Ctrl-C, as shells count it."""
+
+
+def say(message: str) -> None:
+    """A line on standard error, unless there is nothing to say."""
+    if message:
+        print(message, file=sys.stderr)

@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from noetl_cli.backends import Backend
+from noetl_cli import output
+from noetl_cli.backends import PAGE, Backend, all_events
+from noetl_cli.errors import FAILED, Exit
 from noetl_core.observe.progress import Progress, StepProgress
 
 if TYPE_CHECKING:
@@ -23,8 +25,6 @@ SHOW_AFTER_S = 0.3
 LINE_EVERY_S = 5.0
 """Without a terminal, a loop under way says how far it is this often."""
 BAR = 16
-PAGE = 1000
-"""Events asked for at once: the API's limit."""
 
 
 def polled(backend: Backend, execution_id: str) -> News:
@@ -112,6 +112,21 @@ class Watch:
         rate = f"{tasks / elapsed:,.0f} tasks/s" if elapsed > 0 else ""
         table.add_row("", f"[dim]{p.status}[/]", "", f"[dim]{tasks:,} tasks, {rate}[/]", f"[dim]{elapsed:.1f} s[/]")
         return table
+
+
+def ended(where: Backend, execution_id: str, how: str, events: bool) -> None:
+    """Print the summary, with its events if asked; raises `Exit(1)` when it did not complete."""
+    summary = where.get(f"executions/{execution_id}")
+    if events:
+        summary["event_log"] = all_events(where, execution_id)
+    if how != "human":
+        output.as_json(summary)
+    else:
+        output.summary(summary, where.name)
+        for event in summary.get("event_log", ()):
+            print(output.event_line(event))
+    if summary["status"] != "completed":
+        raise Exit(FAILED)
 
 
 def counts(step: StepProgress, now: float) -> str:

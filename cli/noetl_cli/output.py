@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from noetl_cli.errors import say
+
 MAX_ROWS = 20
 WIDE = 250
 """Columns where there is no terminal whose width would matter."""
@@ -24,6 +26,18 @@ def as_lines(values: Sequence[Any]) -> None:
     """JSON lines on standard output."""
     for value in values:
         as_json(value)
+
+
+def rows(found: Sequence[Mapping[str, Any]], how: str) -> None:
+    """A list in the form asked for: human, json or jsonl."""
+    if how == "json":
+        as_json(found)
+    elif how == "jsonl":
+        as_lines(found)
+    elif found:
+        table(found)
+    else:
+        say("nothing there")
 
 
 def table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
@@ -116,3 +130,15 @@ def _console() -> Any:
     from rich.console import Console
 
     return Console() if sys.stdout.isatty() else Console(width=WIDE, soft_wrap=True)
+
+
+def event_line(e: Mapping[str, Any]) -> str:
+    """An envelope on one line."""
+    what = "".join(f" {e[k]}" for k in ("step", "task") if e.get(k))
+    where = f" {e['iteration']}" if e.get("iteration") is not None else ""
+    data = _shortened(json.dumps(e["data"], ensure_ascii=False, default=str), 160)
+    return f"{e['timestamp'][11:26]} {e['source'][:1]} {e['name']:<26}{what}{where} {data}"
+
+
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) < width else text[: width - 1] + "…"

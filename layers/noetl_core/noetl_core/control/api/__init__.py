@@ -1,6 +1,6 @@
 """The HTTP API (CONTRACT "HTTP API"): requests to control-plane calls, errors to honest statuses.
 
-One table of routes (`dispatch.ROUTES`, each module brings its own) that three things stand on: API Gateway events (`gateway`), the
+One table of routes (`dispatch.ROUTES`, each module brings its own) that three things stand on: API Gateway (`gateway`), the
 command line's local store, and the OpenAPI document. Nothing here knows how a request came.
 """
 

@@ -1,0 +1,48 @@
+"""Commands for authors: validate, schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+
+from noetl_cli import files as playbook_files
+from noetl_cli import output
+from noetl_cli.app import app
+from noetl_cli.errors import USAGE, Exit, say
+
+
+@app.command()
+def validate(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...")],
+    format: Annotated[str, typer.Option("--format", click_type=click.Choice(["text", "json", "sarif"]))] = "text",
+) -> None:
+    """Parse, validate and lint playbooks; exit code 2 when one has errors."""
+    from noetl_core.dsl.diagnostics import to_json, to_sarif, to_text
+    from noetl_core.dsl.parse import check
+
+    found = []
+    broken = False
+    for file in files:
+        playbook, diagnostics = check(playbook_files.read(file), str(file))
+        found += diagnostics
+        broken = broken or playbook is None
+    render = {"text": to_text, "json": to_json, "sarif": to_sarif}[format]
+    text = render(found)
+    if text:
+        print(text)
+    if format == "text":
+        errors = sum(1 for d in found if d.severity == "error")
+        say(f"{len(files)} file(s), {errors} error(s), {len(found) - errors} warning(s) and notes")
+    if broken:
+        raise Exit(USAGE)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a playbook."""
+    from noetl_core.dsl.schema import playbook_schema
+
+    output.as_json(playbook_schema())

@@ -1,0 +1,93 @@
+"""Commands that look at executions: ls, show, events, watch."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from noetl_cli import output
+from noetl_cli.app import Id, On, Output, Store, app
+from noetl_cli.backends import STOPPED, all_events, backend
+from noetl_cli.errors import TIMEOUT, Exit
+
+
+@app.command("ls")
+def list_executions(
+    status: str | None = None,
+    path: str | None = None,
+    limit: int = 50,
+    on: On = None,
+    store: Store = None,
+    output_: Output = "human",
+) -> None:
+    """List executions, newest first (default: of the local store)."""
+    with closing(backend(on or "local", store)) as where:
+        found = where.get("executions", status=status, path=path, limit=limit)["executions"]
+    if output_ == "human":
+        found = [
+            {
+                "execution": e["execution_id"],
+                "status": e["status"],
+                "playbook": f"{e['playbook']['path']}@{e['playbook']['version']}",
+                "started": e["started_at"],
+                "ms": e["duration_ms"],
+            }
+            for e in found
+        ]
+    output.rows(found, output_)
+
+
+@app.command()
+def show(id: Id, on: On = None, store: Store = None, output_: Output = "human") -> None:
+    """Show an execution: status, steps, result."""
+    with closing(backend(on, store, id)) as where:
+        summary = where.get(f"executions/{id}")
+        if output_ != "human":
+            output.as_json(summary)
+            return
+        output.steps(summary)
+        output.summary(summary, where.name)
+
+
+@app.command()
+def events(
+    id: Id,
+    name: str | None = None,
+    after: str | None = None,
+    on: On = None,
+    store: Store = None,
+    output_: Output = "human",
+) -> None:
+    """Show an execution's history, in causal order."""
+    with closing(backend(on, store, id)) as where:
+        found = all_events(where, id, name=name, after=after)
+    if output_ == "json":
+        output.as_json(found)
+    elif output_ == "jsonl":
+        output.as_lines(found)
+    else:
+        for event in found:
+            print(output.event_line(event))
+
+
+@app.command()
+def watch(id: Id, on: On = None, store: Store = None, timeout: Annotated[float | None, typer.Option(metavar="S")] = None) -> None:
+    """Follow an execution that something else carries out, to its end."""
+    import time
+
+    from noetl_cli.follow import Watch, ended, polled
+
+    with closing(backend(on, store, id)) as where:
+        view = Watch(where, id, polled(where, id))
+        until = None if timeout is None else time.monotonic() + timeout
+        try:
+            while where.get(f"executions/{id}/state")["status"] not in STOPPED:
+                if until is not None and time.monotonic() > until:
+                    raise Exit(TIMEOUT, f"execution {id} did not end within {timeout:g} s")
+                view.tick()
+                time.sleep(0.3)
+        finally:
+            view.close()
+        ended(where, id, "human", False)

@@ -1,0 +1,88 @@
+"""Commands that run playbooks: register, playbooks, run."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from noetl_cli import files as playbook_files
+from noetl_cli import output
+from noetl_cli.app import On, Output, Store, app
+from noetl_cli.backends import backend
+from noetl_cli.errors import USAGE, Exit, say
+
+
+@app.command()
+def register(files: Annotated[list[Path], typer.Argument(metavar="FILE...")], on: On = None, store: Store = None) -> None:
+    """Put playbooks into the catalog (default: of the stack)."""
+    where = backend(on or "stack", store)
+    for file in files:
+        source = playbook_files.read(file)
+        playbook_files.check(source, file)
+        version = where.post("playbooks", source)
+        print(f"{version['path']} version {version['version']} ({version['digest'][:19]})")
+
+
+@app.command()
+def playbooks(prefix: str = "", on: On = None, store: Store = None, output_: Output = "human") -> None:
+    """List the catalog (default: of the stack)."""
+    output.rows(backend(on or "stack", store).get("playbooks", prefix=prefix or None)["playbooks"], output_)
+
+
+@app.command()
+def run(
+    what: Annotated[str, typer.Argument(metavar="FILE|PATH[@VERSION]")],
+    on: On = None,
+    payload: Annotated[str | None, typer.Option(help="JSON, or @file")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="a.b=value, typed as YAML; repeatable", metavar="A.B=VALUE")
+    ] = None,
+    idempotency_key: Annotated[str | None, typer.Option(metavar="K")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds to follow", metavar="S")] = None,
+    output_: Output = "human",
+    events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False,
+    store: Store = None,
+) -> None:
+    """Run a playbook and follow it to its end."""
+    from noetl_cli.follow import Watch, ended
+    from noetl_cli.payload import merged, payload_of
+
+    given = payload_of(payload, set_ or [])
+    file = Path(what) / "playbook.yaml" if Path(what).is_dir() else Path(what)
+    source, path, version = None, None, None
+    with ExitStack() as stack:
+        if file.is_file():
+            source = playbook_files.read(file)
+            playbook_files.check(source, file)
+            if "x-services" in source:
+                from noetl_cli.services import ServiceError, services_for
+
+                try:
+                    given = merged(stack.enter_context(services_for(file, given)), given)
+                except ServiceError as error:
+                    raise Exit(USAGE, str(error)) from None
+        else:
+            path, version = _path(what)
+        where = stack.enter_context(closing(backend(on or "local", store)))
+        started = where.start(source=source, path=path, version=version, payload=given, key=idempotency_key)
+        execution_id = started["execution_id"]
+        if output_ == "human":
+            say(f"execution {execution_id} on {where.name}")
+        watch = Watch(where, execution_id, quiet=output_ != "human")
+        try:
+            where.follow(execution_id, timeout, watch.tick)
+        finally:
+            watch.close()
+        ended(where, execution_id, output_, events)
+
+
+def _path(what: str) -> tuple[str, int | None]:
+    path, at, version = what.partition("@")
+    if what.endswith((".yaml", ".yml")):
+        raise Exit(USAGE, f"there is no file {what}")
+    if at and not version.isdecimal():
+        raise Exit(USAGE, f"{what}: a version is a number")
+    return path, int(version) if at else None

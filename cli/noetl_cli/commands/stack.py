@@ -1,0 +1,67 @@
+"""Commands for the stack: up, down, status."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from noetl_cli import output
+from noetl_cli.app import Output, app
+from noetl_cli.errors import FAILED, UNREACHABLE, Exit
+
+
+@app.command()
+def up(
+    endpoint: Annotated[
+        str | None, typer.Option(help="Deploy to this endpoint instead of an embedded stack", metavar="URL")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port of the embedded stack (default 4566, or a free one)")] = None,
+) -> None:
+    """Start the embedded AWS stack and deploy template.yaml to it."""
+    import time
+
+    from noetl_infra import stack
+    from noetl_infra.deploy import DeployFailed
+
+    began = time.monotonic()
+    try:
+        running = stack.up(endpoint=endpoint, port=port)
+    except stack.StackDown as error:
+        raise Exit(UNREACHABLE, str(error)) from None
+    except DeployFailed as error:
+        raise Exit(FAILED, f"deploying failed: {error}") from None
+    print(f"the stack is up at {running.endpoint} ({time.monotonic() - began:.1f} s)")
+    print(f"API   {running.api_url}/api")
+    print(f"inbox s3://{running.outputs['InboxBucketName']}/triggers/<playbook path>/...")
+
+
+@app.command()
+def down() -> None:
+    """Stop the embedded stack."""
+    from noetl_infra import stack
+
+    print("stopped" if stack.down() else "no stack was up here")
+
+
+@app.command()
+def status(output_: Output = "human") -> None:
+    """What is running where. Exit code 3 when the stack does not answer."""
+    from noetl_cli.backends import StackBackend
+    from noetl_infra import stack
+
+    known = stack.current()
+    if known is None or not known.alive:
+        raise Exit(UNREACHABLE, "no stack is up here" if known is None else f"the stack at {known.endpoint} does not answer")
+    api = StackBackend(known.api_url)
+    facts = {
+        "endpoint": known.endpoint,
+        "pid": known.pid,
+        "api": known.api_url,
+        **api.get("health"),
+        "queues": api.get("queue")["pools"],
+    }
+    if output_ == "human":
+        output.result({k: v for k, v in facts.items() if v is not None})
+    else:
+        output.as_json(facts)
