@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
-.PHONY: setup run test lint types contracts template unit e2e bench up down clean
+.PHONY: setup run test lint types contracts template unit e2e bench up down clean soak
 
 setup: $(VENV)/.synced
 
@@ -49,6 +49,9 @@ unit: setup
 
 e2e: setup
 	@$(BIN)/pytest tests/e2e
+
+soak: setup
+	@$(BIN)/pytest -m soak -s tests/e2e
 
 bench: setup
 	@$(BIN)/python bench/run.py

@@ -1,0 +1,68 @@
+"""What a stack's functions have used: invocations and billed time, from the lines that Lambda itself writes to their logs."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+
+from noetl_infra.deploy import local_environment
+from noetl_infra.stack import Stack
+
+FUNCTIONS = {
+    "admit": "AdmitFunctionName",
+    "router": "RouterFunctionName",
+    "worker": "WorkerFunctionName",
+    "sweeper": "SweeperFunctionName",
+}
+"""Short name to the output of template.yaml that holds the deployed name."""
+
+_BILLED = re.compile(r"Billed Duration: ([\d.]+) ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """Ended invocations, and the milliseconds that they are billed for."""
+
+    invocations: int = 0
+    billed_ms: float = 0.0
+
+    def __sub__(self, before: Used) -> Used:
+        return Used(self.invocations - before.invocations, self.billed_ms - before.billed_ms)
+
+
+class Functions:
+    """The functions of a stack, seen through their log groups."""
+
+    def __init__(self, stack: Stack) -> None:
+        env = local_environment(stack.endpoint)
+        session = boto3.Session(env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"], region_name=env["AWS_DEFAULT_REGION"])
+        self._logs = session.client("logs", endpoint_url=stack.endpoint)
+        functions = session.client("lambda", endpoint_url=stack.endpoint)
+        self._groups = {}
+        for short, output in FUNCTIONS.items():
+            name = stack.outputs[output]
+            logging: Any = functions.get_function_configuration(FunctionName=name).get("LoggingConfig", {})
+            self._groups[short] = logging.get("LogGroup", f"/aws/lambda/{name}")
+
+    def take(self) -> dict[str, Used]:
+        """What each function has used since it was deployed."""
+        return {short: self._used(group) for short, group in self._groups.items()}
+
+    def _used(self, group: str) -> Used:
+        pages = self._logs.get_paginator("filter_log_events").paginate(logGroupName=group)
+        billed = [ms for page in pages for event in page["events"] if (ms := billed_ms(event["message"])) is not None]
+        return Used(len(billed), sum(billed))
+
+
+def billed_ms(line: str) -> float | None:
+    """Billed milliseconds of a log line that reports an ended invocation, as text or as JSON; None for every other line."""
+    if line.startswith("REPORT RequestId"):
+        found = _BILLED.search(line)
+        return float(found.group(1)) if found else None
+    if '"platform.report"' in line:
+        return float(json.loads(line)["record"]["metrics"]["billedDurationMs"])
+    return None

@@ -1,0 +1,24 @@
+"""What a function's log says of an ended invocation."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_infra.meter import Used, billed_ms
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("REPORT RequestId: a\tDuration: 12.30 ms\tBilled Duration: 13 ms\tMemory Size: 512 MB", 13.0),
+        ('{"type": "platform.report", "record": {"metrics": {"billedDurationMs": 7}}}', 7.0),
+        ("START RequestId: a Version: $LATEST", None),
+        ('{"level": "INFO", "message": "REPORT RequestId"}', None),
+    ],
+)
+def test_only_reports_are_billed(line: str, expected: float | None) -> None:
+    assert billed_ms(line) == expected
+
+
+def test_what_was_used_between_two_looks() -> None:
+    assert Used(5, 120.0) - Used(2, 100.0) == Used(3, 20.0)
