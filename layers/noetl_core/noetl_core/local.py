@@ -36,6 +36,8 @@ from noetl_core.worker.service import Worker
 THREADS = 16
 """Commands carried out at once; more parallel branches wait their turn."""
 IDLE_LOOK_S = 1.0
+HELD = ("paused", "stuck")
+"""Standing still until somebody acts."""
 MAX_DUE = 1000
 """Due items read at a look: those of other processes, and of runs left behind, stand among ours."""
 
@@ -106,6 +108,8 @@ class LocalWiring:
         self._looked = 0
         self._alone = True
         self._states: dict[str, State] = {}
+        self._news: set[str] = set()
+        """Executions that may stand elsewhere than when they were last looked at."""
         self._mine: set[str] = set()
         """Executions this process carries out, their children included."""
         self._foreign: set[str] = set()
@@ -133,15 +137,18 @@ class LocalWiring:
         Raises `Interrupted` on Ctrl-C: the log keeps the execution.
         """
         open_ones = set(executions)
+        self._news |= open_ones
         self._mine |= open_ones
         self._foreign -= open_ones
         until = None if timeout_s is None else self.clock.now() + int(timeout_s * SECOND)
         self._alone = until is None  # with a timeout to keep, this thread stays free
         try:
             while True:
-                open_ones = {x for x in open_ones if not self._finished(x)}
+                ended = {x for x in self._news & open_ones if self._finished(x)}
+                open_ones -= ended
                 if not open_ones:
                     return True
+                self._news = {x for x in self._news - ended if x in open_ones and self._states[x].status in HELD}
                 if until is not None and self.clock.now() >= until:
                     return False
                 if not self._act():
@@ -155,7 +162,7 @@ class LocalWiring:
             state = self._states[execution_id] = self.control.load(execution_id)
         if state.finished:
             return True
-        return state.status in ("paused", "stuck") and not self._running and not self._wakes
+        return state.status in HELD and not self._running and not self._wakes
 
     def _woken(self, commit: Commit) -> None:
         self._wakes.append(commit)
@@ -175,8 +182,9 @@ class LocalWiring:
         if delivery.command is None:
             look(self.control, delivery.execution_id, Swept())
             self._states.pop(delivery.execution_id, None)
-        elif self._alone and self._running == 0 and self.queue.next_at() is None:
-            self._handle(delivery)  # the only thing to do: no thread needed
+            self._news.add(delivery.execution_id)
+        elif self._alone and ((self._running == 0 and self.queue.next_at() is None) or self.worker.brief(delivery.command)):
+            self._handle(delivery)  # the only thing to do, or over at once: no thread needed
         else:
             self._submit(delivery)
         return True
@@ -190,6 +198,7 @@ class LocalWiring:
                 news.setdefault(commit.stream.execution_id, []).append(boundary)
         for execution_id, boundaries in news.items():
             self._states[execution_id] = self.control.route(execution_id, boundaries)
+            self._news.add(execution_id)
 
     def _submit(self, delivery: Delivery) -> None:
         if self._pool is None:
@@ -223,6 +232,7 @@ class LocalWiring:
             self._looked = now
             if sweep(self.control, MAX_DUE, self._is_mine).looked or self._others_acted():
                 self._states.clear()
+                self._news |= self._mine
                 return
         at = self.queue.next_at()
         wait = IDLE_LOOK_S if at is None else min(IDLE_LOOK_S, max(0.0, (at - now) / SECOND))

@@ -43,6 +43,8 @@ FIRST_LOOK_S = 90
 """When the sweeper first looks at an execution: lease (60 s) and some."""
 SNAPSHOT_EVERY = 100
 """Commits between snapshots at least; a large state waits until its tail has outgrown it."""
+COMMIT_BYTES = 512
+"""About what a routing commit holds, for that comparison."""
 CACHED_STATES = 256
 MAX_QUEUE_DELAY_S = 900
 """SQS DelaySeconds limit: timers beyond it wait in the due index."""
@@ -65,6 +67,7 @@ class Control:
     retention_s: int = RETENTION_S
     _states: OrderedDict[str, State] = field(default_factory=OrderedDict)
     _snapshots: dict[str, int] = field(default_factory=dict)
+    """Execution -> the position from which on its state is worth keeping again."""
     _lock: Lock = field(default_factory=Lock)
 
     # --- playbooks and states -------------------------------------------------------------------------------------------
@@ -160,7 +163,7 @@ class Control:
             self.put_head(state)
         if state.finished:
             self._finish(state)
-        elif state.seq - self._snapshots.get(state.execution_id, -1) >= SNAPSHOT_EVERY:
+        elif state.seq >= self._snapshots.get(state.execution_id, SNAPSHOT_EVERY):
             self._snapshot(state)
 
     def send(self, playbook: Playbook, state: State, runs: Sequence[str]) -> None:
@@ -238,9 +241,8 @@ class Control:
         )
 
     def _snapshot(self, state: State) -> None:
-        """Keep the folded state when its tail has outgrown it (a large state is written less often)."""
+        """Keep the folded state; again when the tail has outgrown it, so that a commit's share of the cost stays the same."""
         snap = snapshot(state)
-        tail = state.seq - self._snapshots.get(state.execution_id, -1)
-        if len(json.dumps(snap.state, default=str)) <= tail * 1024:
-            self.store.save_snapshot(snap)
-            self._snapshots[state.execution_id] = state.seq
+        self.store.save_snapshot(snap)
+        size = len(json.dumps(snap.state, default=str))
+        self._snapshots[state.execution_id] = state.seq + max(SNAPSHOT_EVERY, size // COMMIT_BYTES)

@@ -249,6 +249,11 @@ class Playbook:
     digest: str = field(default="", compare=False)
 
     @cached_property
+    def memo(self) -> dict[str, Any]:
+        """What others derive from the playbook and need to derive only once: what is frozen stays true."""
+        return {}
+
+    @cached_property
     def by_name(self) -> Mapping[str, Step]:
         return {s.name: s for s in self.steps}
 

@@ -14,6 +14,7 @@ from typing import Any
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
 from noetl_core.engine.boundaries import Fact, advance_loop, match_waits, route_boundary, take_fact
+from noetl_core.engine.reads import steps_read
 from noetl_core.engine.records import Boundary, Command, Event
 from noetl_core.engine.routing import Need, RoutingPass, StepsView, merge_workload, settle
 from noetl_core.engine.state import State
@@ -120,13 +121,16 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
     """The commands of scheduled runs: derived, so they can be sent again at any time."""
     out = []
     workload = merge_workload(playbook.workload, state.payload)
-    steps = StepsView(state.steps).plain()
+    steps = StepsView(state.steps)
     for run_id in runs:
         run = state.runs.get(run_id)
         if run is None or run.status != "scheduled":
             continue
         current = run.as_of == state.seq  # a later state must not be taken for the one the run was scheduled on
-        context = {"workload": workload, "ctx": dict(state.ctx), "args": run.args, "steps": steps} if current else None
+        context = None
+        if current:
+            read = steps.plain(steps_read(playbook, run.step))
+            context = {"workload": workload, "ctx": dict(state.ctx), "args": run.args, "steps": read}
         loop = None
         if run.parent is not None:
             lead = state.runs[run.parent]

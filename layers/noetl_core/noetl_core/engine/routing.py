@@ -6,7 +6,7 @@ replaying the commit gives the same one. Pure: `now` is given, values behind ref
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,9 +61,10 @@ class StepsView(Mapping[str, Mapping[str, Any]]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def plain(self) -> dict[str, Any]:
-        """As a command carries it: pointers stay pointers."""
-        return {name: {"status": s.status, "at": s.at, "loop": s.loop} for name, s in self._steps.items() if s.at is not None}
+    def plain(self, names: Iterable[str] | None) -> dict[str, Any]:
+        """As a command carries it: pointers stay pointers. Of the finished steps, those in `names`; None: all."""
+        found = self._steps.items() if names is None else ((n, self._steps[n]) for n in names if n in self._steps)
+        return {name: {"status": s.status, "at": s.at, "loop": s.loop} for name, s in found if s.at is not None}
 
 
 def result_at(at: Mapping[str, Any] | None) -> Any:

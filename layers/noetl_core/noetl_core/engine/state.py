@@ -8,7 +8,7 @@ an unknown name raises: a reader that skips what it does not know would decide o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from noetl_core.engine.records import Commit, Event, Snapshot
@@ -442,7 +442,17 @@ _FOLD: Mapping[str, _Apply] = {
 
 def snapshot(state: State) -> Snapshot:
     """The state as a snapshot at its position."""
-    return Snapshot(state.execution_id, state.seq, REDUCER, asdict(state))
+    return Snapshot(state.execution_id, state.seq, REDUCER, _plain(state))
+
+
+def _plain(value: Any) -> Any:
+    """As `dataclasses.asdict`, an order of magnitude faster: leaves are shared, because folding never changes one."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    names = getattr(value, "__slots__", None)
+    return value if names is None else {name: _plain(getattr(value, name)) for name in names}
 
 
 def restore(snap: Snapshot) -> State:

@@ -34,6 +34,7 @@ class ToolRegistry:
     def __init__(self, tools: dict[str, Tool] | None = None) -> None:
         """`tools` are kinds given as instances; they win over built-in ones (tests, embedding)."""
         self._tools: dict[str, Tool] = dict(tools or {})
+        self._inline: dict[str, bool] = {}
         self._lock = threading.Lock()
 
     def get(self, kind: str) -> Tool:
@@ -43,6 +44,17 @@ class ToolRegistry:
             with self._lock:
                 tool = self._tools.get(kind) or self._tools.setdefault(kind, _make(kind))
         return tool
+
+    def inline(self, kind: str) -> bool:
+        """Whether a tool of `kind` is cheap and never blocks; one that nobody provides fails at once."""
+        known = self._inline.get(kind)
+        if known is None:
+            try:
+                known = bool(self.get(kind).inline)
+            except UnknownKind:
+                known = True
+            self._inline[kind] = known
+        return known
 
     def close(self) -> None:
         """Let go of what the tools made so far keep open (connections); each opens again when it is used again."""

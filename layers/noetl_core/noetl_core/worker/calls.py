@@ -62,7 +62,6 @@ class Calls:
     running: dict[int, Running] = field(default_factory=dict)
     tainted: bool = False
     """Whether secrets may be about: read from the keychain, or given by a tool. Until then nothing needs masking."""
-    _inline: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.tainted = bool(self.playbook.keychain)
@@ -102,17 +101,6 @@ class Calls:
             return  # the next beat tries again; a lease that ends is taken over
 
     # --- calling --------------------------------------------------------------------------------------------------------
-
-    def inline(self, kind: str) -> bool:
-        """Whether the kind's tool is cheap and never blocks."""
-        known = self._inline.get(kind)
-        if known is None:
-            try:
-                known = bool(self.tools.get(kind).inline)
-            except UnknownKind:
-                known = True
-            self._inline[kind] = known
-        return known
 
     def timeout_of(self, task: Task, scope: Scope) -> float | None:
         """The task's timeout in seconds; raises `TemplateError`."""

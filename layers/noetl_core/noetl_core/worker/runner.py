@@ -244,7 +244,7 @@ class Runner:
         self.started_any = True
         given = {**inputs, **raw} if raw else inputs
         call = self.calls.prepare(task, given, spec, leaf.pipe, self.step.name, self.view.execution_id, timeout, self.deadline)
-        if self.calls.inline(task.kind) or not self._concurrent(leaf):
+        if self.calls.tools.inline(task.kind) or not self._concurrent(leaf):
             outcome, announced = self.calls.invoke(task.kind, call, list(leaf.path))
             self._processed(leaf, task, outcome, None if announced else started)
             return True

@@ -16,6 +16,7 @@ from noetl_core.worker.journal import LEASE_S, SECOND, Fenced, Journal
 from noetl_core.worker.past import Past, deliver, read_past
 from noetl_core.worker.runner import Ended, Runner
 from noetl_core.worker.view import Keychain, Resolver, credential_reader, view_of
+from noetl_core.worker.waiting import WAITING_KINDS
 
 TERMINAL = frozenset({"StepDone", "StepFailed", "LoopChunkDone"})
 
@@ -57,6 +58,19 @@ class Worker:
             return claim
         journal, past = claim
         return self._run(command, journal, past, deadline)
+
+    def brief(self, command: Command) -> bool:
+        """Whether a command is over at once: a step without a loop, whose tools never block and whose policies neither wait nor
+        go round."""
+        playbook = self.playbooks(command.digest)
+        known: dict[str, bool] = playbook.memo.setdefault("brief", {})
+        if command.step not in known:
+            step = playbook.by_name[command.step]
+            rules = [rule for task in step.tasks if task.policy is not None for rule in task.policy.rules]
+            turns = any(rule.then.do in ("retry", "jump") for rule in rules)
+            quick = all(t.kind not in WAITING_KINDS and self.tools.inline(t.kind) for t in step.tasks)
+            known[command.step] = quick and not turns and step.loop is None
+        return known[command.step]
 
     # --- the claim table ------------------------------------------------------------------------------------------------
 
