@@ -5,16 +5,21 @@ from __future__ import annotations
 import difflib
 import json
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import isinf
 from typing import Any
 
 from noetl_core.control.core import Control
 from noetl_core.control.read import MAX_PAGE
-from noetl_core.ports import TooLarge
+from noetl_core.ports import NotFound, TooLarge
 
 MAX_BODY = 6 * 1024 * 1024
 """Lambda's synchronous payload limit."""
+MAX_DEPTH = 100
+"""Levels a body may be nested: what every store and encoder on the way follows."""
+MAX_TEXT = 1024
+"""Bytes of a part of a path or of a query parameter: DynamoDB refuses sort keys over that."""
 
 
 class BadRequest(ValueError):
@@ -58,6 +63,7 @@ class Call:
     base64: bool = False
     request_id: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
+    route: Route | None = None
 
     @property
     def control(self) -> Control:
@@ -65,7 +71,21 @@ class Call:
 
     @property
     def execution_id(self) -> str:
-        return self.params["execution_id"]
+        """The execution the path names. Raises `NotFound` for what no execution's id can be."""
+        return execution_id(self.params["execution_id"])
+
+    def check(self, route: Route) -> None:
+        """Take `route`; unknown query parameters, and texts no store could hold, are errors. Raises `BadRequest`."""
+        self.route = route
+        for name in self.query:
+            if name not in route.query:
+                raise BadRequest(f"unknown parameter {name!r}", f"query.{name}", _nearest(name, route.query))
+        for kind, texts in (("path", self.params), ("query", self.query)):
+            for name, text in texts.items():
+                if len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT and name not in ("after", "cursor"):
+                    raise BadRequest(f"{name} is longer than {MAX_TEXT} bytes", f"{kind}.{name}")
+                if not text.isprintable():
+                    raise BadRequest(f"{name} has characters that do not print", f"{kind}.{name}")
 
     def text(self) -> str:
         """The body. Raises `BadRequest`, `TooLarge`."""
@@ -78,21 +98,42 @@ class Call:
             raise TooLarge(f"the body exceeds {MAX_BODY} bytes")
         return text
 
-    def object(self, *keys: str) -> dict[str, Any]:
-        """The JSON object of the body; unknown keys are errors with a suggestion."""
+    def object(self) -> dict[str, Any]:
+        """The JSON object of the body, checked against the route's `body`; keys that are null count as absent.
+
+        Raises `BadRequest`, with a suggestion for an unknown key.
+        """
+        value = self.json()
+        if not isinstance(value, dict):
+            raise BadRequest(f"the body is a JSON {type(value).__name__}; an object is expected")
+        assert self.route is not None
+        fields = self.route.body or {}
+        for key in value:
+            if key not in fields:
+                raise BadRequest(f"unknown key {key!r}", f"body.{key}", _nearest(key, fields))
+        given = {k: v for k, v in value.items() if v is not None}
+        for name, known in fields.items():
+            if name not in given:
+                if known.required:
+                    raise BadRequest(f"{name} is missing", f"body.{name}", known.text)
+            elif known.kind is not object and type(given[name]) is not known.kind:  # a bool is no int
+                found = type(given[name]).__name__
+                raise BadRequest(f"{name} is a JSON {found}; {known.kind.__name__} is expected", f"body.{name}", known.text)
+            elif known.required and given[name] == "":
+                raise BadRequest(f"{name} is empty", f"body.{name}", known.text)
+        return given
+
+    def json(self) -> Any:
+        """The JSON value of the body, `{}` for an empty one: finite numbers and whole characters only. Raises `BadRequest`."""
         try:
-            value = json.loads(self.text() or "{}", parse_constant=_no_number)
+            value = json.loads(self.text() or "{}", parse_constant=_no_number, parse_float=_finite)
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no character any store takes
         except BadRequest:
             raise
         except (ValueError, RecursionError) as error:
             raise BadRequest(f"the body is not JSON: {error}") from None
-        if not isinstance(value, dict):
-            raise BadRequest(f"the body is a JSON {type(value).__name__}; an object is expected")
-        for key in value:
-            if key not in keys:
-                near = difflib.get_close_matches(key, keys, 1)
-                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(keys)}"
-                raise BadRequest(f"unknown key {key!r}", f"body.{key}", hint)
+        if _deeper(value, MAX_DEPTH):
+            raise BadRequest(f"the body is nested deeper than {MAX_DEPTH} levels")
         return value
 
     def argument(self, name: str) -> str | None:
@@ -110,10 +151,21 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Field:
+    """A key of a JSON body: its type (`object`: any), what it means, and whether it must be there."""
+
+    kind: type
+    text: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     """A method and a path, what it does in words, the status of success, and the function that answers.
 
     `{name}` in the path is one segment, `{name+}` one or more. `answer` returns the body, or an `Answer` of another status.
+    `query` and `body` say what it takes (`body` None: nothing, or a text that `answer` reads itself), `refuses` which statuses
+    it answers with beyond those of every route (400, 404 with a name in the path, 413 with a body, 503).
     """
 
     method: str
@@ -121,7 +173,40 @@ class Route:
     summary: str
     answer: Callable[[Call], Mapping[str, Any] | Answer]
     status: int = 200
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, Field] | None = None
+    refuses: tuple[int, ...] = ()
 
 
-def _no_number(text: str) -> None:
-    raise BadRequest(f"{text} is not JSON: numbers are finite")
+def execution_id(text: str) -> str:
+    """`text`, if it can be an execution's id: a decimal number below 2^63. Raises `NotFound`."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 19):
+        raise NotFound(f"there is no execution {text}")
+    return text
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(name, names, 1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"known: {', '.join(names)}" if names else "none is known here"
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether a JSON value is nested deeper than `levels`."""
+    layer = [value]
+    for _ in range(levels + 1):
+        layer = [x for v in layer if isinstance(v, dict | list) for x in (v.values() if isinstance(v, dict) else v)]
+        if not layer:
+            return False
+    return True
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return _no_number(text) if isinf(number) else number
+
+
+def _no_number(text: str) -> float:
+    raise BadRequest(f"{text[:40]} is not JSON: numbers are finite")

@@ -25,6 +25,7 @@ def dispatch(call: Call) -> Answer:
     """Answer a request; never raises."""
     try:
         route, call.params = _find(call.method, call.path)
+        call.check(route)
         found = route.answer(call)
         return found if isinstance(found, Answer) else Answer(route.status, found)
     except Exception as error:  # the outermost place: what no row of the table of errors names is a bug, and logged as one

@@ -8,20 +8,26 @@ from typing import Any, get_args
 
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, admit
-from noetl_core.control.api.call import BadRequest, Call, Route
+from noetl_core.control.api.call import BadRequest, Call, Field, Route
 from noetl_core.control.api.playbooks import as_dict
 from noetl_core.engine.state import Status
 
 STATUSES = get_args(Status)
-START_KEYS = ("path", "version", "playbook_id", "playbook", "payload", "ctx", "idempotency_key", "parent", "trace_id")
-START_TYPES = {"path": str, "version": int, "playbook": str, "payload": dict, "ctx": dict, "parent": dict}
+START = {
+    "path": Field(str, "path of a registered playbook"),
+    "version": Field(int, "its version, the latest by default"),
+    "playbook_id": Field(str, "digest of a registered playbook, instead of path and version"),
+    "playbook": Field(str, "text of a playbook, instead of a registered one"),
+    "payload": Field(dict, "merged over the playbook's workload"),
+    "ctx": Field(dict, "ctx at the start"),
+    "idempotency_key": Field(str, "the same key and body start one execution; the Idempotency-Key header says the same"),
+    "parent": Field(dict, "the execution this one belongs to"),
+    "trace_id": Field(str, "shown in every event"),
+}
 
 
 def start(call: Call) -> dict[str, Any]:
-    body = call.object(*START_KEYS)
-    for name, kind in START_TYPES.items():
-        if body.get(name) is not None and type(body[name]) is not kind:  # a bool is no version
-            raise BadRequest(f"{name} is a JSON {type(body[name]).__name__}; {kind.__name__} is expected", f"body.{name}")
+    body = call.object()
     if not any(body.get(k) for k in ("path", "playbook", "playbook_id")):
         raise BadRequest("a request names a playbook", "body.path", "give path (and version), playbook_id, or playbook")
     request = StartRequest(
@@ -87,11 +93,37 @@ def _instant(text: str) -> int:
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000_000)
 
 
+PAGE = {"limit": f"at most so many, 1 to {read.MAX_PAGE}"}
+
 ROUTES = (
-    Route("POST", "/api/executions", "Start an execution", start, HTTPStatus.ACCEPTED),
-    Route("GET", "/api/executions", "Executions, newest first", listed),
+    Route("POST", "/api/executions", "Start an execution", start, HTTPStatus.ACCEPTED, body=START, refuses=(404, 409, 422)),
+    Route(
+        "GET",
+        "/api/executions",
+        "Executions, newest first",
+        listed,
+        query={
+            "status": f"one of {', '.join(STATUSES)}",
+            "path": "of this playbook",
+            "since": "started at this instant (ISO 8601) or later",
+            **PAGE,
+            "cursor": "go on after the page that gave this cursor",
+        },
+    ),
     Route("GET", "/api/executions/{execution_id}", "Summary of an execution", one),
-    Route("GET", "/api/executions/{execution_id}/events", "History in causal order", events),
-    Route("GET", "/api/executions/{execution_id}/state", "State now or at an event", state),
+    Route(
+        "GET",
+        "/api/executions/{execution_id}/events",
+        "History in causal order",
+        events,
+        query={"after": "a cursor, or the id of an event", "name": "of this name, StepDone or step.done", **PAGE},
+    ),
+    Route(
+        "GET",
+        "/api/executions/{execution_id}/state",
+        "State now or at an event",
+        state,
+        query={"at": "the id of an event: the state just after it"},
+    ),
     Route("GET", "/api/vars/{execution_id}", "ctx of an execution", ctx),
 )

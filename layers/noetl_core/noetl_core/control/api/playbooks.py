@@ -50,7 +50,7 @@ def versions(call: Call) -> dict[str, Any]:
 
 def one(call: Call) -> dict[str, Any]:
     wanted = call.argument("version")
-    if wanted is not None and not wanted.isdecimal():
+    if wanted is not None and not (wanted.isdecimal() and len(wanted) < 10):
         raise BadRequest("version is a number", "query.version")
     found = call.control.catalog.get(call.params["path"], int(wanted) if wanted else None)
     return {**as_dict(found), "source": found.source}
@@ -61,10 +61,18 @@ def as_dict(v: PlaybookVersion) -> dict[str, Any]:
     return {"path": v.path, "version": v.version, "digest": v.digest}
 
 
+TEXT = "A playbook as YAML or JSON, or `{playbook: text}`"
+
 ROUTES = (
-    Route("POST", "/api/playbooks", "Register a playbook (YAML or JSON)", put, HTTPStatus.CREATED),
-    Route("GET", "/api/playbooks", "Registered playbooks, by prefix", listed),
-    Route("POST", "/api/playbooks/validate", "Validate a playbook", validate),
-    Route("GET", "/api/playbooks/{path+}", "One playbook, latest or a version", one),
+    Route("POST", "/api/playbooks", f"Register. {TEXT}", put, HTTPStatus.CREATED, refuses=(422,)),
+    Route("GET", "/api/playbooks", "Registered playbooks", listed, query={"prefix": "whose path begins so"}),
+    Route("POST", "/api/playbooks/validate", f"Validate. {TEXT}", validate, refuses=(422,)),
+    Route(
+        "GET",
+        "/api/playbooks/{path+}",
+        "One playbook with its text",
+        one,
+        query={"version": "a number, the latest by default"},
+    ),
     Route("GET", "/api/playbooks/{path+}/versions", "Versions of a playbook", versions),
 )
