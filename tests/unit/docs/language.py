@@ -1,0 +1,137 @@
+"""The examples of the language reference: how a page's blocks are read, completed and run.
+
+A `yaml` block is followed by what it gives: a `json` block (a run, and what came of it) or a `text` block (the diagnostics of a
+playbook that is refused). `docs/language/README.md` says the same to its readers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from noetl_core.control import read
+from noetl_core.control.admit import StartRequest, register
+from noetl_core.dsl.parse import check
+from noetl_core.engine.decide import Fact
+from noetl_core.engine.outcome import Outcome
+from noetl_core.local import LocalWiring
+from noetl_core.ports import NotFound, Secrets
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.registry import ToolRegistry
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: example, path: docs/example }\n"
+ROOT_KEYS = ("apiVersion", "keychain", "executor", "workload", "workflow", "workbook", "vars")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A `yaml` block of `page` at `line`, completed, and the block that says what it gives."""
+
+    page: str
+    line: int
+    source: str
+    kind: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def examples(page: Path) -> Iterator[Example]:
+    """Every `yaml` block with what follows it; a block without an expectation has kind ''."""
+    text = page.read_text()
+    blocks = [(m[1], m[2], text.count("\n", 0, m.start()) + 1) for m in BLOCK.finditer(text)]
+    for n, (language, body, line) in enumerate(blocks):
+        if language != "yaml":
+            continue
+        kind, expected = blocks[n + 1][:2] if n + 1 < len(blocks) else ("", "")
+        yield Example(page.name, line, completed(body), kind if kind in ("json", "text") else "", expected)
+
+
+def completed(block: str) -> str:
+    """A whole playbook: steps get `workflow`, tasks a step called `work`, and everything the head."""
+    first = next(line for line in block.splitlines() if line and not line.startswith("#"))
+    if first.startswith("apiVersion"):
+        return block
+    if first.startswith("- step:"):
+        block = "workflow:\n" + textwrap.indent(block, "  ")
+    elif first.startswith("- "):
+        block = "workflow:\n  - step: work\n    tool:\n" + textwrap.indent(block, "      ")
+    elif first.split(":")[0] not in ROOT_KEYS:
+        raise AssertionError(f"an example begins with a root key, a step or a task, not with {first!r}")
+    return HEAD + block
+
+
+class DemoService:
+    """`kind: http` in the examples: the little service that `docs/language/README.md` describes."""
+
+    kind = "http"
+    inline = True
+
+    def run(self, call: ToolCall) -> Outcome:
+        path, params = urlsplit(str(call.inputs["url"])).path, call.inputs.get("params") or {}
+        if path == "/pages":
+            page = int(params.get("page", 1))
+            body = {"data": [2 * page - 1, 2 * page], "paging": {"page": page, "hasMore": page < 3}}
+            return self._answer(200, body)
+        if path == "/flaky":
+            return self._answer(200 if call.attempt > 2 else 503, {"attempt": call.attempt})
+        if path == "/busy":
+            return self._answer(503, None)
+        if path == "/echo":
+            return self._answer(200, {"params": dict(params), "json": call.inputs.get("json")})
+        return self._answer(404, None)
+
+    @staticmethod
+    def _answer(status: int, data: Any) -> Outcome:
+        helper = {"status": status, "headers": {"retry-after": "0.01"} if status == 503 else {}}
+        if status == 200:
+            return Outcome.ok({"status": status, "data": data}, http=helper)
+        kind: Any = "not_found" if status == 404 else "server_error"
+        return Outcome.failed(kind, f"the service answered {status}", code=status, http=helper)
+
+
+class Held(Secrets):
+    """The one credential of the examples: `demo`."""
+
+    def get(self, name: str) -> Mapping[str, Any]:
+        if name != "demo":
+            raise NotFound(f"there is no credential {name!r}")
+        return {"user": "reader", "password": "s3cret-word"}
+
+
+def run(example: Example, others: list[str]) -> dict[str, Any]:
+    """Run an example that expects `json` on the local runner; `others` are playbooks it may call. The summary, with `tasks` and
+    `order` (the steps) as they ran, and the `effective` spec of every task."""
+    given = json.loads(example.expected).get("given", {})
+    local = LocalWiring(tools=ToolRegistry({"http": DemoService()}), secrets=Held())
+    try:
+        for other in others:
+            register(local.control, other)
+        started = local.start(StartRequest(playbook=example.source, payload=given.get("payload", {}), ctx=given.get("ctx", {})))
+        for name, data in given.get("signals", {}).items():
+            local.control.route(started.execution_id, facts=[Fact("signal", {"id": name, "name": name, "data": data})])
+        assert local.run(started.execution_id, timeout_s=30)
+        out = read.summary(local.control, started.execution_id)
+        log = read.events(local.control, started.execution_id)[0]
+        out["tasks"] = [e["task"] for e in log if e["name"] == "TaskProcessed"]
+        out["order"] = [e["step"] for e in log if e["name"] == "StepScheduled"]
+        out["event_names"] = [e["name"] for e in log]
+        out["effective"] = {
+            t.name: dict(t.spec) for s in local.control.playbook(out["playbook"]["digest"]).steps for t in s.tasks
+        }
+        return out
+    finally:
+        local.close()
+
+
+def diagnostics(example: Example) -> list[str]:
+    """What a refused (or doubted) example is told, without positions."""
+    return [str(d).split(" ", 1)[1] for d in check(example.source)[1] if d.severity != "note"]

@@ -1,0 +1,58 @@
+"""Every example of the language reference gives what the page says beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.docs.language import Example, diagnostics, examples, run
+
+FOLDER = Path(__file__).parents[3] / "docs/language"
+OTHERS = {"expressions.md", "diagnostics.md", "tools.md", "migrate.md"}
+"""Pages with tests of their own."""
+PAGES = sorted(page for page in FOLDER.glob("*.md") if page.name not in OTHERS)
+EXAMPLES = [example for page in PAGES for example in examples(page)]
+
+
+def holds(got: Any, expected: Any, where: str = "") -> None:
+    """`expected` is what `got` has, where both are mappings key by key below `steps` and `error`, elsewhere exactly."""
+    if isinstance(expected, Mapping) and where.split(".")[0] in ("", "steps", "error"):
+        for key, value in expected.items():
+            assert key in got, f"{where or 'the run'} has no {key}"
+            holds(got[key], value, f"{where}.{key}".lstrip("."))
+    else:
+        assert got == expected, where
+
+
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.kind == "json"], ids=str)
+def test_the_example_runs_to_what_the_page_says(example: Example) -> None:
+    others = [e.source for e in EXAMPLES if e.page == example.page and "name: callee" in e.source]
+    expected = {key: value for key, value in json.loads(example.expected).items() if key != "given"}
+    assert "status" in expected
+    holds(run(example, others), expected)
+
+
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.kind == "text"], ids=str)
+def test_the_example_is_told_what_the_page_says(example: Example) -> None:
+    assert diagnostics(example) == example.expected.splitlines()
+
+
+def test_every_example_says_what_it_gives() -> None:
+    assert [str(e) for e in EXAMPLES if not e.kind] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    import re
+
+    text = page.read_text()
+    for target, anchor in re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", text):
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        if anchor:
+            heads = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE)
+            assert anchor in [re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in heads], anchor
