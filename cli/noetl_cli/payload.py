@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,10 @@ def json_of(text: str, option: str) -> Any:
             text = Path(text[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise Exit(USAGE, f"{option}: {error}") from None
+    from noetl_core import strict_json
+
     try:
-        return json.loads(text)
+        return strict_json.loads(text)
     except ValueError as error:
         raise Exit(USAGE, f"{option} is not JSON: {error}") from None
 
@@ -40,13 +42,18 @@ def put(out: dict[str, Any], entry: str) -> None:
     """Set `a.b=value` in `out`."""
     import yaml
 
+    from noetl_core import strict_json
+
     path, sign, text = entry.partition("=")
     keys = path.removeprefix("workload.").split(".")
     if not sign or not all(keys):
         raise Exit(USAGE, f"--set {entry!r}: expected a.b=value")
     try:
         value = yaml.safe_load(text) if text else ""
-    except yaml.YAMLError as error:
+        if isinstance(value, date):
+            value = text  # JSON has no dates: the text as it was written
+        strict_json.check(value)
+    except (yaml.YAMLError, ValueError) as error:
         raise Exit(USAGE, f"--set {entry!r}: {error}") from None
     for key in keys[:-1]:
         inner = out.setdefault(key, {})

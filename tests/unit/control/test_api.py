@@ -354,3 +354,11 @@ def test_the_openapi_document_names_every_route(client: Client) -> None:
         for method in methods:
             concrete = path.replace("{execution_id}", "1").replace("{path}", "none")
             assert "no such resource" not in json.dumps(client(method.upper(), concrete)[1]), f"{method} {path}"
+
+
+def test_a_parent_is_shown_and_must_be_there(client: Client) -> None:
+    parent = client.run()
+    child = client.run(parent={"execution_id": parent})
+    assert client("GET", f"/api/executions/{child}")[1]["parent"] == {"execution_id": parent}
+    assert refusal(client("POST", "/api/executions", {"playbook": HELLO, "parent": {"execution_id": "1"}})) == (404, "not_found")
+    assert refusal(client("POST", "/api/executions", {"playbook": HELLO, "parent": {"run": "1"}})) == (400, "malformed")

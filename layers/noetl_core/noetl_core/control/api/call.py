@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import json
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from math import isinf
 from typing import Any
 
+from noetl_core import strict_json
 from noetl_core.control.core import Control
 from noetl_core.control.read import MAX_PAGE
 from noetl_core.ports import NotFound, TooLarge
 
 MAX_BODY = 6 * 1024 * 1024
 """Lambda's synchronous payload limit."""
-MAX_DEPTH = 100
-"""Levels a body may be nested: what every store and encoder on the way follows."""
 MAX_TEXT = 1024
 """Bytes of a part of a path or of a query parameter: DynamoDB refuses sort keys over that."""
 
@@ -126,15 +123,11 @@ class Call:
     def json(self) -> Any:
         """The JSON value of the body, `{}` for an empty one: finite numbers and whole characters only. Raises `BadRequest`."""
         try:
-            value = json.loads(self.text() or "{}", parse_constant=_no_number, parse_float=_finite)
-            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no character any store takes
+            return strict_json.loads(self.text() or "{}")
         except BadRequest:
             raise
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise BadRequest(f"the body is not JSON: {error}") from None
-        if _deeper(value, MAX_DEPTH):
-            raise BadRequest(f"the body is nested deeper than {MAX_DEPTH} levels")
-        return value
 
     def argument(self, name: str) -> str | None:
         """A query parameter; an empty one counts as absent."""
@@ -191,22 +184,3 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean {near[0]!r}?"
     return f"known: {', '.join(names)}" if names else "none is known here"
-
-
-def _deeper(value: Any, levels: int) -> bool:
-    """Whether a JSON value is nested deeper than `levels`."""
-    layer = [value]
-    for _ in range(levels + 1):
-        layer = [x for v in layer if isinstance(v, dict | list) for x in (v.values() if isinstance(v, dict) else v)]
-        if not layer:
-            return False
-    return True
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return _no_number(text) if isinf(number) else number
-
-
-def _no_number(text: str) -> float:
-    raise BadRequest(f"{text[:40]} is not JSON: numbers are finite")

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, admit
-from noetl_core.control.api.call import BadRequest, Call, Field, Route
+from noetl_core.control.api.call import BadRequest, Call, Field, Route, execution_id
 from noetl_core.control.api.playbooks import as_dict
 from noetl_core.engine.state import Status
 
@@ -21,7 +21,7 @@ START = {
     "payload": Field(dict, "merged over the playbook's workload"),
     "ctx": Field(dict, "ctx at the start"),
     "idempotency_key": Field(str, "the same key and body start one execution; the Idempotency-Key header says the same"),
-    "parent": Field(dict, "the execution this one belongs to"),
+    "parent": Field(dict, "{execution_id}: the execution this one belongs to"),
     "trace_id": Field(str, "shown in every event"),
 }
 
@@ -30,6 +30,11 @@ def start(call: Call) -> dict[str, Any]:
     body = call.object()
     if not any(body.get(k) for k in ("path", "playbook", "playbook_id")):
         raise BadRequest("a request names a playbook", "body.path", "give path (and version), playbook_id, or playbook")
+    parent = body.get("parent")
+    if parent is not None:
+        if set(parent) != {"execution_id"} or not isinstance(parent["execution_id"], str):
+            raise BadRequest("parent is {execution_id: text}", "body.parent")
+        read.load(call.control, execution_id(parent["execution_id"]))
     request = StartRequest(
         path=body.get("path"),
         version=body.get("version"),
@@ -38,6 +43,7 @@ def start(call: Call) -> dict[str, Any]:
         payload=body.get("payload") or {},
         ctx=body.get("ctx") or {},
         idempotency_key=body.get("idempotency_key") or call.headers.get("idempotency-key"),
+        parent=parent,
         trace_id=body.get("trace_id"),
     )
     started = admit(call.control, request)
