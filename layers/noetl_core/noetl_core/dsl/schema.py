@@ -206,7 +206,8 @@ def _steps() -> dict[str, Schema]:
     )
     values = {"args": _MAP, "input": _MAP, "set_ctx": _MAP, "set": _ref("set")}
     arc = _closed(ARC_KEYS, ("step",), step=_ref("name"), when=_WHEN, desc={"type": ["string", "null"]}, **values)
-    router_spec = _closed(("mode", "policy"), mode={"enum": ["exclusive", "inclusive"]}, policy=_closed(NEXT_POLICY_KEYS))
+    hints = _closed(NEXT_POLICY_KEYS, priority=_number(-1e6), dedupe={"anyOf": [_BOOL, _TEMPLATE, {"type": "null"}]})
+    router_spec = _closed(("mode", "policy"), mode={"enum": ["exclusive", "inclusive"]}, policy=hints)
     return {
         "step": step | {"anyOf": [{"required": ["tool"]}, {"required": ["next"]}, {"properties": {"step": {"const": "end"}}}]},
         "loop": loop,

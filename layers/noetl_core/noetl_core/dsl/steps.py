@@ -12,7 +12,7 @@ from noetl_core.dsl.load import Node
 from noetl_core.dsl.loops import FAILURE_MODES, loop
 from noetl_core.dsl.model import Arc, Executor, FailureMode, Join, Router, Step, Task, TaskPolicy
 from noetl_core.dsl.policy import OnUnmatched, admission, condition, task_policy, written
-from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.reader import Reader, is_template
 from noetl_core.dsl.specs import LOOP_KEYS, STEP_KEYS, handed_down, merge
 from noetl_core.dsl.sugar import pipeline
 from noetl_core.dsl.tasks import RawTask, TaskScope, single_task
@@ -222,9 +222,17 @@ def _router(r: Reader, node: Node | None, name: str) -> Router | None:
     return Router(
         arcs=tuple(_arc(r, arc, i, name) for i, arc in enumerate(r.sequence(entries.get("arcs"), f"arcs of {what}"))),
         mode=r.choice(options.get("mode"), ("exclusive", "inclusive"), f"mode of {what}") or "exclusive",
-        priority=hints["priority"].plain() if "priority" in hints else None,
-        dedupe=hints["dedupe"].plain() if "dedupe" in hints else None,
+        priority=r.number(hints.get("priority"), f"priority of {what}", low=-1e6, high=1e6),
+        dedupe=_dedupe(r, hints.get("dedupe"), what),
     )
+
+
+def _dedupe(r: Reader, node: Node | None, what: str) -> bool | str | None:
+    """true: by the token's args; or a template for what tells tokens apart."""
+    if node is None or isinstance(node.value, bool) or is_template(node.value):
+        return None if node is None else node.plain()
+    r.report("E112", node, f"dedupe of {what} must be true or an expression, not {r.word(node)}", 'dedupe: "{{ args.id }}"')
+    return None
 
 
 def _arc(r: Reader, node: Node, index: int, name: str) -> Arc:

@@ -13,6 +13,7 @@ from typing import Any
 from noetl_core.dsl.model import UNSET, Arc, Playbook, Step
 from noetl_core.engine import ids
 from noetl_core.engine.graph import reachable
+from noetl_core.engine.qos import Quality, quality
 from noetl_core.engine.records import Event
 from noetl_core.engine.state import Run, State, StepState, Token, fold
 from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, render, truthy
@@ -184,7 +185,7 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> No
             p.emit("CtxPatched", run=run.id, patch=patch)
         scope = p.scope(run.args, seen)
         fired = _select(p.playbook, step, scope, failed)
-        tokens = [(arc, render(arc.args, scope, undefined_ok=True)) for arc in fired]
+        tokens = [_token(p, step, arc, scope) for arc in fired]
         patches = [render(arc.set_ctx, scope, undefined_ok=True) for arc in fired if arc.set_ctx]
     except TemplateError as error:
         p.emit("NextEvaluated", run=run.id, step=step.name, event=event["name"], selected=[], error=str(error))
@@ -203,11 +204,20 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> No
     )
     for patch in patches:
         p.emit("CtxPatched", run=run.id, patch=patch)
-    for arc, args in tokens:
+    for arc, args, q in tokens:
+        if q.key is not None and q.key in p.state.made:
+            continue  # `selected` has it; the token was made before
         token = ids.token_id(p.state.execution_id, run.id, arc.index, p.state.epoch)
-        p.emit("TokenEnqueued", token=token, step=arc.step, args=args or None, run=run.id, arc=arc.index, event=event)
+        rank = {"priority": q.priority or None, "key": q.key}
+        p.emit("TokenEnqueued", token=token, step=arc.step, args=args or None, run=run.id, arc=arc.index, event=event, **rank)
     if len(p.state.tokens) > p.playbook.executor.limits.max_tokens:
         p.fail("limit", f"more than {p.playbook.executor.limits.max_tokens} tokens are live", step.name)
+
+
+def _token(p: RoutingPass, step: Step, arc: Arc, scope: Scope) -> tuple[Arc, dict[str, Any], Quality]:
+    assert step.router is not None
+    args: dict[str, Any] = render(arc.args, scope, undefined_ok=True)
+    return arc, args, quality(step.router, arc, args, scope, p.state.epoch)
 
 
 def _select(playbook: Playbook, step: Step, scope: Scope, failed: bool) -> list[Arc]:
@@ -247,6 +257,7 @@ def _move_tokens(p: RoutingPass) -> bool:
     s = p.state
     rejudge = p.judged != s.ctx_version
     waiting = [t for t in s.tokens.values() if (rejudge or not t.parked) and not _held_by_join(p, t)]
+    waiting.sort(key=lambda t: -t.priority)
     p.judged = s.ctx_version
     moved = False
     for token in waiting:
@@ -374,7 +385,9 @@ def _merge(p: RoutingPass, step: Step, tokens: Sequence[Token]) -> None:
         args.update(token.args)
     names = [t.id for t in ordered]
     joined = ids.token_id(p.state.execution_id, "join:" + ",".join(sorted(names)), 0, p.state.epoch)
-    p.emit("TokenEnqueued", token=joined, step=step.name, args=args or None, joined=names, event=ordered[-1].event)
+    first = max(t.priority for t in ordered) or None
+    event = ordered[-1].event
+    p.emit("TokenEnqueued", token=joined, step=step.name, args=args or None, joined=names, event=event, priority=first)
 
 
 def _step_order(playbook: Playbook, token: Token) -> int:

@@ -37,6 +37,8 @@ class Token:
     parked: bool = False
     joined: bool = False
     """Made by a join out of the tokens that met there: not held at the join again."""
+    priority: float = 0
+    """Among tokens that may move the higher goes first (`next.spec.policy.priority`)."""
 
 
 @dataclass(slots=True)
@@ -142,6 +144,8 @@ class State:
     ctx: dict[str, Any] = field(default_factory=dict)
     ctx_version: int = 0
     tokens: dict[str, Token] = field(default_factory=dict)
+    made: dict[str, str] = field(default_factory=dict)
+    """Tokens of deduplicating routers by their key: what was made is not made again."""
     joins_fired: list[str] = field(default_factory=list)
     """Joins of mode any or count that have fired and drop late tokens until nothing upstream is live."""
     runs: dict[str, Run] = field(default_factory=dict)
@@ -207,8 +211,17 @@ def _token_enqueued(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     for token in joined or ():
         s.tokens.pop(token, None)
     s.tokens[d["token"]] = Token(
-        d["token"], d["step"], dict(d.get("args") or {}), d.get("run"), d.get("arc"), d.get("event"), joined=joined is not None
+        d["token"],
+        d["step"],
+        dict(d.get("args") or {}),
+        d.get("run"),
+        d.get("arc"),
+        d.get("event"),
+        joined=joined is not None,
+        priority=d.get("priority", 0),
     )
+    if "key" in d:
+        s.made[d["key"]] = d["token"]
 
 
 def _token_parked(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:

@@ -1,0 +1,53 @@
+"""`next.spec.policy`: which tokens go first, and which are not made twice (canonical 5.5, resolution 30)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from noetl_core.dsl.model import Arc, Router
+from noetl_core.expr import Scope, TemplateError, render
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """Of one token: among those that may move the higher `priority` goes first; `key` is None when it may be made again."""
+
+    priority: float = 0
+    key: str | None = None
+
+
+PLAIN = Quality()
+
+
+def quality(router: Router, arc: Arc, args: Mapping[str, Any], scope: Scope, epoch: int) -> Quality:
+    """What a router's policy says of the token of `arc`.
+
+    `dedupe: true` compares the target and `args`, a template the target and its value (undefined: the token is made). A redrive
+    begins anew, so `epoch` is part of the key. Raises `TemplateError`.
+    """
+    if router.priority is None and router.dedupe is None:
+        return PLAIN
+    return Quality(_priority(router.priority, scope), _key(router.dedupe, arc, args, scope, epoch))
+
+
+def _priority(value: Any, scope: Scope) -> float:
+    if isinstance(value, str):
+        value = render(value, scope, undefined_ok=True)
+    try:
+        return 0 if value is None else float(value)
+    except (TypeError, ValueError):
+        raise TemplateError(f"priority {value!r} is not a number") from None
+
+
+def _key(dedupe: Any, arc: Arc, args: Mapping[str, Any], scope: Scope, epoch: int) -> str | None:
+    if dedupe is None or dedupe is False:
+        return None
+    value = dict(args) if dedupe is True else render(dedupe, scope, undefined_ok=True)
+    if value is None:
+        return None
+    body = json.dumps([epoch, arc.step, value], sort_keys=True, default=str)
+    return blake2b(body.encode(), digest_size=12).hexdigest()
