@@ -25,15 +25,14 @@ apiVersion: noetl.io/v2
 kind: Playbook
 metadata: {name: many, path: soak/many}
 workload: {url: ""}
-executor: {spec: {result: "{{ steps.work.result | sum }}"}}
+executor: {spec: {result: "{{ steps.work.result | map(attribute='data') | sum }}"}}
 workflow:
   - step: work
     loop:
       in: "{{ range(500) | list }}"
       iterator: n
-      spec: {mode: parallel, max_in_flight: 10, chunk_size: 10, policy: {exec: distributed}}
-    tool: {name: append, kind: http, method: POST, url: "{{ workload.url }}/", params: {delay: 1}, json: "{{ iter.n }}"}
-    spec: {policy: {lifecycle: {timeout: 3600}}}
+      spec: {mode: parallel, max_in_flight: 50, chunk_size: 10, policy: {exec: distributed}}
+    tool: {name: append, kind: http, method: POST, url: "{{ workload.url }}/", params: {delay: 2}, json: "{{ iter.n }}"}
 """
 
 
@@ -41,14 +40,17 @@ def test_twenty_workers_killed_at_random_lose_nothing_and_double_nothing(stack: 
     choose = random.Random(20)
     kills = 0
     with ledger(tmp_path / "calls") as book:
-        execution_id = api.start(MANY.replace("result | sum", "result | map(attribute='data') | sum"), {"url": book.url})
+        execution_id = api.start(MANY, {"url": book.url})
+        until = time.monotonic() + 1500
         while kills < 20:
-            time.sleep(choose.uniform(0.5, 3))
-            assert api.summary(execution_id)["status"] not in ENDED, f"it ended after {kills} kills"
+            seen = len(book.calls()) + choose.randrange(3, 18)
+            while len(book.calls()) < seen:  # whoever is killed next is at work
+                assert api.summary(execution_id)["status"] not in ENDED, f"it ended after {kills} kills"
+                assert time.monotonic() < until, f"it stands still after {kills} kills"
+                time.sleep(0.2)
             running = function_processes(stack, stack.outputs["WorkerFunctionName"])
-            if running:
-                os.kill(choose.choice(running), signal.SIGKILL)
-                kills += 1
+            os.kill(choose.choice(running), signal.SIGKILL)
+            kills += 1
         summary = api.wait(execution_id, timeout_s=1800)
         calls = book.calls()
     assert summary["status"] == "completed", summary["error"]
