@@ -48,7 +48,9 @@ class Backend(Protocol):
         """A read of the API: `executions/ID`, `executions/ID/events`, `playbooks`, ..."""
         ...
 
-    def post(self, what: str, body: dict[str, Any] | str) -> dict[str, Any]: ...
+    def post(self, what: str, body: dict[str, Any] | str, **query: Any) -> dict[str, Any]: ...
+
+    def delete(self, what: str) -> dict[str, Any]: ...
 
     def close(self) -> None: ...
 
@@ -109,10 +111,13 @@ class StackBackend:
         return None
 
     def get(self, what: str, **query: Any) -> dict[str, Any]:
-        return self._call("GET", what, None, {k: v for k, v in query.items() if v is not None})
+        return self._call("GET", what, None, _given(query))
 
-    def post(self, what: str, body: dict[str, Any] | str) -> dict[str, Any]:
-        return self._call("POST", what, body, {})
+    def post(self, what: str, body: dict[str, Any] | str, **query: Any) -> dict[str, Any]:
+        return self._call("POST", what, body, _given(query))
+
+    def delete(self, what: str) -> dict[str, Any]:
+        return self._call("DELETE", what, None, {})
 
     def close(self) -> None:
         """Nothing is held."""
@@ -137,6 +142,10 @@ class StackBackend:
         if answer.is_success:
             return value  # type: ignore[no-any-return]
         raise _refused(answer.status_code, value)
+
+
+def _given(query: Mapping[str, Any]) -> dict[str, str]:
+    return {k: str(v) for k, v in query.items() if v is not None}
 
 
 def _refused(status: int, value: Any) -> Exit:
@@ -258,10 +267,13 @@ class LocalBackend:
     def get(self, what: str, **query: Any) -> dict[str, Any]:
         if not self._exists():
             self._wiring = self._opened(MEMORY)  # looking makes no store
-        return self._call("GET", what, "", {k: str(v) for k, v in query.items() if v is not None})
+        return self._call("GET", what, "", _given(query))
 
-    def post(self, what: str, body: dict[str, Any] | str) -> dict[str, Any]:
-        return self._call("POST", what, body if isinstance(body, str) else json.dumps(body), {})
+    def post(self, what: str, body: dict[str, Any] | str, **query: Any) -> dict[str, Any]:
+        return self._call("POST", what, body if isinstance(body, str) else json.dumps(body), _given(query))
+
+    def delete(self, what: str) -> dict[str, Any]:
+        return self._call("DELETE", what, "", {})
 
     def _call(self, method: str, what: str, body: str, query: dict[str, str]) -> dict[str, Any]:
         """The API's own routes, in this process."""
@@ -294,6 +306,8 @@ def all_events(where: Backend, execution_id: str, name: str | None = None, after
 
 def backend(on: str | None, store: str | None, execution_id: str | None = None) -> Backend:
     """The wiring asked for; for an existing execution with nothing asked: the local store if it has it, else the stack."""
+    if execution_id is not None and not (execution_id.isascii() and execution_id.isdecimal()):
+        raise Exit(USAGE, f"{execution_id} is no execution's id: a number is expected")
     local = LocalBackend(store or LocalBackend.default_store())
     if on == "local" or (on is None and execution_id is not None and local.knows(execution_id)):
         return local

@@ -46,7 +46,18 @@ def python(tool: PythonTool, lines: list[str]) -> Python:
     ) -> Outcome:
         given = {"code": code, "args": args, **(inputs or {})}
         return invoke(
-            tool, ToolCall("python", given, spec or {}, execution, "s", "t", "run-1", timeout_s=timeout_s, log=lines.append)
+            tool,
+            ToolCall(
+                "python",
+                given,
+                spec or {},
+                execution,
+                "s",
+                "t",
+                "run-1",
+                timeout_s=timeout_s,
+                log=lambda line, stream="stdout": lines.append(line if stream == "stdout" else f"{stream}: {line}"),
+            ),
         )
 
     return call
@@ -123,7 +134,7 @@ def test_a_value_that_contains_itself_is_refused(python: Python) -> None:
 
 def test_what_it_prints_goes_to_the_log_within_a_limit(python: Python, lines: list[str]) -> None:
     python("import sys\nprint('one')\nprint('two', file=sys.stderr)\nsys.stdout.write('no end')")
-    assert lines == ["one", "two", "no end"]
+    assert lines == ["one", "stderr: two", "no end"]
     lines.clear()
     python("for n in range(10**6): print('x' * 100)", spec={"max_output_bytes": 5000})
     assert sum(map(len, lines)) < 6000 and "dropped" in lines[-1]

@@ -276,5 +276,7 @@ def test_what_a_tool_raises_is_an_outcome_without_the_secret(error: Exception, e
             raise error
 
     lines: list[str] = []
-    outcome = invoke(Broken(), ToolCall("broken", {"token": Secret("hunter2-and-more")}, log=lines.append))
+    outcome = invoke(
+        Broken(), ToolCall("broken", {"token": Secret("hunter2-and-more")}, log=lambda line, _="": lines.append(line))
+    )
     assert kind(outcome) == expected and "hunter2" not in str(outcome) and lines == ["working with ***"]

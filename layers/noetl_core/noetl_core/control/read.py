@@ -9,7 +9,7 @@ from typing import Any
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, Position, envelopes, history
 from noetl_core.control.envelopes import expand, instant
-from noetl_core.engine.records import StreamId
+from noetl_core.engine.records import Event, StreamId
 from noetl_core.engine.state import State, fold
 from noetl_core.ports import Head, NotFound
 from noetl_core.values import Values
@@ -135,17 +135,76 @@ def events(
 
 
 def state_at(control: Control, execution_id: str, event_id: str | None = None) -> dict[str, Any]:
-    """ctx, status, tokens and open runs now, or just after the control event `event_id`. Raises `NotFound`, `BadCursor`."""
-    state = load(control, execution_id)
-    if event_id is not None:
-        state = State(execution_id)
-        for commit in control.store.read(StreamId(execution_id)):
-            for place, event in enumerate(commit.events):
-                fold(state, event, commit.seq)
-                if f"{execution_id}.control.{commit.seq}.{place}" == event_id:
-                    return _state(state)
-        raise BadCursor(f"there is no control event {event_id}")
+    """ctx, status, tokens and open runs now, or just after the event `event_id`. Raises `NotFound`, `BadCursor`.
+
+    Of an event of a run the state is that of the control plane at the time, and `run` says how far that run was.
+    """
+    if event_id is None:
+        return _state(load(control, execution_id))
+    load(control, execution_id)
+    stream, seq, place = _place(event_id, execution_id)
+    if stream != "control":
+        run = _run_at(control, execution_id, stream, seq, place)
+        return {**_state(control.load(execution_id, _before(control, execution_id, stream, seq))), "run": run}
+    state = control.load(execution_id, seq - 1) if seq else State(execution_id)
+    commits = control.store.read(StreamId(execution_id), after=seq - 1, limit=1)
+    if state.seq != seq - 1 or not commits or place >= len(commits[0].events):
+        raise BadCursor(f"there is no event {event_id}")
+    for event in commits[0].events[: place + 1]:
+        fold(state, event, seq)
     return _state(state)
+
+
+def _place(event_id: str, execution_id: str) -> tuple[str, int, int]:
+    """Stream, position and place of an event. A derived `TaskStarted` (`...s`) lies just before what it was derived from."""
+    parts = event_id.removesuffix("s").split(".")
+    numbers = [int(p) for p in parts[2:] if p.isascii() and p.isdecimal() and len(p) < 10]
+    if len(parts) != 4 or parts[0] != execution_id or len(numbers) != 2:
+        raise BadCursor(f"{event_id} is no id of an event of execution {execution_id}")
+    return parts[1], numbers[0], numbers[1] - event_id.endswith("s")
+
+
+def _before(control: Control, execution_id: str, run: str, seq: int) -> int:
+    """The control position at which commit `seq` of a run had not been consumed yet, and everything before it had."""
+    commits = control.store.read(StreamId(execution_id))
+    for commit in commits:
+        for event in commit.events:
+            if event.name == "BoundaryRouted" and event.data["run"] == run and event.data["seq"] >= seq:
+                return commit.seq - 1
+    return commits[-1].seq
+
+
+def _run_at(control: Control, execution_id: str, run: str, seq: int, place: int) -> dict[str, Any]:
+    """How far a run was: its last outcome of each task, what it wrote to ctx, its iterations."""
+    commits = control.store.read(StreamId(execution_id, run), limit=seq + 1)
+    if len(commits) <= seq or place >= len(commits[seq].events):
+        raise BadCursor(f"there is no event {execution_id}.{run}.{seq}.{place}")
+    out: dict[str, Any] = {"run": run, "status": "scheduled", "tasks": {}, "ctx": {}, "iterations": 0}
+    for commit in commits:
+        for event in commit.events[: place + 1] if commit.seq == seq else commit.events:
+            _fold_run(out, event)
+    return out
+
+
+def _fold_run(out: dict[str, Any], event: Event) -> None:
+    d = event.data
+    match event.name:
+        case "StepStarted" | "StepResumed":
+            out["status"], out["worker"] = "running", d.get("worker")
+        case "StepSuspended":
+            out["status"], out["waits"] = "suspended", d.get("waits")
+        case "StepDone" | "LoopChunkDone" | "StepFailed":
+            out["status"] = "error" if d.get("error") else "ok"
+        case "LoopIterationCompleted":
+            out["iterations"] += 1
+        case "TaskStarted":
+            out["tasks"][d["task"]] = {"status": "running", "attempt": d.get("attempt", 1)}
+        case "TaskRetried":
+            out["tasks"][d["task"]] = {"status": "retrying", "attempt": d.get("attempt", 1)}
+        case "TaskProcessed":
+            outcome = {k: d["outcome"][k] for k in ("status", "result", "error") if d["outcome"].get(k) is not None}
+            out["tasks"][d["task"]] = {**outcome, "attempt": d.get("attempt", 1), "directive": d.get("directive")}
+            out["ctx"].update(d.get("set_ctx") or {})
 
 
 def _state(state: State) -> dict[str, Any]:

@@ -7,6 +7,7 @@ at, so the same playbook must give the same events. Another playbook shows what 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,12 @@ FACTS = {
 }
 
 
+MAX_KNOWN = 10_000
+"""Values kept while replaying; beyond it they are fetched again when they are read."""
+CHECKPOINT_EVERY = 64
+"""Commits folded again at most when a state was spoilt by a decision that asked for values or came out differently."""
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A control commit that would be another one today: its position, what stands there, what would."""
@@ -40,48 +47,106 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How many control commits were decided again, and where they differ (the first of them, when another playbook is tried)."""
+    """How many control commits were decided again, and where they differ (the first of them, when another playbook is tried).
+
+    `last` is the position of the last one; `over` says whether that was the end of the log, or where its limit was.
+    """
 
     commits: int
     differences: tuple[Difference, ...]
+    last: int
+    over: bool
 
 
-def replay(control: Control, execution_id: str, playbook: Playbook | None = None) -> Replay:
-    """Decide every control commit of an execution again. Raises `NotFound`, `CorruptLog`.
+def replay(
+    control: Control,
+    execution_id: str,
+    playbook: Playbook | None = None,
+    *,
+    after: int = -1,
+    until: int | None = None,
+) -> Replay:
+    """Decide the control commits of an execution behind position `after` again, till `until` (microseconds on control's clock).
 
     With another `playbook` the replay ends at the first difference: behind it the histories have nothing to do with each other.
+    Raises `NotFound`, `CorruptLog`, and `Unfit` for a playbook that cannot go on from `after`.
     """
     commits = control.store.read(StreamId(execution_id))
     if not commits:
         raise NotFound(f"there is no execution {execution_id}")
-    requested = commits[0].events[0]
-    chosen = playbook or control.playbook(requested.data["digest"])
+    chosen = playbook or control.playbook(commits[0].events[0].data["digest"])
+    past = _Past(execution_id, commits, after + 1)
+    if playbook is not None:
+        _fits(playbook, past)
     values = Values(control.store, control.results, execution_id)
+    known: dict[Need, Any] = {}
     differences = []
-    for place, commit in enumerate(commits):
-        decision = _again(chosen, execution_id, commits[:place], commit, values)
-        recorded, decided = _plain(commit.events), _plain(decision.events)
-        if playbook is not None and place == 0:
+    seq = after
+    for seq in range(after + 1, len(commits)):
+        decision = _again(chosen, past, commits[seq], values, known)
+        recorded, decided = _plain(commits[seq].events), _plain(decision.events)
+        if playbook is not None and seq == 0:
             recorded, decided = _undated(recorded), _undated(decided)
         if recorded != decided:
-            differences.append(Difference(commit.seq, recorded, decided))
+            differences.append(Difference(seq, recorded, decided))
             if playbook is not None:
                 break
-    return Replay(len(commits), tuple(differences))
+        past.passed(decision.state if recorded == decided and playbook is None else None)
+        if until is not None and control.clock.now() > until:
+            break
+    return Replay(seq - after, tuple(differences), seq, seq + 1 >= len(commits))
 
 
-def _again(playbook: Playbook, execution_id: str, before: Sequence[Commit], commit: Commit, values: Values) -> Decision:
-    known: dict[Need, Any] = {}
+class Unfit(ValueError):
+    """The other playbook lacks steps that are under way where the replay begins. Who acts: the caller."""
+
+
+def _fits(playbook: Playbook, past: _Past) -> None:
+    state = past.take()
+    steps = {r.step for r in state.runs.values()} | {t.step for t in state.tokens.values()}
+    missing = sorted(steps - set(playbook.by_name))
+    if missing:
+        raise Unfit(f"the playbook has no step {missing[0]!r}, which is under way at that position")
+
+
+class _Past:
+    """The state before each commit in turn. A decision that came out as recorded has folded its commit already; otherwise the
+    state is folded again, from a copy kept every so often."""
+
+    def __init__(self, execution_id: str, commits: Sequence[Commit], seq: int) -> None:
+        self._commits, self._seq = commits, seq
+        self._state: State | None = fold_commits(State(execution_id), commits[:seq])
+        self._kept, self._kept_seq = deepcopy(self._state), seq
+
+    def take(self) -> State:
+        """The state before the current commit, the caller's own."""
+        state, self._state = self._state, None
+        return state if state is not None else fold_commits(deepcopy(self._kept), self._commits[self._kept_seq : self._seq])
+
+    def passed(self, state: State | None) -> None:
+        """Go on to the next commit, `state` being the one behind the current, if it is known."""
+        if state is not None:
+            state.expires_at = self._commits[self._seq].expires_at
+        self._state = state
+        self._seq += 1
+        if self._seq - self._kept_seq >= CHECKPOINT_EVERY:
+            self._state = self.take()
+            self._kept, self._kept_seq = deepcopy(self._state), self._seq
+
+
+def _again(playbook: Playbook, past: _Past, commit: Commit, values: Values, known: dict[Need, Any]) -> Decision:
     now = commit.events[0].ts
+    boundaries = list(_boundaries(commit, values))
+    if len(known) > MAX_KNOWN:
+        known.clear()
+    known.update({("boundary", b.run_id, b.seq): b.event.data for b in boundaries})
     while True:
         try:
-            if not before:
-                return start(playbook, _request(execution_id, commit.events[0]), now, known)
-            state = fold_commits(State(execution_id), before)
-            return decide(playbook, state, list(_boundaries(commit, values)), list(_facts(commit)), now, known)
+            if commit.seq == 0:
+                return start(playbook, _request(commit.stream.execution_id, commit.events[0]), now, known)
+            return decide(playbook, past.take(), boundaries, list(_facts(commit)), now, known)
         except NeedValues as missing:
-            need = missing.need
-            known[need[:3] if need[0] == "boundary" else need[:2]] = values(need)
+            values.supply(known, missing)
 
 
 def _request(execution_id: str, event: Event) -> NewExecution:

@@ -14,7 +14,13 @@ SecretReader = Callable[[str], Mapping[str, Any]]
 """Credentials by name, as `Secrets.get` gives them: `{type, data: {...}}` or the fields. Raises `NotFound` or `KeyError`."""
 
 
-def _silent(_line: str) -> None:
+class Log(Protocol):
+    """Takes what a task writes, a line at a time; `stream` is stdout or stderr."""
+
+    def __call__(self, line: str, stream: str = ..., /) -> None: ...
+
+
+def _silent(_line: str, _stream: str = "stdout", /) -> None:
     """Task output that nobody asked for."""
 
 
@@ -24,7 +30,8 @@ class ToolCall:
 
     `inputs` are rendered, under the names the author wrote; values that came from the keychain may still be `expr.Secret`
     (`invoke` opens them for every tool). `spec` is the effective spec of the task, rendered, without `policy`. `task_run_id`
-    is stable over retries and crash re-execution: it is the idempotency key to hand on. `timeout_s` bounds the whole attempt
+    is stable over retries and crash re-execution: it is the idempotency key to hand on; `visit` is the ordinal of the task's visit
+    in its pass, `path` the indexes of the iteration, outermost first. `timeout_s` bounds the whole attempt
     (None: the worker's own deadline). `cancelled` is set when the outcome no longer matters. `log` takes task output, a line
     at a time.
     """
@@ -37,11 +44,13 @@ class ToolCall:
     task: str = ""
     task_run_id: str = ""
     attempt: int = 1
+    visit: int = 1
+    path: tuple[int, ...] = ()
     timeout_s: float | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
     results: ResultStore | None = None
     secrets: SecretReader | None = None
-    log: Callable[[str], None] = _silent
+    log: Log = _silent
 
 
 class Tool(Protocol):

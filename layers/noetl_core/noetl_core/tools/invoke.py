@@ -33,7 +33,7 @@ def invoke(tool: Tool, call: ToolCall) -> Outcome:
         call,
         inputs=given,
         secrets=None if call.secrets is None else _reader(call.secrets, scrubber),
-        log=lambda line: call.log(scrubber.text(line)),
+        log=lambda line, stream="stdout", /: call.log(scrubber.text(line), stream),
     )
     try:
         outcome = tool.run(opened)

@@ -167,17 +167,18 @@ def _death(end: Died, task: Mapping[str, Any], call: ToolCall) -> Outcome:
 
 
 class _Lines:
-    """Output that comes in pieces, to the log line by line."""
+    """Output that comes in pieces of its streams, to the log line by line."""
 
     def __init__(self, call: ToolCall) -> None:
-        self._log, self._rest = call.log, ""
+        self._log, self._rest = call.log, {"stdout": "", "stderr": ""}
 
-    def add(self, text: str) -> None:
-        *lines, self._rest = (self._rest + text).split("\n")
+    def add(self, text: str, stream: str) -> None:
+        *lines, self._rest[stream] = (self._rest[stream] + text).split("\n")
         for line in lines:
-            self._log(line)
+            self._log(line, stream)
 
     def end(self) -> None:
-        if self._rest:
-            self._log(self._rest)
-            self._rest = ""
+        for stream, rest in self._rest.items():
+            if rest:
+                self._log(rest, stream)
+                self._rest[stream] = ""

@@ -19,10 +19,9 @@ from noetl_core.tools.base import SecretReader, Tool, ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.registry import ToolRegistry, UnknownKind
 from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, Fenced, Journal
+from noetl_core.worker.task_log import TaskLog
 from noetl_core.worker.view import Resolver
 
-LOG_TAIL = 4_096
-"""Characters of a task's own log that go into its event."""
 MESSAGE_TAIL = 4_096
 """Characters of an error message that are kept."""
 MARGIN_S = 5
@@ -136,11 +135,13 @@ class Calls:
             task=task.name,
             task_run_id=pipe.task_run(task),
             attempt=pipe.attempt,
+            visit=pipe.visit(task),
+            path=pipe.path,
             timeout_s=timeout,
             cancelled=self.cancelled,
             results=self.results,
             secrets=self.credentials,
-            log=_Log(),
+            log=TaskLog(),
         )
 
     def invoke(self, kind: str, call: ToolCall, path: list[int]) -> tuple[Outcome, bool]:
@@ -162,8 +163,8 @@ class Calls:
             "started_at": _instant(started),
             **outcome.meta,
         }
-        if isinstance(call.log, _Log) and call.log.lines:
-            meta["log"] = "\n".join(call.log.lines)[-LOG_TAIL:]
+        if isinstance(call.log, TaskLog) and call.log:
+            meta["log"] = call.log
         return replace(outcome, meta=meta), running.announced
 
     def _tool(self, kind: str) -> Tool:
@@ -204,6 +205,10 @@ class Calls:
     def kept(self, outcome: Outcome, task_run: str, attempt: int) -> Outcome:
         """The outcome as the log may hold it: JSON, and what is large behind a reference (formal spec 9.1)."""
         name = f"results/{task_run}" + ("" if attempt == 1 else f"-{attempt}")
+        log = outcome.meta.get("log")
+        if isinstance(log, TaskLog):
+            more = f"{self.execution_id}/logs/{task_run}-{attempt}.json"
+            outcome = replace(outcome, meta={**outcome.meta, "log": log.record(self.results, more)})
         try:
             result = self.small(outcome.result, name)
         except NotJson as wrong:
@@ -271,18 +276,6 @@ def _plain(value: Any) -> Any:
     """The nearest JSON data: what is none becomes text, NaN null."""
     body = json.dumps(value, default=str, skipkeys=True, ensure_ascii=False).encode("utf-8", "replace")
     return json.loads(body, parse_constant=lambda _: None)
-
-
-class _Log(list[str]):
-    """Collects what a tool logs, bounded."""
-
-    @property
-    def lines(self) -> list[str]:
-        return self
-
-    def __call__(self, line: str) -> None:
-        if len(self) < 1_000:
-            self.append(line[:LOG_TAIL])
 
 
 class _Unsupported:

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from urllib.parse import unquote
 
-from noetl_core.control.api import executions, operating, playbooks, service
+from noetl_core.control.api import executions, operating, playbooks, service, views
 from noetl_core.control.api.call import Answer, Call, NoRoute, Route
 from noetl_core.control.api.errors import refusal
 from noetl_core.control.api.openapi import document
@@ -15,6 +15,7 @@ ROUTES: tuple[Route, ...] = (
     *service.ROUTES,
     *playbooks.ROUTES,
     *executions.ROUTES,
+    *views.ROUTES,
     *operating.ROUTES,
     Route("GET", "/api/openapi.json", "This document", lambda _: document(ROUTES)),
 )

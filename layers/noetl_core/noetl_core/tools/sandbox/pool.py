@@ -36,6 +36,7 @@ SLICE_S: Final = 0.2
 """How often a waiting call looks at `cancelled`."""
 DIE_GRACE_S: Final = 0.2
 MAX_OUTPUT_FRAME: Final = 1 << 20
+STREAMS: Final = {b"O": "stdout", b"E": "stderr"}
 
 _BOOT: Final = (
     "import sys; sys.path.insert(0, {root!r}); from noetl_core.tools.sandbox.zygote import main; main({fd}, {folder!r})"
@@ -131,19 +132,19 @@ class Runner:
         self._send({**config, "scratch": self._scratch})
 
     def run(
-        self, task: Mapping[str, Any], deadline: float, cancelled: threading.Event, output: Callable[[str], None]
+        self, task: Mapping[str, Any], deadline: float, cancelled: threading.Event, output: Callable[[str, str], None]
     ) -> dict[str, Any]:
         """The answer to one task. Raises `Died`, `Expired`, `Cancelled`, `Overflow`; after those the runner must be closed."""
         try:
             self._send(task)
             while True:
                 kind, length = struct.unpack(">cI", self._read(5, deadline, cancelled))
-                if length > (MAX_OUTPUT_FRAME if kind == b"O" else self._max_result + MAX_OUTPUT_FRAME):
+                if length > (MAX_OUTPUT_FRAME if kind in STREAMS else self._max_result + MAX_OUTPUT_FRAME):
                     raise Overflow
                 body = self._read(length, deadline, cancelled)
                 if kind == b"R":
                     return dict(json.loads(body))
-                output(body.decode("utf-8", "replace"))
+                output(body.decode("utf-8", "replace"), STREAMS[kind])
         except (EOFError, OSError, ValueError, TypeError, RecursionError) as error:
             raise Died(*self.close(DIE_GRACE_S)) from error
 

@@ -2,7 +2,8 @@
 hangs up.
 
 Frames on the socket: one type byte, four bytes of length (big endian), a body. In: `T` a task `{args, run, timeout}`. Out:
-`O` a piece of output (text), `R` the outcome `{ok, result | error..., retire}`; `retire` asks not to be used again.
+`O` a piece of standard output (text), `E` one of standard error, `R` the outcome `{ok, result | error..., retire}`; `retire`
+asks not to be used again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import threading
 import time
 import traceback
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
@@ -67,6 +68,8 @@ class Output(io.TextIOBase):
 
     def __init__(self, emit: Callable[[str], None], limit: int) -> None:
         self._emit, self._left, self._held, self._size, self._since = emit, limit, [""], 0, time.monotonic()
+        self.other: Output | None = None
+        """The task's other stream: what was written there first is sent first."""
 
     encoding = "utf-8"
 
@@ -76,6 +79,8 @@ class Output(io.TextIOBase):
     def write(self, text: str) -> int:
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if self.other is not None:
+            self.other.flush()
         if self._left > 0:
             piece = text if len(text) <= self._left else text[: self._left] + "\n... output over the limit is dropped\n"
             self._left -= len(text)
@@ -112,12 +117,17 @@ def serve(sock: socket.socket) -> None:
         task = json.loads(frame[1])
         confine.limit_processor_time(task["timeout"])
         os.chdir(config["scratch"])
-        output = Output(lambda text: send(sock, b"O", text.encode("utf-8", "replace")), config["max_output"])
-        answer = code if isinstance(code, dict) else _attempt(code, task, config, output)
+        outputs = [_output(sock, kind, config["max_output"]) for kind in (b"O", b"E")]
+        outputs[0].other, outputs[1].other = outputs[1], outputs[0]
+        answer = code if isinstance(code, dict) else _attempt(code, task, config, outputs)
         body = answer.pop("body", b"")
         answer["retire"] = answer.get("retire", False) or threading.active_count() > 1
         head = dumps(answer).encode("utf-8", "replace")
         send(sock, b"R", head[:-1] + b', "result": ' + body + b"}" if body else head)
+
+
+def _output(sock: socket.socket, kind: bytes, limit: int) -> Output:
+    return Output(lambda text: send(sock, kind, text.encode("utf-8", "replace")), limit)
 
 
 def _enter(config: Mapping[str, Any]) -> None:
@@ -133,9 +143,11 @@ def _enter(config: Mapping[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _attempt(code: types.CodeType, task: Mapping[str, Any], config: Mapping[str, Any], output: Output) -> dict[str, Any]:
-    """Run the code once; whatever it does, an answer."""
-    sys.stdout = sys.stderr = output
+def _attempt(
+    code: types.CodeType, task: Mapping[str, Any], config: Mapping[str, Any], outputs: Sequence[Output]
+) -> dict[str, Any]:
+    """Run the code once; whatever it does, an answer. `outputs` are its standard output and standard error."""
+    sys.stdout, sys.stderr = outputs
     try:
         value = _run(code, task, config)
         body = json.dumps(to_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
@@ -154,7 +166,8 @@ def _attempt(code: types.CodeType, task: Mapping[str, Any], config: Mapping[str,
         return _failed(error, "python", None)
     finally:
         try:
-            output.flush()
+            for output in outputs:
+                output.flush()
         finally:
             sys.modules.pop(MODULE, None)
             sys.stdout = sys.stderr = sys.__stdout__

@@ -1,0 +1,63 @@
+"""What a task writes to standard output and standard error, as its event keeps it: the end inline, more by reference."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from noetl_core.ports import ResultStore
+
+TAIL = 4_096
+"""Characters of each stream that go into the event."""
+KEPT = 1_048_576
+"""Characters of each stream that are kept at all: its end."""
+
+
+class _Stream:
+    """The last `KEPT` characters of a stream, line by line."""
+
+    def __init__(self) -> None:
+        self.lines: deque[str] = deque()
+        self.size = 0
+        self.dropped = 0
+
+    def add(self, line: str) -> None:
+        line = line[-KEPT:].encode("utf-8", "replace").decode()
+        self.lines.append(line)
+        self.size += len(line) + 1
+        while self.size > KEPT and len(self.lines) > 1:
+            gone = len(self.lines.popleft()) + 1
+            self.size -= gone
+            self.dropped += gone
+
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+class TaskLog:
+    """`ToolCall.log` of one attempt. Used by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._streams: dict[str, _Stream] = {}
+
+    def __call__(self, line: str, stream: str = "stdout") -> None:
+        self._streams.setdefault(stream, _Stream()).add(line)
+
+    def __bool__(self) -> bool:
+        return bool(self._streams)
+
+    def record(self, results: ResultStore, key: str) -> Mapping[str, Any]:
+        """`{stdout, stderr}` with the end of each; if there is more, `more` is a reference to an object `{stdout, stderr}`.
+
+        `dropped` counts the characters that were too many even for that.
+        """
+        texts = {name: stream.text() for name, stream in self._streams.items()}
+        out: dict[str, Any] = {name: text[-TAIL:] for name, text in texts.items()}
+        dropped = sum(stream.dropped for stream in self._streams.values())
+        if dropped:
+            out["dropped"] = dropped
+        if any(len(text) > TAIL for text in texts.values()):
+            out["more"] = dict(results.put(key, json.dumps(texts, ensure_ascii=False).encode()))
+        return out
