@@ -137,6 +137,8 @@ def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
     defaults = _keys(r, policy.get("defaults"), ("timeouts", "resources", "on_unmatched"), "defaults of executor")
     timeouts = _keys(r, defaults.get("timeouts"), ("task_s", "step_s", "execution_s"), "timeouts of executor")
     resources = _keys(r, defaults.get("resources"), ("pool", "memory_mb"), "resources of executor")
+    if "resources" in defaults:
+        r.no_effect(defaults["resources"], ("memory_mb",), "resources of executor")
     lifecycle = _keys(r, policy.get("lifecycle"), ("timeout_s", "lifetime_s"), "lifecycle of executor")
     failure = _keys(r, policy.get("failure"), ("mode",), "failure of executor")
     results = _keys(r, policy.get("results"), ("reference_first",), "results of executor")

@@ -163,6 +163,8 @@ def check_jumps(r: Reader, scope: TaskScope) -> None:
 def _pool(r: Reader, spec: Node | None, policy: Mapping[str, Node], what: str) -> str | None:
     resources = policy.get("resources")
     chosen = r.keys(resources, ("pool", "memory_mb"), f"resources of {what}") if resources is not None else {}
+    if resources is not None:
+        r.no_effect(resources, ("memory_mb",), f"resources of {what}")
     return r.name((spec.get("pool") if spec is not None else None) or chosen.get("pool"), "a pool")
 
 

@@ -1,0 +1,94 @@
+"""The tasks that the page of tools shows are valid and run: what leaves the machine is scripted, the rest is real."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from noetl_core.control import read
+from noetl_core.control.admit import StartRequest
+from noetl_core.dsl.parse import check
+from noetl_core.engine.outcome import Outcome
+from noetl_core.local import LocalWiring
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.registry import ToolRegistry
+
+PAGE = (Path(__file__).parents[3] / "docs/language/tools.md").read_text()
+BLOCKS = {yaml.safe_load(b)[0]["kind"]: b for b in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)}
+FLIGHTS = [
+    {"carrier": "AA", "month": 7},
+    {"carrier": "UA", "month": 7},
+    {"carrier": "UA", "month": 7},
+    {"carrier": "UA", "month": 8},
+]
+BEFORE = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: tools, path: docs/tools }
+keychain: [{ name: billing_api, kind: bearer }, { name: pg_reports, kind: postgres }]
+workload: { api: "https://api.example.org", pages: [], data: [] }
+workflow:
+  - step: fetch
+    tool: { kind: noop, result: [{ pages: "{{ workload.pages }}" }] }
+    next: { arcs: [{ step: work }] }
+  - step: work
+    tool:
+      - { name: fetch, kind: noop, result: { data: "{{ workload.data }}" } }
+"""
+
+
+class Scripted:
+    """Answers what it was asked."""
+
+    inline = True
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def run(self, call: ToolCall) -> Outcome:
+        return Outcome.ok({"inputs": dict(call.inputs), "spec": dict(call.spec)})
+
+
+def result(kind: str, payload: Mapping[str, Any]) -> Any:
+    source = BEFORE + textwrap.indent(BLOCKS[kind], "      ").replace("- name: fetch\n", "- name: post\n")
+    assert [str(d) for d in check(source)[1] if d.severity != "note"] == []
+    local = LocalWiring(tools=ToolRegistry({k: Scripted(k) for k in ("http", "postgres")}))
+    try:
+        started = local.start(StartRequest(playbook=source, payload=payload))
+        assert local.run(started.execution_id, timeout_s=30)
+        out = read.summary(local.control, started.execution_id)
+        assert out["error"] is None
+        return out["result"]
+    finally:
+        local.close()
+
+
+def test_every_example_is_tried() -> None:
+    assert set(BLOCKS) == {"http", "python", "duckdb", "postgres"}
+
+
+def test_http() -> None:
+    asked = result("http", {})
+    assert asked["inputs"]["url"] == "https://api.example.org/orders"
+    assert asked["inputs"]["json"] == {"id": 5}
+    assert asked["spec"]["timeout"] == {"connect": 5, "read": 30, "total": 60}
+
+
+def test_python() -> None:
+    pytest.importorskip("numpy")
+    assert result("python", {"data": [{"n": 2}, {"n": 1}]}) == [{"n": 1}, {"n": 2}]
+
+
+def test_duckdb() -> None:
+    found = result("duckdb", {"pages": FLIGHTS})
+    assert found["rows"] == [{"carrier": "UA", "n": 2}, {"carrier": "AA", "n": 1}]
+
+
+def test_postgres() -> None:
+    asked = result("postgres", {"data": [1]})
+    assert asked["inputs"]["params"] == {"id": 5, "body": [1]}
