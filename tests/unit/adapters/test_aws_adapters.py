@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 from moto import mock_aws
 
-from noetl_core.adapters.aws.catalog import DynamoExecutionIndex, DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog import HEAD_SHARDS, DynamoExecutionIndex, DynamoPlaybookCatalog
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.dead_letters import drain
 from noetl_core.adapters.aws.events import SPREAD, DynamoEventStore, commit_from_image, partition, sort_key
@@ -173,7 +173,7 @@ class TestRequests:
         with requests("dynamodb") as seen:
             index.put_head(head())
             index.heads(limit=10)
-        assert seen == ["PutItem", "Query"]
+        assert seen == ["PutItem", *["Query"] * HEAD_SHARDS]
 
 
 class TestRefusals:

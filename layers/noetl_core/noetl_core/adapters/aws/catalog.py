@@ -5,7 +5,7 @@
 | playbook version | `p#<path>` | `v#<version>` | |
 | latest version of a path | `latest` | `<path>` | moves |
 | content by digest | `d#<digest>` | `source` | written first and once: what a version pins can always be had |
-| head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads` |
+| head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads`, in shards |
 | gate | `x#<execution_id>` | `gate` | |
 | due | `due#<shard>` | `<execution_id>` | `due_at`: the local index `by_due` |
 """
@@ -24,6 +24,8 @@ from noetl_core.adapters.clock import SystemClock
 from noetl_core.ports import Clock, Gate, Head, NotFound, PlaybookVersion, TooLarge
 
 DUE_SHARDS = 4
+HEAD_SHARDS = 8
+"""Partitions of the index of heads: one takes 1,000 write units a second, and a start and an end each write a head."""
 MAX_SOURCE = 380 * 1024
 """Bytes of a compressed playbook one item takes."""
 HEADS_PAGE = 200
@@ -179,7 +181,7 @@ class DynamoExecutionIndex(_Table):
         item: dict[str, Any] = {
             "pk": {"S": f"x#{head.execution_id}"},
             "sk": {"S": "head"},
-            "list": {"S": "heads"},
+            "list": {"S": f"heads#{int(head.execution_id) % HEAD_SHARDS}"},
             "listed_at": {"S": f"{head.started_at:020d}#{head.execution_id}"},
             "execution_id": {"S": head.execution_id},
             "status": {"S": head.status},
@@ -211,35 +213,34 @@ class DynamoExecutionIndex(_Table):
         limit: int = 50,
         before: str | None = None,
     ) -> Sequence[Head]:
-        now = self._clock.now() // SECOND
-        values: dict[str, Any] = {":list": {"S": "heads"}, ":now": {"N": str(now)}}
+        values: dict[str, Any] = {":now": {"N": str(self._clock.now() // SECOND)}, ":since": {"S": f"{since or 0:020d}"}}
         names = {"#list": "list"}
-        where, filters = "#list = :list", [LIVES]
-        if since is not None:
-            values[":since"] = {"S": f"{since:020d}"}
-            where += " AND listed_at >= :since"
+        filters = [LIVES]
         for name, wanted in (("status", status), ("path", path)):
             if wanted is not None:
                 names[f"#{name}"] = name
                 values[f":{name}"] = {"S": wanted}
                 filters.append(f"#{name} = :{name}")
-        request: dict[str, Any] = {"Limit": limit if len(filters) == 1 else max(limit, HEADS_PAGE)}
+        values[":before"] = {"S": "~"}  # behind every digit
         if before is not None:
             item = self._get(f"x#{before}", "head")
             if item is None:
                 return []
-            request["ExclusiveStartKey"] = {k: item[k] for k in ("pk", "sk", "list", "listed_at")}
-        found = self._query(
-            limit,
-            IndexName="heads",
-            KeyConditionExpression=where,
-            FilterExpression=" AND ".join(filters),
-            ExpressionAttributeNames=names,
-            ExpressionAttributeValues=values,
-            ScanIndexForward=False,
-            **request,
-        )
-        return [_head(item) for item in found]
+            values[":before"] = item["listed_at"]
+        found: list[Item] = []
+        for shard in range(HEAD_SHARDS):
+            found += self._query(
+                limit + 1,
+                IndexName="heads",
+                KeyConditionExpression="#list = :list AND listed_at BETWEEN :since AND :before",
+                FilterExpression=" AND ".join(filters),
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues={**values, ":list": {"S": f"heads#{shard}"}},
+                ScanIndexForward=False,
+                Limit=limit + 1 if len(filters) == 1 else max(limit, HEADS_PAGE),
+            )
+        newest = sorted(found, key=lambda item: item["listed_at"]["S"], reverse=True)
+        return [_head(item) for item in newest if item["listed_at"] != values[":before"]][:limit]
 
     def set_due(self, execution_id: str, at: int) -> None:
         self._put({"pk": {"S": _shard(execution_id)}, "sk": {"S": execution_id}, "due_at": {"N": str(at)}})
