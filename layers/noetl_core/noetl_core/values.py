@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from noetl_core.engine.records import StreamId
-from noetl_core.engine.routing import TooMuch, Unreadable
+from noetl_core.engine.routing import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.ports import CorruptLog, EventStore, NotFound, ResultStore
 
 MAX_DECISION_BYTES = 8 * 1024 * 1024
 """What a guard or an argument may read behind one reference; more is the author's error (`kind: limit`)."""
+
+
+AT_ONCE = 8
+"""Reads of one decision or manifest that are made together."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def at_once(read: Callable[[T], R], what: Sequence[T]) -> Iterator[R]:
+    """`read` of each, in order; several at a time when there are many, because each waits for a service."""
+    if len(what) <= AT_ONCE:
+        yield from map(read, what)
+        return
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield from pool.map(read, what)
 
 
 class Values:
@@ -24,8 +41,15 @@ class Values:
         self._results = results
         self._execution_id = execution_id
         self._limit = limit
+        self._unstored: dict[str, bytes] = {}
 
-    def __call__(self, need: tuple[Any, ...]) -> Any:
+    def supply(self, known: dict[Need, Any], missing: NeedValues) -> None:
+        """Fetch what a decision asks for into what it knows."""
+        self._unstored.update(missing.objects)
+        for need, value in zip(missing.needs, at_once(self, missing.needs), strict=True):
+            known[need[:3] if need[0] == "boundary" else need[:2]] = value
+
+    def __call__(self, need: Need) -> Any:
         """The value of `("boundary", run, seq)` or `("object", key, ref)`."""
         if need[0] == "boundary":
             return self.boundary(need[1], need[2])
@@ -53,11 +77,11 @@ class Values:
 
     def reference(self, ref: Mapping[str, Any]) -> Any:
         """The value of a `result_ref` (resolution 22)."""
-        body = self._results.get(ref["key"])
+        body = self._unstored.get(ref["key"]) or self._results.get(ref["key"])
         if ref.get("schema_hint") == "manifest":
             owner = str(ref["key"]).partition("/")[0]  # a child's result names runs of the child
             values = self if owner == self._execution_id else Values(self._store, self._results, owner, self._limit)
-            return [item for part in json.loads(body) for item in values._part(part)]
+            return [item for part in at_once(values._part, json.loads(body)) for item in part]
         if ref.get("format") == "jsonl" or str(ref["key"]).endswith(".jsonl"):
             return [json.loads(line) for line in body.splitlines() if line.strip()]
         return json.loads(body)

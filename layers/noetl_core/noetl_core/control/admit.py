@@ -123,12 +123,13 @@ def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion
     now = control.clock.now()
     expires_at = int(now / SECOND + playbook.executor.lifetime_s + control.retention_s)
     values: dict[Need, Any] = {}
+    fetch = Values(control.store, control.results, new.execution_id)
     while True:
         try:
             decision = start(playbook, new, now, values)
             break
         except NeedValues as missing:  # a payload may hold references
-            values[missing.need[:2]] = Values(control.store, control.results, new.execution_id)(missing.need)
+            fetch.supply(values, missing)
     control.index.set_due(new.execution_id, now + FIRST_LOOK_S * SECOND)
     decision.state.expires_at = expires_at
     commit = Commit(

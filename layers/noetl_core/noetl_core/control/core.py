@@ -16,6 +16,7 @@ from typing import Any
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.deadlines import deadlines
 from noetl_core.engine.decide import Decision, Fact, commands_of, decide
+from noetl_core.engine.reads import needs_of
 from noetl_core.engine.records import Boundary, Commit, StreamId
 from noetl_core.engine.routing import Need, NeedValues
 from noetl_core.engine.state import State, snapshot
@@ -46,6 +47,8 @@ SNAPSHOT_EVERY = 100
 COMMIT_BYTES = 512
 """About what a routing commit holds, for that comparison."""
 CACHED_STATES = 256
+CACHED_BOUNDARIES = 256
+"""Each within the inline limit, but for the odd one that wrote much ctx."""
 MAX_QUEUE_DELAY_S = 900
 """SQS DelaySeconds limit: timers beyond it wait in the due index."""
 MAX_ROUNDS = 200
@@ -68,6 +71,8 @@ class Control:
     _states: OrderedDict[str, State] = field(default_factory=OrderedDict)
     _snapshots: dict[str, int] = field(default_factory=dict)
     """Execution -> the position from which on its state is worth keeping again."""
+    _seen: dict[tuple[Any, ...], Mapping[str, Any]] = field(default_factory=dict)
+    """Data of recent boundaries, by execution and need."""
     _lock: Lock = field(default_factory=Lock)
 
     # --- playbooks and states -------------------------------------------------------------------------------------------
@@ -93,6 +98,15 @@ class Control:
                 gone, _ = self._states.popitem(last=False)
                 self._snapshots.pop(gone, None)
 
+    def _remember(self, execution_id: str, boundaries: Sequence[Boundary]) -> None:
+        """Keep the data of recent boundaries: guards behind them read their results."""
+        with self._lock:
+            for b in boundaries:
+                if b.event.name != "StepSuspended" and "ctx_writes" not in b.event.data:
+                    self._seen[(execution_id, "boundary", b.run_id, b.seq)] = b.event.data
+            while len(self._seen) > CACHED_BOUNDARIES:
+                self._seen.pop(next(iter(self._seen)))
+
     # --- routing --------------------------------------------------------------------------------------------------------
 
     def route(self, execution_id: str, boundaries: Sequence[Boundary] = (), facts: Sequence[Fact] = ()) -> State:
@@ -107,10 +121,13 @@ class Control:
             if state.seq < 0:
                 raise NotFound(f"there is no execution {execution_id}")
             playbook = self.playbook(state.digest)
+            for need in needs_of(playbook, state, boundaries):
+                if need not in values:
+                    values[need] = self._seen.get((execution_id, *need)) or fetch(need)
             try:
                 decision = decide(playbook, state, boundaries, facts, self.clock.now(), values)
             except NeedValues as missing:
-                values[missing.need[:3] if missing.need[0] == "boundary" else missing.need[:2]] = fetch(missing.need)
+                fetch.supply(values, missing)
                 continue
             if not decision.events and not fresh:
                 continue  # a decision to do nothing is never taken from a cache: the next round reads the log
@@ -120,6 +137,7 @@ class Control:
                 except Conflict:
                     continue
             self._keep(decision.state)
+            self._remember(execution_id, boundaries)
             self._after(playbook, decision)
             return decision.state
         raise Unavailable(f"execution {execution_id} is contended: {MAX_ROUNDS} rounds were not enough")

@@ -220,10 +220,9 @@ def _close_loop(p: RoutingPass, lead: Run, loop: LoopState) -> None:
 
 
 def _merged_writes(p: RoutingPass, loop: Loop, chunks: list[ChunkState]) -> dict[str, Any]:
-    writes: list[tuple[Any, Mapping[str, Any]]] = []
-    for chunk in chunks:
-        if chunk.writes:
-            writes.extend((index, patch) for index, patch in p.value(("boundary", chunk.run, chunk.seq))["ctx_writes"])
+    needs = [("boundary", chunk.run, chunk.seq) for chunk in chunks if chunk.writes]
+    p.want(needs)
+    writes = [(index, patch) for need in needs for index, patch in p.value(need)["ctx_writes"]]
     return merge_ctx(writes, loop.reducers, p.state.ctx)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from noetl_core.dsl.model import Playbook
 
@@ -38,27 +37,26 @@ def forward_edges(edges: Edges, roots: tuple[str, ...]) -> Edges:
     return {name: tuple(targets) for name, targets in kept.items()}
 
 
-@lru_cache(maxsize=64)
-def _reachable(edges: tuple[tuple[str, tuple[str, ...]], ...]) -> Mapping[str, frozenset[str]]:
-    table = dict(edges)
-    done: dict[str, frozenset[str]] = {}
-    for root in table:
-        stack = [root]
+def leads_to(playbook: Playbook, target: str) -> frozenset[str]:
+    """The steps whose token could still reach `target` over forward edges (itself excluded). Found once per playbook and step."""
+    known: dict[str, frozenset[str]] = playbook.memo.setdefault("leads_to", {})
+    if target not in known:
+        sources = playbook.memo.get("sources")
+        if sources is None:
+            sources = playbook.memo["sources"] = _reversed(forward_edges(edges_of(playbook), (playbook.entry_step,)))
+        found: set[str] = set()
+        stack = [target]
         while stack:
-            name = stack[-1]
-            if name in done:
-                stack.pop()
-                continue
-            missing = [t for t in table[name] if t not in done]
-            if missing:
-                stack.extend(missing)
-                continue
-            done[name] = frozenset(table[name]).union(*(done[t] for t in table[name]))
-            stack.pop()
-    return done
+            new = [name for name in sources.get(stack.pop(), ()) if name not in found]
+            found.update(new)
+            stack.extend(new)
+        known[target] = frozenset(found - {target})
+    return known[target]
 
 
-def reachable(playbook: Playbook) -> Mapping[str, frozenset[str]]:
-    """Step name -> every step its token could still reach over forward edges (itself excluded)."""
-    kept = forward_edges(edges_of(playbook), (playbook.entry_step,))
-    return _reachable(tuple((name, tuple(dict.fromkeys(targets))) for name, targets in kept.items()))
+def _reversed(edges: Edges) -> Mapping[str, list[str]]:
+    sources: dict[str, list[str]] = {}
+    for name, targets in edges.items():
+        for target in dict.fromkeys(targets):
+            sources.setdefault(target, []).append(name)
+    return sources

@@ -1,18 +1,24 @@
-"""Which finished steps the templates of a step can read: a command carries those, not all that ever ended (DESIGN section 6)."""
+"""Which finished steps templates can read: a command carries those, not all that ever ended (DESIGN section 6)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from noetl_core.dsl.kinds import KINDS
-from noetl_core.dsl.model import Playbook, Step, Task
+from noetl_core.dsl.model import Playbook, Task
+from noetl_core.engine.records import Boundary
+from noetl_core.engine.state import State
 from noetl_core.expr import TemplateError, compile_text, is_template
+
+if TYPE_CHECKING:
+    from noetl_core.engine.routing import Need
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _METHODS = frozenset({"get", "items", "keys", "values"})
 """Of a mapping: `steps.items()` reads every step, unless a step is called so."""
+
 
 def steps_read(playbook: Playbook, name: str) -> frozenset[str] | None:
     """Names of the steps whose results or status the templates of step `name` may read; None: any of them.
@@ -22,13 +28,50 @@ def steps_read(playbook: Playbook, name: str) -> frozenset[str] | None:
     """
     known: dict[str, frozenset[str] | None] = playbook.memo.setdefault("steps_read", {})
     if name not in known:
-        known[name] = _steps_read(playbook, playbook.by_name[name])
+        known[name] = _steps_read(playbook, [playbook.by_name[name]])
     return known[name]
 
 
-def _steps_read(playbook: Playbook, step: Step) -> frozenset[str] | None:
+def needs_of(playbook: Playbook, state: State, boundaries: Sequence[Boundary]) -> Iterator[Need]:
+    """Results of finished steps that routing `boundaries` may read, as far as templates name them.
+
+    A decision can ask for values itself, but asking spoils the state it worked on: what can be foreseen is better at hand.
+    """
+    for boundary in boundaries:
+        run = state.runs.get(boundary.run_id)
+        if run is None or boundary.event.name == "StepSuspended":
+            continue
+        yield from _results(state, _routing_reads(playbook, run.step))
+
+
+def result_needs(playbook: Playbook, state: State) -> Iterator[Need]:
+    """Results of finished steps that the execution's own result may read, as far as it names them."""
+    if "result_reads" not in playbook.memo:
+        playbook.memo["result_reads"] = _steps_read(playbook, [playbook.executor.result])
+    yield from _results(state, playbook.memo["result_reads"] or ())
+
+
+def _results(state: State, names: Iterable[str]) -> Iterator[Need]:
+    for name in names:
+        at = state.steps[name].at if name in state.steps else None
+        if at is not None and "run" in at:
+            yield ("boundary", at["run"], at["seq"])
+
+
+def _routing_reads(playbook: Playbook, name: str) -> frozenset[str]:
+    """The steps that the arcs of step `name` read, and the admission and args of those they lead to."""
+    known: dict[str, frozenset[str]] = playbook.memo.setdefault("routing_reads", {})
+    if name not in known:
+        step = playbook.by_name[name]
+        targets = [playbook.by_name[arc.step] for arc in step.router.arcs] if step.router else []
+        parts = [step.set_ctx, step.router, *(part for t in targets for part in (t.admission, t.args))]
+        known[name] = _steps_read(playbook, parts) or frozenset()
+    return known[name]
+
+
+def _steps_read(playbook: Playbook, parts: list[Any]) -> frozenset[str] | None:
     found: set[str] = set()
-    for text in _templates(step):
+    for text in _templates(parts):
         words = set(_IDENTIFIER.findall(text))
         found |= words & playbook.by_name.keys()
         if "steps" not in words:
@@ -43,17 +86,16 @@ def _steps_read(playbook: Playbook, step: Step) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def _templates(step: Step) -> Iterator[str]:
-    """Every template of a step; program text left out, which is never rendered."""
-    stack: list[Any] = [step]
+def _templates(stack: list[Any]) -> Iterator[str]:
+    """Every template in parts of a playbook; program text left out, which is never rendered."""
     while stack:
         value = stack.pop()
         kind = type(value)
+        if not value:
+            continue
         if kind is str:
             if is_template(value):
                 yield value
-        elif value is None or kind is bool or kind is int:
-            continue
         elif isinstance(value, Mapping):
             stack.extend(value.values())
         elif kind is list or kind is tuple:

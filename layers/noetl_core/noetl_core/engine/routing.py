@@ -12,8 +12,9 @@ from typing import Any
 
 from noetl_core.dsl.model import UNSET, Arc, Playbook, Step
 from noetl_core.engine import ids
-from noetl_core.engine.graph import reachable
+from noetl_core.engine.graph import leads_to
 from noetl_core.engine.qos import Quality, quality
+from noetl_core.engine.reads import result_needs
 from noetl_core.engine.records import Event
 from noetl_core.engine.state import Run, State, StepState, Token, fold
 from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, render, truthy
@@ -23,11 +24,15 @@ Need = tuple[Any, ...]
 
 
 class NeedValues(Exception):
-    """The decision reads values it was not given; fetch them and decide again. Who acts: the shell, at once."""
+    """The decision reads values it was not given; fetch them and decide again. Who acts: the shell, at once.
 
-    def __init__(self, need: Need) -> None:
-        super().__init__(str(need))
-        self.need = need
+    `objects` are those that the decision itself would store: what it asks for may lie in them.
+    """
+
+    def __init__(self, needs: Sequence[Need], objects: Sequence[tuple[str, bytes]] = ()) -> None:
+        super().__init__(str(needs[0]))
+        self.needs = tuple(needs)
+        self.objects = tuple(objects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +103,16 @@ class RoutingPass:
     objects: list[tuple[str, bytes]] = field(default_factory=list)
     judged: int = -1
     """`ctx_version` at which the parked tokens were last judged; -1 judges them all again."""
+    made: list[str] = field(default_factory=list)
+    """Tokens of this pass not judged yet: those of passes before are parked, held by a join, or may not move at all."""
     _workload: dict[str, Any] | None = None
 
     def emit(self, name: str, /, **data: Any) -> None:
         """Record an event and fold it; keys whose value is None are left out."""
         event = Event(name, self.now, {k: v for k, v in data.items() if v is not None})
         self.events.append(event)
+        if name == "TokenEnqueued":
+            self.made.append(data["token"])
         fold(self.state, event, self.seq)
 
     @property
@@ -141,7 +150,13 @@ class RoutingPass:
         try:
             return self.values[need]
         except KeyError:
-            raise NeedValues(need if ref is None else (*need, ref)) from None
+            raise NeedValues([need if ref is None else (*need, ref)], self.objects) from None
+
+    def want(self, needs: Iterable[Need]) -> None:
+        """Ask for all of `needs` at once, where one after the other would be a round each."""
+        missing = [need for need in needs if need not in self.values]
+        if missing:
+            raise NeedValues(missing, self.objects)
 
     @property
     def may_schedule(self) -> bool:
@@ -256,9 +271,11 @@ def _move_tokens(p: RoutingPass) -> bool:
     """Judge every token that may move now; True when something did."""
     s = p.state
     rejudge = p.judged != s.ctx_version
-    waiting = [t for t in s.tokens.values() if (rejudge or not t.parked) and not _held_by_join(p, t)]
+    known = s.tokens.values() if rejudge else [s.tokens[name] for name in p.made if name in s.tokens]
+    waiting = [t for t in known if (rejudge or not t.parked) and not _held_by_join(p, t)]
     waiting.sort(key=lambda t: -t.priority)
     p.judged = s.ctx_version
+    p.made.clear()
     moved = False
     for token in waiting:
         if not p.may_schedule:
@@ -342,20 +359,22 @@ def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
 
 def _fire_joins(p: RoutingPass, *, quiet: bool) -> bool:
     """Fire the joins that may; `quiet`: nothing runs, so parked tokens no longer count as on their way."""
-    waiting: dict[str, list[Token]] = {}
-    for token in p.state.tokens.values():
-        if _held_by_join(p, token):
-            waiting.setdefault(token.step, []).append(token)
+    if "joins" not in p.playbook.memo:
+        p.playbook.memo["joins"] = tuple(step for step in p.playbook.steps if step.join is not None)
     fired = False
-    for name in set(waiting) | set(p.state.joins_fired):
-        fired = _judge_join(p, p.playbook.by_name[name], waiting.get(name, []), quiet=quiet) or fired
+    for step in p.playbook.memo["joins"]:
+        fired = _judge_join(p, step, quiet=quiet) or fired
     return fired
 
 
-def _judge_join(p: RoutingPass, step: Step, tokens: Sequence[Token], *, quiet: bool) -> bool:
+def _judge_join(p: RoutingPass, step: Step, *, quiet: bool) -> bool:
     assert step.join is not None
     grows = _can_grow(p, step.name, quiet=quiet)
-    if step.name in p.state.joins_fired:
+    over = step.name in p.state.joins_fired
+    if grows and step.join.mode == "all" and not over:
+        return False  # thousands may wait here: they are looked at once
+    tokens = [t for t in p.state.tokens.values() if t.step == step.name and not t.joined]
+    if over:
         for token in tokens:
             p.emit("TokenExpired", token=token.id, reason=f"join {step.name} has already fired")
         if not grows:
@@ -391,16 +410,18 @@ def _merge(p: RoutingPass, step: Step, tokens: Sequence[Token]) -> None:
 
 
 def _step_order(playbook: Playbook, token: Token) -> int:
-    source = (token.event or {}).get("step")
-    return next((i for i, s in enumerate(playbook.steps) if s.name == source), -1)
+    places: dict[str, int] = playbook.memo.setdefault("places", {})
+    if not places:
+        places.update({s.name: i for i, s in enumerate(playbook.steps)})
+    return places.get((token.event or {}).get("step", ""), -1)
 
 
 def _can_grow(p: RoutingPass, join: str, *, quiet: bool) -> bool:
     """Whether a live token could still reach `join` over forward edges."""
-    reach = reachable(p.playbook)
-    live = {run.step for run in p.state.runs.values()}
-    live.update(t.step for t in p.state.tokens.values() if t.step != join and not (quiet and t.parked))
-    return any(join in reach[name] for name in live)
+    above = leads_to(p.playbook, join)
+    if any(run.step in above for run in p.state.runs.values()):
+        return True
+    return any(t.step in above and not (quiet and t.parked) for t in p.state.tokens.values())
 
 
 # --- completion ---------------------------------------------------------------------------------------------------------
@@ -418,6 +439,7 @@ def _finish(p: RoutingPass) -> None:
     elif s.failure is not None:
         status = "failed"
     elif p.playbook.executor.result is not UNSET:
+        p.want(result_needs(p.playbook, s))
         try:
             result = {"value": render(p.playbook.executor.result, p.scope({}), undefined_ok=True)}
         except TemplateError as wrong:

@@ -18,6 +18,8 @@ from noetl_core.worker.runner import Ended, Runner
 from noetl_core.worker.view import Keychain, Resolver, credential_reader, view_of
 from noetl_core.worker.waiting import WAITING_KINDS
 
+FEW = 100
+"""Iterations that pass in milliseconds when their tools are cheap."""
 TERMINAL = frozenset({"StepDone", "StepFailed", "LoopChunkDone"})
 
 
@@ -60,17 +62,19 @@ class Worker:
         return self._run(command, journal, past, deadline)
 
     def brief(self, command: Command) -> bool:
-        """Whether a command is over at once: a step without a loop, whose tools never block and whose policies neither wait nor
-        go round."""
+        """Whether a command is over at once: a step without a loop, or a chunk of a few iterations, whose tools never block and
+        whose policies neither wait nor go round."""
         playbook = self.playbooks(command.digest)
         known: dict[str, bool] = playbook.memo.setdefault("brief", {})
         if command.step not in known:
             step = playbook.by_name[command.step]
             rules = [rule for task in step.tasks if task.policy is not None for rule in task.policy.rules]
             turns = any(rule.then.do in ("retry", "jump") for rule in rules)
+            nested = step.loop is not None and step.loop.inner is not None
             quick = all(t.kind not in WAITING_KINDS and self.tools.inline(t.kind) for t in step.tasks)
-            known[command.step] = quick and not turns and step.loop is None
-        return known[command.step]
+            known[command.step] = quick and not turns and not nested
+        few = command.chunk is not None and command.loop is not None and command.loop["chunk_size"] <= FEW
+        return known[command.step] and (few or playbook.by_name[command.step].loop is None)
 
     # --- the claim table ------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,102 @@
+"""What one more step or chunk costs does not grow with what went before (DESIGN section 6)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from noetl_core.control.admit import StartRequest
+from noetl_core.control.core import MAX_ROUNDS
+from noetl_core.engine.records import Snapshot, StreamId
+from noetl_core.local import LocalWiring
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"
+
+
+def _source(*workflow: dict[str, Any], result: Any = None) -> str:
+    executor = "" if result is None else f"executor: {json.dumps({'spec': {'result': result}})}\n"
+    return f"{HEAD}{executor}workflow: {json.dumps(workflow)}\n"
+
+
+@contextmanager
+def _run(source: str) -> Iterator[tuple[LocalWiring, Any, Counter[str]]]:
+    """A finished run: its wiring, its state, and how often the control plane read and kept what."""
+    local = LocalWiring()
+    counts: Counter[str] = Counter()
+    read, save = local.store.read, local.store.save_snapshot
+
+    def counted_read(stream: StreamId, after: int = -1, limit: int | None = None) -> Any:
+        counts["folds" if stream.run_id is None else "values"] += 1
+        return read(stream, after, limit)
+
+    def counted_save(snapshot: Snapshot) -> None:
+        counts["snapshots"] += 1
+        save(snapshot)
+
+    local.store.read, local.store.save_snapshot = counted_read, counted_save  # type: ignore[method-assign]
+    try:
+        execution_id = local.start(StartRequest(playbook=source)).execution_id
+        local.run(execution_id)
+        counted = Counter(counts)
+        yield local, local.control.load(execution_id), counted
+    finally:
+        local.close()
+
+
+def _chain(steps: int, **more: Any) -> list[dict[str, Any]]:
+    def step(i: int) -> dict[str, Any]:
+        arcs = [{"step": f"s{i + 1}", **more}] if i + 1 < steps else []
+        return {"step": f"s{i}", "tool": {"kind": "noop", "result": i}, "next": {"arcs": arcs}}
+
+    return [step(i) for i in range(steps)]
+
+
+@pytest.mark.parametrize("steps", [20, 320])
+def test_a_plain_step_reads_nothing_and_keeps_a_snapshot_now_and_then(steps: int) -> None:
+    with _run(_source(*_chain(steps))) as (_, state, counts):
+        assert state.status == "completed"
+        assert counts["folds"] <= 2 and counts["values"] == 0
+        assert counts["snapshots"] <= steps // 100
+
+
+def test_a_guard_that_reads_an_earlier_result_costs_no_fold() -> None:
+    with _run(_source(*_chain(30, when="{{ steps.s0.result == 0 and event.result >= 0 }}"))) as (_, state, counts):
+        assert state.status == "completed" and len(state.steps) == 30
+        assert counts["folds"] <= 2
+
+
+def test_the_results_that_the_executions_result_reads_are_fetched_in_one_round() -> None:
+    result = {f"r{i}": f"{{{{ steps.s{i}.result }}}}" for i in range(20)}
+    with _run(_source(*_chain(20), result=result)) as (_, state, counts):
+        assert state.result == {"value": {f"r{i}": i for i in range(20)}}
+        assert counts["folds"] <= 3
+
+
+def _distributed(items: int, chunk_size: int, **task: Any) -> dict[str, Any]:
+    policy: dict[str, Any] = {"exec": "distributed"}
+    if "set_ctx" in task:
+        policy["reducers"] = {"sum": "sum"}
+    spec = {"mode": "parallel", "max_in_flight": 4, "chunk_size": chunk_size, "policy": policy}
+    loop = {"in": f"{{{{ range({items}) | list }}}}", "iterator": "n", "spec": spec}
+    return {"step": "map", "loop": loop, "tool": [{"name": "t", "kind": "noop", "result": "{{ 'x' * 100 }}", **task}]}
+
+
+def test_a_large_result_of_a_distributed_loop_can_be_read_where_the_loop_ends() -> None:
+    step = _distributed(200, 50)
+    step["next"] = {"arcs": [{"step": "end", "when": "{{ event.result[199] | length == 100 }}"}]}
+    end = {"step": "end", "tool": {"kind": "noop"}}
+    with _run(_source(step, end, result="{{ steps.map.result | length }}")) as (_, state, _):
+        assert state.status == "completed" and state.steps["end"].runs == 1
+        assert state.result == {"value": 200}
+
+
+def test_more_chunks_write_ctx_than_a_routing_has_rounds() -> None:
+    chunks = MAX_ROUNDS + 10
+    with _run(_source(_distributed(chunks, 1, set_ctx={"sum": "{{ iter.n }}"}))) as (_, state, _):
+        assert state.status == "completed"
+        assert state.ctx == {"sum": sum(range(chunks))}
