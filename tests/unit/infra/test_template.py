@@ -13,6 +13,8 @@ from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
 from samtranslator.yaml_helper import yaml_parse
 
+from noetl_core.dsl.parse import MAX_LIFETIME_S
+
 ROOT = Path(__file__).parents[3]
 FUNCTIONS = ("AdmitFunction", "RouterFunction", "SweeperFunction", "WorkerFunction", "PythonWorkerFunction")
 WORKERS = ("WorkerFunction", "PythonWorkerFunction")
@@ -148,3 +150,9 @@ def test_every_method_of_the_api_asks_who_calls(conditions: dict[str, bool], sec
     assert all(operation["security"] == security for _, operation in methods)
     for scheme in (name for wanted in security for name in wanted):
         assert body["securityDefinitions"][scheme]["x-amazon-apigateway-authtype"]
+
+
+def test_results_outlive_every_execution_and_its_log() -> None:
+    parameters = yaml_parse((ROOT / "template.yaml").read_text())["Parameters"]
+    log_days = MAX_LIFETIME_S / 86_400 + parameters["RetentionSeconds"]["Default"] / 86_400
+    assert parameters["ResultsDays"]["Default"] >= log_days

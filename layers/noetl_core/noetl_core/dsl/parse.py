@@ -23,6 +23,7 @@ from noetl_core.dsl.templates import check_templates
 from noetl_core.dsl.variants import rewrite_variants
 
 API_VERSIONS: Final = ("noetl.io/v2", "noetl.io/v10")
+MAX_LIFETIME_S: Final = 366 * 86_400
 ROOT_KEYS: Final = words("apiVersion kind metadata keychain executor workload workflow workbook")
 LEGACY_ROOT: Final = {"steps": "steps stand in workflow", "name": "it stands in metadata", "path": "it stands in metadata"}
 EXECUTOR_POLICY: Final = words(
@@ -146,7 +147,7 @@ def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
         lifecycle.get("lifetime_s") or options.get("lifetime_s"),
         "lifetime_s of executor",
         low=1,
-        high=366 * 86_400,
+        high=MAX_LIFETIME_S,
         template=False,
     )
     kind = entries.get("kind")
