@@ -1,0 +1,69 @@
+"""Whether two wirings gave the same history, up to ids and times - and the order of what ran at the same time."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tests.conformance.observed import Observed
+
+ID = re.compile(r"\b(?:[a-z][0-9a-f]{24}|[0-9]{17,19})\b")
+VOLATILE = frozenset({"as_of", "seq", "worker", "duration_ms", "started_at", "finished_at", "at", "until", "lease_until", "log"})
+"""Fields of `data` that hold times, places and positions in the log."""
+FIELDS = ("source", "name", "event_type", "entity", "status", "step", "task", "iteration", "attempt")
+
+
+def differences(one: Observed, other: Observed, *, concurrent: bool) -> Iterator[str]:
+    """What the two differ in."""
+    for what in ("refused", "status", "result", "ctx", "error", "steps"):
+        mine, theirs = _plain(getattr(one, what)), _plain(getattr(other, what))
+        if mine != theirs:
+            yield f"{what}: {json.dumps(mine)[:300]} and {json.dumps(theirs)[:300]}"
+    if concurrent:
+        left, right = _streams(one.events), _streams(other.events)
+        for only, where in ((left - right, "first"), (right - left, "second")):
+            for stream in only:
+                yield f"only the {where} has {stream[:600]}"
+        return
+    mine, theirs = list(_ordered(one.events)), list(_ordered(other.events))
+    for i, (a, b) in enumerate(zip(mine, theirs, strict=False)):
+        if a != b:
+            yield f"event {i}: {a[:400]} and {b[:400]}"
+            return
+    if len(mine) != len(theirs):
+        rest = (mine if len(mine) > len(theirs) else theirs)[min(len(mine), len(theirs))]
+        yield f"{len(mine)} events and {len(theirs)}; the first of the others is {rest[:300]}"
+
+
+def _ordered(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Each event without times, its ids numbered in the order in which they appear."""
+    names: dict[str, str] = {}
+
+    def named(match: re.Match[str]) -> str:
+        return names.setdefault(match[0], f"#{len(names)}")
+
+    for event in events:
+        ids = {k: event[k] for k in ("entity_id", "step_run_id", "task_run_id") if k in event}
+        yield ID.sub(named, json.dumps([{k: event[k] for k in FIELDS if k in event}, ids, _plain(event["data"])], sort_keys=True))
+
+
+def _streams(events: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    """The events of each run and iteration in their order; those of the control plane each for itself."""
+    streams: dict[Any, list[str]] = defaultdict(list)
+    for n, event in enumerate(events):
+        shown = json.dumps([{k: event[k] for k in FIELDS if k in event}, _plain(event["data"])], sort_keys=True)
+        worker = event["source"] == "worker"
+        key = (event.get("step_run_id"), str(event.get("iteration"))) if worker else n
+        streams[key].append(ID.sub("#", shown))
+    return Counter("; ".join(s) for s in streams.values())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _plain(v) for k, v in value.items() if k not in VOLATILE}
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    return value

@@ -1,0 +1,149 @@
+"""The two wirings behind one interface - the API - and carrying out a case on either."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from noetl_core.control.api import Call, Service, dispatch
+from noetl_core.local import LocalWiring
+from noetl_core.tools.registry import ToolRegistry
+from tests.conformance import checks
+from tests.conformance.cases import Case
+from tests.conformance.observed import Observed, problems
+
+TOOL = Path(__file__).parent / "scripted_tool"
+TERMINAL = frozenset({"completed", "failed", "cancelled"})
+STANDING = frozenset({"paused", "stuck"})
+LONGEST_S = 60
+PAGE = 1000
+
+
+class Wiring(Protocol):
+    """`call` sends a request to the API; `work` lets the execution go on for at most so long, and returns when it ended."""
+
+    name: str
+
+    def call(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]: ...
+
+    def work(self, execution_id: str, seconds: float) -> None: ...
+
+
+class Local:
+    """The local runner, in memory."""
+
+    name = "local"
+
+    def __init__(self) -> None:
+        sys.path.insert(0, str(TOOL / "src"))
+        try:
+            from noetl_scripted import ScriptedTool
+        finally:
+            sys.path.pop(0)
+        self._wiring = LocalWiring(tools=ToolRegistry({"scripted": ScriptedTool()}))
+        self._service = Service(lambda: self._wiring.control, b"conformance")
+
+    def call(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
+        text = "" if body is None else body if isinstance(body, str) else json.dumps(body)
+        answer = dispatch(Call(self._service, method, f"/api/{path}", query, body=text))
+        return answer.status, json.loads(json.dumps(answer.body))
+
+    def work(self, execution_id: str, seconds: float) -> None:
+        self._wiring.run(execution_id, timeout_s=seconds)
+
+    def close(self) -> None:
+        self._wiring.close()
+
+
+def observe(case: Case, wiring: Wiring) -> Observed:
+    """Carry out a case."""
+    seen = Observed()
+    _, answer = wiring.call("POST", "playbooks/validate", {"playbook": case.text})
+    seen.diagnostics = answer["diagnostics"]
+    status, answer = _start(case, wiring)
+    if status != 202:
+        seen.refused = {"status": status, **answer["error"]}
+        return seen
+    execution_id = seen.execution_id = answer["execution_id"]
+    if not case.runs:
+        return seen
+    _carry_out(case, wiring, execution_id)
+    _, summary = wiring.call("GET", f"executions/{execution_id}")
+    for what in ("status", "result", "ctx", "error", "steps"):
+        setattr(seen, what, summary[what])
+    seen.events = _history(wiring, execution_id)
+    _, replayed = wiring.call("GET", f"executions/{execution_id}/replay")
+    seen.replay = replayed["differences"]
+    return seen
+
+
+def judge(case: Case, wiring: Wiring, seen: Observed) -> list[str]:
+    """What is wrong, its named checks included."""
+    found = list(problems(case, seen))
+    for name in case.expect.get("check", []):
+        found += checks.CHECKS[name](case, wiring, seen)
+    return found
+
+
+def _start(case: Case, wiring: Wiring) -> tuple[int, Any]:
+    for playbook in case.registered:
+        status, answer = wiring.call("POST", "playbooks", {"playbook": playbook})
+        assert status == 201, answer
+    by = case.request.get("by", "text")
+    body: dict[str, Any] = {"payload": dict(case.payload)}
+    body |= {k: v for k, v in case.request.items() if k != "by"}
+    if by == "text":
+        return wiring.call("POST", "executions", {**body, "playbook": case.text})
+    status, answer = wiring.call("POST", "playbooks", {"playbook": case.text})
+    if status != 201:
+        return status, answer
+    if by == "id":
+        return wiring.call("POST", "executions", {**body, "playbook_id": answer["digest"]})
+    version = {"version": answer["version"]} if by == "path+version" else {}
+    return wiring.call("POST", "executions", {**version, **body, "path": answer["path"]})
+
+
+def _carry_out(case: Case, wiring: Wiring, execution_id: str) -> None:
+    """Until it has ended, or stands where the case says, with all its acts done."""
+    acts = list(case.acts)
+    until = time.monotonic() + LONGEST_S
+    while time.monotonic() < until:
+        _, state = wiring.call("GET", f"executions/{execution_id}/state")
+        status = _status(wiring, execution_id, state)
+        if acts and status == acts[0]["on"]:
+            _act(wiring, execution_id, acts.pop(0))
+            continue
+        if status in TERMINAL or (not acts and (status in STANDING or status == case.expect.get("status"))):
+            return
+        wiring.work(execution_id, 0.05 if case.acts else LONGEST_S)
+    raise AssertionError(f"{case.id} on {wiring.name} is still {status} after {LONGEST_S} s; acts left: {acts}")
+
+
+def _status(wiring: Wiring, execution_id: str, state: dict[str, Any]) -> str:
+    if state["status"] != "running":
+        return str(state["status"])
+    _, summary = wiring.call("GET", f"executions/{execution_id}")
+    return str(summary["status"])
+
+
+def _act(wiring: Wiring, execution_id: str, act: dict[str, Any]) -> None:
+    what = next(k for k in act if k != "on")
+    if what == "signal":
+        status, answer = wiring.call("POST", "events", {"execution_id": execution_id, **act["signal"]})
+    else:
+        status, answer = wiring.call("POST", f"executions/{execution_id}/{what}", act[what] or {})
+    assert status == 202, answer
+
+
+def _history(wiring: Wiring, execution_id: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    after: dict[str, str] = {}
+    while True:
+        _, page = wiring.call("GET", f"executions/{execution_id}/events", limit=str(PAGE), **after)
+        found += page["events"]
+        if page["cursor"] is None or len(page["events"]) < PAGE:
+            return found
+        after = {"after": page["cursor"]}
