@@ -17,6 +17,7 @@ from noetl_core.expr import TemplateError, contains_secret, is_reference, render
 from noetl_core.ports import NotFound
 from noetl_core.worker.calls import NotJson, encode
 from noetl_core.worker.nodes import CtxLayer, LoopNode, Path, loop_limit
+from noetl_core.worker.view import view_key
 from noetl_core.worker.waiting import WAITING_KINDS
 
 if TYPE_CHECKING:
@@ -166,7 +167,9 @@ class LoopRunner:
                 raise LoopFailed("schema", f"loop.in is no JSON data: {error}") from None
             digest.update(body)
             r.calls.results.put(slice_key(r.view.execution_id, r.step_run, chunk), body)
-        spread = {"checksum": "sha256:" + digest.hexdigest(), "tolerated": self._tolerated(loop, len(items), ctx, outer)}
+        view = r.calls.results.put(view_key(r.view.execution_id, r.step_run), encode(r.view.context))["key"]
+        allowed = self._tolerated(loop, len(items), ctx, outer)
+        spread = {"checksum": "sha256:" + digest.hexdigest(), "tolerated": allowed, "view": view}
         r.end("StepSuspended", {"waits": [], "loop": {**plan.as_dict(), **spread}})
 
     # --- iterations -----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from noetl_core.worker.heart import Heart
 from noetl_core.worker.journal import LEASE_S, SECOND, Fenced, Journal
 from noetl_core.worker.past import Past, deliver, read_past
 from noetl_core.worker.runner import Ended, Runner
-from noetl_core.worker.view import Keychain, Resolver, credential_reader, view_of
+from noetl_core.worker.view import Keychain, Resolver, Views, credential_reader
 from noetl_core.worker.waiting import WAITING_KINDS
 
 FEW = 100
@@ -47,6 +47,9 @@ class Worker:
     gone: Callable[[str], bool] | None = None
     """Whether the worker of that name is known to have ended: its lease need not be waited for."""
     heart: Heart | None = field(default_factory=Heart)
+
+    def __post_init__(self) -> None:
+        self.views = Views(self.store, self.results, self.playbooks)
 
     def handle(self, command: Command, deadline: int | None = None) -> Handled:
         """Carry out one command. `deadline` (microseconds) is the invocation's end. Raises port errors for redelivery."""
@@ -152,7 +155,7 @@ class Worker:
         runner = Runner(
             playbook=playbook,
             step=playbook.by_name[command.step],
-            view=view_of(self.store, playbook, command, past.as_of if past.as_of is not None else command.as_of),
+            view=self.views(command, past.as_of if past.as_of is not None else command.as_of),
             past=past,
             journal=journal,
             calls=calls,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 from noetl_core.dsl.model import Playbook
+from noetl_core.engine.reads import steps_read
 from noetl_core.engine.records import Command
 from noetl_core.engine.routing import StepsView, merge_workload, result_at
 from noetl_core.expr import Pointer, Secret, TemplateError
@@ -15,6 +18,8 @@ from noetl_core.history import load_state
 from noetl_core.ports import EventStore, NotFound, ResultStore, Secrets
 from noetl_core.values import Values
 
+KEPT_VIEWS = 4
+"""Loops whose chunks a worker process runs in turn."""
 KEPT_VALUES = 8
 """Loaded references a run keeps at hand; pages of a pagination pass through, so few are enough."""
 
@@ -28,18 +33,60 @@ class RunView:
     ctx: dict[str, Any]
     args: Mapping[str, Any]
     steps: Mapping[str, Any]
+    context: Mapping[str, Any]
+    """The same as a command carries it: plain data, pointers as they are stored."""
 
 
-def view_of(store: EventStore, playbook: Playbook, command: Command, as_of: int) -> RunView:
-    """The view at control position `as_of`: from the command when it carries that one, else folded from the log."""
-    if command.context is not None and command.as_of == as_of:
-        c = command.context
-        steps = {n: {"status": s["status"], "result": result_at(s["at"]), "loop": s["loop"]} for n, s in c["steps"].items()}
-        return RunView(command.execution_id, c["workload"], dict(c["ctx"]), c["args"], steps)
-    state = load_state(store, command.execution_id, upto=as_of)
-    run = state.runs[command.loop["run"] if command.loop is not None else command.run_id]
-    workload = merge_workload(playbook.workload, state.payload)
-    return RunView(command.execution_id, workload, state.ctx, run.args, StepsView(state.steps))
+class Views:
+    """Makes the views of runs. Those of a distributed loop's chunks are one: kept by its lead, at hand for the next chunk."""
+
+    def __init__(self, store: EventStore, results: ResultStore, playbooks: Callable[[str], Playbook]) -> None:
+        self._store, self._results, self._playbooks = store, results, playbooks
+        self._kept: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+        self._lock = Lock()
+
+    def __call__(self, command: Command, as_of: int) -> RunView:
+        """The view at control position `as_of`: the command's own or the loop's when it is of that position, else the log's."""
+        if command.as_of == as_of:
+            if command.context is not None:
+                return _view(command.execution_id, command.context)
+            if command.loop is not None and "view" in command.loop:
+                return _view(command.execution_id, self._of_loop(command.loop["view"]))
+        return _view(command.execution_id, self._of_log(command, as_of))
+
+    def _of_loop(self, key: str) -> Mapping[str, Any]:
+        with self._lock:
+            known = self._kept.get(key)
+            if known is not None:
+                self._kept.move_to_end(key)
+                return known
+        context: Mapping[str, Any] = json.loads(self._results.get(key))
+        with self._lock:
+            self._kept[key] = context
+            while len(self._kept) > KEPT_VIEWS:
+                self._kept.popitem(last=False)
+        return context
+
+    def _of_log(self, command: Command, as_of: int) -> Mapping[str, Any]:
+        playbook = self._playbooks(command.digest)
+        state = load_state(self._store, command.execution_id, upto=as_of)
+        run = state.runs[command.loop["run"] if command.loop is not None else command.run_id]
+        return {
+            "workload": merge_workload(playbook.workload, state.payload),
+            "ctx": state.ctx,
+            "args": run.args,
+            "steps": StepsView(state.steps).plain(steps_read(playbook, run.step)),
+        }
+
+
+def _view(execution_id: str, c: Mapping[str, Any]) -> RunView:
+    steps = {n: {"status": s["status"], "result": result_at(s["at"]), "loop": s["loop"]} for n, s in c["steps"].items()}
+    return RunView(execution_id, c["workload"], dict(c["ctx"]), c["args"], steps, c)
+
+
+def view_key(execution_id: str, step_run: str) -> str:
+    """Where the view of a distributed loop's chunks is."""
+    return f"{execution_id}/loops/{step_run}/view.json"
 
 
 class Resolver:
