@@ -299,6 +299,37 @@ def test_a_worker_killed_in_the_middle_is_taken_over_when_its_lease_ends() -> No
     assert ended - began < 200 * SECOND, "lease, sweep interval and some"
 
 
+LONG = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: long, path: sim/long}
+workflow:
+  - step: start
+    loop: {in: "{{ range(40) | list }}", iterator: n, spec: {mode: sequential}}
+    tool: {name: slow, kind: http, url: "http://x/{{ iter.n }}"}
+"""
+
+
+def test_a_worker_killed_after_a_quarter_of_an_hour_is_missed_as_soon_as_one_killed_at_once() -> None:
+    world = World()
+    execution_id = world.start(LONG).execution_id
+    began: list[int] = []
+
+    def tool(call: ToolCall) -> Outcome:
+        began.append(world.clock.time)
+        world.clock.time += 30 * SECOND
+        if len(began) == 30:
+            raise Crash
+        return Outcome.ok(call.inputs["url"])
+
+    world.tool = tool
+    world.run(execution_id, until=lambda: len(began) == 30)
+    world.queue.messages.clear()  # its message does not come back before the function's visibility timeout
+    done(world, execution_id)
+    assert len(began) == 41
+    assert began[30] - began[29] <= (30 + 60 + 60) * SECOND, "the task itself, the lease and a sweep"
+
+
 def test_a_task_that_kills_its_worker_every_time_is_given_up_with_a_reason() -> None:
     world = World()
 

@@ -17,13 +17,15 @@ from noetl_core.engine.deadlines import deadlines
 from noetl_core.engine.decide import Fact, commands_of
 from noetl_core.engine.records import MAX_TAKEOVERS, Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import Run, State
+from noetl_core.engine.waits import due_at
 from noetl_core.ports import CorruptLog, NotFound, PortError
 
 log = logging.getLogger(__name__)
 
 GRACE_S = 30
 """How long a command may stay unclaimed before it is sent again; grows with its age."""
-LOOK_EVERY_S = 60
+LOOK_EVERY_S = 55
+"""While something runs: a little less than the schedule's minute, so that every tick finds the execution due."""
 LONGEST_LOOK_S = 3600
 """An execution that only waits is looked at when its first timer is due, at least this often."""
 DEEP_QUEUE = 1000
@@ -99,7 +101,7 @@ def look(control: Control, execution_id: str, swept: Swept) -> Swept:
         fence_all(control, execution_id, whole.error)
         return swept.plus(fenced=1)
     control.put_head(state)
-    boundaries, commands, fenced = _inspect(control, playbook, state, now)
+    boundaries, commands, fenced, leased_until = _inspect(control, playbook, state, now)
     runs = [d for d in late if d.run is not None and state.runs[d.run].loop is None]
     boundaries += [fence(control, execution_id, d.run, d.error, state.expires_at) for d in runs if d.run is not None]
     fenced += len(runs)
@@ -109,7 +111,7 @@ def look(control: Control, execution_id: str, swept: Swept) -> Swept:
     for child, wait in list(state.children.items()):
         _look_at_child(control, state, child, {"child": child, "run": wait.run, "wait_id": wait.wait_id, "request": wait.request})
     if not state.finished:
-        control.index.set_due(execution_id, _next_look(playbook, state, now))
+        control.index.set_due(execution_id, min(_next_look(playbook, state, now), leased_until + SECOND))
     takeovers = sum(1 for c in commands if c.mode == "takeover")
     return swept.plus(routed=len(boundaries), takeovers=takeovers, resent=len(commands) - takeovers, fenced=fenced)
 
@@ -120,13 +122,14 @@ def _look_at_nothing(control: Control, execution_id: str, swept: Swept) -> Swept
     return swept
 
 
-def _inspect(control: Control, playbook: Playbook, state: State, now: int) -> tuple[list[Boundary], list[Command], int]:
-    """Boundaries nobody routed, commands to send again, and how many runs were given up."""
+def _inspect(control: Control, playbook: Playbook, state: State, now: int) -> tuple[list[Boundary], list[Command], int, int]:
+    """Boundaries nobody routed, commands to send again, how many runs were given up, and when the first live lease ends."""
     boundaries: list[Boundary] = []
     resend: list[str] = []
     takeovers: list[Command] = []
     fenced = 0
-    for run in list(state.runs.values())[:RUNS_PER_LOOK]:
+    leased_until = now + LONGEST_LOOK_S * SECOND
+    for run in _some(list(state.runs.values()), now):
         tail = control.store.read(StreamId(state.execution_id, run.id), after=run.handled_seq)
         news = next((b for c in reversed(tail) if (b := boundary_of(c)) is not None), None)
         if news is not None:
@@ -143,7 +146,17 @@ def _inspect(control: Control, playbook: Playbook, state: State, now: int) -> tu
                 fenced += 1
             else:
                 takeovers.extend(_takeover(playbook, state, run, tail[-1]))
-    return boundaries, commands_of(playbook, state, resend) + takeovers, fenced
+        else:
+            leased_until = min(leased_until, tail[-1].lease_until)
+    return boundaries, commands_of(playbook, state, resend) + takeovers, fenced, leased_until
+
+
+def _some(runs: list[Run], now: int) -> list[Run]:
+    """As many as one look can read; where there are more, the next look takes those after them."""
+    if len(runs) <= RUNS_PER_LOOK:
+        return runs
+    first = now // (LOOK_EVERY_S * SECOND) * RUNS_PER_LOOK % len(runs)
+    return (runs + runs)[first : first + RUNS_PER_LOOK]
 
 
 def _forgotten(control: Control, run: Run, now: int) -> bool:
@@ -176,5 +189,5 @@ def _next_look(playbook: Playbook, state: State, now: int) -> int:
     if active:
         youngest = now - max(r.scheduled_at for r in active)
         return min(first, now + min(max(LOOK_EVERY_S * SECOND, youngest // 2), 15 * LOOK_EVERY_S * SECOND))
-    times = [int(w["at"]) for r in state.runs.values() for w in r.waits if w.get("at") is not None]
+    times = [at for r in state.runs.values() for w in r.waits if (at := due_at(w)) is not None]
     return min([max(t, now + SECOND) for t in times] + [first, now + LONGEST_LOOK_S * SECOND])
