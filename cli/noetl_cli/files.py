@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 from noetl_cli.errors import USAGE, Exit
 
+STDIN = Path("-")
+_A_PLAYBOOK = re.compile(r"^kind:\s*[\"']?Playbook\b", re.MULTILINE)
+
 
 def read(file: Path) -> str:
-    """The text of a file. Raises `Exit(2)`."""
+    """The text of a file; of standard input for `-`. Raises `Exit(2)`."""
     try:
-        return file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Exit(USAGE, f"{file}: {error}") from None
+        return sys.stdin.buffer.read().decode() if file == STDIN else file.read_text("utf-8")
+    except FileNotFoundError:
+        near = get_close_matches(file.name, [f.name for f in file.parent.glob("*")], n=1) if file.parent.is_dir() else []
+        raise Exit(USAGE, f"{file}: there is no such file" + (f" (did you mean {near[0]}?)" if near else "")) from None
+    except UnicodeDecodeError as error:
+        raise Exit(USAGE, f"{file}: not text in UTF-8 (byte {error.start + 1} is {error.object[error.start]:#04x})") from None
+    except OSError as error:
+        raise Exit(USAGE, f"{file}: {error.strerror}") from None
+
+
+def playbooks(files: Iterable[Path]) -> list[Path]:
+    """The files given; for a folder every .yaml and .yml file below it that says `kind: Playbook`. Raises `Exit(2)`."""
+    found: list[Path] = []
+    for file in files:
+        if not file.is_dir():
+            found.append(file)
+            continue
+        below = sorted(f for f in file.rglob("*.y*ml") if f.suffix in (".yaml", ".yml") and _A_PLAYBOOK.search(read(f)))
+        if not below:
+            raise Exit(USAGE, f"{file}: no playbook in this folder (a .yaml file with `kind: Playbook`)")
+        found += below
+    return found
 
 
 def check(source: str, file: Path) -> None:

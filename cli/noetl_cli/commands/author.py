@@ -19,12 +19,13 @@ def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...")],
     format: Annotated[str, typer.Option("--format", click_type=click.Choice(["text", "json", "sarif"]))] = "text",
 ) -> None:
-    """Parse, validate and lint playbooks; exit code 2 when one has errors."""
+    """Parse, validate and lint playbooks (a folder: all below it; `-`: standard input); exit code 2 when one has errors."""
     from noetl_core.dsl.diagnostics import to_json, to_sarif, to_text
     from noetl_core.dsl.parse import check
 
     found = []
     broken = False
+    files = playbook_files.playbooks(files)
     for file in files:
         playbook, diagnostics = check(playbook_files.read(file), str(file))
         found += diagnostics
