@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError
 from samtranslator.yaml_helper import yaml_parse
 
 from noetl_infra.package import ROOT, Package, function, layer
+from noetl_infra.package import tools as tool_package
 
 STACK = "noetl"
 REGION = "us-east-1"
@@ -49,8 +50,16 @@ def local_environment(endpoint: str) -> dict[str, str]:
     }
 
 
-def deploy(endpoint: str, *, dependencies: bool, parameters: Mapping[str, str] | None = None, name: str = STACK) -> Deployed:
-    """Package the code, create or update the stack, wait. Raises `DeployFailed`."""
+def deploy(
+    endpoint: str,
+    *,
+    dependencies: bool,
+    parameters: Mapping[str, str] | None = None,
+    name: str = STACK,
+    tools: Sequence[str] = (),
+) -> Deployed:
+    """Package the code, create or update the stack, wait. `tools` are distributions with further tool kinds, a layer each
+    (`package.tools`). Raises `DeployFailed`."""
     env = local_environment(endpoint)
     make = {
         "endpoint_url": endpoint,
@@ -65,6 +74,10 @@ def deploy(endpoint: str, *, dependencies: bool, parameters: Mapping[str, str] |
     local = {**LOCAL_PARAMETERS, "LambdaRuntime": runtime} if "amazonaws.com" not in endpoint else {}
     values = {**local, **(parameters or {})}
     template = _packaged(s3, bucket, dependencies=dependencies)
+    if tools:
+        functions = boto3.client("lambda", **make)  # type: ignore[call-overload]
+        layers = [_published(functions, f"{name}-tools-{n}", s3, bucket, tool_package(t)) for n, t in enumerate(tools)]
+        values["ToolLayers"] = ",".join(layers)
     _write_numbers(template, values)
     body = json.dumps(template, separators=(",", ":"), default=str)
     outputs = _apply(cloudformation, name, body, values)
@@ -114,6 +127,17 @@ def _uploaded(s3: Any, bucket: str, package: Package) -> str:
     except ClientError:
         s3.put_object(Bucket=bucket, Key=package.key, Body=package.body)
     return f"s3://{bucket}/{package.key}"
+
+
+def _published(functions: Any, name: str, s3: Any, bucket: str, package: Package) -> str:
+    """The ARN of the layer version with this content."""
+    for version in functions.list_layer_versions(LayerName=name).get("LayerVersions", []):
+        if version.get("Description") == package.key:
+            return str(version["LayerVersionArn"])
+    _uploaded(s3, bucket, package)
+    content = {"S3Bucket": bucket, "S3Key": package.key}
+    published = functions.publish_layer_version(LayerName=name, Description=package.key, Content=content)
+    return str(published["LayerVersionArn"])
 
 
 def _apply(cloudformation: Any, name: str, body: str, parameters: Mapping[str, str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import subprocess
 import sys
@@ -52,6 +53,17 @@ def layer(*, dependencies: bool) -> Package:
     return pack("layer", files)
 
 
+def tools(distribution: str) -> Package:
+    """A layer of further tool kinds: `distribution` - a folder with a pyproject.toml, a wheel, or a requirement as pip takes it -
+    installed with what it needs, for the interpreter that runs this. Its entry points in `noetl.tools` name the kinds."""
+    path = Path(distribution)
+    content = b"".join(p.read_bytes() for p in sorted(_tree(path, "").values())) if path.is_dir() else distribution.encode()
+    if path.is_file():
+        content = path.read_bytes()
+    folder = _install([str(path.resolve()) if path.exists() else distribution], content, "tools")
+    return pack("tools", _tree(folder, "python/"))
+
+
 def _tree(folder: Path, prefix: str) -> dict[str, Path]:
     return {
         prefix + str(p.relative_to(folder)): p
@@ -61,15 +73,22 @@ def _tree(folder: Path, prefix: str) -> dict[str, Path]:
 
 
 def _installed() -> Path:
-    """The requirements installed into `build/layer-<hash>`, once per requirements file and interpreter."""
+    """The core's requirements."""
     requirements = CORE / "requirements.txt"
-    mark = sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:12]
-    target = ROOT / "build" / f"layer-{mark}"
+    return _install(["-r", str(requirements)], requirements.read_bytes(), "layer")
+
+
+def _install(what: list[str], content: bytes, name: str) -> Path:
+    """`what` installed into `build/<name>-<hash>`, once per content and interpreter."""
+    mark = sha256(content + sys.version.encode()).hexdigest()[:12]
+    target = ROOT / "build" / f"{name}-{mark}"
     if not target.exists():
-        draft = target.with_suffix(".new")
+        draft = target.with_name(f"{target.name}.{os.getpid()}")
         shutil.rmtree(draft, ignore_errors=True)
         uv = shutil.which("uv") or str(Path(sys.executable).parent / "uv")
-        command = [uv, "pip", "install", "-q", "--python", sys.executable, "--target", str(draft), "-r", str(requirements)]
-        subprocess.run(command, check=True)
-        draft.rename(target)
+        subprocess.run([uv, "pip", "install", "-q", "--python", sys.executable, "--target", str(draft), *what], check=True)
+        try:
+            draft.rename(target)
+        except OSError:  # another process was first
+            shutil.rmtree(draft)
     return target

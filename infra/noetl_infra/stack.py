@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -54,8 +55,11 @@ def current(folder: str | Path | None = None) -> Stack | None:
         return None
 
 
-def up(folder: str | Path | None = None, *, endpoint: str | None = None, port: int | None = None) -> Stack:
-    """Start MiniStack unless it runs (or use `endpoint`), deploy template.yaml, remember both.
+def up(
+    folder: str | Path | None = None, *, endpoint: str | None = None, port: int | None = None, tools: Sequence[str] = ()
+) -> Stack:
+    """Start MiniStack unless it runs (or use `endpoint`), deploy template.yaml, remember both. `tools` are distributions with
+    further tool kinds, for the workers.
 
     Raises `DeployFailed`, `StackDown`.
     """
@@ -69,7 +73,7 @@ def up(folder: str | Path | None = None, *, endpoint: str | None = None, port: i
     else:
         started = _start(home(folder), port)
     try:
-        deployed = deploy(started.endpoint, dependencies=started.pid is None)
+        deployed = deploy(started.endpoint, dependencies=started.pid is None, tools=tools)
     except BaseException:
         if started is not known and started.pid is not None:
             _stop(started.pid)

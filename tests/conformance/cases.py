@@ -16,7 +16,20 @@ from tests.conformance.script import scripted
 
 FOLDER = Path(__file__).parent / "cases"
 
-CASE_KEYS = ("case", "covers", "why", "playbook", "registered", "payload", "request", "tools", "acts", "concurrent", "expect")
+CASE_KEYS = (
+    "case",
+    "covers",
+    "why",
+    "playbook",
+    "registered",
+    "payload",
+    "request",
+    "secrets",
+    "tools",
+    "acts",
+    "concurrent",
+    "expect",
+)
 REQUEST_KEYS = ("by", "ctx", "version", "idempotency_key", "trace_id")
 REQUEST_BY = ("text", "path", "path+version", "id")
 EXPECT_KEYS = (
@@ -41,6 +54,7 @@ class Case:
     registered: tuple[str, ...] = ()
     payload: Mapping[str, Any] = field(default_factory=dict)
     request: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Mapping[str, Any] = field(default_factory=dict)
     acts: tuple[Mapping[str, Any], ...] = ()
     concurrent: bool = False
     file: str = ""
@@ -110,6 +124,7 @@ def _case(raw: Any, text: str, file: str) -> Case:
         registered=tuple(registered),
         payload=raw.get("payload", {}),
         request=request,
+        secrets=raw.get("secrets", {}),
         acts=tuple(acts),
         concurrent=bool(raw.get("concurrent", False)),
         file=file,

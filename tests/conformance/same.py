@@ -11,7 +11,9 @@ from typing import Any
 from tests.conformance.observed import Observed
 
 ID = re.compile(r"\b(?:[a-z][0-9a-f]{24}|[0-9]{17,19})\b")
-VOLATILE = frozenset({"as_of", "seq", "worker", "duration_ms", "started_at", "finished_at", "at", "until", "lease_until", "log"})
+VOLATILE = frozenset(
+    {"as_of", "seq", "worker", "duration_ms", "started_at", "finished_at", "at", "until", "lease_until", "log", "request_id"}
+)
 """Fields of `data` that hold times, places and positions in the log."""
 FIELDS = ("source", "name", "event_type", "entity", "status", "step", "task", "iteration", "attempt")
 
@@ -19,23 +21,23 @@ FIELDS = ("source", "name", "event_type", "entity", "status", "step", "task", "i
 def differences(one: Observed, other: Observed, *, concurrent: bool) -> Iterator[str]:
     """What the two differ in."""
     for what in ("refused", "status", "result", "ctx", "error", "steps"):
-        mine, theirs = _plain(getattr(one, what)), _plain(getattr(other, what))
-        if mine != theirs:
-            yield f"{what}: {json.dumps(mine)[:300]} and {json.dumps(theirs)[:300]}"
+        left, right = (ID.sub("#", json.dumps(_plain(getattr(seen, what)), sort_keys=True)) for seen in (one, other))
+        if left != right:
+            yield f"{what}: {left[:300]} and {right[:300]}"
     if concurrent:
-        left, right = _streams(one.events), _streams(other.events)
-        for only, where in ((left - right, "first"), (right - left, "second")):
+        mine, theirs = _streams(one.events), _streams(other.events)
+        for only, where in ((mine - theirs, "first"), (theirs - mine, "second")):
             for stream in only:
                 yield f"only the {where} has {stream[:600]}"
         return
-    mine, theirs = list(_ordered(one.events)), list(_ordered(other.events))
-    for i, (a, b) in enumerate(zip(mine, theirs, strict=False)):
+    first, second = list(_ordered(one.events)), list(_ordered(other.events))
+    for i, (a, b) in enumerate(zip(first, second, strict=False)):
         if a != b:
             yield f"event {i}: {a[:400]} and {b[:400]}"
             return
-    if len(mine) != len(theirs):
-        rest = (mine if len(mine) > len(theirs) else theirs)[min(len(mine), len(theirs))]
-        yield f"{len(mine)} events and {len(theirs)}; the first of the others is {rest[:300]}"
+    if len(first) != len(second):
+        longer = first if len(first) > len(second) else second
+        yield f"{len(first)} events and {len(second)}; the first of the others is {longer[min(len(first), len(second))][:300]}"
 
 
 def _ordered(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:

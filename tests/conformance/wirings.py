@@ -3,31 +3,46 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import sys
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlencode
 
+from noetl_core.adapters.local.secrets import PREFIX, LocalSecrets
 from noetl_core.control.api import Call, Service, dispatch
 from noetl_core.local import LocalWiring
 from noetl_core.tools.registry import ToolRegistry
+from noetl_infra.stack import Stack, down, up
 from tests.conformance import checks
 from tests.conformance.cases import Case
 from tests.conformance.observed import Observed, problems
+from tests.conformance.same import differences
+from tests.e2e.support import Api, aws
 
 TOOL = Path(__file__).parent / "scripted_tool"
 TERMINAL = frozenset({"completed", "failed", "cancelled"})
 STANDING = frozenset({"paused", "stuck"})
 LONGEST_S = 60
+POLL_S = 0.1
+AT_ONCE = 8
+"""Cases carried out at the same time on the stack."""
 PAGE = 1000
 
 
 class Wiring(Protocol):
-    """`call` sends a request to the API; `work` lets the execution go on for at most so long, and returns when it ended."""
+    """`call` sends a request to the API; `secret` stores a credential; `work` lets the execution go on for at most so long, and
+    returns when it ended."""
 
     name: str
 
     def call(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]: ...
+
+    def secret(self, name: str, fields: Mapping[str, Any]) -> None: ...
 
     def work(self, execution_id: str, seconds: float) -> None: ...
 
@@ -43,13 +58,18 @@ class Local:
             from noetl_scripted import ScriptedTool
         finally:
             sys.path.pop(0)
-        self._wiring = LocalWiring(tools=ToolRegistry({"scripted": ScriptedTool()}))
+        self._environment: dict[str, str] = {}
+        secrets = LocalSecrets(Path("no-such-file"), self._environment)
+        self._wiring = LocalWiring(secrets=secrets, tools=ToolRegistry({"scripted": ScriptedTool()}))
         self._service = Service(lambda: self._wiring.control, b"conformance")
 
     def call(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
         text = "" if body is None else body if isinstance(body, str) else json.dumps(body)
         answer = dispatch(Call(self._service, method, f"/api/{path}", query, body=text))
         return answer.status, json.loads(json.dumps(answer.body))
+
+    def secret(self, name: str, fields: Mapping[str, Any]) -> None:
+        self._environment[PREFIX + name.upper()] = json.dumps(fields)
 
     def work(self, execution_id: str, seconds: float) -> None:
         self._wiring.run(execution_id, timeout_s=seconds)
@@ -58,9 +78,66 @@ class Local:
         self._wiring.close()
 
 
+class OnStack:
+    """A stack's API over HTTP. The scripted tool comes in with `stack()`."""
+
+    name = "stack"
+
+    def __init__(self, stack: Stack) -> None:
+        self._api = Api(stack.api_url)
+        self._secrets = aws(stack, "secretsmanager")
+
+    def call(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
+        where = f"/api/{path}" + (f"?{urlencode(query)}" if query else "")
+        return self._api.call(method, where, body)
+
+    def secret(self, name: str, fields: Mapping[str, Any]) -> None:
+        with suppress(self._secrets.exceptions.ResourceExistsException):
+            self._secrets.create_secret(Name=f"noetl/{name}", SecretString=json.dumps(fields))
+
+    def work(self, execution_id: str, seconds: float) -> None:
+        time.sleep(min(seconds, POLL_S))
+
+
+@contextmanager
+def stack(folder: Path) -> Iterator[OnStack]:
+    """An embedded stack of its own, with the scripted tool as an additional layer; or the one that NOETL_E2E_ENDPOINT names."""
+    endpoint = os.environ.get("NOETL_E2E_ENDPOINT")
+    if endpoint:
+        yield OnStack(up(folder, endpoint=endpoint, tools=[str(TOOL)]))
+        return
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    try:
+        yield OnStack(up(folder, port=port, tools=[str(TOOL)]))
+    finally:
+        down(folder)
+
+
+def on_local(case: Case) -> tuple[Observed, list[str]]:
+    """A case on a local runner of its own: what was seen, and what is wrong."""
+    wiring = Local()
+    try:
+        seen = observe(case, wiring)
+        return seen, judge(case, wiring, seen)
+    finally:
+        wiring.close()
+
+
+def on_both(case: Case, wiring: OnStack) -> tuple[list[str], list[str]]:
+    """What is wrong locally, and what on the stack - where it must also be what the local runner gave."""
+    mine, wrong = on_local(case)
+    seen = observe(case, wiring)
+    different = [f"the local runner and the stack differ: {d}" for d in differences(mine, seen, concurrent=case.concurrent)]
+    return wrong, judge(case, wiring, seen) + different
+
+
 def observe(case: Case, wiring: Wiring) -> Observed:
     """Carry out a case."""
     seen = Observed()
+    for name, fields in case.secrets.items():
+        wiring.secret(name, fields)
     _, answer = wiring.call("POST", "playbooks/validate", {"playbook": case.text})
     seen.diagnostics = answer["diagnostics"]
     status, answer = _start(case, wiring)

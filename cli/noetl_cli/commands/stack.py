@@ -17,6 +17,12 @@ def up(
         str | None, typer.Option(help="Deploy to this endpoint instead of an embedded stack", metavar="URL")
     ] = None,
     port: Annotated[int | None, typer.Option(help="Port of the embedded stack (default 4566, or a free one)")] = None,
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Further tool kinds for the workers: a folder with a pyproject.toml, a wheel, a requirement", metavar="DIST"
+        ),
+    ] = None,
 ) -> None:
     """Start the embedded AWS stack and deploy template.yaml to it."""
     import time
@@ -26,7 +32,7 @@ def up(
 
     began = time.monotonic()
     try:
-        running = stack.up(endpoint=endpoint, port=port)
+        running = stack.up(endpoint=endpoint, port=port, tools=tools or ())
     except stack.StackDown as error:
         raise Exit(UNREACHABLE, str(error)) from None
     except DeployFailed as error:

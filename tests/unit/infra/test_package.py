@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_infra.package import ROOT, function, layer, pack
+from noetl_infra.package import ROOT, function, layer, pack, tools
 
 
 def names(body: bytes) -> list[str]:
@@ -35,3 +35,12 @@ def test_the_thin_layer_is_the_core_without_caches() -> None:
     inside = names(layer(dependencies=False).body)
     assert "python/noetl_core/wiring.py" in inside
     assert all(n.startswith("python/noetl_core/") and "__pycache__" not in n for n in inside)
+
+
+def test_a_distribution_becomes_a_layer_whose_entry_points_name_its_kinds() -> None:
+    package = tools(str(ROOT / "tests" / "conformance" / "scripted_tool"))
+    with zipfile.ZipFile(io.BytesIO(package.body)) as archive:
+        entry_points = next(n for n in archive.namelist() if n.endswith("entry_points.txt"))
+        assert "[noetl.tools]\nscripted = noetl_scripted:ScriptedTool" in archive.read(entry_points).decode()
+        assert all(n.startswith("python/") for n in archive.namelist())
+    assert package == tools(str(ROOT / "tests" / "conformance" / "scripted_tool"))

@@ -156,3 +156,15 @@ def test_results_outlive_every_execution_and_its_log() -> None:
     parameters = yaml_parse((ROOT / "template.yaml").read_text())["Parameters"]
     log_days = MAX_LIFETIME_S / 86_400 + parameters["RetentionSeconds"]["Default"] / 86_400
     assert parameters["ResultsDays"]["Default"] >= log_days
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_additional_tool_layers_reach_the_workers_alone(function: str) -> None:
+    layers = of_type("AWS::Lambda::Function")[function]["Layers"]
+    if function in WORKERS:
+        condition, with_tools, without = layers["Fn::If"]
+        assert condition == "HasToolLayers"
+        assert with_tools == {"Fn::Split": [",", {"Fn::Join": [",", [*without, {"Fn::Join": [",", {"Ref": "ToolLayers"}]}]]}]}
+    else:
+        without = layers
+    assert [layer["Ref"] for layer in without] == list(of_type("AWS::Lambda::LayerVersion"))
