@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
-.PHONY: setup run test lint types contracts template unit e2e bench up down clean soak
+.PHONY: setup run test lint types contracts template unit e2e bench up down clean soak conformance
 
 setup: $(VENV)/.synced
 
@@ -49,6 +49,9 @@ unit: setup
 
 e2e: setup
 	@$(BIN)/pytest tests/e2e
+
+conformance: setup
+	@$(BIN)/python -W error -m tests.conformance
 
 soak: setup
 	@$(BIN)/pytest -m soak -s tests/e2e

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import match
+from tests.conformance import match, table
 from tests.conformance.cases import BadCase, all_cases, read
 from tests.conformance.checks import CHECKS
 from tests.conformance.statements import BINDING, catalogue
@@ -20,6 +20,11 @@ def test_every_binding_statement_has_a_case() -> None:
 def test_cases_name_statements_and_checks_that_exist() -> None:
     assert [(c.id, s) for c in all_cases() for s in c.covers if s not in catalogue()] == []
     assert [(c.id, name) for c in all_cases() for name in c.expect.get("check", []) if name not in CHECKS] == []
+
+
+def test_the_page_shows_every_statement_with_its_cases_holding_on_both_wirings() -> None:
+    every = {case.id: (True, True) for case in all_cases()}
+    assert table.PAGE.read_text() == table.page(catalogue(), all_cases(), every), "`make conformance` writes it"
 
 
 @pytest.mark.parametrize(
