@@ -51,6 +51,7 @@ class SimWorker:
             tools=registry(world),
             name=f"w{world.clock.nonce()}",
             heart=None,
+            callback_key=world.controls[0].callback_key,
         )
 
     def __call__(self, command: Command) -> float | None:

@@ -32,6 +32,8 @@ from tests.sim.ports import (
 VISIBILITY_S = 120
 """When an unacknowledged message is delivered again."""
 SWEEP_EVERY_S = 60
+KEY = b"sim" * 11
+"""Of callback tokens."""
 
 
 @dataclass
@@ -69,7 +71,9 @@ class World:
 
     def new_control(self) -> Control:
         """A control plane process with a cold cache."""
-        return Control(self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock)
+        return Control(
+            self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock, callback_key=lambda: KEY
+        )
 
     def new_worker(self) -> Any:
         """A worker process; kept apart so that tests may freeze one and thaw it later."""

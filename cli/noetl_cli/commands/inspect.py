@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from noetl_cli import output
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backends import STOPPED, all_events, backend
+from noetl_cli.backends import STOPPED, Backend, all_events, backend
 from noetl_cli.errors import TIMEOUT, Exit
 
 
@@ -44,11 +44,27 @@ def show(id: Id, on: On = None, store: Store = None, output_: Output = "human") 
     """Show an execution: status, steps, result."""
     with closing(backend(on, store, id)) as where:
         summary = where.get(f"executions/{id}")
+        _put_tokens(where, summary)
         if output_ != "human":
             output.as_json(summary)
             return
         output.steps(summary)
         output.summary(summary, where.name)
+
+
+def _put_tokens(where: Backend, summary: dict[str, Any]) -> None:
+    """Tokens beside the callbacks that wait, for those who may answer them."""
+    waiting = [w for w in summary.get("waiting_for", ()) if w["kind"] == "callback"]
+    if not waiting:
+        return
+    try:
+        found = where.get(f"executions/{summary['execution_id']}/callbacks")["callbacks"]
+    except Exit:  # the summary stands without them
+        return
+    tokens = {c["wait_id"]: c["token"] for c in found}
+    for wait in waiting:
+        if wait["wait_id"] in tokens:
+            wait["token"] = tokens[wait["wait_id"]]
 
 
 @app.command()

@@ -1,15 +1,15 @@
-"""Commands that operate an execution: resume, cancel, pause, signal."""
+"""Commands that operate an execution: resume, cancel, pause, signal, callback."""
 
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from noetl_cli.app import Id, On, Output, Store, app
 from noetl_cli.backends import TERMINAL, backend
-from noetl_cli.errors import FAILED, Exit
+from noetl_cli.errors import FAILED, USAGE, Exit
 
 
 @app.command()
@@ -60,3 +60,29 @@ def signal(
     with closing(backend(on, store, id)) as where:
         answer = where.post("events", {"execution_id": id, "name": name, "data": json_of(data, "--data")})
         print(f"{id} {answer['status']}")
+
+
+@app.command()
+def callback(
+    token: Annotated[str, typer.Argument(help="what `callback.token` or `callback.url` gave, or `noetl show` shows")],
+    data: Annotated[str | None, typer.Option(help="the task's result: JSON, or @file", metavar="JSON|@file")] = None,
+    error: Annotated[str | None, typer.Option(help="fail the task: a message, or JSON {kind, message, ...}")] = None,
+    heartbeat: Annotated[bool, typer.Option("--heartbeat", help="only say that whoever is to answer is alive")] = False,
+    on: On = None,
+    store: Store = None,
+) -> None:
+    """Answer a waiting callback."""
+    from noetl_cli.payload import json_of
+
+    if (data is not None) + (error is not None) + heartbeat > 1:
+        raise Exit(USAGE, "give one of --data, --error and --heartbeat")
+    token = token.rsplit("/", 1)[-1].removeprefix("noetl-callback:")
+    body: dict[str, Any] = {"heartbeat": True} if heartbeat else {}
+    if data is not None:
+        body["data"] = json_of(data, "--data")
+    if error is not None:
+        said = json_of(error, "--error") if error.lstrip().startswith(("{", "@")) else error
+        body |= {"status": "error", "error": said}
+    with closing(backend(on, store, token.split(".")[0])) as where:
+        answer = where.post(f"callbacks/{token}", body)
+        print(f"{answer['execution_id']} {answer['callback']}")

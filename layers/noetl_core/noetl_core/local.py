@@ -19,6 +19,7 @@ from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.catalog import SqliteExecutionIndex, SqliteGates, SqlitePlaybookCatalog
 from noetl_core.adapters.local.database import MEMORY, Database
 from noetl_core.adapters.local.events import SqliteEventStore
+from noetl_core.adapters.local.keys import file_key, memory_key
 from noetl_core.adapters.local.queue import SECOND, Delivery, LocalQueue
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
 from noetl_core.adapters.local.secrets import LocalSecrets
@@ -32,6 +33,7 @@ from noetl_core.engine.state import State
 from noetl_core.ports import NotFound, Secrets, Unavailable
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.service import Worker
+from noetl_core.worker.tokens import LOCAL_URL
 
 THREADS = 16
 """Commands carried out at once; more parallel branches wait their turn."""
@@ -90,7 +92,9 @@ class LocalWiring:
         self.catalog = SqlitePlaybookCatalog(self.database)
         self.index = SqliteExecutionIndex(self.database)
         self.gates = SqliteGates(self.database)
+        key = file_key(Path(store).parent / "callback.key") if kept else memory_key()
         self.control = Control(self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock)
+        self.control.callback_key = key
         self.worker = Worker(
             self.store,
             self.results,
@@ -101,6 +105,8 @@ class LocalWiring:
             secrets=secrets or LocalSecrets(Path(os.environ.get("NOETL_HOME", ".noetl")) / "credentials.json"),
             name=f"local-{os.getpid()}",
             gone=_has_ended,
+            callback_key=key,
+            callback_url=_callback_url(),
         )
         self._wakes: deque[Commit] = deque()
         self._running = 0
@@ -289,6 +295,12 @@ class LocalWiring:
         if last is None or last.seq < command.expected_seq:
             return command
         return replace(command, mode="takeover", expected_seq=last.seq + 1)
+
+
+def _callback_url() -> str:
+    """Where callbacks are answered: an API that serves this store, if `NOETL_API_URL` names one."""
+    api = os.environ.get("NOETL_API_URL")
+    return f"{api.rstrip('/')}/api/callbacks/{{token}}" if api else LOCAL_URL
 
 
 def _has_ended(worker: str) -> bool:

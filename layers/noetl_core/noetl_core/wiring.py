@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from functools import cache
 
 from noetl_core.adapters.aws.catalog import DynamoExecutionIndex, DynamoGates, DynamoPlaybookCatalog
@@ -35,6 +36,7 @@ def control() -> Control:
         gates=DynamoGates(catalog),
         clock=SystemClock(),
         retention_s=int(os.environ.get("RETENTION_S", RETENTION_S)),
+        callback_key=_callback_key(),
     )
 
 
@@ -54,5 +56,26 @@ def worker() -> Worker:
         playbooks=PlaybookCache(DynamoPlaybookCatalog(catalog)),
         tools=ToolRegistry(),
         secrets=SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/")),
+        callback_key=_callback_key(),
+        callback_url=_callback_url(),
         name=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", f"worker-{os.getpid()}")[-32:],
     )
+
+
+def _callback_key() -> Callable[[], bytes] | None:
+    """None where the role may not read it: the router, the sweeper, the python pool."""
+    secret = os.environ.get("CALLBACK_SECRET")
+    if not secret:
+        return None
+    from noetl_core.adapters.aws.keys import generated_key
+
+    return generated_key(secret)
+
+
+def _callback_url() -> str:
+    """The API's address; an emulator's own form where the environment names one."""
+    api, stage, endpoint = (os.environ.get(name, "") for name in ("API_ID", "API_STAGE", "AWS_ENDPOINT_URL"))
+    base = f"{endpoint.rstrip('/')}/_aws/execute-api/{api}/{stage}"
+    if not endpoint:
+        base = f"https://{api}.execute-api.{os.environ.get('AWS_REGION', '')}.{os.environ.get('API_SUFFIX', '')}/{stage}"
+    return base + "/api/callbacks/{token}"

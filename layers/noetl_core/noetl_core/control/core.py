@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -20,6 +20,7 @@ from noetl_core.engine.reads import needs_of
 from noetl_core.engine.records import Boundary, Commit, StreamId
 from noetl_core.engine.routing import Need, NeedValues
 from noetl_core.engine.state import State, snapshot
+from noetl_core.engine.waits import due_at, signal_name
 from noetl_core.history import load_state
 from noetl_core.playbooks import PlaybookCache
 from noetl_core.ports import (
@@ -68,6 +69,8 @@ class Control:
     gates: Gates
     clock: Clock
     retention_s: int = RETENTION_S
+    callback_key: Callable[[], bytes] | None = None
+    """What callback tokens are made with."""
     _states: OrderedDict[str, State] = field(default_factory=OrderedDict)
     _snapshots: dict[str, int] = field(default_factory=dict)
     """Execution -> the position from which on its state is worth keeping again."""
@@ -202,10 +205,13 @@ class Control:
                 if deadline.run in fresh or (decision.seq == 0 and deadline.run is None):
                     self._wake_at(state.execution_id, deadline.at, now)
         for event in decision.events:
-            if event.name != "BoundaryRouted":
-                continue
-            times = [w["at"] for w in event.data.get("waits", ()) if w.get("at") is not None]
-            if times and event.data["run"] in state.runs:
+            waits: Sequence[Mapping[str, Any]] = ()
+            if event.name == "BoundaryRouted" and event.data["run"] in state.runs:
+                waits = event.data.get("waits", ())
+            elif event.name == "SignalReceived" and event.data.get("heartbeat"):
+                waits = [w for r in state.runs.values() for w in r.waits if signal_name(w) == event.data["name"]]
+            times = [at for w in waits if (at := due_at(w)) is not None]
+            if times:
                 self._wake_at(state.execution_id, min(times), now)
 
     def _wake_at(self, execution_id: str, at: int, now: int) -> None:

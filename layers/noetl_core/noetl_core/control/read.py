@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import islice
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from noetl_core.control.core import Control
@@ -17,6 +17,9 @@ from noetl_core.values import Values
 __all__ = ["MAX_PAGE", "BadCursor", "events", "head_as_dict", "load", "state_at", "status_of", "summary"]
 
 MAX_PAGE = 1_000
+WAITING_FOR = ("kind", "signal", "child", "task", "iteration", "description", "wait_id")
+MAX_PAGE_BYTES = 4 * 1024 * 1024
+"""Lambda answers with 6 MB at most."""
 
 
 def load(control: Control, execution_id: str) -> State:
@@ -55,10 +58,7 @@ def summary(control: Control, execution_id: str, *, events: bool = True) -> dict
         "events": sum(1 for _ in expand(history(control.store, execution_id), execution_id)) if events else None,
     }
     if status == "waiting":
-        waits = [w for r in state.runs.values() for w in r.waits]
-        out["waiting_for"] = [
-            {k: w[k] for k in ("kind", "signal", "child", "task", "wait_id") if k in w} | _when(w) for w in waits
-        ]
+        out["waiting_for"] = [{k: w[k] for k in WAITING_FOR if k in w} | _when(w) for r in state.runs.values() for w in r.waits]
     if state.stuck:
         out["reason"] = state.stuck
     if state.parent:
@@ -108,7 +108,13 @@ def head_as_dict(head: Head) -> dict[str, Any]:
     }
 
 
-def events(
+def events(control: Control, execution_id: str, **wanted: Any) -> tuple[list[dict[str, Any]], str | None]:
+    """`page`, without its last word."""
+    found, cursor, _ = page(control, execution_id, **wanted)
+    return found, cursor
+
+
+def page(
     control: Control,
     execution_id: str,
     *,
@@ -116,11 +122,20 @@ def events(
     after: str | None = None,
     limit: int | None = None,
     key: bytes = b"",
-) -> tuple[list[dict[str, Any]], str | None]:
-    """Envelopes in causal order, and the cursor to go on after the last one (None at the end of a finished execution).
+) -> tuple[list[dict[str, Any]], str | None, bool]:
+    """Envelopes in causal order, the cursor to go on after the last one (None at the end of a finished execution), and whether
+    there are more by now.
 
-    `name` filters by either form; `after` is a cursor given here or an event id. Raises `NotFound`, `BadCursor`.
+    `name` filters by either form; `after` is a cursor given here or an event id. A page ends at `limit` events, and with a limit
+    at `MAX_PAGE_BYTES` too. Raises `NotFound`, `BadCursor`.
     """
+    found, position, state = since(control, execution_id, after, key)
+    matching, over = page_of((e for e in found if name is None or name in (e["name"], e["event_type"])), limit)
+    return matching, (None if over and state.finished else position.seal(execution_id, key)), not over
+
+
+def since(control: Control, execution_id: str, after: str | None, key: bytes) -> tuple[Iterator[dict[str, Any]], Position, State]:
+    """Envelopes after a cursor or an event id, the position that moves with them, the state. Raises `NotFound`, `BadCursor`."""
     state = load(control, execution_id)
     position = Position()
     if after is not None and not after.startswith(f"{execution_id}."):
@@ -128,10 +143,20 @@ def events(
     found = envelopes(control.store, execution_id, position, state.trace_id)
     if after is not None and after.startswith(f"{execution_id}.") and not any(e["event_id"] == after for e in found):
         raise BadCursor(f"there is no event {after}")
-    matching = (e for e in found if name is None or name in (e["name"], e["event_type"]))
-    page = list(islice(matching, limit))
-    over = state.finished and (limit is None or len(page) < limit)
-    return page, (None if over else position.seal(execution_id, key))
+    return found, position, state
+
+
+def page_of(found: Iterator[dict[str, Any]], limit: int | None) -> tuple[list[dict[str, Any]], bool]:
+    """The next page, and whether it was the last."""
+    if limit is None:
+        return list(found), True
+    page, size = [], 0
+    for entry in found:
+        page.append(entry)
+        size += len(json.dumps(entry, default=str))
+        if len(page) >= limit or size > MAX_PAGE_BYTES:
+            return page, False
+    return page, True
 
 
 def state_at(control: Control, execution_id: str, event_id: str | None = None) -> dict[str, Any]:

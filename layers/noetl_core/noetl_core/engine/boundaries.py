@@ -14,6 +14,7 @@ from noetl_core.engine.loops import CtxConflict, merge_ctx
 from noetl_core.engine.records import Boundary
 from noetl_core.engine.routing import RoutingPass, boundary_event, take_arcs
 from noetl_core.engine.state import ChunkState, LoopState, Run
+from noetl_core.engine.waits import beats_as_one, signal_name
 
 INLINE_CHUNK_RESULT = 512
 """Bytes of a chunk's result that the state keeps itself; a larger one is a pointer."""
@@ -23,7 +24,8 @@ INLINE_CHUNK_RESULT = 512
 class Fact:
     """Something that happened outside the runs: a signal, a finished child, an operator's request.
 
-    `kind` and `data`: `signal {id, name, data}`; `child {child, status, result, error}`; `pause {}`; `resume {}`;
+    `kind` and `data`: `signal {id, name, data | error | heartbeat: true}`;
+    `child {child, status, result, error}`; `pause {}`; `resume {}`;
     `cancel {reason}`; `fail {error}` (lifetime or timeout); `stuck {reason}`.
     """
 
@@ -95,19 +97,17 @@ def match_waits(p: RoutingPass, run: Run) -> None:
         if (kind in ("timer", "deadline") and wait.get("at", 0) <= p.now) or (kind == "pause" and p.may_schedule):
             p.emit("TimerFired", run=run.id, wait_id=wait["wait_id"], kind=kind)
         elif kind in ("signal", "callback"):
-            signal = next((s for s in p.state.signals if s["name"] == _signal_name(wait)), None)
+            signal = next((s for s in p.state.signals if s["name"] == signal_name(wait)), None)
             if signal is not None:
-                p.emit("SignalMatched", run=run.id, wait_id=wait["wait_id"], signal=signal["id"], data=signal["data"])
+                answer = {"data": signal["data"], "error": signal.get("error")}
+                p.emit("SignalMatched", run=run.id, wait_id=wait["wait_id"], signal=signal["id"], **answer)
             elif wait.get("at") is not None and wait["at"] <= p.now:
                 p.emit("TimerFired", run=run.id, wait_id=wait["wait_id"], kind="timeout")
+            elif wait.get("beat_by") is not None and wait["beat_by"] <= p.now:
+                p.emit("TimerFired", run=run.id, wait_id=wait["wait_id"], kind="heartbeat")
     if run.ready and p.state.status == "running":
         p.emit("ResumeScheduled", run=run.id, seq=run.expected_seq, mail=run.ready)
         p.scheduled.append(run.id)
-
-
-def _signal_name(wait: Mapping[str, Any]) -> str:
-    """A callback by token is the signal called after its wait."""
-    return str(wait.get("signal") or wait["wait_id"])
 
 
 def take_fact(p: RoutingPass, fact: Fact) -> bool:
@@ -117,9 +117,9 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
         return False
     match fact.kind:
         case "signal":
-            if d["id"] in s.seen_signals:
+            if d["id"] in s.seen_signals or (d.get("heartbeat") and not _beats(p, d["name"])):
                 return False
-            p.emit("SignalReceived", id=d["id"], name=d["name"], data=d.get("data"))
+            p.emit("SignalReceived", **d)
         case "child":
             if d["child"] not in s.children:
                 return False
@@ -145,6 +145,15 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
                 return False
             p.emit("ExecutionStuck", **d)
     return True
+
+
+def _beats(p: RoutingPass, name: str) -> bool:
+    """Whether a heartbeat keeps an open callback alive for longer."""
+    for run in p.state.runs.values():
+        for wait in run.waits:
+            if "heartbeat" in wait and signal_name(wait) == name:
+                return not _delivered(run, wait) and not beats_as_one(wait, p.now)
+    return False
 
 
 # --- distributed loops --------------------------------------------------------------------------------------------------

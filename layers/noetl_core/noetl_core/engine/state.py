@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from noetl_core.engine.records import Commit, Event, Snapshot
+from noetl_core.engine.waits import beat_by, signal_name
 
 REDUCER = 1
 """Version of this fold, written in snapshots; a snapshot of another version is folded again from the log."""
@@ -368,13 +369,18 @@ def _deliver(s: State, run_id: str, mail: dict[str, Any]) -> None:
 
 
 def _signal_received(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
-    s.signals.append({"id": d["id"], "name": d["name"], "data": d.get("data")})
+    if d.get("heartbeat"):
+        for wait in (w for run in s.runs.values() for w in run.waits if "heartbeat" in w and signal_name(w) == d["name"]):
+            wait["beat_by"] = beat_by(wait["heartbeat"], e.ts)
+        return
+    s.signals.append({k: d.get(k) for k in ("id", "name", "data", "error") if k in d or k == "data"})
     s.seen_signals.append(d["id"])
 
 
 def _signal_matched(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     s.signals = [x for x in s.signals if x["id"] != d["signal"]]
-    _deliver(s, d["run"], {"wait_id": d["wait_id"], "kind": "signal", "data": d.get("data")})
+    error = {"error": d["error"]} if "error" in d else {}
+    _deliver(s, d["run"], {"wait_id": d["wait_id"], "kind": "signal", "data": d.get("data"), **error})
 
 
 def _child_requested(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:

@@ -24,6 +24,7 @@ from noetl_core.worker.journal import Journal
 from noetl_core.worker.loop_runner import LoopRunner
 from noetl_core.worker.nodes import CtxLayer, Leaf, LoopNode
 from noetl_core.worker.past import Past
+from noetl_core.worker.tokens import CallbackTokens
 from noetl_core.worker.view import RunView
 from noetl_core.worker.waiting import INLINE_WAIT_S, WAITING_KINDS, BadWait, outcome_of, wait_for
 
@@ -65,6 +66,7 @@ class Runner:
     calls: Calls
     step_run: str
     keychain: Mapping[str, Any]
+    tokens: CallbackTokens
     chunk: Mapping[str, Any] | None = None
     """For a chunk run: the lead's plan, and `chunk`, its index."""
     deadline: int | None = None
@@ -224,7 +226,11 @@ class Runner:
 
     def _run_task(self, leaf: Leaf, task: Task) -> bool:
         """Run the pass's next task; False when it is out of our hands for now."""
-        scope = self.scope(leaf.ctx, leaf.iter).over(leaf.pipe.locals(task))
+        scope = self.scope(leaf.ctx, leaf.iter)
+        callback = self.tokens.layer(leaf.pipe)
+        if callback is not None:
+            scope, self.calls.tainted = scope.over(callback), True
+        scope = scope.over(leaf.pipe.locals(task))
         started = self.calls.clock.now()
         raw = self._raw.get(task.name)
         try:
@@ -328,7 +334,7 @@ class Runner:
         if mail is None and wait["kind"] == "timer" and wait["at"] <= started:
             mail = {"kind": "timer"}
         if mail is not None:
-            self._processed(leaf, task, outcome_of(wait, mail), started)
+            self._processed(leaf, task, outcome_of(wait, mail, self.calls.resolve), started)
             return True
         for section in ("args", "iter"):
             if section in wait:

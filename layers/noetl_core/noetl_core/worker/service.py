@@ -15,6 +15,7 @@ from noetl_core.worker.heart import Heart
 from noetl_core.worker.journal import LEASE_S, SECOND, Fenced, Journal
 from noetl_core.worker.past import Past, deliver, read_past
 from noetl_core.worker.runner import Ended, Runner
+from noetl_core.worker.tokens import LOCAL_URL, CallbackTokens
 from noetl_core.worker.view import Keychain, Resolver, Views, credential_reader
 from noetl_core.worker.waiting import WAITING_KINDS
 
@@ -47,6 +48,9 @@ class Worker:
     gone: Callable[[str], bool] | None = None
     """Whether the worker of that name is known to have ended: its lease need not be waited for."""
     heart: Heart | None = field(default_factory=Heart)
+    callback_key: Callable[[], bytes] | None = None
+    callback_url: str = LOCAL_URL
+    """Where a callback is answered, with a place for `{token}`."""
 
     def __post_init__(self) -> None:
         self.views = Views(self.store, self.results, self.playbooks)
@@ -151,10 +155,13 @@ class Worker:
             journal=journal,
             credentials=credential_reader(playbook, self.secrets),
         )
+        step = playbook.by_name[command.step]
+        key, url = self.callback_key, self.callback_url
         watched = _Watched(calls)
         runner = Runner(
             playbook=playbook,
-            step=playbook.by_name[command.step],
+            step=step,
+            tokens=CallbackTokens(playbook, step, command.execution_id, command.run_id, key, url),
             view=self.views(command, past.as_of if past.as_of is not None else command.as_of),
             past=past,
             journal=journal,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,11 +11,15 @@ from noetl_core.engine import ids
 from noetl_core.engine.answers import BadSchema, check_schema, problems
 from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.engine.pipeline import SECOND
+from noetl_core.engine.waits import BY_TOKEN, beat_by
+from noetl_core.expr import is_reference
 from noetl_core.worker.past import Past
 
 WAITING_KINDS = frozenset({"wait", "callback", "playbook"})
 INLINE_WAIT_S = 5.0
 """A shorter wait or retry delay is slept in place: suspending and resuming costs more."""
+MIN_HEARTBEAT_S = 1.0
+"""Each ping is an event."""
 
 
 class BadWait(ValueError):
@@ -43,14 +47,7 @@ def wait_for(
         wait: dict[str, Any] = {"wait_id": wait_id, "kind": "timer", "at": _until(inputs, now)}
         return {**wait, "result": inputs["result"]} if "result" in inputs else wait
     if kind == "callback":
-        wait = {"wait_id": wait_id, "kind": "signal" if inputs.get("signal") else "callback"}
-        if inputs.get("signal"):
-            wait["signal"] = str(inputs["signal"])
-        if inputs.get("timeout") is not None:
-            wait["at"] = now + int(_seconds(inputs["timeout"]) * SECOND)
-        if inputs.get("schema") is not None:
-            _checked(inputs["schema"])
-        return {**wait, **{key: inputs[key] for key in ("schema", "heartbeat", "description") if inputs.get(key) is not None}}
+        return _callback(inputs, wait_id, task_run, now)
     if not inputs.get("path"):
         raise BadWait("kind playbook needs `path`: the catalog path of the playbook to run")
     args = inputs.get("payload") or {}
@@ -74,17 +71,44 @@ def wait_for(
     return wait
 
 
-def outcome_of(wait: Mapping[str, Any], mail: Mapping[str, Any]) -> Outcome:
-    """What an answered wait gives its task."""
+def _callback(inputs: Mapping[str, Any], wait_id: str, task_run: str, now: int) -> dict[str, Any]:
+    """Waiting for a signal, or for an answer by token."""
+    wait: dict[str, Any] = {"wait_id": wait_id, "kind": "signal" if inputs.get("signal") else "callback"}
+    if inputs.get("signal"):
+        wait["signal"] = str(inputs["signal"])
+        if wait["signal"].startswith(BY_TOKEN):
+            raise BadWait(f"a signal's name does not begin with {BY_TOKEN!r}: those are answers by token")
+    else:
+        wait["callback"] = task_run
+    if inputs.get("timeout") is not None:
+        wait["at"] = now + int(_seconds(inputs["timeout"]) * SECOND)
+    if inputs.get("heartbeat") is not None:
+        if "signal" in wait:
+            raise BadWait("`heartbeat` needs a callback by token: leave `signal` out")
+        wait["heartbeat"] = _seconds(inputs["heartbeat"])
+        if wait["heartbeat"] < MIN_HEARTBEAT_S:
+            raise BadWait(f"`heartbeat` is at least {MIN_HEARTBEAT_S} s, not {inputs['heartbeat']!r}")
+        wait["beat_by"] = beat_by(wait["heartbeat"], now)
+    if inputs.get("schema") is not None:
+        _checked(inputs["schema"])
+    return {**wait, **{key: inputs[key] for key in ("schema", "description") if inputs.get(key) is not None}}
+
+
+def outcome_of(wait: Mapping[str, Any], mail: Mapping[str, Any], resolve: Callable[[Any], Any]) -> Outcome:
+    """What an answered wait gives its task. `resolve` loads what is behind a reference."""
     if mail["kind"] == "timeout":
         return Outcome.failed("timeout", "nobody answered in time", retryable=False)
+    if mail["kind"] == "heartbeat":
+        return Outcome.failed("timeout", f"no heartbeat within {wait['heartbeat']:g} s", retryable=False)
     if wait["kind"] == "timer" and "result" in wait:
         return Outcome.ok(wait["result"])
     if wait["kind"] == "timer":
         return Outcome.ok({"waited_until": datetime.fromtimestamp(wait["at"] / SECOND, UTC).isoformat()})
     data = mail.get("data")
     if wait["kind"] != "child":
-        wrong = problems(data, wait["schema"]) if "schema" in wait else []
+        if mail.get("error") is not None:
+            return _answered_with_error(mail["error"])
+        wrong = problems(resolve(data) if is_reference(data) else data, wait["schema"]) if "schema" in wait else []
         return Outcome.failed("schema", "; ".join(wrong), retryable=False, details=data) if wrong else Outcome.ok(data)
     assert isinstance(data, Mapping)  # ChildFinished carries {status, result?, error?}
     if data["status"] == "completed":
@@ -94,6 +118,12 @@ def outcome_of(wait: Mapping[str, Any], mail: Mapping[str, Any]) -> Outcome:
     kind: Any = "cancelled" if data["status"] == "cancelled" else said if said in ERROR_KINDS else "unknown"
     message = f"playbook {wait['path']} {data['status']}: {error.get('message', 'no reason given')}"
     return Outcome.failed(kind, message, retryable=bool(error.get("retryable", False)), details={"execution_id": wait["child"]})
+
+
+def _answered_with_error(error: Mapping[str, Any]) -> Outcome:
+    """A callback answered with `{status: error, error}`, as `control.callbacks` let it in."""
+    more = {key: error[key] for key in ("code", "details") if error.get(key) is not None}
+    return Outcome.failed(error["kind"], error["message"], retryable=bool(error.get("retryable")), **more)
 
 
 def _checked(schema: Any) -> None:

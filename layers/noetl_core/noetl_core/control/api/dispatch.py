@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from urllib.parse import unquote
 
-from noetl_core.control.api import executions, operating, playbooks, service, views
+from noetl_core.control.api import callbacks, executions, operating, playbooks, service, views
 from noetl_core.control.api.call import Answer, Call, NoRoute, Route
 from noetl_core.control.api.errors import refusal
 from noetl_core.control.api.openapi import document
@@ -17,6 +17,7 @@ ROUTES: tuple[Route, ...] = (
     *executions.ROUTES,
     *views.ROUTES,
     *operating.ROUTES,
+    *callbacks.ROUTES,
     Route("GET", "/api/openapi.json", "This document", lambda _: document(ROUTES)),
 )
 """Of two routes that fit a path the one with more fixed text answers."""

@@ -6,7 +6,7 @@ import logging
 from http import HTTPStatus
 from typing import Any
 
-from noetl_core.control import operate, read
+from noetl_core.control import callbacks, operate, read
 from noetl_core.control.admit import KeyReused
 from noetl_core.control.api.call import Answer, BadRequest, NoRoute
 from noetl_core.dsl.diagnostics import Diagnostic, InvalidPlaybook
@@ -19,6 +19,10 @@ TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
     (NotFound, HTTPStatus.NOT_FOUND, "not_found"),
     (KeyReused, HTTPStatus.CONFLICT, "conflict"),
     (operate.NotNow, HTTPStatus.CONFLICT, "conflict"),
+    (callbacks.Forged, HTTPStatus.FORBIDDEN, "forbidden"),
+    (callbacks.Answered, HTTPStatus.CONFLICT, "conflict"),
+    (callbacks.Gone, HTTPStatus.GONE, "gone"),
+    (callbacks.Unfit, HTTPStatus.UNPROCESSABLE_ENTITY, "unfit_answer"),
     (TooLarge, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large"),
     (InvalidPlaybook, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_playbook"),
     (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
@@ -64,6 +68,8 @@ def _message(error: Exception) -> str:
 def _details(error: Exception) -> list[dict[str, Any]]:
     if isinstance(error, BadRequest):
         return error.details
+    if isinstance(error, callbacks.Unfit):
+        return [{"loc": "body", "message": wrong, "hint": "the callback still waits"} for wrong in error.wrong]
     if isinstance(error, InvalidPlaybook):
         return [diagnostic(d) for d in error.diagnostics]
     return []

@@ -6,8 +6,9 @@ from http import HTTPStatus
 from typing import Any
 
 from noetl_core.control import operate, read
-from noetl_core.control.api.call import Call, Field, Route, execution_id
+from noetl_core.control.api.call import BadRequest, Call, Field, Route, execution_id
 from noetl_core.engine.state import State
+from noetl_core.engine.waits import BY_TOKEN
 
 
 def cancel(call: Call) -> dict[str, Any]:
@@ -28,6 +29,8 @@ def resume(call: Call) -> dict[str, Any]:
 def signal(call: Call) -> dict[str, Any]:
     body = call.object()
     execution = execution_id(body["execution_id"])
+    if body["name"].startswith(BY_TOKEN):
+        raise BadRequest(f"names that begin with {BY_TOKEN!r} are answers by token", "body.name", "POST /api/callbacks/{token}")
     return status(operate.signal(call.control, execution, body["name"], body.get("data"), body.get("id")))
 
 

@@ -1,0 +1,48 @@
+"""Keys of a local store: 32 random bytes in a file only its owner may read, made when first needed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from noetl_core.ports import CorruptLog
+
+KEY_BYTES = 32
+
+
+def memory_key() -> Callable[[], bytes]:
+    """A key that lives as long as the process."""
+    return cache(lambda: secrets.token_bytes(KEY_BYTES))
+
+
+def file_key(path: str | Path) -> Callable[[], bytes]:
+    """The key in the file `path` (mode 0600). Of processes that make it together one wins, and all use that one."""
+    return cache(lambda: _read(Path(path)))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        key = path.read_bytes()
+    except FileNotFoundError:
+        _make(path)
+        key = path.read_bytes()
+    if len(key) != KEY_BYTES:
+        raise CorruptLog(f"{path} is no key: {KEY_BYTES} bytes are expected, it has {len(key)}")
+    return key
+
+
+def _make(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".key-")  # mode 0600
+    with os.fdopen(handle, "wb") as file:
+        file.write(secrets.token_bytes(KEY_BYTES))
+    try:
+        os.link(draft, path)  # fails where there is one already, and is there whole or not at all
+    except FileExistsError:
+        pass
+    finally:
+        Path(draft).unlink()

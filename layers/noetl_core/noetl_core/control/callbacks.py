@@ -1,0 +1,288 @@
+"""Answering `kind: callback` by token: verified, checked, recorded once, and honest about early, double and late answers.
+
+The answer is first a signal in the control stream (mailbox rule), so one that comes before the run is suspended is kept. Of
+answers that race the log has one; the others learn what it says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
+from noetl_core.control.envelopes import instant
+from noetl_core.dsl.model import Playbook
+from noetl_core.engine.answers import BadSchema, check_schema, problems
+from noetl_core.engine.callbacks import Forged, Ticket, callback_tasks, ticket_of, token_of
+from noetl_core.engine.decide import Fact
+from noetl_core.engine.outcome import ERROR_KINDS
+from noetl_core.engine.records import StreamId
+from noetl_core.engine.state import Run, State
+from noetl_core.engine.waits import callback_signal, due_at
+from noetl_core.expr import is_template
+from noetl_core.ports import NotFound, Unavailable
+from noetl_core.values import Values
+
+
+class Gone(Exception):
+    """Nobody waits for this answer any more: it timed out, or the execution ended (HTTP 410). Who acts: nobody."""
+
+
+class Answered(Exception):
+    """Another answer was first (HTTP 409). Who acts: the caller, if its answer mattered."""
+
+
+class Unfit(Exception):
+    """The answer is not what the callback asks for; it still waits (HTTP 422). Who acts: the caller."""
+
+    def __init__(self, wrong: list[str]) -> None:
+        super().__init__("the answer is not what the callback asks for: " + "; ".join(wrong))
+        self.wrong = wrong
+
+
+Became = Literal["answered", "early", "recorded", "alive"]
+"""What became of it: it answers an open wait; it is kept for a wait that is to come; it had been given before; a heartbeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Where the execution stands after an answer or a heartbeat."""
+
+    execution_id: str
+    became: Became
+
+
+@dataclass(slots=True)
+class _Standing:
+    """What the log says of a token's visit: its open wait, and whether it was answered or is over."""
+
+    state: State
+    run: Run | None
+    wait: Mapping[str, Any] | None = None
+    waits: int = 0
+    answered: bool = False
+    over: str = ""
+
+
+def answer(control: Control, token: str, data: Any = None, error: Mapping[str, Any] | None = None) -> Reply:
+    """Answer a callback with `data`, or with `error {kind?, message?, code?, retryable?, details?}`.
+
+    Raises `Forged`, `NotFound`, `Unfit`, `Answered`, `Gone`, `Unavailable`.
+    """
+    ticket = ticket_of(token, _key(control))
+    standing = _standing(control, ticket)
+    given: dict[str, Any] = {"data": data} if error is None else {"error": _error(error)}
+    if standing.answered:
+        return _again(control, ticket, given)
+    if standing.over:
+        raise Gone(standing.over)
+    if error is None:
+        wrong = problems(data, schema) if (schema := _schema(control, standing, ticket)) is not None else []
+        if wrong:
+            raise Unfit(wrong)
+    execution_id = ticket.execution_id
+    which = standing.wait["wait_id"] if standing.wait is not None else f"early{standing.waits}"
+    signal_id, mine = f"{ticket.task_run}.{which}", control.clock.nonce()
+    if error is None:
+        given = {"data": _kept(control, standing.state, signal_id, data)}
+    control.index.set_due(execution_id, control.clock.now() + FIRST_LOOK_S * SECOND)
+    fact = {"id": signal_id, "name": callback_signal(ticket.task_run), **given, "by": mine}
+    control.route(execution_id, facts=[Fact("signal", {k: v for k, v in fact.items() if v is not None})])
+    recorded = _recorded(control, ticket, standing.state.seq)
+    if recorded is None:
+        raise Gone(f"execution {execution_id} ended meanwhile")
+    if recorded.get("by") != mine:
+        return _same(recorded, given, execution_id)
+    if standing.wait is not None and not recorded["matched"]:
+        raise Gone("the callback timed out")
+    return Reply(execution_id, "answered" if standing.wait is not None else "early")
+
+
+def heartbeat(control: Control, token: str) -> Reply:
+    """Say that whoever is to answer is alive. Raises `Forged`, `NotFound`, `Answered`, `Gone`, `Unavailable`."""
+    ticket = ticket_of(token, _key(control))
+    standing = _standing(control, ticket)
+    if standing.answered:
+        raise Answered("the callback has been answered")
+    if standing.over:
+        raise Gone(standing.over)
+    if standing.wait is None:
+        return Reply(ticket.execution_id, "early")
+    control.index.set_due(ticket.execution_id, control.clock.now() + FIRST_LOOK_S * SECOND)
+    beat = {"id": control.clock.nonce(), "name": callback_signal(ticket.task_run), "heartbeat": True}
+    control.route(ticket.execution_id, facts=[Fact("signal", beat)])
+    after = _standing(control, ticket)
+    if after.over:
+        raise Gone(after.over)
+    return Reply(ticket.execution_id, "alive")
+
+
+def open_callbacks(control: Control, execution_id: str) -> list[dict[str, Any]]:
+    """The callbacks by token that an execution waits for, with their tokens: for those who may answer. Raises `NotFound`."""
+    state = control.load(execution_id)
+    if state.seq < 0:
+        raise NotFound(f"there is no execution {execution_id}")
+    playbook = control.playbook(state.digest)
+    key = _key(control)
+    return [
+        _shown(state, playbook, run, wait, key)
+        for run in state.runs.values()
+        for wait in run.waits
+        if "callback" in wait and not any(m["wait_id"] == wait["wait_id"] for m in run.ready)
+    ]
+
+
+def _shown(state: State, playbook: Playbook, run: Run, wait: Mapping[str, Any], key: bytes) -> dict[str, Any]:
+    step = playbook.by_name[run.step]
+    place = next(n for n in callback_tasks(playbook, step) if step.tasks[n].name == wait["task"])
+    out = {
+        "step": run.step,
+        **{k: wait[k] for k in ("wait_id", "task", "iteration", "description", "schema", "heartbeat") if k in wait},
+    }
+    if (due := due_at(wait)) is not None:
+        out["until"] = instant(due)
+    return {**out, "token": token_of(Ticket(state.execution_id, run.id, wait["callback"], place), key)}
+
+
+def _key(control: Control) -> bytes:
+    if control.callback_key is None:
+        raise Unavailable("this service has no key for callback tokens")
+    return control.callback_key()
+
+
+# --- what the log says ------------------------------------------------------------------------------------------------------
+
+
+def _standing(control: Control, ticket: Ticket) -> _Standing:
+    """Raises `NotFound`."""
+    state = control.load(ticket.execution_id)
+    if state.seq < 0:
+        raise NotFound(f"execution {ticket.execution_id} is not kept any more")
+    run = state.runs.get(ticket.run_id)
+    found = _Standing(state, run)
+    name = callback_signal(ticket.task_run)
+    if any(s["name"] == name for s in state.signals):
+        found.answered = True
+    elif state.finished:
+        found.over = f"execution {ticket.execution_id} has ended ({state.status})"
+    elif run is None:
+        found.over = "the step that asked has ended"
+    else:
+        _look_at_run(control, ticket, found, run)
+    if found.over and any(x.startswith(f"{ticket.task_run}.") for x in state.seen_signals):
+        found.answered = True
+    return found
+
+
+def _look_at_run(control: Control, ticket: Ticket, found: _Standing, run: Run) -> None:
+    """An open run: it waits, has its answer and goes on, has left the task behind, or has not come to it yet."""
+    wait = next((w for w in run.waits if w.get("callback") == ticket.task_run), None)
+    mails = {m["wait_id"]: m["kind"] for m in [*run.mail, *run.ready]}
+    if wait is None:
+        waits, left = _in_stream(control, ticket)
+        found.waits = len(waits)
+        if left:
+            found.over = "the task that asked has ended"
+        elif waits and waits[-1] in mails:
+            _delivered(found, mails[waits[-1]])
+    elif wait["wait_id"] in mails:
+        _delivered(found, mails[wait["wait_id"]])
+    else:
+        found.wait = wait
+
+
+def _delivered(found: _Standing, kind: str) -> None:
+    if kind == "signal":
+        found.answered = True
+    else:
+        found.over = "the callback timed out"
+
+
+def _in_stream(control: Control, ticket: Ticket) -> tuple[list[str], bool]:
+    """Ids of the waits that the visit had so far, in order; and whether the pipeline has left it."""
+    waits: list[str] = []
+    left = False
+    for commit in control.store.read(StreamId(ticket.execution_id, ticket.run_id)):
+        for event in commit.events:
+            d = event.data
+            if event.name == "TaskProcessed" and d["run"] == ticket.task_run:
+                left = d["directive"]["do"] != "retry"
+            elif event.name == "StepSuspended":
+                waits += [w["wait_id"] for w in d.get("waits", ()) if w.get("callback") == ticket.task_run]
+    return list(dict.fromkeys(waits)), left
+
+
+def _recorded(control: Control, ticket: Ticket, after: int = -1) -> dict[str, Any] | None:
+    """The newest answer that the control stream holds behind position `after`, and whether a wait was given it (`matched`)."""
+    name, found = callback_signal(ticket.task_run), None
+    for commit in control.store.read(StreamId(ticket.execution_id), after=after):
+        for event in commit.events:
+            d = event.data
+            if event.name == "SignalReceived" and d["name"] == name and not d.get("heartbeat"):
+                found = {**d, "matched": False}
+            elif event.name == "SignalMatched" and found is not None and d["signal"] == found["id"]:
+                found["matched"] = True
+    return found
+
+
+def _again(control: Control, ticket: Ticket, given: Mapping[str, Any]) -> Reply:
+    recorded = _recorded(control, ticket)
+    if recorded is None:
+        raise Gone("the callback was answered")
+    if isinstance(recorded.get("data"), Mapping) and recorded["data"].get("kind") == "result_ref":
+        recorded = {**recorded, "data": Values(control.store, control.results, ticket.execution_id).reference(recorded["data"])}
+    return _same(recorded, given, ticket.execution_id)
+
+
+def _same(recorded: Mapping[str, Any], given: Mapping[str, Any], execution_id: str) -> Reply:
+    """The same answer again is the recorded one; another is refused."""
+    if (recorded.get("data"), recorded.get("error")) != (given.get("data"), given.get("error")):
+        raise Answered("the callback has been answered otherwise")
+    return Reply(execution_id, "recorded")
+
+
+# --- what an answer may be --------------------------------------------------------------------------------------------------
+
+
+def _schema(control: Control, standing: _Standing, ticket: Ticket) -> Mapping[str, Any] | None:
+    """What the open wait asks for; for an early answer, what the playbook says, as far as it says it without templates."""
+    if standing.wait is not None:
+        return standing.wait.get("schema")
+    assert standing.run is not None  # what has no run is over
+    step = control.playbook(standing.state.digest).by_name[standing.run.step]
+    written = step.tasks[ticket.task].inputs.get("schema")
+    try:
+        check_schema(written)
+    except BadSchema:
+        return None
+    return None if _has_template(written) else written
+
+
+def _has_template(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_has_template(v) for v in value.values())
+    if isinstance(value, list):
+        return any(_has_template(v) for v in value)
+    return isinstance(value, str) and is_template(value)
+
+
+def _error(error: Mapping[str, Any]) -> dict[str, Any]:
+    """An error answer as the task's outcome takes it. Raises `Unfit`."""
+    kind = error.get("kind") or "unknown"
+    if kind not in ERROR_KINDS:
+        raise Unfit([f"error.kind {kind!r} is none of {', '.join(sorted(ERROR_KINDS))}"])
+    said = str(error.get("message") or "answered with an error")
+    return {**{k: error[k] for k in ("code", "retryable", "details") if error.get(k) is not None}, "kind": kind, "message": said}
+
+
+def _kept(control: Control, state: State, signal_id: str, data: Any) -> Any:
+    """The answer, or a reference to it when it is over the inline limit."""
+    body = json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
+    if len(body) <= control.playbook(state.digest).executor.limits.max_payload_bytes:
+        return data
+    return dict(control.results.put(f"{state.execution_id}/signals/{signal_id}.json", body))
+
+
+__all__ = ["Answered", "Forged", "Gone", "Reply", "Unfit", "answer", "heartbeat", "open_callbacks"]

@@ -1,0 +1,66 @@
+"""Tokens of `kind: callback`: HMACs of ids, computed where they are needed and stored nowhere (DESIGN section 7).
+
+A token is `<execution>.<run>.<task run>.<task>.<mark>`: which visit of which task it answers, and the mark that only who knows
+the key can make. All attempts of a visit share it: what was sent out stays good when a policy asks again.
+"""
+
+from __future__ import annotations
+
+import hmac
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from hashlib import sha256
+
+from noetl_core.dsl.model import Playbook, Step, Task
+
+MARK_BYTES = 18
+MAX_TOKEN = 300
+
+
+class Forged(Exception):
+    """The token was not made here (HTTP 403). Who acts: the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What a token stands for: the visit `task_run` of the step's task number `task`, in run `run_id`."""
+
+    execution_id: str
+    run_id: str
+    task_run: str
+    task: int
+
+
+def token_of(ticket: Ticket, key: bytes) -> str:
+    """The token of a ticket."""
+    body = f"{ticket.execution_id}.{ticket.run_id}.{ticket.task_run}.{ticket.task}"
+    return f"{body}.{_mark(body, key)}"
+
+
+def ticket_of(token: str, key: bytes) -> Ticket:
+    """What a token stands for. Raises `Forged`."""
+    parts = token.split(".")
+    if len(token) > MAX_TOKEN or not token.isascii() or len(parts) != 5:
+        raise Forged("the token was not made here")
+    body, mark = ".".join(parts[:4]), parts[4]
+    if not hmac.compare_digest(mark, _mark(body, key)):
+        raise Forged("the token was not made here")
+    return Ticket(parts[0], parts[1], parts[2], int(parts[3]))
+
+
+def by_token(task: Task) -> bool:
+    """Whether a task is a callback that a token answers."""
+    return task.kind == "callback" and not task.inputs.get("signal")
+
+
+def callback_tasks(playbook: Playbook, step: Step) -> tuple[int, ...]:
+    """Places of the step's callbacks by token; found once."""
+    known: dict[str, tuple[int, ...]] = playbook.memo.setdefault("callback_tasks", {})
+    if step.name not in known:
+        known[step.name] = tuple(n for n, task in enumerate(step.tasks) if by_token(task))
+    return known[step.name]
+
+
+def _mark(body: str, key: bytes) -> str:
+    made = hmac.new(key, b"noetl callback\0" + body.encode(), sha256).digest()[:MARK_BYTES]
+    return urlsafe_b64encode(made).decode()

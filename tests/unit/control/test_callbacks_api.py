@@ -1,0 +1,105 @@
+"""Callbacks over the API: what each answer, heartbeat and forgery is answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.control.test_api import Client, client, refusal
+
+__all__ = ["client"]
+
+ASK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: ask, path: test/ask }
+workflow:
+  - step: ask
+    tool:
+      kind: callback
+      description: Ship it?
+      heartbeat: 1h
+      schema: { type: object, required: [ok], properties: { ok: { type: boolean } } }
+"""
+
+
+@pytest.fixture
+def asked(client: Client) -> tuple[str, str]:
+    """An execution that waits, and the token that answers it."""
+    execution_id = client.start(playbook=ASK)
+    client.local.run(execution_id, timeout_s=0.2)
+    status, body = client("GET", f"/api/executions/{execution_id}/callbacks")
+    assert status == 200
+    (found,) = body["callbacks"]
+    assert found["description"] == "Ship it?"
+    return execution_id, found["token"]
+
+
+def test_an_answer_ends_the_wait(client: Client, asked: tuple[str, str]) -> None:
+    execution_id, token = asked
+    path = f"/api/callbacks/{token}"
+    assert client("POST", path, {"heartbeat": True}) == (202, {"execution_id": execution_id, "callback": "alive"})
+    assert client("POST", path, {"data": {"ok": True}}) == (202, {"execution_id": execution_id, "callback": "answered"})
+    assert client("POST", path, {"data": {"ok": True}}) == (202, {"execution_id": execution_id, "callback": "recorded"})
+    assert refusal(client("POST", path, {"data": {"ok": False}})) == (409, "conflict")
+    assert client.local.run(execution_id, timeout_s=20)
+    status, body = client("GET", f"/api/executions/{execution_id}")
+    assert (status, body["status"], body["result"]) == (200, "completed", {"ok": True})
+
+
+def test_an_error_answer_fails_the_task(client: Client, asked: tuple[str, str]) -> None:
+    execution_id, token = asked
+    body = {"status": "error", "error": {"kind": "auth", "message": "no"}}
+    assert client("POST", f"/api/callbacks/{token}", body)[0] == 202
+    assert client.local.run(execution_id, timeout_s=20)
+    assert client("GET", f"/api/executions/{execution_id}")[1]["error"]["kind"] == "auth"
+
+
+def test_an_unfit_answer_says_what_is_wrong_and_the_wait_stays_open(client: Client, asked: tuple[str, str]) -> None:
+    execution_id, token = asked
+    answer = client("POST", f"/api/callbacks/{token}", {"data": {}})
+    assert refusal(answer) == (422, "unfit_answer")
+    assert answer[1]["error"]["details"][0]["message"] == "the answer has no 'ok'"
+    assert len(client("GET", f"/api/executions/{execution_id}/callbacks")[1]["callbacks"]) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"heartbeat": False},
+        {"heartbeat": True, "data": 1},
+        {"status": "maybe"},
+        {"status": "ok", "error": "x"},
+        {"data": 1, "error": "x"},
+        {"error": 7},
+        {"error": {"kind": 7}},
+        {"error": {"message": ["no"]}},
+        {"error": {"why": "x"}},
+        {"error": {"code": 1.5}},
+        {"result": 1},
+        [1],
+        "{",
+    ],
+)
+def test_malformed_answers(client: Client, asked: tuple[str, str], body: Any) -> None:
+    assert refusal(client("POST", f"/api/callbacks/{asked[1]}", body)) == (400, "malformed")
+
+
+def test_forged_and_late_answers(client: Client, asked: tuple[str, str]) -> None:
+    execution_id, token = asked
+    assert refusal(client("POST", f"/api/callbacks/{token[:-1]}", {})) == (403, "forbidden")
+    assert refusal(client("POST", "/api/callbacks/x", {})) == (403, "forbidden")
+    assert refusal(client("POST", "/api/callbacks/1.2.3.4.ü", {})) == (403, "forbidden")
+    client("POST", f"/api/executions/{execution_id}/cancel", {})
+    assert refusal(client("POST", f"/api/callbacks/{token}", {"data": {"ok": True}})) == (410, "gone")
+
+
+def test_answers_by_token_have_no_name_to_be_sent_by(client: Client, asked: tuple[str, str]) -> None:
+    body = {"execution_id": asked[0], "name": "callback:k1", "data": 1}
+    assert refusal(client("POST", "/api/events", body)) == (400, "malformed")
+
+
+def test_a_service_without_a_key_says_so(client: Client, asked: tuple[str, str]) -> None:
+    client.local.control.callback_key = None
+    assert refusal(client("POST", f"/api/callbacks/{asked[1]}", {})) == (503, "unavailable")
