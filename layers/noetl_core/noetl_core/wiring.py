@@ -46,12 +46,13 @@ def worker() -> Worker:
     from noetl_core.adapters.aws.secrets import SecretsManager
     from noetl_core.playbooks import PlaybookCache
     from noetl_core.tools.registry import ToolRegistry
+    from noetl_core.worker.gates import RecentGates
 
     catalog = os.environ["CATALOG_TABLE"]
     return Worker(
         store=DynamoEventStore(os.environ["EVENTS_TABLE"], results()),
         results=results(),
-        gates=DynamoGates(catalog),
+        gates=RecentGates(DynamoGates(catalog), SystemClock()),
         clock=SystemClock(),
         playbooks=PlaybookCache(DynamoPlaybookCatalog(catalog)),
         tools=ToolRegistry(),

@@ -1,0 +1,39 @@
+"""Gates as a worker reads them: an open gate stands for a moment, so that a chain's next step need not read it again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from noetl_core.ports import Clock, Gate, Gates
+
+SECOND = 1_000_000
+STANDS_S = 1
+"""As old as what a running pipeline knows: it reads its gate with its periodic commits, every second (DESIGN section 4). Until
+then a run that was fenced loses its claim, and a paused one runs a step further."""
+REMEMBERED = 64
+
+
+class RecentGates:
+    """`Gates` over `gates`; what stands open was read less than `STANDS_S` ago."""
+
+    def __init__(self, gates: Gates, clock: Clock) -> None:
+        self._gates, self._clock = gates, clock
+        self._open: OrderedDict[str, int] = OrderedDict()
+        """Execution -> when its gate was last found open, with no run stopped."""
+
+    def gate(self, execution_id: str) -> Gate:
+        now = self._clock.now()
+        read = self._open.get(execution_id)
+        if read is not None and now - read < STANDS_S * SECOND:
+            return Gate()
+        gate = self._gates.gate(execution_id)
+        self._open.pop(execution_id, None)
+        if gate == Gate():
+            self._open[execution_id] = now
+            while len(self._open) > REMEMBERED:
+                self._open.popitem(last=False)
+        return gate
+
+    def set_gate(self, execution_id: str, gate: Gate) -> None:
+        self._open.pop(execution_id, None)
+        self._gates.set_gate(execution_id, gate)
