@@ -127,10 +127,12 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
         if run is None or run.status != "scheduled":
             continue
         current = run.as_of == state.seq  # a later state must not be taken for the one the run was scheduled on
-        context = None
+        context: dict[str, Any] | None = None
         if current:
             read = steps.plain(steps_read(playbook, run.step))
             context = {"workload": workload, "ctx": dict(state.ctx), "args": run.args, "steps": read}
+            if state.trace_id is not None:
+                context["trace_id"] = state.trace_id
         loop = None
         if run.parent is not None:
             lead = state.runs[run.parent]

@@ -32,7 +32,7 @@ HINT_COLUMNS: Final = 20
 
 class StoreTool:
     """Inputs `data`, `key` (relative), `format`: json (default) | jsonl | csv | parquet, `schema_hint`; result: the reference
-    `{kind: "result_ref", store, key, size, checksum, format, rows?, schema_hint?}`."""
+    `{kind: "result_ref", store, key, size, checksum, format, rows?, schema_hint}`."""
 
     kind = "store"
     inline = False
@@ -56,9 +56,7 @@ class StoreTool:
         reference = {**call.results.put(self._key(call, form), body, CONTENT_TYPES[form]), "format": form}
         if isinstance(data, Sequence) and not isinstance(data, str):
             reference["rows"] = len(data)
-        hint = call.inputs.get("schema_hint") or _hint(data)
-        if hint:
-            reference["schema_hint"] = hint
+        reference["schema_hint"] = call.inputs.get("schema_hint") or _hint(data)
         return Outcome.ok(reference)
 
     def _format(self, call: ToolCall) -> str:
@@ -125,8 +123,13 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
         return target.read_bytes()
 
 
-def _hint(data: Any) -> dict[str, Any] | None:
-    """What the stored value looks like: the columns of rows."""
-    if not (isinstance(data, Sequence) and not isinstance(data, str) and data and isinstance(data[0], Mapping)):
-        return None
-    return {"type": "list", "length": len(data), "columns": [str(name) for name in data[0]][:HINT_COLUMNS]}
+def _hint(data: Any) -> dict[str, Any]:
+    """What the stored value looks like: its type, the columns of rows, the keys of an object."""
+    if isinstance(data, Mapping):
+        return {"type": "object", "keys": [str(name) for name in data][:HINT_COLUMNS]}
+    if not isinstance(data, Sequence) or isinstance(data, str):
+        return {"type": type(data).__name__}
+    hint = {"type": "list", "length": len(data)}
+    if data and isinstance(data[0], Mapping):
+        hint["columns"] = [str(name) for name in data[0]][:HINT_COLUMNS]
+    return hint

@@ -55,6 +55,7 @@ class Calls:
     clock: Clock
     journal: Journal
     credentials: SecretReader
+    trace_id: str | None = None
     gate: str = "run"
     fenced: Fenced | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
@@ -156,16 +157,20 @@ class Calls:
             outcome = invoke(self._tool(kind), call)
         finally:
             del self.running[id(running)]
-        finished = self.clock.now()
-        meta = {
-            "attempt": call.attempt,
-            "duration_ms": round((finished - started) / 1000, 3),
-            "started_at": _instant(started),
-            **outcome.meta,
-        }
+        meta = {**self.meta(call.attempt, started, self.clock.now()), **outcome.meta}
         if isinstance(call.log, TaskLog) and call.log:
             meta["log"] = call.log
         return replace(outcome, meta=meta), running.announced
+
+    def meta(self, attempt: int, started: int, finished: int) -> dict[str, Any]:
+        """`outcome.meta`: attempt, duration, timestamps, and the execution's trace id where it has one (formal spec 5)."""
+        out = {
+            "attempt": attempt,
+            "duration_ms": round((finished - started) / 1000, 3),
+            "started_at": _instant(started),
+            "finished_at": _instant(finished),
+        }
+        return out if self.trace_id is None else {**out, "trace_id": self.trace_id}
 
     def _tool(self, kind: str) -> Tool:
         try:

@@ -6,7 +6,7 @@ import heapq
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, Literal
@@ -85,6 +85,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.loops = LoopRunner(self)
+        self.calls.trace_id = self.view.context.get("trace_id")
         self._base = {
             "workload": self.view.workload,
             "args": self.view.args,
@@ -355,6 +356,8 @@ class Runner:
         outcome = self.calls.kept(outcome, pipe.task_run(task), pipe.attempt)
         now = self.calls.clock.now()
         begun = now if started is None else started
+        if "attempt" not in outcome.meta:  # nothing was called: a wait that was answered, inputs in error
+            outcome = replace(outcome, meta={**self.calls.meta(pipe.attempt, begun, now), **outcome.meta})
         try:
             event, directive = process(pipe, task, outcome, scope, now, begun)
             event = self.calls.stored(event, announced=started is None)

@@ -76,6 +76,7 @@ class Views:
             "ctx": state.ctx,
             "args": run.args,
             "steps": StepsView(state.steps).plain(steps_read(playbook, run.step)),
+            **({} if state.trace_id is None else {"trace_id": state.trace_id}),
         }
 
 
