@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from noetl_cli.errors import FAILED, INTERRUPTED, TIMEOUT, UNREACHABLE, USAGE, Exit
 
 if TYPE_CHECKING:
+    from noetl_core.control.api import Answer
     from noetl_core.local import LocalWiring
 
 MEMORY = ":memory:"
@@ -51,6 +52,10 @@ class Backend(Protocol):
     def post(self, what: str, body: dict[str, Any] | str, **query: Any) -> dict[str, Any]: ...
 
     def delete(self, what: str) -> dict[str, Any]: ...
+
+    def text(self, what: str, **query: Any) -> str:
+        """A read of the API that answers with text: a drawing."""
+        ...
 
     def close(self) -> None: ...
 
@@ -122,7 +127,17 @@ class StackBackend:
     def close(self) -> None:
         """Nothing is held."""
 
+    def text(self, what: str, **query: Any) -> str:
+        return self._send("GET", what, None, _given(query))
+
     def _call(self, method: str, what: str, body: dict[str, Any] | str | None, query: dict[str, Any]) -> dict[str, Any]:
+        text = self._send(method, what, body, query)
+        try:
+            return json.loads(text)  # type: ignore[no-any-return]
+        except ValueError:
+            raise Exit(UNREACHABLE, f"{self.url}/api/{what}: not JSON: {text[:300]}") from None
+
+    def _send(self, method: str, what: str, body: dict[str, Any] | str | None, query: dict[str, Any]) -> str:
         import httpx
 
         url = f"{self.url}/api/{what}"
@@ -135,12 +150,12 @@ class StackBackend:
                 answer = client.send(request)
         except httpx.HTTPError as error:
             raise Exit(UNREACHABLE, f"{url}: {error}") from None
+        if answer.is_success:
+            return answer.text
         try:
             value = answer.json()
         except ValueError:
             raise Exit(UNREACHABLE, f"{url}: HTTP {answer.status_code}: {answer.text[:300]}") from None
-        if answer.is_success:
-            return value  # type: ignore[no-any-return]
         raise _refused(answer.status_code, value)
 
 
@@ -265,8 +280,6 @@ class LocalBackend:
         return read
 
     def get(self, what: str, **query: Any) -> dict[str, Any]:
-        if not self._exists():
-            self._wiring = self._opened(MEMORY)  # looking makes no store
         return self._call("GET", what, "", _given(query))
 
     def post(self, what: str, body: dict[str, Any] | str, **query: Any) -> dict[str, Any]:
@@ -275,14 +288,24 @@ class LocalBackend:
     def delete(self, what: str) -> dict[str, Any]:
         return self._call("DELETE", what, "", {})
 
+    def text(self, what: str, **query: Any) -> str:
+        return self._send("GET", what, "", _given(query)).text()
+
     def _call(self, method: str, what: str, body: str, query: dict[str, str]) -> dict[str, Any]:
+        found = self._send(method, what, body, query).body
+        assert not isinstance(found, str), what
+        return dict(found)
+
+    def _send(self, method: str, what: str, body: str, query: dict[str, str]) -> Answer:
         """The API's own routes, in this process."""
         from noetl_core.control.api import Call, Service, dispatch
 
-        answer = dispatch(Call(Service(lambda: self.wiring.control, b"local"), method, f"/api/{what}", query, body=body))
-        if answer.status < 400:
-            return dict(answer.body)
-        raise _refused(answer.status, answer.body)
+        if method == "GET" and not self._exists():
+            self._wiring = self._opened(MEMORY)  # looking makes no store
+        answer = dispatch(Call(Service(lambda: self.wiring.control, lambda: b"local"), method, f"/api/{what}", query, body=body))
+        if answer.status >= 400:
+            raise _refused(answer.status, answer.body)
+        return answer
 
     def knows(self, execution_id: str) -> bool:
         """Whether the local store has the execution; does not make a store."""
@@ -300,7 +323,7 @@ def all_events(where: Backend, execution_id: str, name: str | None = None, after
         page = where.get(f"executions/{execution_id}/events", name=name, after=after, limit=PAGE)
         found += page["events"]
         after = page["cursor"]
-        if after is None or len(page["events"]) < PAGE:
+        if not page["more"]:
             return found
 
 

@@ -40,7 +40,7 @@ def polled(backend: Backend, execution_id: str) -> News:
             found += page["events"]
             cursor = page["cursor"]
             over = cursor is None  # the execution has ended, and this was all of it
-            if len(page["events"]) < PAGE:
+            if not page["more"]:
                 break
         return found
 

@@ -53,7 +53,7 @@ def table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
         out.add_row(*(_cell(row.get(c)) for c in columns))
     _console().print(out)
     if len(rows) > MAX_ROWS:
-        print(_styled(f"... and {len(rows) - MAX_ROWS} more", "dim"))
+        print(styled(f"... and {len(rows) - MAX_ROWS} more", "dim"))
 
 
 def result(value: Any, title: str | None = None) -> None:
@@ -71,7 +71,7 @@ def result(value: Any, title: str | None = None) -> None:
             result(plain)
     elif isinstance(value, Mapping):
         for name, part in value.items():
-            print(f"{_styled(str(name), 'bold')}: {_cell(part)}")
+            print(f"{styled(str(name), 'bold')}: {_cell(part)}")
     elif value is not None:
         print(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
@@ -80,18 +80,19 @@ def summary(s: Mapping[str, Any], on: str) -> None:
     """The end of a run, for people."""
     result(s["result"])
     events = f", {s['events']} events" if s.get("events") else ""
-    print(f"\n{_styled(s['status'], s['status'])} in {s['duration_ms'] / 1000:.2f} s ({len(s['steps'])} steps{events})")
+    print(f"\n{styled(s['status'], s['status'])} in {s['duration_ms'] / 1000:.2f} s ({len(s['steps'])} steps{events})")
     error = s.get("error")
     if error:
         where = "".join(f" in {k} {error[k]}" for k in ("step", "task") if error.get(k))
-        print(f"{_styled(error['kind'], 'red')}{where}: {error['message']}")
+        print(f"{styled(error['kind'], 'red')}{where}: {error['message']}")
     for wait in s.get("waiting_for", ()):
         print("waiting for " + ", ".join(f"{k} {v}" for k, v in wait.items() if k != "wait_id"))
     on = "" if on == "local" else " --on stack"
-    print(_styled(f"look at it: noetl show {s['execution_id']}{on} · noetl events {s['execution_id']}{on}", "dim"))
+    print(styled(f"look at it: noetl show {s['execution_id']}{on} · noetl events {s['execution_id']}{on}", "dim"))
 
 
-def _styled(text: str, style: str) -> str:
+def styled(text: str, style: str) -> str:
+    """The text in a style of `STYLES`, at a terminal."""
     code = STYLES.get(style)
     return f"\x1b[{code}m{text}\x1b[0m" if code and sys.stdout.isatty() else text
 

@@ -71,9 +71,9 @@ def test_leaving_says_that_it_goes_on(answers: tuple[Answer, ...], code: int) ->
 
 def test_polling_reads_each_event_once() -> None:
     pages = [
-        {"events": [{"n": 1}], "cursor": "a"},
-        {"events": [], "cursor": "a"},
-        {"events": [{"n": 2}], "cursor": None},
+        {"events": [{"n": 1}], "cursor": "a", "more": False},
+        {"events": [], "cursor": "a", "more": False},
+        {"events": [{"n": 2}], "cursor": None, "more": False},
     ]
     asked: list[str | None] = []
 

@@ -84,7 +84,7 @@ BODIES = [
 def service(request: pytest.FixtureRequest) -> Iterator[Service]:
     if request.param == "local":
         local = LocalWiring()
-        yield Service(lambda: local.control, b"key")
+        yield Service(lambda: local.control, lambda: b"key")
         local.close()
         return
     with mock_aws(), environment():
@@ -98,7 +98,7 @@ def service(request: pytest.FixtureRequest) -> Iterator[Service]:
         with environment(**named):
             for made in (wiring.results, wiring.control):
                 made.cache_clear()
-            yield Service(wiring.control, b"key")
+            yield Service(wiring.control, lambda: b"key")
             for made in (wiring.results, wiring.control):
                 made.cache_clear()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import json
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,18 +34,27 @@ class NoRoute(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What the routes stand on. `control` is asked for at the first request: cold starts stay short."""
+    """What the routes stand on; asked for at the first request that needs it: cold starts stay short.
+
+    `facts` are what only the wiring knows (`api/runtime`): where it runs, its pools and their limits.
+    """
 
     control: Callable[[], Control]
-    cursor_key: bytes
+    cursor_key: Callable[[], bytes]
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A status and a JSON body."""
+    """A status and a body: JSON, or a text of another type."""
 
     status: int
-    body: Mapping[str, Any]
+    body: Mapping[str, Any] | str
+    content_type: str = "application/json"
+
+    def text(self) -> str:
+        """The body as it is sent."""
+        return self.body if isinstance(self.body, str) else json.dumps(self.body, separators=(",", ":"), default=str)
 
 
 @dataclass(slots=True)
@@ -133,13 +143,20 @@ class Call:
         """A query parameter; an empty one counts as absent."""
         return self.query.get(name) or None
 
-    def limit(self, default: int) -> int:
-        """The page size asked for."""
+    def choice(self, name: str, known: Sequence[str]) -> str:
+        """A query parameter that is one of `known`, the first by default. Raises `BadRequest`."""
+        value = self.argument(name) or known[0]
+        if value not in known:
+            raise BadRequest(f"there is no {name} {value!r}", f"query.{name}", f"known: {', '.join(known)}")
+        return value
+
+    def limit(self, default: int, most: int = MAX_PAGE) -> int:
+        """The page size asked for. Raises `BadRequest`."""
         text = self.argument("limit")
         if text is None:
             return default
-        if not text.isdecimal() or not 1 <= int(text) <= MAX_PAGE:
-            raise BadRequest(f"limit is a number from 1 to {MAX_PAGE}", "query.limit")
+        if not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= most:
+            raise BadRequest(f"limit is a number from 1 to {most}", "query.limit")
         return int(text)
 
 

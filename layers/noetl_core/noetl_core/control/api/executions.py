@@ -72,15 +72,15 @@ def one(call: Call) -> dict[str, Any]:
 
 
 def events(call: Call) -> dict[str, Any]:
-    found, cursor = read.events(
+    found, cursor, more = read.page(
         call.control,
         call.execution_id,
         name=call.argument("name"),
         after=call.argument("after"),
         limit=call.limit(read.MAX_PAGE),
-        key=call.service.cursor_key,
+        key=call.service.cursor_key(),
     )
-    return {"events": found, "cursor": cursor}
+    return {"events": found, "cursor": cursor, "more": more}
 
 
 def state(call: Call) -> dict[str, Any]:

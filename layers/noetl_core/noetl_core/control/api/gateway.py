@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,12 @@ from typing import Any
 from noetl_core.control.api.call import Call, Service
 from noetl_core.control.api.dispatch import dispatch
 from noetl_core.control.core import Control
+
+CSP = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+"""Answers are data: what a browser makes of them runs nothing."""
+
+
+PLAIN = {"X-Content-Type-Options": ["nosniff"], "Content-Security-Policy": [CSP], "Cache-Control": ["no-store"]}
 
 
 class Api:
@@ -33,8 +38,8 @@ class Api:
         answer = dispatch(call)
         return {
             "statusCode": int(answer.status),
-            "multiValueHeaders": {"Content-Type": ["application/json"]},
-            "body": json.dumps(answer.body, separators=(",", ":"), default=str),
+            "multiValueHeaders": {"Content-Type": [answer.content_type], **PLAIN},
+            "body": answer.text(),
             "isBase64Encoded": False,
         }
 
@@ -42,4 +47,4 @@ class Api:
 def build_resolver(control: Callable[[], Control]) -> Api:
     """The API over a control plane. Cursors are signed with `CURSOR_KEY`, or one derived from the deployment's own names."""
     key = os.environ.get("CURSOR_KEY") or os.environ.get("EVENTS_TABLE", "local")
-    return Api(Service(control, key.encode()))
+    return Api(Service(control, key.encode))

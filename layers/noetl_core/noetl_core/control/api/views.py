@@ -1,14 +1,43 @@
-"""Routes that read an execution's log as something else: decisions taken again."""
+"""Routes that read an execution's log as something else: decisions taken again, spans, a graph, costs, task logs."""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Iterator
+from typing import Any, TypeVar
 
-from noetl_core.control.api.call import BadRequest, Call, Field, Route
+from noetl_core.control import read
+from noetl_core.control.api.call import Answer, BadRequest, Call, Field, Route
+from noetl_core.control.core import SECOND, Control
+from noetl_core.control.cursor import history
 from noetl_core.control.replay import Unfit, replay
+from noetl_core.engine.records import StreamId
+from noetl_core.ports import NotFound
 
-REPLAY_S = 20
-"""A request replays for so long at most: what is left of an API call's 29 seconds goes to the answer."""
+BUSY_S = 20
+"""A view reads a log for so long at most: what is left of an API call's 29 seconds goes to the answer."""
+SPANS = 2_000
+LOGS = 100
+GRAPHS = {"json": "application/json", "mermaid": "text/plain", "dot": "text/plain", "svg": "image/svg+xml"}
+
+T = TypeVar("T")
+
+
+class Bounded(Iterator[T]):
+    """`found` as far as it can be read within `BUSY_S`; `partial` says whether that was not all."""
+
+    def __init__(self, found: Iterator[T], control: Control) -> None:
+        self._found, self._clock = found, control.clock
+        self._until = control.clock.now() + BUSY_S * SECOND
+        self._count = 0
+        self.partial = False
+
+    def __next__(self) -> T:
+        self._count += 1
+        if self._count % 256 == 0 and self._clock.now() > self._until:
+            self.partial = True
+            raise StopIteration
+        return next(self._found)
 
 
 def replayed(call: Call) -> dict[str, Any]:
@@ -20,9 +49,8 @@ def replayed(call: Call) -> dict[str, Any]:
     if call.method == "POST":
         playbook = call.control.playbook.parse(call.object()["playbook"], "<body.playbook>")
     control = call.control
-    until = control.clock.now() + REPLAY_S * 1_000_000
     try:
-        done = replay(control, call.execution_id, playbook, after=int(after), until=until)
+        done = replay(control, call.execution_id, playbook, after=int(after), until=control.clock.now() + BUSY_S * SECOND)
     except Unfit as error:
         raise BadRequest(str(error), "query.after") from None
     return {
@@ -36,19 +64,120 @@ def replayed(call: Call) -> dict[str, Any]:
     }
 
 
+def timeline(call: Call) -> dict[str, Any]:
+    """Spans of step runs, and of tasks and iterations as far as the limit goes."""
+    from noetl_core.observe.timeline import Timeline
+
+    control = call.control
+    found, _, _ = read.since(control, call.execution_id, None, b"")
+    envelopes = Bounded(found, control)
+    line = Timeline(call.limit(SPANS, 10_000))
+    line.observe(envelopes)
+    now = control.clock.now() / SECOND
+    return {"execution_id": call.execution_id, **line.as_dict(now), "partial": envelopes.partial}
+
+
+def graph(call: Call) -> Answer:
+    """The playbook's steps and arcs, with what they came to in this execution."""
+    from noetl_core.observe.graph import dot, graph_of, mermaid
+
+    form = call.choice("format", list(GRAPHS))
+    state = read.load(call.control, call.execution_id)
+    control = call.control.store.read(StreamId(call.execution_id))
+    drawn = graph_of(call.control.playbook(state.digest), state, (e for c in control for e in c.events))
+    if form == "json":
+        return Answer(200, {"execution_id": call.execution_id, "status": read.status_of(state), **drawn.as_dict()})
+    if form == "svg":
+        from noetl_core.observe.svg import svg
+
+        return Answer(200, svg(drawn), GRAPHS[form])
+    return Answer(200, (mermaid if form == "mermaid" else dot)(drawn), GRAPHS[form])
+
+
+def cost(call: Call) -> dict[str, Any]:
+    """Metered units and list prices, by step."""
+    from noetl_core.observe.cost import WORKER_MB, Meter
+
+    state = read.load(call.control, call.execution_id)
+    meter = Meter(call.execution_id, worker_mb=int(call.service.facts.get("worker_memory_mb", WORKER_MB)))
+    commits = Bounded(history(call.control.store, call.execution_id), call.control)
+    meter.observe(commits)
+    return {
+        "execution_id": call.execution_id,
+        "status": read.status_of(state),
+        **meter.as_dict(),
+        "partial": commits.partial,
+    }
+
+
+def logs(call: Call) -> dict[str, Any]:
+    """What tasks wrote, a page at a time; with `full`, all that was kept of it."""
+    from noetl_core.observe.logs import task_logs
+
+    full = call.choice("full", ("false", "true")) == "true"
+    key = call.service.cursor_key
+    found, position, state = read.since(call.control, call.execution_id, call.argument("after"), key())
+    envelopes = Bounded(found, call.control)
+    entries = task_logs(envelopes, call.argument("step"), call.argument("task"))
+    whole = (_whole(call.control, entry) for entry in entries) if full else entries
+    page, over = read.page_of(whole, call.limit(LOGS))
+    over = over and not envelopes.partial
+    cursor = None if over and state.finished else position.seal(call.execution_id, key())
+    return {"execution_id": call.execution_id, "logs": page, "cursor": cursor, "more": not over}
+
+
+def _whole(control: Control, entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry with all that was kept in place of the ends; as it is when the object has expired."""
+    more = entry.get("more")
+    if more is None:
+        return entry
+    try:
+        texts = json.loads(control.results.get(more["key"]))
+    except NotFound:
+        return entry
+    return {**{k: v for k, v in entry.items() if k != "more"}, **texts}
+
+
 AFTER = {"after": "the cursor of the answer before: positions up to it were replayed"}
+VIEW = "/api/executions/{execution_id}/"
 
 ROUTES = (
-    Route(
-        "GET", "/api/executions/{execution_id}/replay", "Every control decision again: where they differ", replayed, query=AFTER
-    ),
+    Route("GET", VIEW + "replay", "Every control decision taken again: where they differ", replayed, query=AFTER),
     Route(
         "POST",
-        "/api/executions/{execution_id}/replay",
+        VIEW + "replay",
         "What another playbook would have decided: the first difference",
         replayed,
         query=AFTER,
         body={"playbook": Field(str, "its text", required=True)},
         refuses=(422,),
+    ),
+    Route(
+        "GET",
+        VIEW + "timeline",
+        "Step runs, attempts, waits, tasks and iterations as spans, in parallel lanes",
+        timeline,
+        query={"limit": "spans of tasks and iterations at most, 1 to 10000"},
+    ),
+    Route(
+        "GET",
+        VIEW + "graph",
+        "Steps and arcs with what they came to",
+        graph,
+        query={"format": f"one of {', '.join(GRAPHS)}"},
+    ),
+    Route("GET", VIEW + "cost", "Metered units and list prices, by step", cost),
+    Route(
+        "GET",
+        VIEW + "logs",
+        "Standard output and standard error of tasks",
+        logs,
+        query={
+            "step": "of this step",
+            "task": "of this task",
+            "full": "true: all that was kept, not its end",
+            "after": "the cursor of the answer before",
+            "limit": f"attempts at most, 1 to {read.MAX_PAGE}",
+        },
     ),
 )

@@ -1,0 +1,58 @@
+"""A timeline drawn in characters: a line for every step run, time from left to right."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MARKS = {"queued": "·", "attempt": "█", "wait": "┄", "task": "▪", "iteration": "▬"}
+"""What a moment of a run was; the later of them wins where two share a column."""
+STATUS = {"ok": "✓", "error": "✗", "running": "▶"}
+WIDEST_NAME = 32
+
+
+def draw(timeline: Mapping[str, Any], *, tasks: bool = False, width: int | None = None) -> Iterator[str]:
+    """Lines `name ··███┄┄┄██ ✓ 1.2 s`; with `tasks` a line for each task and iteration under its run."""
+    spans = timeline["spans"]
+    whole = max(timeline["duration_ms"], 0.001)
+    shown = [s for s in spans if s["kind"] in ("run", "chunk") or (tasks and s["kind"] in ("task", "iteration"))]
+    names = {s["id"]: _name(s) for s in shown}
+    left = min(WIDEST_NAME, max((len(n) for n in names.values()), default=0))
+    columns = max(20, (width or shutil.get_terminal_size((100, 24)).columns) - left - 16)
+    under: dict[int | None, list[Mapping[str, Any]]] = {}
+    for span in spans:
+        under.setdefault(span["parent"], []).append(span)
+    yield f"{'':{left}} 0{_seconds(whole):>{columns - 1}}"
+    order = [s for s in shown if s["kind"] == "run"]
+    while order:
+        span = order.pop(0)
+        inner = under.get(span["id"], [])
+        bar = [" "] * columns
+        parts = [p for p in inner if p["kind"] in ("queued", "attempt", "wait")] if span["kind"] in ("run", "chunk") else [span]
+        for part in parts or [span]:
+            end = timeline["duration_ms"] if part["duration_ms"] is None else part["offset_ms"] + part["duration_ms"]
+            first = min(columns - 1, int(part["offset_ms"] / whole * columns))
+            last = min(columns - 1, max(first, int(end / whole * columns - 1e-9)))
+            for column in range(first, last + 1):
+                bar[column] = MARKS.get(part["kind"], "█")
+        took = "" if span["duration_ms"] is None else f" {_seconds(span['duration_ms'])}"
+        yield f"{names[span['id']][:left]:{left}} {''.join(bar)} {STATUS.get(span['status'], '✗')}{took}"
+        order = [s for s in inner if s["id"] in names] + order
+    said = f"{timeline['status']}, {timeline['lanes']} lane{'s' if timeline['lanes'] != 1 else ''} at most side by side"
+    yield said + (f", {timeline['omitted']:,} tasks and iterations left out" if timeline["omitted"] else "")
+    yield "· queued  █ working  ┄ waiting"
+
+
+def _name(span: Mapping[str, Any]) -> str:
+    if span["kind"] == "run":
+        return str(span["step"])
+    if span["kind"] == "chunk":
+        return f"  chunk {span.get('chunk')}"
+    depth = "    " if span["kind"] == "task" and span.get("iteration") else "  "
+    attempt = f" ({span['attempt']})" if span.get("attempt", 1) > 1 else ""
+    return f"{depth}{span['name']}{attempt}"
+
+
+def _seconds(ms: float) -> str:
+    return f"{ms / 1000:.1f} s" if ms >= 1000 else f"{ms:.1f} ms"

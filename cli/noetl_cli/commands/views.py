@@ -1,0 +1,137 @@
+"""Commands that show an execution's log as something else: timeline, graph, cost, logs."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+
+from noetl_cli import output
+from noetl_cli.app import Id, On, Output, Store, app
+from noetl_cli.backends import Backend, backend
+from noetl_cli.errors import say
+
+
+@app.command()
+def timeline(
+    id: Id,
+    tasks: Annotated[bool, typer.Option("--tasks", help="Show tasks and iterations too")] = False,
+    on: On = None,
+    store: Store = None,
+    output_: Output = "human",
+) -> None:
+    """Show an execution as spans of time: step runs, attempts, waits."""
+    with closing(backend(on, store, id)) as where:
+        found = where.get(f"executions/{id}/timeline")
+    if output_ == "json":
+        output.as_json(found)
+    elif output_ == "jsonl":
+        output.as_lines(found["spans"])
+    else:
+        from noetl_cli.chart import draw
+
+        for line in draw(found, tasks=tasks):
+            print(line)
+
+
+@app.command()
+def graph(
+    what: Annotated[str, typer.Argument(metavar="FILE|ID")],
+    format: Annotated[str, typer.Option("--format", click_type=click.Choice(["mermaid", "dot", "svg", "json"]))] = "mermaid",
+    on: On = None,
+    store: Store = None,
+) -> None:
+    """Draw a playbook's steps and arcs; of an execution, with what they came to."""
+    if what.isdecimal() and not Path(what).exists():
+        with closing(backend(on, store, what)) as where:
+            print(where.text(f"executions/{what}/graph", format=format), end="\n" if format == "json" else "")
+        return
+    from noetl_cli import files
+    from noetl_core.dsl.parse import parse_playbook
+    from noetl_core.observe.graph import dot, graph_of, mermaid
+    from noetl_core.observe.svg import svg
+
+    file = Path(what) / "playbook.yaml" if Path(what).is_dir() else Path(what)
+    drawn = graph_of(parse_playbook(files.read(file), str(file)))
+    if format == "json":
+        output.as_json(drawn.as_dict())
+    else:
+        print({"mermaid": mermaid, "dot": dot, "svg": svg}[format](drawn), end="")
+
+
+@app.command()
+def cost(id: Id, on: On = None, store: Store = None, output_: Output = "human") -> None:
+    """Meter an execution: what it used, step by step, and what that costs on AWS at list prices."""
+    with closing(backend(on, store, id)) as where:
+        found = where.get(f"executions/{id}/cost")
+    if output_ != "human":
+        output.as_json(found)
+        return
+    rows = [_priced(name, step["runs"], step) for name, step in found["steps"].items()]
+    output.table([*rows, _priced("total", "", found["total"])])
+    if found["partial"]:
+        say("the history is long: this is its beginning")
+
+
+def _priced(name: str, runs: Any, part: dict[str, Any]) -> dict[str, Any]:
+    u = part["units"]
+    return {
+        "step": name,
+        "runs": runs,
+        "WU": u["dynamodb_write_units"],
+        "RU": u["dynamodb_read_units"],
+        "SQS": u["sqs_requests"],
+        "Lambda": u["lambda_invocations"],
+        "ms": round(u["lambda_ms"]),
+        "S3": u["s3_puts"] + u["s3_gets"],
+        "USD per million": round(part["cost"] * 1e6, 2),
+    }
+
+
+@app.command()
+def logs(
+    id: Id,
+    step: str | None = None,
+    task: str | None = None,
+    full: Annotated[bool, typer.Option("--full", help="All that was kept, not its end")] = False,
+    on: On = None,
+    store: Store = None,
+    output_: Output = "human",
+) -> None:
+    """Show what tasks wrote to standard output and standard error."""
+    with closing(backend(on, store, id)) as where:
+        found = _entries(where, id, step=step, task=task, full="true" if full else None)
+    if output_ == "json":
+        output.as_json(found)
+    elif output_ == "jsonl":
+        output.as_lines(found)
+    elif not found:
+        say("no task wrote anything")
+    else:
+        for entry in found:
+            _print(entry)
+
+
+def _entries(where: Backend, id: str, **query: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    after = None
+    while True:
+        page = where.get(f"executions/{id}/logs", after=after, **query)
+        found += page["logs"]
+        after = page["cursor"]
+        if not page["more"]:
+            return found
+
+
+def _print(entry: dict[str, Any]) -> None:
+    place = f" {entry['iteration']}" if entry.get("iteration") else ""
+    attempt = f" attempt {entry['attempt']}" if entry["attempt"] > 1 else ""
+    print(output.styled(f"{entry['timestamp'][11:23]} {entry['step']}/{entry['task']}{place}{attempt} {entry['status']}", "bold"))
+    if entry.get("more"):
+        print(output.styled("  ... more before this: noetl logs --full", "dim"))
+    for stream in ("stdout", "stderr"):
+        for line in entry.get(stream, "").splitlines():
+            print(f"  {line}" if stream == "stdout" else output.styled(f"! {line}", "red"))

@@ -1,0 +1,174 @@
+"""What an execution costs on AWS at list prices, metered from its log (docs/operating.md, "Cost").
+
+*Read off the log:* write units (every commit is encoded again as it is stored, and priced by its size), claims, worker
+invocations and how long each held its run, objects stored. *Derived from how the system works:* read units, queue requests,
+the router's invocations and their duration, what stands in the catalog table. An execution of the local store is priced as if
+its commits had been made on AWS, with the times it took here.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from math import ceil
+from typing import Any
+
+from noetl_core.codec import LEVEL, encode_events
+from noetl_core.engine.records import Commit
+
+EXECUTION = "(execution)"
+"""What belongs to no step: the request, heads, due items."""
+PRICES: Mapping[str, float] = {
+    "dynamodb_write_units": 0.625e-6,
+    "dynamodb_read_units": 0.125e-6,
+    "sqs_requests": 0.40e-6,
+    "lambda_invocations": 0.20e-6,
+    "lambda_gb_seconds": 13.3334e-6,
+    "s3_puts": 5.0e-6,
+    "s3_gets": 0.40e-6,
+}
+"""US dollars each, on demand, us-east-1, arm64, without free tiers."""
+WORKER_MB, ROUTER_MB = 1769, 1024
+"""Memory of the functions, as template.yaml has it by default."""
+ROUTER_MS = 15.0
+"""A warm routing invocation: one fold from the cache, one put, one send."""
+WORKER_MS = 5.0
+"""An invocation beside its run: the message in, the result out."""
+CONTROL_HEADER, RUN_HEADER = 150, 190
+"""Bytes of an item beside its body: keys, version, writer, times."""
+MAX_BODY = 300 * 1024
+"""A larger body is an object in S3."""
+HEAD_UNITS = 2
+"""A head is an item and its copy in the index; so is a due item."""
+BATCH = 10
+"""Commands a request to the queue takes."""
+
+
+@dataclass(slots=True)
+class Units:
+    """What is metered. `lambda_ms` is shown beside the GB-seconds that are paid."""
+
+    dynamodb_write_units: float = 0
+    dynamodb_read_units: float = 0
+    sqs_requests: float = 0
+    lambda_invocations: float = 0
+    lambda_ms: float = 0
+    lambda_gb_seconds: float = 0
+    s3_puts: float = 0
+    s3_gets: float = 0
+
+    def invoked(self, times: float, ms: float, mb: int) -> None:
+        self.lambda_invocations += times
+        self.lambda_ms += ms
+        self.lambda_gb_seconds += ms / 1000 * mb / 1024
+
+    def plus(self, other: Units) -> Units:
+        return Units(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Units)))
+
+    @property
+    def cost(self) -> float:
+        return float(sum(getattr(self, name) * price for name, price in PRICES.items()))
+
+    def as_dict(self) -> dict[str, Any]:
+        units = {k: round(v, 3) if v != int(v) else int(v) for k, v in asdict(self).items()}
+        return {"units": units, "cost": round(self.cost, 9)}
+
+
+@dataclass
+class Meter:
+    """Folds the commits of an execution, in causal order."""
+
+    execution_id: str
+    worker_mb: int = WORKER_MB
+    router_mb: int = ROUTER_MB
+    by_step: dict[str, Units] = field(default_factory=dict)
+    runs: dict[str, int] = field(default_factory=dict)
+    _step_of: dict[str, str] = field(default_factory=dict)
+    _began: dict[str, int] = field(default_factory=dict)
+    """When the worker that holds a run claimed it."""
+    _objects: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._key = re.compile(rb'"key":"(' + self.execution_id.encode() + rb'/[^"]+)"')
+
+    def observe(self, commits: Iterable[Commit]) -> None:
+        for commit in commits:
+            if commit.stream.run_id is None:
+                self._control(commit)
+            else:
+                self._run(commit, commit.stream.run_id)
+
+    def as_dict(self) -> dict[str, Any]:
+        """`{currency, total: {units, cost}, steps: {name: {runs, units, cost}}, prices}`."""
+        total = Units()
+        for units in self.by_step.values():
+            total = total.plus(units)
+        steps = {name: {"runs": self.runs.get(name, 0), **units.as_dict()} for name, units in self.by_step.items()}
+        return {"currency": "USD", "total": total.as_dict(), "steps": steps, "prices": dict(PRICES)}
+
+    def _units(self, step: str) -> Units:
+        return self.by_step.setdefault(step, Units())
+
+    def _control(self, commit: Commit) -> None:
+        routed = next((e.data["run"] for e in commit.events if e.name == "BoundaryRouted"), None)
+        units = self._units(self._step_of.get(routed, EXECUTION) if routed else EXECUTION)
+        self._write(units, commit, CONTROL_HEADER)
+        if commit.seq == 0:
+            units.dynamodb_write_units += 2 * HEAD_UNITS  # the head and the due item
+        else:
+            units.invoked(1, ROUTER_MS, self.router_mb)
+        commands = 0
+        for event in commit.events:
+            if event.name in ("StepScheduled", "LoopChunkScheduled"):
+                step = event.data["step"]
+                self._step_of[event.data["run"]] = step
+                self.runs[step] = self.runs.get(step, 0) + (event.name == "StepScheduled")
+                commands += 1
+            elif event.name in ("StepDone", "StepFailed"):
+                commands -= 1  # a step without tasks, or one not admitted: decided in the same pass
+            elif event.name == "ResumeScheduled":
+                commands += 1
+                self._units(EXECUTION).dynamodb_write_units += HEAD_UNITS  # it becomes due again
+            elif event.name == "TimerFired":
+                units.sqs_requests += 3  # the delayed wake: sent, received, deleted
+            elif event.name in ("ExecutionPaused", "ExecutionResumed", "ExecutionCancelled", "ExecutionStuck"):
+                units.dynamodb_write_units += HEAD_UNITS + 1  # the head and the gate
+            elif event.name == "PlaybookProcessed":
+                self._units(EXECUTION).dynamodb_write_units += 2 * HEAD_UNITS
+        units.sqs_requests += ceil(max(0, commands) / BATCH)
+
+    def _run(self, commit: Commit, run: str) -> None:
+        units = self._units(self._step_of.get(run, EXECUTION))
+        self._write(units, commit, RUN_HEADER)
+        first = commit.events[0].name if commit.events else ""
+        if first in ("StepStarted", "StepResumed"):
+            self._began[run] = commit.ts
+            units.invoked(1, WORKER_MS, self.worker_mb)
+            units.sqs_requests += 2  # received and deleted
+            units.dynamodb_read_units += 0.5  # the gate
+            if first == "StepResumed":
+                units.dynamodb_read_units += 1  # what the run did before
+        else:
+            units.dynamodb_read_units += 0 if commit.wake else 0.5  # the gate again
+        if any(e.data.get("source") == "server" for e in commit.events):
+            return  # the control plane ended it: no worker held it for that
+        began = self._began.get(run)
+        if began is not None:
+            units.invoked(0, (commit.ts - began) / 1000, self.worker_mb)
+            self._began[run] = commit.ts
+            if commit.wake:
+                del self._began[run]
+
+    def _write(self, units: Units, commit: Commit, header: int) -> None:
+        body = encode_events(commit.events)
+        size = min(len(body), len(zlib.compress(body, LEVEL)))
+        if size > MAX_BODY:
+            units.s3_puts += 1
+            size = 100
+        units.dynamodb_write_units += ceil((size + header) / 1024)
+        for key in self._key.findall(body):
+            if key not in self._objects:
+                self._objects.add(key)
+                units.s3_puts += 1

@@ -1,0 +1,170 @@
+"""A playbook as a graph of its steps and arcs: as data, as Mermaid, as DOT (`observe.svg` draws it). Of an execution, with what
+its steps and arcs came to."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl_core.dsl.model import Playbook, Step
+from noetl_core.engine.records import Event
+from noetl_core.engine.state import State
+
+FILL = {
+    "ok": "#d3f2d9",
+    "error": "#f9d0cf",
+    "running": "#cfe4fb",
+    "waiting": "#fdeec4",
+    "skipped": "#e9e9ec",
+}
+"""Of a step, by its status."""
+LINE = {"ok": "#2e8540", "error": "#c4302b", "running": "#2474c9", "waiting": "#b78105", "skipped": "#8a8a93"}
+PLAIN_FILL, PLAIN_LINE = "#ffffff", "#55555f"
+LABEL = 40
+"""Characters of an arc's condition that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A step. `lines` is what there is to say of it below its name; `status` None: not of an execution, or not reached."""
+
+    step: str
+    entry: bool = False
+    lines: tuple[str, ...] = ()
+    status: str | None = None
+    runs: int = 0
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An arc. `fired` None: not of an execution."""
+
+    source: str
+    target: str
+    arc: int
+    when: str | None = None
+    fired: int | None = None
+
+    @property
+    def label(self) -> str:
+        words = [] if self.when is None else [_short(self.when)]
+        return " ".join([*words, f"×{self.fired}"] if self.fired else words)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Steps in the order of the text, and their arcs."""
+
+    title: str
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """`{title, nodes: [{step, entry, status, runs, ...}], edges: [{source, target, arc, when, fired}]}`."""
+        return {
+            "title": self.title,
+            "nodes": [{"step": n.step, "entry": n.entry, "status": n.status, "runs": n.runs, **n.facts} for n in self.nodes],
+            "edges": [
+                {"source": e.source, "target": e.target, "arc": e.arc, "when": e.when, "fired": e.fired} for e in self.edges
+            ],
+        }
+
+
+def graph_of(playbook: Playbook, state: State | None = None, control: Iterable[Event] = ()) -> Graph:
+    """The graph of `playbook`; with an execution's `state` and the events of its control stream, what it came to."""
+    fired = Counter((e.data["step"], s["arc"]) for e in control if e.name == "NextEvaluated" for s in e.data.get("selected", ()))
+    nodes = tuple(_node(playbook, step, state) for step in playbook.steps)
+    edges = tuple(
+        Edge(step.name, arc.step, arc.index, arc.when, None if state is None else fired[(step.name, arc.index)])
+        for step in playbook.steps
+        for arc in (step.router.arcs if step.router is not None else ())
+    )
+    return Graph(playbook.name, nodes, edges)
+
+
+def _node(playbook: Playbook, step: Step, state: State | None) -> Node:
+    kinds = list(dict.fromkeys(t.kind for t in step.tasks))
+    lines = [", ".join(kinds)] if kinds else []
+    facts: dict[str, Any] = {"kinds": kinds, "tasks": len(step.tasks)}
+    if step.loop is not None:
+        facts["loop"] = step.loop.mode
+        lines.append(f"loop, {step.loop.mode}")
+    if step.join is not None:
+        facts["join"] = step.join.mode if step.join.mode != "count" else {"count": step.join.count}
+        lines.append(f"join {step.join.mode}")
+    status, runs = None, 0
+    if state is not None:
+        open_runs = [r for r in state.runs.values() if r.step == step.name and r.parent is None]
+        known = state.steps.get(step.name)
+        status = known.status if known is not None else None
+        if open_runs:
+            status = "waiting" if all(r.status == "suspended" and r.loop is None for r in open_runs) else "running"
+        elif status is None and any(t.step == step.name for t in state.tokens.values()):
+            status = "waiting"
+        runs = known.visits if known is not None else 0
+        if status is not None:
+            lines.append(f"{status}, {runs} runs" if runs > 1 else status)
+        if known is not None and known.loop:
+            facts["counts"] = known.loop
+            lines.append(f"{known.loop['succeeded']}/{known.loop['total']} iterations")
+    return Node(step.name, step.name == playbook.entry_step, tuple(lines), status, runs, facts)
+
+
+def mermaid(graph: Graph) -> str:
+    """As Mermaid (`flowchart TD`)."""
+    ids = {n.step: f"s{i}" for i, n in enumerate(graph.nodes)}
+    out = ["flowchart TD"]
+    for node in graph.nodes:
+        text = "<br/>".join(_escape(t) for t in (node.step, *node.lines))
+        shape = ('(["', '"])') if node.entry else ('["', '"]')
+        out.append(f"  {ids[node.step]}{shape[0]}{text}{shape[1]}")
+    for edge in graph.edges:
+        arrow = "-->" if edge.fired is None or edge.fired else "-.->"
+        label = f'|"{_escape(edge.label)}"|' if edge.label else ""
+        out.append(f"  {ids[edge.source]} {arrow}{label} {ids[edge.target]}")
+    for status in sorted({n.status for n in graph.nodes if n.status}):
+        members = ",".join(ids[n.step] for n in graph.nodes if n.status == status)
+        out.append(f"  classDef {status} fill:{FILL[status]},stroke:{LINE[status]}")
+        out.append(f"  class {members} {status}")
+    return "\n".join(out) + "\n"
+
+
+def dot(graph: Graph) -> str:
+    """As DOT (Graphviz)."""
+    out = [
+        f"digraph {_quoted(graph.title)} {{",
+        '  node [shape=box, style="rounded,filled", fillcolor=white, fontname=Helvetica];',
+    ]
+    for node in graph.nodes:
+        facts = [f"label={_quoted(chr(10).join((node.step, *node.lines)))}"]
+        if node.status:
+            facts += [f'fillcolor="{FILL[node.status]}"', f'color="{LINE[node.status]}"']
+        if node.entry:
+            facts.append("penwidth=2")
+        out.append(f"  {_quoted(node.step)} [{', '.join(facts)}];")
+    for edge in graph.edges:
+        facts = [f"label={_quoted(edge.label)}"] if edge.label else []
+        if edge.fired == 0:
+            facts.append("style=dashed")
+        out.append(f"  {_quoted(edge.source)} -> {_quoted(edge.target)}{' [' + ', '.join(facts) + ']' if facts else ''};")
+    return "\n".join([*out, "}"]) + "\n"
+
+
+def _short(when: str) -> str:
+    """A condition without its braces, not longer than a label."""
+    text = re.sub(r"^\{\{\s*(.*?)\s*\}\}$", r"\1", when.strip(), flags=re.DOTALL)
+    text = " ".join(text.split())
+    return text if len(text) <= LABEL else text[: LABEL - 1] + "…"
+
+
+def _escape(text: str) -> str:
+    """For a quoted Mermaid text: what it would read as markup becomes character entities."""
+    return "".join(f"#{ord(c)};" if c in '"<>&#`|[]{}' else c for c in text)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

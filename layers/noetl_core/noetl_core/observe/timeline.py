@@ -1,0 +1,166 @@
+"""An execution as spans: every step run, what it waited for, the attempts of its workers and tasks, in parallel lanes."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+DETAILS = frozenset({"task", "iteration"})
+"""Spans that are as many as a loop has iterations: kept up to a limit."""
+
+
+@dataclass(slots=True)
+class Span:
+    """A stretch of time. `kind`: run (a step run), chunk (of a distributed loop), queued, attempt (of a worker), wait, iteration,
+    task. `began`, `ended`: seconds since the epoch, `ended` None while it lasts. `parent`: its place in the list of spans."""
+
+    kind: str
+    name: str
+    began: float
+    step: str
+    run: str = ""
+    ended: float | None = None
+    status: str = "running"
+    parent: int | None = None
+    lane: int = 0
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Timeline:
+    """Folds envelopes, which may come in any order of concurrent streams, each once. Keeps `limit` spans of details."""
+
+    def __init__(self, limit: int = 2_000) -> None:
+        self.spans: list[Span] = []
+        self.omitted = 0
+        self.status = "running"
+        self.began: float | None = None
+        self.ended: float | None = None
+        self._left = limit
+        self._open: dict[tuple[Any, ...], int] = {}
+
+    def observe(self, envelopes: Iterable[Mapping[str, Any]]) -> None:
+        for e in envelopes:
+            at = datetime.fromisoformat(e["timestamp"]).timestamp()
+            self.began = at if self.began is None else self.began
+            if e["name"] == "WorkflowFinished":
+                self.status, self.ended = e["data"]["status"], at
+            elif e.get("step_run_id"):
+                self._apply(e["name"], e, e["step_run_id"], at)
+
+    def _apply(self, name: str, e: Mapping[str, Any], run: str, at: float) -> None:
+        data = e["data"]
+        match name:
+            case "StepScheduled" | "LoopChunkScheduled":
+                parent = self._open.get(("run", e.get("parent_id")))
+                kind = "run" if name == "StepScheduled" else "chunk"
+                facts = {"chunk": data["chunk"]} if "chunk" in data else {}
+                self._begin(("run", run), Span(kind, e["step"], at, e["step"], run, parent=parent, facts=facts))
+                self._begin(("queued", run), Span("queued", "queued", at, e["step"], run))
+            case "StepStarted" | "StepResumed":
+                for kind, status in (("queued", "ok"), ("wait", "ok"), ("attempt", "lost")):
+                    self._end((kind, run), at, status)
+                facts = {"worker": data.get("worker")} | ({"takeover": data["takeover"]} if data.get("takeover") else {})
+                self._begin(("attempt", run), Span("attempt", "attempt", at, e.get("step", ""), run, facts=facts))
+            case "StepSuspended":
+                self._end(("attempt", run), at, "suspended")
+                waits = [{k: w[k] for k in ("kind", "task", "signal", "child", "at") if k in w} for w in data.get("waits", ())]
+                name = ", ".join(sorted({w["kind"] for w in waits})) or "wait"
+                self._begin(("wait", run), Span("wait", name, at, e.get("step", ""), run, facts={"waits": waits[:20]}))
+            case "ResumeScheduled":
+                self._end(("wait", run), at, "ok")
+                self._begin(("queued", run), Span("queued", "queued", at, e.get("step", ""), run))
+            case "TaskStarted" | "TaskProcessed":
+                self._task(name, e, run, at)
+            case "LoopIterationStarted" | "LoopIterationCompleted":
+                iteration = ("iteration", run, tuple(e["iteration"]))
+                if name == "LoopIterationStarted":
+                    self._detail(iteration, Span("iteration", str(e["iteration"]), at, e.get("step", ""), run))
+                else:
+                    self._end(iteration, at, "error" if e["status"] == "error" else "ok")
+            case "StepDone" | "StepFailed" | "LoopChunkDone" if e["source"] == "worker":
+                self._end(("attempt", run), at, "error" if e["status"] == "error" else "ok")
+            case "BoundaryRouted" | "LoopDone" | "StepDone" | "StepFailed":
+                if data.get("name") != "StepSuspended":
+                    failed = e["status"] == "error" or data.get("name") == "StepFailed"
+                    for kind in ("queued", "wait", "attempt", "run"):
+                        self._end((kind, run), at, "error" if failed else "ok")
+
+    def _task(self, name: str, e: Mapping[str, Any], run: str, at: float) -> None:
+        key = ("task", e["task_run_id"], e.get("attempt", 1))
+        if name == "TaskStarted":
+            facts = {"attempt": e.get("attempt", 1)} | ({"iteration": e["iteration"]} if e.get("iteration") else {})
+            within = self._open.get(("iteration", run, tuple(e.get("iteration") or ())))
+            self._detail(key, Span("task", e["task"], at, e.get("step", ""), run, parent=within, facts=facts))
+        else:
+            self._end(key, at, e["data"]["outcome"]["status"])
+
+    def _detail(self, key: tuple[Any, ...], span: Span) -> None:
+        if self._left <= 0:
+            self.omitted += 1
+            return
+        self._left -= 1
+        self._begin(key, span)
+
+    def _begin(self, key: tuple[Any, ...], span: Span) -> None:
+        if span.parent is None and key[0] != "run":
+            span.parent = self._open.get(("run", span.run))
+        self._open[key] = len(self.spans)
+        self.spans.append(span)
+
+    def _end(self, key: tuple[Any, ...], at: float, status: str) -> None:
+        place = self._open.pop(key, None)
+        if place is not None:
+            span = self.spans[place]
+            span.ended, span.status = max(at, span.began), status
+
+    def as_dict(self, now: float) -> dict[str, Any]:
+        """`{status, began_at, duration_ms, lanes, omitted, spans: [...]}`; offsets are milliseconds from the beginning."""
+        began = self.began or now
+        lanes = self._lanes(now)
+        return {
+            "status": self.status,
+            "duration_ms": _ms((self.ended or now) - began),
+            "lanes": lanes,
+            "omitted": self.omitted,
+            "spans": [
+                {
+                    "id": place,
+                    "parent": s.parent,
+                    "kind": s.kind,
+                    "name": s.name,
+                    "step": s.step,
+                    "step_run_id": s.run,
+                    "status": s.status,
+                    "lane": s.lane,
+                    "offset_ms": _ms(s.began - began),
+                    "duration_ms": None if s.ended is None else _ms(s.ended - s.began),
+                    **s.facts,
+                }
+                for place, s in enumerate(self.spans)
+            ],
+        }
+
+    def _lanes(self, now: float) -> int:
+        """Give every run the lowest lane that is free when it begins; its spans lie in it. Returns how many lanes there are."""
+        free: list[int] = []
+        busy: list[tuple[float, int]] = []
+        lanes = 0
+        for span in sorted((s for s in self.spans if s.kind in ("run", "chunk")), key=lambda s: s.began):
+            while busy and busy[0][0] <= span.began:
+                heapq.heappush(free, heapq.heappop(busy)[1])
+            if free:
+                span.lane = heapq.heappop(free)
+            else:
+                span.lane, lanes = lanes, lanes + 1
+            heapq.heappush(busy, (now if span.ended is None else span.ended, span.lane))
+        for span in self.spans:
+            if span.kind not in ("run", "chunk") and span.parent is not None:
+                span.lane = self.spans[span.parent].lane
+        return lanes
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)

@@ -1,0 +1,264 @@
+"""Timeline, graph, cost and task logs of executions that were run."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from noetl_core.control import read
+from noetl_core.control.cursor import history
+from noetl_core.control.envelopes import expand
+from noetl_core.dsl.parse import parse_playbook
+from noetl_core.engine.records import StreamId
+from noetl_core.engine.state import State
+from noetl_core.local import LocalWiring, run_text
+from noetl_core.observe.cost import EXECUTION, Meter
+from noetl_core.observe.graph import dot, graph_of, mermaid
+from noetl_core.observe.logs import task_logs
+from noetl_core.observe.svg import svg
+from noetl_core.observe.timeline import Timeline
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: views, path: test/views }\nworkflow:\n"
+FORK = (
+    HEAD
+    + """\
+  - step: start
+    tool: { kind: noop }
+    next:
+      spec: { mode: inclusive }
+      arcs: [{ step: left }, { step: right }, { step: never, when: "{{ false }}" }]
+  - step: left
+    loop: { in: [1, 2, 3], iterator: i, spec: { mode: parallel, max_in_flight: 2 } }
+    tool: { kind: noop, result: "{{ iter.i }}" }
+    next: { arcs: [{ step: end }] }
+  - step: right
+    tool:
+      - { name: say, kind: noop, message: "hello <world>" }
+      - name: flaky
+        kind: python
+        args: { attempt: "{{ _attempt }}" }
+        code: |
+          import sys
+          print("out", attempt)
+          print("err", attempt, file=sys.stderr)
+          if attempt < 2: raise ValueError("not yet")
+          result = 1
+        spec: { policy: { rules: [{ when: "{{ outcome.status == 'error' }}", then: { do: retry, attempts: 3, delay: 0.01 } }] } }
+    next: { arcs: [{ step: end }, { step: start, when: "{{ false }}" }] }
+  - step: never
+    tool: { kind: noop }
+  - step: end
+    spec: { join: all }
+    tool: { kind: noop }
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def fork() -> Iterator[tuple[LocalWiring, State]]:
+    local, state = run_text(FORK)
+    assert state.status == "completed"
+    yield local, state
+    local.close()
+
+
+def envelopes(run: tuple[LocalWiring, State]) -> list[dict[str, Any]]:
+    return list(expand(history(run[0].store, run[1].execution_id), run[1].execution_id))
+
+
+# --- timeline -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_timeline_has_runs_attempts_tasks_and_iterations_in_lanes(fork: tuple[LocalWiring, State]) -> None:
+    line = Timeline()
+    line.observe(envelopes(fork))
+    shown = line.as_dict(now=0)
+    spans = shown["spans"]
+    runs = {s["step"]: s for s in spans if s["kind"] == "run"}
+    assert list(runs) == ["start", "left", "right", "end"]
+    assert shown["lanes"] == 2
+    assert runs["left"]["lane"] != runs["right"]["lane"]
+    assert runs["end"]["offset_ms"] >= runs["right"]["offset_ms"] + runs["right"]["duration_ms"]
+    assert [s["attempt"] for s in spans if s["name"] == "flaky"] == [1, 2]
+    assert [s["status"] for s in spans if s["name"] == "flaky"] == ["error", "ok"]
+    iterations = [s for s in spans if s["kind"] == "iteration"]
+    assert [s["name"] for s in iterations] == ["[0]", "[1]", "[2]"]
+    inner = next(s for s in spans if s["kind"] == "task" and s.get("iteration") == [1])
+    assert inner["parent"] == iterations[1]["id"]
+    assert all(s["status"] in ("ok", "error") and s["duration_ms"] is not None for s in spans)
+    assert all(spans[s["parent"]]["step"] == s["step"] for s in spans if s["parent"] is not None)
+
+
+def test_details_over_the_limit_are_counted_not_kept(fork: tuple[LocalWiring, State]) -> None:
+    line = Timeline(limit=2)
+    line.observe(envelopes(fork))
+    shown = line.as_dict(now=0)
+    assert sum(s["kind"] in ("task", "iteration") for s in shown["spans"]) == 2
+    assert shown["omitted"] > 0
+    assert sum(s["kind"] == "run" for s in shown["spans"]) == 4
+
+
+def test_what_waits_is_open_and_says_for_what() -> None:
+    local, _ = LocalWiring(), None
+    from noetl_core.control.admit import StartRequest
+
+    started = local.start(StartRequest(playbook=HEAD + "  - { step: start, tool: { kind: callback, signal: go } }\n"))
+    local.run(started.execution_id, timeout_s=0.3)
+    line = Timeline()
+    line.observe(expand(history(local.store, started.execution_id), started.execution_id))
+    (wait,) = [s for s in line.as_dict(local.clock.now() / 1e6)["spans"] if s["kind"] == "wait"]
+    assert wait["duration_ms"] is None
+    assert wait["waits"][0]["signal"] == "go"
+    local.close()
+
+
+# --- graph ----------------------------------------------------------------------------------------------------------------
+
+
+def graph_of_run(run: tuple[LocalWiring, State]) -> Any:
+    local, state = run
+    control = [e for c in local.store.read(StreamId(state.execution_id)) for e in c.events]
+    return graph_of(local.control.playbook(state.digest), state, control)
+
+
+def test_a_graph_knows_what_its_steps_and_arcs_came_to(fork: tuple[LocalWiring, State]) -> None:
+    shown = graph_of_run(fork).as_dict()
+    assert {n["step"]: n["status"] for n in shown["nodes"]} == {
+        "start": "ok",
+        "left": "ok",
+        "right": "ok",
+        "never": None,
+        "end": "ok",
+    }
+    fired = {(e["source"], e["target"]): e["fired"] for e in shown["edges"]}
+    assert fired == {
+        ("start", "left"): 1,
+        ("start", "right"): 1,
+        ("start", "never"): 0,
+        ("left", "end"): 1,
+        ("right", "end"): 1,
+        ("right", "start"): 0,
+    }
+
+
+def test_a_playbook_alone_has_no_states() -> None:
+    shown = graph_of(parse_playbook(FORK)).as_dict()
+    assert all(n["status"] is None for n in shown["nodes"])
+    assert all(e["fired"] is None for e in shown["edges"])
+
+
+def test_mermaid_and_dot(fork: tuple[LocalWiring, State]) -> None:
+    assert mermaid(graph_of(parse_playbook(FORK))).splitlines() == [
+        "flowchart TD",
+        '  s0(["start<br/>noop"])',
+        '  s1["left<br/>noop<br/>loop, parallel"]',
+        '  s2["right<br/>noop, python"]',
+        '  s3["never<br/>noop"]',
+        '  s4["end<br/>noop<br/>join all"]',
+        "  s0 --> s1",
+        "  s0 --> s2",
+        '  s0 -->|"false"| s3',
+        "  s1 --> s4",
+        "  s2 --> s4",
+        '  s2 -->|"false"| s0',
+    ]
+    assert "class s0,s1,s2,s4 ok" in mermaid(graph_of_run(fork))
+    assert '"start" -> "never" [label="false"];' in dot(graph_of(parse_playbook(FORK)))
+    assert 'label="left\\nnoop\\nloop, parallel"' in dot(graph_of(parse_playbook(FORK)))
+
+
+def test_texts_of_a_playbook_stay_texts_in_every_drawing() -> None:
+    hostile = HEAD + (
+        "  - step: start\n    tool: { kind: noop }\n"
+        '    next: { arcs: [{ step: b, when: "{{ workload.x == \'<script>|\\"]\' }}" }] }\n'
+        "  - { step: b, tool: { kind: noop } }\n"
+    )
+    drawn = graph_of(parse_playbook(hostile))
+    assert "<script>" not in svg(drawn)
+    assert "<script>" not in mermaid(drawn)
+    ET.fromstring(svg(drawn))
+
+
+def boxes(drawing: str) -> list[tuple[float, float, float, float]]:
+    root = ET.fromstring(drawing)
+    return [
+        tuple(float(r.attrib[k]) for k in ("x", "y", "width", "height"))  # type: ignore[misc]
+        for r in root.iter("{http://www.w3.org/2000/svg}rect")
+        if r.attrib.get("rx") == "8"
+    ]
+
+
+@pytest.mark.parametrize("width", [1, 3, 12])
+def test_steps_of_a_drawing_do_not_overlap_and_lie_inside(width: int) -> None:
+    steps = "".join(
+        f"  - {{ step: s{n}, tool: {{ kind: noop }}, next: {{ arcs: [{{ step: s{min(n + width, 40)} }}, {{ step: s{n // 2}, when: '{{{{ ctx.x }}}}' }}] }} }}\n"
+        for n in range(40)
+    )
+    drawing = svg(graph_of(parse_playbook(HEAD + steps + "  - { step: s40, tool: { kind: noop } }\n")))
+    found = boxes(drawing)
+    assert len(found) == 41
+    right, bottom = (float(v) for v in ET.fromstring(drawing).attrib["viewBox"].split()[2:])
+    for x, y, w, h in found:
+        assert x >= 0 and y >= 0 and x + w <= right and y + h <= bottom
+    for i, (x1, y1, w1, h1) in enumerate(found):
+        for x2, y2, w2, h2 in found[i + 1 :]:
+            assert x1 + w1 <= x2 or x2 + w2 <= x1 or y1 + h1 <= y2 or y2 + h2 <= y1
+
+
+# --- cost -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_plain_step_is_three_write_units_three_requests_two_invocations() -> None:
+    steps = "".join(f"  - {{ step: s{n}, tool: {{ kind: noop }}, next: {{ arcs: [{{ step: s{n + 1} }}] }} }}\n" for n in range(5))
+    local, state = run_text(HEAD + steps + "  - { step: s5, tool: { kind: noop } }\n")
+    meter = Meter(state.execution_id)
+    meter.observe(history(local.store, state.execution_id))
+    shown = meter.as_dict()
+    units = shown["steps"]["s3"]["units"]
+    assert (units["dynamodb_write_units"], units["sqs_requests"], units["lambda_invocations"]) == (3, 3, 2)
+    assert units["dynamodb_read_units"] == 0.5
+    assert 2e-6 < shown["steps"]["s3"]["cost"] < 10e-6
+    assert shown["total"]["cost"] == pytest.approx(sum(s["cost"] for s in shown["steps"].values()), rel=1e-3)
+    assert shown["steps"][EXECUTION]["runs"] == 0
+    local.close()
+
+
+def test_results_by_reference_are_objects_stored_once() -> None:
+    big = HEAD + '  - step: start\n    tool: { kind: noop, result: "{{ range(5000) | list }}" }\n'
+    local, state = run_text(big)
+    meter = Meter(state.execution_id)
+    meter.observe(history(local.store, state.execution_id))
+    assert meter.as_dict()["steps"]["start"]["units"]["s3_puts"] == 1
+    local.close()
+
+
+# --- logs -----------------------------------------------------------------------------------------------------------------
+
+
+def test_every_attempt_has_its_log(fork: tuple[LocalWiring, State]) -> None:
+    found = list(task_logs(envelopes(fork)))
+    assert [(e["task"], e["attempt"], e["status"]) for e in found] == [
+        ("say", 1, "ok"),
+        ("flaky", 1, "error"),
+        ("flaky", 2, "ok"),
+    ]
+    assert found[0]["stdout"] == "hello <world>"
+    assert (found[1]["stdout"], found[1]["stderr"]) == ("out 1", "err 1")
+    assert [e["task"] for e in task_logs(envelopes(fork), task="say")] == ["say"]
+    assert list(task_logs(envelopes(fork), step="left")) == []
+    json.dumps(found)
+
+
+def test_the_summary_and_the_views_speak_of_the_same_runs(fork: tuple[LocalWiring, State]) -> None:
+    summary = read.summary(fork[0].control, fork[1].execution_id)
+    line = Timeline()
+    line.observe(envelopes(fork))
+    counts: dict[str, int] = {}
+    for span in line.as_dict(0)["spans"]:
+        if span["kind"] == "run":
+            counts[span["step"]] = counts.get(span["step"], 0) + 1
+    assert counts == {name: step["runs"] for name, step in summary["steps"].items()}
