@@ -65,7 +65,7 @@ class Local:
         self._environment: dict[str, str] = {}
         secrets = LocalSecrets(Path("no-such-file"), self._environment)
         self._wiring = LocalWiring(secrets=secrets, tools=ToolRegistry({"scripted": ScriptedTool()}))
-        self._service = Service(lambda: self._wiring.control, lambda: lambda: b"conformance")
+        self._service = Service(lambda: self._wiring.control, lambda: b"conformance")
 
     def call(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
         text = "" if body is None else body if isinstance(body, str) else json.dumps(body)

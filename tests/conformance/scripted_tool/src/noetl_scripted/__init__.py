@@ -7,8 +7,9 @@
       - {when: "{{ iter.page > 2 }}", ok: {rows: []}}
       - {ok: {rows: [1, 2]}}
 
-An entry answers with one of `ok` (the result), `error` (`{kind, message, retryable, code, details}`) or `echo: true` (the result is
-`given`), and may carry helper sections (`http`, `pg`, `py`) and `seconds` (it takes so long). It fits when all its selectors do:
+An entry answers with one of `ok` (the result), `error` (`{kind, message, retryable, code, details}`), `echo: true` (the result is
+`given`) or `echo: spec` (it is the task's effective spec), and may carry helper sections (`http`, `pg`, `py`) and `seconds` (it
+takes so long). It fits when all its selectors do:
 `attempt`, `visit` (of the task, in its pass) and `index` (of the innermost iteration), each a number or a list of numbers, and
 `when` (anything true). In a list without any selector the entries answer one after the other - attempts, or visits -, the last
 one from then on. The choice is a function of the call alone: a worker that takes over gets what the first one got.
@@ -43,7 +44,8 @@ class ScriptedTool:
         if "error" in entry:
             error = {"kind": "unknown", "message": "scripted", **entry["error"]}
             return Outcome.failed(**error, **helpers)
-        return Outcome.ok(call.inputs.get("given") if entry.get("echo") else entry.get("ok"), **helpers)
+        echo = {"spec": dict(call.spec), True: call.inputs.get("given")}
+        return Outcome.ok(echo[entry["echo"]] if entry.get("echo") else entry.get("ok"), **helpers)
 
 
 def chosen(script: Any, call: ToolCall) -> Any:
