@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.records import Commit, Event, StreamId
+from noetl_core.ports import NotFound
+from noetl_core.tools.base import ToolCall
 from tests.sim.world import World
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/refs}\nworkflow:\n"
@@ -29,29 +33,149 @@ INPUT = (
       - {name: b, kind: noop, args: {n: "{{ _prev.rows[0] }}"}}
 """
 )
+LOOP = (
+    HEAD
+    + """
+  - step: start
+    tool: [{name: a, kind: http, url: "http://x"}]
+    next: {arcs: [{step: each}]}
+  - step: each
+    loop: {in: "{{ steps.start.result }}", iterator: i, spec: {mode: parallel, policy: {exec: distributed}}}
+    tool: [{name: z, kind: noop, args: {v: "{{ iter.i }}"}}]
+"""
+)
+CHOOSE = (
+    HEAD
+    + """
+  - step: start
+    tool:
+      - name: a
+        kind: http
+        url: "http://x"
+        spec: {policy: {rules: [{when: "{{ outcome.result.rows[0] == 'mine' }}", then: {do: continue, set_ctx: {r: "{{ outcome.result }}"}}}]}}
+    next: {arcs: [{step: end, args: {n: "{{ ctx.r.rows }}"}}]}
+  - step: end
+    spec: {policy: {admit: {rules: [{when: "{{ args.n == ['mine'] }}", then: {allow: true}}, {else: {then: {allow: false}}}]}}}
+    tool: [{name: z, kind: noop, args: {v: "{{ ctx.r.rows }}"}}]
+"""
+)
+PARENT = (
+    HEAD
+    + """
+  - step: start
+    tool:
+      - {name: large, kind: http, url: "http://x"}
+      - {name: call, kind: playbook, path: sim/large, args: {given: "{{ large }}"}}
+      - {name: seen, kind: noop, args: {mine: "{{ large[0] | length }}", back: "{{ [call[0] | length, call[1] | length] }}"}}
+"""
+)
+CHILD = (
+    HEAD.replace("sim/refs", "sim/large")
+    + """
+  - step: start
+    tool:
+      - {name: large, kind: http, url: "http://x"}
+      - {name: both, kind: noop, args: "{{ [large[0], workload.given[0]] }}"}
+"""
+)
+REQUEST = Commit(StreamId("1"), 0, 1, "n", (Event("PlaybookExecutionRequested", 1, {}),))
 
 
-def ref(key: str = "1/results/none.json", size: int = 10) -> dict[str, Any]:
-    return {"kind": "result_ref", "store": "s3", "key": key, "size": size, "checksum": "sha256:0"}
+def ref(key: str, size: Any = 10, **more: Any) -> dict[str, Any]:
+    return {"kind": "result_ref", "store": "s3", "key": key, "size": size, "checksum": "sha256:0", **more}
+
+
+def answering(world: World, key: str, size: Any = 10, **more: Any) -> None:
+    """Every tool answers with a reference to `key`, under the execution's own prefix unless it names another."""
+    world.tool = lambda call: Outcome.ok(ref(key.replace("OWN", call.execution_id), size, **more))
 
 
 @pytest.mark.parametrize("playbook", [GUARD, INPUT])
 @pytest.mark.parametrize("body", [None, b"{not json"])
 def test_a_reference_to_nothing_or_to_no_data_fails_the_execution_clearly(playbook: str, body: bytes | None) -> None:
     world = World()
+    answering(world, "OWN/results/none.json")
+    execution_id = world.start(playbook).execution_id
     if body is not None:
-        world.results.objects["1/results/none.json"] = body
-    world.tool = lambda call: Outcome.ok(ref())
-    state = world.run(world.start(playbook).execution_id, limit=400)
+        world.results.objects[f"{execution_id}/results/none.json"] = body
+    state = world.run(execution_id, limit=400)
     assert state.status == "failed"
     assert state.failure is not None
     assert state.failure["kind"] == "template"
-    assert "1/results/none.json" in state.failure["message"]
+    assert f"{execution_id}/results/none.json" in state.failure["message"]
 
 
 def test_a_guard_over_a_gigabyte_is_refused_without_loading_it() -> None:
     world = World()
-    world.tool = lambda call: Outcome.ok(ref(size=1 << 30))
+    answering(world, "OWN/results/none.json", 1 << 30)
     state = world.run(world.start(GUARD).execution_id, limit=400)
     assert state.failure is not None
     assert (state.status, state.failure["kind"]) == ("failed", "limit")
+
+
+@pytest.mark.parametrize("size", [1, "much", None, True, [1]], ids=str)
+def test_a_reference_that_lies_about_its_size_loads_no_more_than_the_limit(size: Any) -> None:
+    world = World()
+    answering(world, "OWN/results/large.json", size)
+    execution_id = world.start(GUARD).execution_id
+    world.results.objects[f"{execution_id}/results/large.json"] = b"[" + b" " * (9 * 1024 * 1024) + b"]"
+    state = world.run(execution_id, limit=400)
+    assert state.failure is not None
+    assert (state.status, state.failure["kind"]) == ("failed", "limit")
+
+
+SECRET = b'{"rows": ["of somebody else"]}'
+FOREIGN = ["1/results/r.json", "not-a-number/r.json", "r.json", "/etc/passwd", "../1/results/r.json", "\u0661/results/r.json"]
+
+
+@pytest.mark.parametrize("key", FOREIGN)
+@pytest.mark.parametrize("more", [{}, {"schema_hint": "manifest"}], ids=["plain", "manifest"])
+def test_a_response_that_looks_like_a_reference_to_somebody_elses_object_is_plain_data(key: str, more: dict[str, Any]) -> None:
+    """A called service decides what it answers; it must not decide what the engine reads."""
+    for playbook, ends in ((GUARD, "completed"), (INPUT, "failed"), (LOOP, "completed"), (CHOOSE, "completed")):
+        world = World()
+        world.results.objects[key] = SECRET
+        world.store.streams[StreamId("1")] = [REQUEST]
+        world.tool = lambda call: Outcome.ok(ref(key, rows=["mine"]) if call.task == "a" and key else call.inputs.get("args"))
+        if playbook is INPUT:
+            world.tool = lambda call: Outcome.ok(ref(key))
+        state = world.run(world.start(playbook).execution_id, limit=800)
+        assert state.status == ends, state.failure
+        log = repr(world.store.streams) + repr([c.inputs for c in world.calls])
+        assert "of somebody else" not in log
+
+
+def test_tools_read_no_objects_of_other_executions() -> None:
+    world = World()
+    world.results.objects["1/results/r.json"] = SECRET
+    world.store.streams[StreamId("1")] = [REQUEST]
+    refused = []
+
+    def reader(call: ToolCall) -> Outcome:
+        assert call.results is not None
+        for attempt in (
+            lambda: call.results.get("1/results/r.json"),
+            lambda: call.results.url("1/results/r.json"),
+            lambda: call.results.put("1/results/r.json", b"mine"),
+        ):
+            with pytest.raises(NotFound):
+                attempt()
+            refused.append(1)
+        own = call.results.put(f"{call.execution_id}/store/x.json", b"[1]")
+        return Outcome.ok(call.results.get(own["key"]).decode())
+
+    world.tool = reader
+    assert world.run(world.start(GUARD.replace("event.result.rows | length > 0", "true")).execution_id).status == "completed"
+    assert len(refused) == 6
+    assert world.results.objects["1/results/r.json"] == SECRET
+
+
+def test_references_of_parents_and_children_are_read() -> None:
+    world = World()
+    world.tool = lambda call: Outcome.ok(["x" * 20_000] if call.task == "large" else call.inputs.get("args"))
+    child = parse_playbook(CHILD)
+    world.catalog.register("sim/large", child.digest, CHILD, 1)
+    state = world.run(world.start(PARENT).execution_id)
+    assert state.status == "completed", state.failure
+    (last,) = [c for c in world.calls if c.task == "seen"]
+    assert last.inputs["args"] == {"mine": 20_000, "back": [20_000, 20_000]}

@@ -31,6 +31,82 @@ def at_once(read: Callable[[T], R], what: Sequence[T]) -> Iterator[R]:
         yield from pool.map(read, what)
 
 
+class _TooMuch(Exception):
+    """The object is larger than the limit."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(str(size))
+        self.size = size
+
+
+MAX_ANCESTORS = 100
+"""Executions above one that are looked at: far more than children may nest."""
+
+
+class Family:
+    """Whose objects an execution may read: its own, and those of executions that have the same first ancestor.
+
+    Results of children and what a parent passes on by reference are among them; what a tool answers may name any key, and is
+    plain data then.
+    """
+
+    def __init__(self, store: EventStore, execution_id: str) -> None:
+        self._store, self._execution_id = store, execution_id
+        self._known: dict[str, bool] = {execution_id: True}
+        self._first: str | None = None
+
+    def owns(self, ref: Mapping[str, Any]) -> bool:
+        """Whether what looks like a reference leads to an object of the family."""
+        return self.has(str(ref["key"]))
+
+    def has(self, key: str) -> bool:
+        owner = key.partition("/")[0]
+        if owner not in self._known:
+            number = owner.isascii() and owner.isdecimal() and len(owner) <= 19
+            self._known[owner] = number and self._ancestor(owner) == self._ours()
+        return self._known[owner]
+
+    def _ours(self) -> str | None:
+        if self._first is None:
+            self._first = self._ancestor(self._execution_id)
+        return self._first
+
+    def _ancestor(self, execution_id: str) -> str | None:
+        """The first execution above one; None where there is no log."""
+        for _ in range(MAX_ANCESTORS):
+            commits = self._store.read(StreamId(execution_id), limit=1)
+            if not commits:
+                return None
+            parent = commits[0].events[0].data.get("parent")
+            if not parent:
+                break
+            execution_id = str(parent["execution_id"])
+        return execution_id
+
+
+class FamilyResults:
+    """The result store as tools of one execution see it: they read what is the family's and write what is their own."""
+
+    def __init__(self, results: ResultStore, family: Family, execution_id: str) -> None:
+        self._results, self._family, self._own = results, family, f"{execution_id}/"
+
+    def put(self, key: str, body: bytes, content_type: str = "application/json") -> Mapping[str, Any]:
+        if not key.startswith(self._own):
+            raise NotFound(f"{key[:200]} is no place of this execution")
+        return self._results.put(key, body, content_type)
+
+    def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
+        return self._results.get(self._allowed(key), start, end)
+
+    def url(self, key: str) -> str:
+        return self._results.url(self._allowed(key))
+
+    def _allowed(self, key: str) -> str:
+        if not self._family.has(key):
+            raise NotFound(f"{key[:200]} is no object of this execution or its family")
+        return key
+
+
 class Values:
     """Loads what `Need`s and stored pointers stand for, of one execution."""
 
@@ -41,6 +117,7 @@ class Values:
         self._results = results
         self._execution_id = execution_id
         self._limit = limit
+        self.family = Family(store, execution_id)
         self._unstored: dict[str, bytes] = {}
 
     def supply(self, known: dict[Need, Any], missing: NeedValues) -> None:
@@ -54,11 +131,13 @@ class Values:
         if need[0] == "boundary":
             return self.boundary(need[1], need[2])
         ref = need[2]
-        size = int(ref.get("size") or 0)
-        if self._limit is not None and size > self._limit:
-            return TooMuch(size)
+        size = ref.get("size")
+        if self._limit is not None and isinstance(size, int | float) and size > self._limit and self.family.owns(ref):
+            return TooMuch(int(size))
         try:
             return self.reference(ref)
+        except _TooMuch as more:
+            return TooMuch(more.size)
         except (NotFound, ValueError) as error:
             return Unreadable(f"reference {ref['key']}: {error}")
 
@@ -76,8 +155,13 @@ class Values:
         return at["value"] if "value" in at else self.boundary(at["run"], at["seq"]).get("result")
 
     def reference(self, ref: Mapping[str, Any]) -> Any:
-        """The value of a `result_ref` (resolution 22)."""
-        body = self._unstored.get(ref["key"]) or self._results.get(ref["key"])
+        """The value of a `result_ref` (resolution 22); what only looks like one is what it is.
+
+        Raises `NotFound`, `ValueError`.
+        """
+        if not self.family.owns(ref):
+            return ref
+        body = self._unstored.get(ref["key"]) or self._body(ref["key"])
         if ref.get("schema_hint") == "manifest":
             owner = str(ref["key"]).partition("/")[0]  # a child's result names runs of the child
             values = self if owner == self._execution_id else Values(self._store, self._results, owner, self._limit)
@@ -85,6 +169,15 @@ class Values:
         if ref.get("format") == "jsonl" or str(ref["key"]).endswith(".jsonl"):
             return [json.loads(line) for line in body.splitlines() if line.strip()]
         return json.loads(body)
+
+    def _body(self, key: str) -> bytes:
+        """The object, whatever size its reference claims: not more than the limit of it is read."""
+        if self._limit is None:
+            return self._results.get(key)
+        body = self._results.get(key, 0, self._limit + 1)
+        if len(body) > self._limit:
+            raise _TooMuch(len(body))
+        return body
 
     def _part(self, part: Mapping[str, Any]) -> Any:
         """One chunk's results, in index order."""

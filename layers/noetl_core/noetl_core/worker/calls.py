@@ -18,6 +18,7 @@ from noetl_core.ports import Clock, Gates, PortError, ResultStore
 from noetl_core.tools.base import SecretReader, Tool, ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.registry import ToolRegistry, UnknownKind
+from noetl_core.values import FamilyResults
 from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, Fenced, Journal
 from noetl_core.worker.task_log import TaskLog
 from noetl_core.worker.view import Resolver
@@ -140,7 +141,7 @@ class Calls:
             path=pipe.path,
             timeout_s=timeout,
             cancelled=self.cancelled,
-            results=self.results,
+            results=FamilyResults(self.results, self.resolve.family, self.execution_id),
             secrets=self.credentials,
             log=TaskLog(),
         )
@@ -185,7 +186,7 @@ class Calls:
 
         Raises `NotJson` for what no log can hold. A value with secrets in it stays as it is: the log gets it masked.
         """
-        if value is None or type(value) is bool or type(value) is int or is_reference(value):
+        if value is None or type(value) is bool or type(value) is int:
             return value
         executor = self.playbook.executor
         try:
@@ -195,7 +196,7 @@ class Calls:
                 self.tainted = True
                 return value
             raise
-        first = executor.reference_first and type(value) in (list, dict) and value
+        first = executor.reference_first and type(value) in (list, dict) and value and not is_reference(value)
         if len(body) <= executor.limits.max_payload_bytes and not first:
             return value
         return self.referenced(value, body, name)

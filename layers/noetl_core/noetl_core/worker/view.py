@@ -95,6 +95,7 @@ class Resolver:
 
     def __init__(self, store: EventStore, results: ResultStore, execution_id: str) -> None:
         self._values = Values(store, results, execution_id, limit=None)
+        self.family = self._values.family
         self._kept: OrderedDict[object, Any] = OrderedDict()
 
     def __call__(self, ref: Any) -> Any:
