@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_core.engine.loops import MAX_CHUNKS, CtxConflict, chunk_plan, merge_ctx, tolerated
+from noetl_core.engine.loops import MAX_CHUNKS, REDUCERS, CtxConflict, chunk_plan, condense, merge_ctx, tolerated
 
 
 @given(
@@ -94,6 +94,33 @@ def test_chunks_merge_like_the_whole(writes: list[tuple[int, dict[str, int]]]) -
     half = len(ordered) // 2
     first = merge_ctx(ordered[:half], reducers, {})
     assert merge_ctx(ordered, reducers, {}) == {**first, **merge_ctx(ordered[half:], reducers, first)}
+
+
+VALUES = st.one_of(
+    st.integers(-3, 3), st.booleans(), st.floats(-1, 1), st.text("ab", max_size=2), st.lists(st.integers(), max_size=1)
+)
+WRITES = st.lists(st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3), max_size=12)
+
+
+@given(WRITES, st.dictionaries(st.sampled_from("abc"), st.sampled_from(sorted(REDUCERS))), st.integers(0, 12))
+def test_condensed_writes_merge_to_the_same(patches: list[dict[str, Any]], reducers: dict[str, str], cut: int) -> None:
+    """The value, its type, and the conflict with the iterations it names."""
+
+    def merged(writes: list[tuple[Any, Any]]) -> str:
+        try:
+            return repr(sorted(merge_ctx(writes, reducers, {"a": 1}).items()))
+        except CtxConflict as conflict:
+            return str(conflict)
+
+    whole: list[tuple[Any, Any]] = list(enumerate(patches))
+    parts = [*condense(whole[:cut], reducers), *condense(whole[cut:], reducers)]
+    assert merged(parts) == merged(whole)
+    assert merged(condense(parts, reducers)) == merged(whole)
+
+
+def test_what_a_thousand_iterations_wrote_is_remembered_as_one() -> None:
+    writes = [(n, {"sum": n, "high": n, "seen": True}) for n in range(1_000)]
+    assert condense(writes, {"sum": "sum", "high": "max"}) == [(0, {"sum": 499_500, "high": 999, "seen": True})]
 
 
 def test_tolerated_failures() -> None:

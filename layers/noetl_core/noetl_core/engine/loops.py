@@ -140,7 +140,7 @@ def merge_ctx(
     out: dict[str, Any] = {}
     first: dict[str, Any] = {}
     for index, patch in writes:
-        for key, value in patch.items():
+        for key, value in sorted(patch.items()):
             reducer = reducers.get(key)
             if reducer is not None:
                 held = out[key] if key in out else base.get(key)
@@ -159,3 +159,35 @@ def merge_ctx(
                 out[key] = value
                 first.setdefault(key, index)
     return out
+
+
+def condense(writes: Sequence[tuple[Any, Mapping[str, Any]]], reducers: Mapping[str, str]) -> list[tuple[Any, Mapping[str, Any]]]:
+    """Fewer writes that `merge_ctx` merges to the same: what a loop remembers of a thousand finished iterations.
+
+    Equal writes of a key are one, and so are those of `last`, and whole numbers of `sum`, `min` and `max`; what order or rounding
+    could tell apart stays as it is.
+    """
+    kept: dict[str, list[tuple[Any, Any]]] = {}
+    for index, patch in writes:
+        for key, value in patch.items():
+            mine = kept.setdefault(key, [])
+            reducer = reducers.get(key)
+            if not mine:
+                mine.append((index, value))
+            elif reducer == "last":
+                mine[-1] = (index, value)
+            elif reducer is not None:
+                first, held = mine[-1]
+                if reducer in ("sum", "min", "max") and type(held) is int and type(value) is int:
+                    mine[-1] = (first, REDUCERS[reducer](held, value))
+                else:
+                    mine.append((index, value))
+            elif mine[0][1] == value:
+                mine[0] = (mine[0][0], value)
+            elif len(mine) == 1:
+                mine.append((index, value))  # the conflict
+    out: dict[Any, dict[str, Any]] = {}
+    for key, values in kept.items():
+        for index, value in values:
+            out.setdefault(index, {})[key] = value
+    return sorted(out.items(), key=lambda w: w[0])

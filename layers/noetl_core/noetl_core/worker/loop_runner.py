@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from noetl_core.dsl.model import Loop
-from noetl_core.engine.loops import CtxConflict, chunk_plan, tolerated
+from noetl_core.engine.loops import CtxConflict, chunk_plan, condense, tolerated
 from noetl_core.engine.pipeline import Pipeline
 from noetl_core.expr import TemplateError, contains_secret, is_reference, render
 from noetl_core.ports import NotFound
@@ -229,6 +229,7 @@ class LoopRunner:
     def _turn_pages(self, node: LoopNode) -> None:
         while (page := node.full_page()) is not None:
             node.pages.append(self._page(node, page))
+            node.condense()
 
     def _page(self, node: LoopNode, page: list[Any]) -> Any:
         """A page of results as bytes, or the reference to it when it is large: memory stays flat."""
@@ -259,7 +260,8 @@ class LoopRunner:
         data: dict[str, Any] = {"total": len(node.items), "succeeded": node.succeeded, "failed": node.failed, "result": result}
         if self._r.chunk is not None:
             data.update(first=node.first, count=len(node.items), broke=node.broke)
-            data["ctx_writes"] = [[index, patch] for index, patch in sorted(node.writes, key=lambda w: w[0])]
+            writes = condense(sorted(node.writes, key=lambda w: w[0]), node.loop.reducers)
+            data["ctx_writes"] = [[index, patch] for index, patch in writes]
         elif node.ctx.writes:
             data["set_ctx"] = self._r.written(node.ctx)
         if node.error is not None:

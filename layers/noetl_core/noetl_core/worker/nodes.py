@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.dsl.model import Loop
-from noetl_core.engine.loops import DEFAULT_MAX_IN_FLIGHT, merge_ctx
+from noetl_core.engine.loops import DEFAULT_MAX_IN_FLIGHT, condense, merge_ctx
 from noetl_core.engine.pipeline import Pipeline
 
 Path = tuple[int, ...]
@@ -160,6 +161,13 @@ class LoopNode:
     def rest(self) -> list[Any]:
         """The results after the pages, in index order; what never ran or failed is None."""
         return [self.results.get(n) for n in range(len(self.pages) * RESULTS_PAGE, len(self.items))]
+
+    def condense(self) -> None:
+        """Remember less of the ctx writes of the iterations before the first that is not in a page."""
+        bound = self.first + len(self.pages) * RESULTS_PAGE
+        self.writes.sort(key=lambda w: w[0])
+        done = bisect_left(self.writes, bound, key=lambda w: w[0])
+        self.writes[:done] = condense(self.writes[:done], self.loop.reducers)
 
     def merge(self) -> None:
         """Bring the iterations' ctx writes together (resolution 10). Raises `CtxConflict`."""
