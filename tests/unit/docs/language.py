@@ -133,5 +133,5 @@ def run(example: Example, others: list[str]) -> dict[str, Any]:
 
 
 def diagnostics(example: Example) -> list[str]:
-    """What a refused (or doubted) example is told, without positions."""
-    return [str(d).split(" ", 1)[1] for d in check(example.source)[1] if d.severity != "note"]
+    """What a refused example is told, without positions."""
+    return [str(d).split(" ", 1)[1] for d in check(example.source)[1] if d.severity == "error"]
