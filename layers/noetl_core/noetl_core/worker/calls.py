@@ -33,12 +33,13 @@ class Cancelled(Exception):
     """The gate says stop; the control plane has the last word on how the run ended."""
 
 
-@dataclass
+@dataclass(slots=True, eq=False)
 class Running:
-    """A task in flight, for the heart to announce."""
+    """A task in flight, for the heart to announce; `cancelled` is its call's."""
 
     data: Mapping[str, Any]
     since: int
+    cancelled: threading.Event
     announced: bool = False
 
 
@@ -60,7 +61,8 @@ class Calls:
     gate: str = "run"
     fenced: Fenced | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
-    running: dict[int, Running] = field(default_factory=dict)
+    running: set[Running] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     tainted: bool = False
     """Whether secrets may be about: read from the keychain, or given by a tool. Until then nothing needs masking."""
 
@@ -73,7 +75,14 @@ class Calls:
         gate = self.gates.gate(self.execution_id)
         self.gate = "stop" if self.run_id in gate.stopped_runs else gate.mode
         if self.gate == "stop":
+            self.stop()
+
+    def stop(self) -> None:
+        """Tell every tool that its outcome does not matter any more."""
+        with self._lock:
             self.cancelled.set()
+            for running in self.running:
+                running.cancelled.set()
 
     def check(self) -> None:
         """Raises what the heart found out: `Fenced`; or `Cancelled` when the gate says stop."""
@@ -85,10 +94,11 @@ class Calls:
     def beat(self, now: int) -> None:
         """Called about every second from the heart's thread: announce what runs long, commit, renew the lease."""
         try:
-            for running in list(self.running.values()):
-                if not running.announced and now - running.since >= FLUSH_EVERY_S * SECOND:
-                    running.announced = True
-                    self.journal.put(Event("TaskStarted", running.since, running.data))
+            with self._lock:
+                for running in self.running:
+                    if not running.announced and now - running.since >= FLUSH_EVERY_S * SECOND:
+                        running.announced = True
+                        self.journal.put(Event("TaskStarted", running.since, running.data))
             silent = now - self.journal.flushed_at
             wrote = self.journal.flush() if self.journal.due(now) else False
             if not wrote and silent >= HEARTBEAT_S * SECOND:
@@ -97,7 +107,7 @@ class Calls:
                 self.read_gate()
         except Fenced as fenced:
             self.fenced = fenced
-            self.cancelled.set()
+            self.stop()
         except PortError:
             return  # the next beat tries again; a lease that ends is taken over
 
@@ -140,28 +150,40 @@ class Calls:
             visit=pipe.visit(task),
             path=pipe.path,
             timeout_s=timeout,
-            cancelled=self.cancelled,
+            cancelled=self.cancelled if self.tools.inline(task.kind) else threading.Event(),
             results=FamilyResults(self.results, self.resolve.family, self.execution_id),
             secrets=self.credentials,
             log=TaskLog(),
         )
 
-    def invoke(self, kind: str, call: ToolCall, path: list[int]) -> tuple[Outcome, bool]:
-        """Run the tool; the outcome, and whether the heart announced the task meanwhile."""
-        started = self.clock.now()
+    def begun(self, call: ToolCall, path: list[int], now: int) -> Running:
+        """A task begins: the heart announces it if it takes long."""
         data: dict[str, Any] = {"task": call.task, "run": call.task_run_id, "attempt": call.attempt}
         if path:
             data["path"] = path
-        running = Running(data, started)
-        self.running[id(running)] = running
-        try:
-            outcome = invoke(self._tool(kind), call)
-        finally:
-            del self.running[id(running)]
-        meta = {**self.meta(call.attempt, started, self.clock.now()), **outcome.meta}
+        running = Running(data, now, call.cancelled)
+        with self._lock:
+            self.running.add(running)
+            if self.cancelled.is_set():
+                running.cancelled.set()
+        return running
+
+    def ended(self, running: Running) -> int | None:
+        """A task has ended, or is waited for no longer: when it started, unless `TaskStarted` says it already."""
+        with self._lock:
+            self.running.discard(running)
+            return None if running.announced else running.since
+
+    def invoke(self, call: ToolCall, running: Running) -> Outcome:
+        """Run the tool."""
+        return self.measured(invoke(self._tool(call.kind), call), call, running)
+
+    def measured(self, outcome: Outcome, call: ToolCall, running: Running) -> Outcome:
+        """The outcome with what is known of the attempt: when, how long, what it said."""
+        meta = {**self.meta(call.attempt, running.since, self.clock.now()), **outcome.meta}
         if isinstance(call.log, TaskLog) and call.log:
             meta["log"] = call.log
-        return replace(outcome, meta=meta), running.announced
+        return replace(outcome, meta=meta)
 
     def meta(self, attempt: int, started: int, finished: int) -> dict[str, Any]:
         """`outcome.meta`: attempt, duration, timestamps, and the execution's trace id where it has one (formal spec 5)."""

@@ -176,7 +176,7 @@ class Worker:
         try:
             return self._end(runner.run(), calls)
         except Fenced as fenced:
-            calls.cancelled.set()
+            calls.stop()
             return Handled("dropped", f"fenced: {fenced}")
         except Cancelled:
             error = {"kind": "cancelled", "message": "the execution was stopped", "retryable": False}
