@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
+from noetl_core.control.callbacks import answer, open_callbacks
 from noetl_core.dsl.parse import check
 from noetl_core.engine.decide import Fact
 from noetl_core.engine.outcome import Outcome
@@ -118,6 +119,8 @@ def run(example: Example, others: list[str]) -> dict[str, Any]:
         started = local.start(StartRequest(playbook=example.source, payload=given.get("payload", {}), ctx=given.get("ctx", {})))
         for name, data in given.get("signals", {}).items():
             local.control.route(started.execution_id, facts=[Fact("signal", {"id": name, "name": name, "data": data})])
+        for given_answer in given.get("answers", []):
+            reply(local, started.execution_id, given_answer)
         assert local.run(started.execution_id, timeout_s=30)
         out = read.summary(local.control, started.execution_id)
         log = read.events(local.control, started.execution_id)[0]
@@ -130,6 +133,17 @@ def run(example: Example, others: list[str]) -> dict[str, Any]:
         return out
     finally:
         local.close()
+
+
+def reply(local: LocalWiring, execution_id: str, data: Any) -> None:
+    """Answer the callback by token that the execution comes to."""
+    for _ in range(200):
+        local.run(execution_id, timeout_s=0.02)
+        waiting = open_callbacks(local.control, execution_id)
+        if waiting:
+            answer(local.control, waiting[0]["token"], data)
+            return
+    raise AssertionError("nothing waits for an answer")
 
 
 def diagnostics(example: Example) -> list[str]:
