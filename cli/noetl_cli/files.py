@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from noetl_cli.errors import USAGE, Exit
+
+if TYPE_CHECKING:
+    from noetl_core.dsl.model import Playbook
 
 STDIN = Path("-")
 _A_PLAYBOOK = re.compile(r"^kind:\s*[\"']?Playbook\b", re.MULTILINE)
@@ -41,8 +45,14 @@ def playbooks(files: Iterable[Path]) -> list[Path]:
     return found
 
 
-def check(source: str, file: Path) -> None:
-    """Raise `InvalidPlaybook` where the text is no valid playbook."""
+def check(source: str, file: Path) -> Playbook:
+    """The playbook. Raises `InvalidPlaybook`."""
     from noetl_core.dsl.parse import parse_playbook
 
-    parse_playbook(source, str(file))
+    return parse_playbook(source, str(file))
+
+
+def slips(payload: Mapping[str, Any], playbook: Playbook) -> list[str]:
+    """A note for each payload key that the workload does not have, where it has one nearly like it."""
+    near = {key: get_close_matches(key, playbook.workload, n=1) for key in payload if key not in playbook.workload}
+    return [f'note: the workload of {playbook.path} has no "{k}" (did you mean "{n[0]}"?)' for k, n in near.items() if n]

@@ -56,7 +56,8 @@ def run(
     with ExitStack() as stack:
         if file.is_file():
             source = playbook_files.read(file)
-            playbook_files.check(source, file)
+            for note in playbook_files.slips(given, playbook_files.check(source, file)):
+                say(note)
             if "x-services" in source:
                 from noetl_cli.services import ServiceError, services_for
 
