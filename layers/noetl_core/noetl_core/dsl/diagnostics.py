@@ -1,6 +1,6 @@
 """What is wrong with a playbook, where, and what to do about it.
 
-A `Diagnostic` has a stable code: E1xx structure, E2xx references, E3xx templates, W4xx lint. `to_text` is one line each,
+A `Diagnostic` has a stable code: E1xx structure, E2xx references, E3xx templates, W4xx and W5xx lint. `to_text` is one line each,
 `to_json` and `to_sarif` are for editors and code review.
 """
 
@@ -39,6 +39,7 @@ CODES: Final[dict[str, str]] = {
     "E124": "number out of range",
     "E125": "not a playbook of a supported version",
     "E126": "control action outside a task policy",
+    "E127": "a legacy form that cannot be rewritten faithfully",
     "E201": "arc to a missing step",
     "E202": "jump to a missing task",
     "E203": "entry step that does not exist",
@@ -56,6 +57,7 @@ CODES: Final[dict[str, str]] = {
     "W406": "a task form other than the canonical one",
     "W408": "a key without effect beside this directive",
     "W409": "rules after one that always matches",
+    "W450": "rewritten, and worth a look",
 }
 """Every code with its subject; further lint codes are added by the modules that find them."""
 

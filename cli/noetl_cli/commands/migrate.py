@@ -1,0 +1,83 @@
+"""`noetl migrate`: legacy dialects -> canonical v10."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from noetl_cli import files as playbook_files
+from noetl_cli.app import app
+from noetl_cli.errors import FAILED, USAGE, Exit, say
+
+
+@app.command()
+def migrate(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...")],
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit code 1 when a file would change")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Print what would change")] = False,
+    in_place: Annotated[bool, typer.Option("--in-place", help="Rewrite the files")] = False,
+) -> None:
+    """Rewrite playbooks of the legacy dialects to canonical v10, comments kept.
+
+    Prints the new text of one FILE unless an option says otherwise. What has no faithful form is an error at its place: that
+    file stays as it is, and the exit code is 2.
+    """
+    from noetl_core.dsl.diagnostics import to_text
+    from noetl_core.dsl.migrate import migrate as rewrite
+
+    if in_place and (check or diff):
+        raise Exit(USAGE, "--in-place rewrites the files, --check and --diff do not: use one of them")
+    if not (check or diff or in_place) and (len(files) > 1 or files[0].is_dir()):
+        raise Exit(USAGE, "the text of one file goes to standard output: with several, add --in-place, --diff or --check")
+    if in_place and playbook_files.STDIN in files:
+        raise Exit(USAGE, "standard input cannot be rewritten in place")
+    failed, changed = [], []
+    for file in playbook_files.playbooks(files):
+        text = playbook_files.read(file)
+        migrated = rewrite(text, str(file))
+        if migrated.diagnostics:
+            say(to_text(migrated.diagnostics))
+        if migrated.failed:
+            failed.append(file)
+            continue
+        if migrated.changed:
+            changed.append(file)
+        if diff:
+            sys.stdout.write(_difference(file, text, migrated.text))
+        elif check and migrated.changed:
+            print(f"{file} would be rewritten")
+        elif in_place and migrated.changed:
+            _replace(file, migrated.text)
+            print(f"{file} rewritten")
+        elif not (check or in_place):
+            sys.stdout.write(migrated.text)
+    if failed:
+        raise Exit(USAGE, f"not rewritten: {', '.join(map(str, failed))}")
+    if check and changed:
+        raise Exit(FAILED)
+
+
+def _difference(file: Path, before: str, after: str) -> str:
+    import difflib
+
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), str(file), f"{file} (migrated)"
+    )
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write beside it, then rename: the file is the old one or the new one."""
+    target = file.resolve()
+    beside = target.with_name(f".{target.name}.migrated")
+    try:
+        ends = "\r\n" if b"\r\n" in target.read_bytes() else "\n"
+        beside.write_text(text, "utf-8", newline=ends)
+        beside.chmod(target.stat().st_mode & 0o7777)
+        beside.replace(target)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise Exit(USAGE, f"{file}: {error}") from None

@@ -1,0 +1,219 @@
+"""A YAML document as it is written: values, and the text, comments and blank lines they came from.
+
+Rewriting a legacy playbook must leave alone what it does not concern. Each entry of a mapping or list therefore keeps the
+lines it was read from (`reading`); `write` gives them back as they are, moved sideways where it must, unless something below
+them changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+Comment = tuple[int, str]
+"""A line between entries: the column and text of its comment; `(0, "")` for a blank line."""
+
+
+@dataclass(slots=True, eq=False)
+class Scalar:
+    """A plain value. `text`: as written, quotes and block headers included; None for one that is new.
+
+    `home` is the column of the entry it was read in: a text of several lines moves with it. `line` and `col` (from 0) say
+    where it stands in the source.
+    """
+
+    value: Any
+    text: str | None = None
+    style: str | None = None
+    home: int = 0
+    line: int = 0
+    col: int = 0
+    anchor: str = ""
+    changed: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class Alias:
+    """`*name`, and the node it stands for."""
+
+    name: str
+    target: Node
+    line: int = 0
+    col: int = 0
+    changed: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """An item of a list (`key` is "") or an entry of a mapping."""
+
+    key: str
+    value: Node
+    before: list[Comment] = field(default_factory=list)
+    eol: str = ""
+    """The comment at the end of its own line, with the space before it."""
+    raw: list[str] | None = None
+    """The lines it was read from, the first one from its own column on."""
+    key_text: str = ""
+    line: int = 0
+    col: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Collection:
+    """What mappings and lists have in common. `text`: of one in flow style, as written."""
+
+    entries: list[Entry] = field(default_factory=list)
+    tail: list[Comment] = field(default_factory=list)
+    """Comments after the last entry."""
+    text: str | None = None
+    home: int = 0
+    line: int = 0
+    col: int = 0
+    anchor: str = ""
+    changed: bool = True
+    compact: bool = False
+    """New, and to be written in one line where that is short."""
+
+
+@dataclass(slots=True, eq=False)
+class Map(Collection):
+    """A mapping."""
+
+    def entry(self, key: str) -> Entry | None:
+        return next((e for e in self.entries if e.key == key), None)
+
+    def get(self, key: str) -> Node | None:
+        """The value of `key`, an alias followed; None where there is none."""
+        found = self.entry(key)
+        return None if found is None else followed(found.value)
+
+    def index(self, key: str) -> int:
+        return next(i for i, e in enumerate(self.entries) if e.key == key)
+
+    def pop(self, key: str) -> Entry | None:
+        """Take an entry out; the comments above it go with it."""
+        found = self.entry(key)
+        if found is not None:
+            self.entries.remove(found)
+            self.changed = True
+        return found
+
+    def put(self, key: str, value: Any, at: int | None = None) -> Entry:
+        """Add an entry, or give the one there is a new value."""
+        found = self.entry(key)
+        self.changed = True
+        if found is None:
+            found = Entry(key, node(value))
+            self.entries.insert(len(self.entries) if at is None else at, found)
+        else:
+            found.value, found.raw = node(value), None
+        return found
+
+    def rename(self, entry: Entry, key: str) -> None:
+        entry.key, entry.key_text, entry.raw = key, "", None
+        self.changed = True
+
+
+@dataclass(slots=True, eq=False)
+class Seq(Collection):
+    """A list."""
+
+
+Node = Scalar | Alias | Map | Seq
+N = TypeVar("N", Map, Seq)
+
+
+@dataclass(slots=True)
+class Document:
+    """`root` is the playbook; `head` what stands above its first key. `offset`: how far list items stand in from their key."""
+
+    root: Map
+    head: list[str]
+    offset: int
+    step: int
+
+
+def node(value: Any) -> Node:
+    """A node for a plain value; nodes stay what they are, also inside."""
+    if isinstance(value, Scalar | Alias | Map | Seq):
+        return value
+    if isinstance(value, Mapping):
+        return Map([Entry(str(k), node(v)) for k, v in value.items()])
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return Seq([Entry("", node(v)) for v in value])
+    return Scalar(value)
+
+
+def short(value: Mapping[str, Any]) -> Map:
+    """A mapping to be written in one line where it fits."""
+    made = Map([Entry(k, node(v)) for k, v in value.items()])
+    made.compact = True
+    return made
+
+
+def followed(value: Node) -> Node:
+    while isinstance(value, Alias):
+        value = value.target
+    return value
+
+
+def own(holder: Entry) -> Node:
+    """The value of an entry for changing: what an alias stands for is copied, so that its other uses stay."""
+    if isinstance(holder.value, Alias):
+        holder.value = copied(followed(holder.value))
+        holder.raw = None
+    return holder.value
+
+
+def copied(value: Node) -> Node:
+    """A copy without anchors."""
+    if isinstance(value, Alias):
+        return Alias(value.name, value.target)
+    if isinstance(value, Scalar):
+        return Scalar(value.value, value.text, value.style, value.home, value.line, value.col)
+    entries = [Entry(e.key, copied(e.value), [], e.eol, None, e.key_text, e.line, e.col) for e in value.entries]
+    made = Map(entries) if isinstance(value, Map) else Seq(entries)
+    made.line, made.col = value.line, value.col
+    return made
+
+
+def plain(value: Node) -> Any:
+    """The value without its text; merge keys are followed."""
+    value = followed(value)
+    if isinstance(value, Map):
+        out: dict[str, Any] = {}
+        for e in value.entries:
+            if e.key != "<<":
+                out[e.key] = plain(e.value)
+        return out
+    if isinstance(value, Seq):
+        return [plain(e.value) for e in value.entries]
+    assert isinstance(value, Scalar)
+    return value.value
+
+
+def unchanged(value: Node) -> bool:
+    """Whether everything below is as it was read."""
+    if value.changed:
+        return False
+    return not isinstance(value, Map | Seq) or all(e.raw is not None and unchanged(e.value) for e in value.entries)
+
+
+def scalars(value: Node) -> Iterator[Scalar]:
+    """All scalars below, aliases not followed."""
+    if isinstance(value, Scalar):
+        yield value
+    elif isinstance(value, Map | Seq):
+        for e in value.entries:
+            yield from scalars(e.value)
+
+
+def mappings_of(value: Node) -> Iterator[Map]:
+    """All mappings below, aliases not followed."""
+    if isinstance(value, Map):
+        yield value
+    if isinstance(value, Map | Seq):
+        for e in value.entries:
+            yield from mappings_of(e.value)
