@@ -36,7 +36,7 @@ EXPECT_KEYS = (
     "diagnostics", "refused", "status", "result", "ctx", "error", "steps", "events", "never", "count", "check",
 )  # fmt: skip
 ACTS = ("signal", "cancel", "pause", "resume")
-ACT_KEYS = ("on", *ACTS)
+ACT_KEYS = ("at", *ACTS)
 
 
 class BadCase(ValueError):
@@ -104,8 +104,8 @@ def _case(raw: Any, text: str, file: str) -> Case:
     acts = raw.get("acts", [])
     for act in acts:
         _known(f"{where}: acts", act, ACT_KEYS)
-        if "on" not in act or len(act) != 2:
-            raise BadCase(f"{where}: an act is on: <status>, and one of {', '.join(ACTS)}")
+        if "at" not in act or len(act) != 2:
+            raise BadCase(f"{where}: an act is at: <status>, and one of {', '.join(ACTS)}")
     name = f"{text}/{raw['case']}"
     tools = raw.get("tools", {})
     playbook, found = _text(raw["playbook"], name, tools)
@@ -141,7 +141,7 @@ def _text(playbook: Any, name: str, tools: Mapping[str, Any]) -> tuple[str, set[
     else:
         metadata = {"name": name.rpartition("/")[2], "path": f"conformance/{name}"}
         whole = {"apiVersion": "noetl.io/v2", "kind": "Playbook", "metadata": metadata, **playbook}
-    written, found = scripted(whole, tools)
+    written, found = scripted(whole, tools) if tools else (whole, set[str]())
     if isinstance(playbook, str) and not found:
         return playbook, found
     return yaml.safe_dump(written, sort_keys=False, allow_unicode=True, width=10**6), found

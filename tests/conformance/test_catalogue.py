@@ -38,7 +38,7 @@ def test_the_page_shows_every_statement_with_its_cases_holding_on_both_wirings()
             "case: x\ncovers: [F-1-1]\nplaybook: {workflow: [{step: a, tool: {kind: noop}}]}\ntools: {a.b: []}\nexpect: {status: x}\n",
             "no task is called a.b",
         ),
-        ("case: x\ncovers: [F-1-1]\nplaybook: {a: 1}\nacts: [{signal: {}}]\nexpect: {status: failed}\n", "an act is on"),
+        ("case: x\ncovers: [F-1-1]\nplaybook: {a: 1}\nacts: [{signal: {}}]\nexpect: {status: failed}\n", "an act is at"),
         ("case: x\ncovers: [F-1-1]\nplaybook: {a: 1}\nrequest: {by: name}\nexpect: {status: failed}\n", "request.by is one of"),
         ("just text\n", "a case is a mapping"),
     ],

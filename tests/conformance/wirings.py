@@ -44,7 +44,7 @@ class Wiring(Protocol):
 
     name: str
 
-    def call(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]: ...
+    def call(self, method: str, path: str, body: Any = None, /, **query: str) -> tuple[int, Any]: ...
 
     def secret(self, name: str, fields: Mapping[str, Any]) -> None: ...
 
@@ -67,7 +67,7 @@ class Local:
         self._wiring = LocalWiring(secrets=secrets, tools=ToolRegistry({"scripted": ScriptedTool()}))
         self._service = Service(lambda: self._wiring.control, lambda: b"conformance")
 
-    def call(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
+    def call(self, method: str, path: str, body: Any = None, /, **query: str) -> tuple[int, Any]:
         text = "" if body is None else body if isinstance(body, str) else json.dumps(body)
         answer = dispatch(Call(self._service, method, f"/api/{path}", query, body=text))
         return answer.status, json.loads(json.dumps(answer.body))
@@ -91,7 +91,7 @@ class OnStack:
         self._api = Api(stack.api_url)
         self._secrets = aws(stack, "secretsmanager")
 
-    def call(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
+    def call(self, method: str, path: str, body: Any = None, /, **query: str) -> tuple[int, Any]:
         where = f"/api/{path}" + (f"?{urlencode(query)}" if query else "")
         return self._api.call(method, where, body)
 
@@ -201,7 +201,7 @@ def _carry_out(case: Case, wiring: Wiring, execution_id: str) -> None:
     view = "" if acts or case.expect.get("status") not in TERMINAL else "/state"  # cheaper, but does not tell `waiting`
     while time.monotonic() < until:
         status = _ask(wiring, f"executions/{execution_id}{view}")["status"]
-        if acts and status == acts[0]["on"]:
+        if acts and status == acts[0]["at"]:
             _act(wiring, execution_id, acts.pop(0))
             continue
         if status in TERMINAL or (not acts and (status in STANDING or status == case.expect.get("status"))):
@@ -211,7 +211,7 @@ def _carry_out(case: Case, wiring: Wiring, execution_id: str) -> None:
 
 
 def _act(wiring: Wiring, execution_id: str, act: dict[str, Any]) -> None:
-    what = next(k for k in act if k != "on")
+    what = next(k for k in act if k != "at")
     if what == "signal":
         status, answer = wiring.call("POST", "events", {"execution_id": execution_id, **act["signal"]})
     else:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from noetl_core.dsl.kinds import canonical_inputs
-from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.expr import reveal
 from noetl_core.ports import NotFound, PortError, TooLarge
 from noetl_core.tools.base import BadInput, SecretReader, Tool, ToolCall
@@ -36,7 +36,7 @@ def invoke(tool: Tool, call: ToolCall) -> Outcome:
         log=lambda line, stream="stdout", /: call.log(scrubber.text(line), stream),
     )
     try:
-        outcome = tool.run(opened)
+        outcome = _answered(call.kind, tool.run(opened))
     except BadInput as error:
         outcome = Outcome.failed("schema", f"{call.kind}: {error}", retryable=False)
     except TooLarge as error:
@@ -48,6 +48,20 @@ def invoke(tool: Tool, call: ToolCall) -> Outcome:
     except Exception as error:
         outcome = Outcome.failed("unknown", f"{call.kind}: {type(error).__name__}: {error}", code=type(error).__name__)
     return scrubber.outcome(outcome) if scrubber else outcome
+
+
+def _answered(kind: str, outcome: Any) -> Outcome:
+    """What a tool answered, if it is an outcome: kinds come from elsewhere, too, and what they get wrong must end the task, not
+    the worker."""
+    if not isinstance(outcome, Outcome) or outcome.status not in ("ok", "error") or not isinstance(outcome.helpers, Mapping):
+        return Outcome.failed("unknown", f"{kind}: the tool answered no outcome but {outcome!r:.200}", retryable=False)
+    error = outcome.error
+    if outcome.status == "error" and error is None:
+        return Outcome.failed("unknown", f"{kind}: the tool failed without an error")
+    if error is None or (isinstance(error.message, str) and error.kind in ERROR_KINDS):
+        return outcome
+    known = error.kind if error.kind in ERROR_KINDS else "unknown"
+    return replace(outcome, error=replace(error, kind=known, message=str(error.message)))
 
 
 def _reader(secrets: SecretReader, scrubber: Scrubber) -> SecretReader:
