@@ -136,7 +136,7 @@ def test_a_cancel_does_not_wait_for_it(local: LocalWiring, tool: Stubborn) -> No
     helper.join()
     assert local.control.load(execution_id).status == "cancelled"
     assert time.monotonic() - began < 10
-    (run,) = [s for s in _runs(local, execution_id)]
+    (run,) = _runs(local, execution_id)
     assert [e.name for c in local.store.read(run) for e in c.events if e.name.startswith("Step")][-1] == "StepFailed"
 
 

@@ -12,14 +12,11 @@ from typing import Any
 from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
-from noetl_core.engine.decide import Fact, NewExecution, start
+from noetl_core.engine.decide import NewExecution, start
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.routing import Need, NeedValues
-from noetl_core.engine.state import State
 from noetl_core.ports import Conflict, NotFound, PlaybookVersion
 from noetl_core.values import Values
-
-MAX_CHILD_DEPTH = 20
 
 
 class KeyReused(Exception):
@@ -155,28 +152,3 @@ def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion
     control.put_head(decision.state)
     control.admitted(playbook, decision)
     return Started(new.execution_id, decision.state.status, version, created=True)
-
-
-def start_child(control: Control, parent: State, request: Mapping[str, Any]) -> None:
-    """Start the child named by a `ChildRequested` event; what cannot be started is a finished child that failed."""
-    child = request["child"]
-    wanted = request["request"]
-    depth = int((parent.parent or {}).get("depth") or 0) + 1
-    iteration = {"iter": wanted["iter"]} if wanted.get("iter") else {}  # the child's `iter.parent` (resolution 17)
-    try:
-        if depth > MAX_CHILD_DEPTH:
-            raise NotFound(f"sub-playbooks are nested more than {MAX_CHILD_DEPTH} deep")
-        admit(
-            control,
-            StartRequest(
-                path=wanted["path"],
-                version=wanted.get("version"),
-                payload={**iteration, **(wanted.get("args") or {})},
-                execution_id=child,
-                parent={"execution_id": parent.execution_id, "run_id": request["run"], "depth": depth},
-                trace_id=parent.trace_id,
-            ),
-        )
-    except (NotFound, ValueError) as error:
-        failure = {"kind": "not_found", "message": str(error), "retryable": False}
-        control.route(parent.execution_id, facts=[Fact("child", {"child": child, "status": "failed", "error": failure})])

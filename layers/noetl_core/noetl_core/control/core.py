@@ -178,8 +178,9 @@ class Control:
         self.send(playbook, state, runs)
         self._set_timers(playbook, state, decision)
         for event in decision.events:
-            if event.name == "ChildRequested":
-                self.start_child(state, event.data)
+            if event.name == "ChildRequested" and event.data["child"] in state.children:
+                self.start_child(state, event.data["child"])
+        self.end_orphans(state)
         if names & {"ExecutionPaused", "ExecutionResumed", "ExecutionCancelled", "ExecutionStuck"}:
             self.put_head(state)
         if state.finished:
@@ -222,7 +223,7 @@ class Control:
     def _finish(self, state: State) -> None:
         """The end: tell the parent, write the head, and only then stop being due."""
         self.put_head(state)
-        if state.parent is not None:
+        if state.parent is not None and not state.parent.get("detached"):
             data = {"child": state.execution_id, "status": state.status, "result": state.result, "error": state.failure}
             self.tell_parent(state.parent["execution_id"], data)
         self.index.clear_due(state.execution_id)
@@ -240,11 +241,20 @@ class Control:
         except NotFound:
             log.warning("parent %s of execution %s is gone", parent, data["child"])
 
-    def start_child(self, state: State, request: Mapping[str, Any]) -> None:
+    def start_child(self, state: State, child: str) -> None:
         """Create the child an execution asked for; its id is derived, so it is created once."""
-        from noetl_core.control.admit import start_child  # admit stands on this module
+        from noetl_core.control.children import start_child  # children stand on this module
 
-        start_child(self, state, request)
+        asked = state.children[child]
+        start_child(self, state, child, asked.run, asked.request)
+
+    def end_orphans(self, state: State) -> None:
+        """Cancel children whose run has ended without them: by its timeout, a cancel, a redrive."""
+        for child, asked in list(state.children.items()):
+            if asked.run not in state.runs:
+                from noetl_core.control.children import end_child
+
+                end_child(self, state, child, f"the run of {state.execution_id} that asked for it has ended")
 
     def put_head(self, state: State) -> None:
         """Write the summary that lists show; rebuilt from the log at any time."""

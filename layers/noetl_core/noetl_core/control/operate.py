@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from noetl_core.control.children import end_child
 from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
 from noetl_core.control.fence import fence
 from noetl_core.engine.decide import Fact
@@ -39,10 +40,7 @@ def fence_all(control: Control, execution_id: str, error: Mapping[str, Any]) -> 
     while True:
         state = control.load(execution_id)
         for child in list(state.children):
-            try:
-                cancel(control, child, f"parent {execution_id} ended")
-            except (NotFound, NotNow):
-                continue
+            end_child(control, state, child, f"parent {execution_id} ended")
         chunks = [r for r in state.runs.values() if r.parent is not None]
         runs = chunks or [r for r in state.runs.values() if r.loop is None or not r.loop.open]
         if not runs:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from noetl_core.control.children import look_at_child
 from noetl_core.control.core import SECOND, Control
 from noetl_core.control.fence import boundary_of, fence
 from noetl_core.control.operate import fence_all
@@ -108,8 +109,8 @@ def look(control: Control, execution_id: str, swept: Swept) -> Swept:
     if commands:
         control.queue.send(commands)
     state = control.route(execution_id, boundaries)
-    for child, wait in list(state.children.items()):
-        _look_at_child(control, state, child, {"child": child, "run": wait.run, "wait_id": wait.wait_id, "request": wait.request})
+    for child in list(state.children):
+        look_at_child(control, state, child)
     if not state.finished:
         control.index.set_due(execution_id, min(_next_look(playbook, state, now), leased_until + SECOND))
     takeovers = sum(1 for c in commands if c.mode == "takeover")
@@ -170,16 +171,6 @@ def _takeovers(tail: Sequence[Commit]) -> int:
 
 def _takeover(playbook: Playbook, state: State, run: Run, last: Commit) -> list[Command]:
     return [replace(c, mode="takeover", expected_seq=last.seq + 1) for c in commands_of(playbook, state, [run.id])]
-
-
-def _look_at_child(control: Control, parent: State, child: str, request: dict[str, object]) -> None:
-    """A child that was never created, or whose end its parent never heard of."""
-    state = control.load(child)
-    if state.seq < 0:
-        control.start_child(parent, request)
-    elif state.finished:
-        data = {"child": child, "status": state.status, "result": state.result, "error": state.failure}
-        control.tell_parent(parent.execution_id, data)
 
 
 def _next_look(playbook: Playbook, state: State, now: int) -> int:

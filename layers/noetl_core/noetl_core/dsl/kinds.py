@@ -29,6 +29,8 @@ class KindSpec:
     """The kind's defaults for `spec` (spec layering, canonical 3.1)."""
     exclusive: tuple[frozenset[str], ...] = ()
     """Of each group at most one key."""
+    needs: Mapping[str, str] = field(default_factory=dict)
+    """A key that means something only beside another."""
 
     @property
     def accepted(self) -> frozenset[str]:
@@ -96,15 +98,17 @@ KINDS: Final[dict[str, KindSpec]] = {
         exclusive=(words("secret secret_name key"),),
     ),
     "playbook": KindSpec(
-        inputs=words("path version payload"),
+        inputs=words("path version payload ctx result detach idempotency_key"),
         required=(words("path"),),
         aliases={"args": "payload", "workload": "payload"},
-        maps=words("payload args workload"),
-        exclusive=(words("payload args workload"),),
+        maps=words("payload args workload ctx"),
+        exclusive=(words("payload args workload"), words("result detach")),
+        needs={"idempotency_key": "detach"},
     ),
     "callback": KindSpec(
         inputs=words("signal timeout heartbeat schema description"),
         maps=words("schema"),
+        exclusive=(words("signal heartbeat"),),
     ),
     "wait": KindSpec(
         inputs=words("duration seconds until result"),

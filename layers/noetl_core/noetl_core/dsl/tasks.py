@@ -179,6 +179,9 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
         twice = [k for k in entries if k in group]
         if len(twice) > 1:
             r.report("E114", (node, twice[1]), f"{what} has {' and '.join(twice)}", "keep one")
+    for key, other in known.needs.items():
+        if key in entries and other not in entries:
+            r.missing(node, other, f"{what} has {key} without {other}", f"add {other}, or leave {key} out")
     for key in known.maps:
         child = entries.get("input") if key == "args" and "args" not in entries else entries.get(key)
         if child is not None and not isinstance(child.value, dict) and not is_template(child.value) and child.value is not None:

@@ -20,6 +20,10 @@ INLINE_CHUNK_RESULT = 512
 """Bytes of a chunk's result that the state keeps itself; a larger one is a pointer."""
 
 
+CHILD_REQUEST = ("path", "version", "args", "iter", "ctx", "detach", "idempotency_key")
+"""What a wait says of the child it is for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """Something that happened outside the runs: a signal, a finished child, an operator's request.
@@ -75,10 +79,6 @@ def _suspended(p: RoutingPass, run: Run, boundary: Boundary) -> None:
         p.emit("LoopSliced", run=run.id, step=run.step, plan=dict(data["loop"]))
         advance_loop(p, run)
         return
-    for wait in waits:
-        if wait["kind"] == "child" and wait["child"] not in p.state.children and not _delivered(run, wait):
-            request = {k: wait[k] for k in ("path", "version", "args", "iter", "depth") if k in wait}
-            p.emit("ChildRequested", child=wait["child"], run=run.id, wait_id=wait["wait_id"], request=request)
     match_waits(p, run)
 
 
@@ -90,6 +90,8 @@ def match_waits(p: RoutingPass, run: Run) -> None:
     """The mailbox rule: what already happened, or is due now, answers the waits a suspension lists; then resume."""
     if run.status != "suspended" or run.loop is not None:
         return
+    if p.state.status == "running":
+        _request_children(p, run)
     for wait in run.waits:
         if _delivered(run, wait):
             continue
@@ -108,6 +110,14 @@ def match_waits(p: RoutingPass, run: Run) -> None:
     if run.ready and p.state.status == "running":
         p.emit("ResumeScheduled", run=run.id, seq=run.expected_seq, mail=run.ready)
         p.scheduled.append(run.id)
+
+
+def _request_children(p: RoutingPass, run: Run) -> None:
+    """Ask for the children a run waits for: not while paused, and never once it is to end."""
+    for wait in run.waits:
+        if wait["kind"] == "child" and wait["child"] not in p.state.children and not _delivered(run, wait):
+            request = {k: wait[k] for k in CHILD_REQUEST if k in wait}
+            p.emit("ChildRequested", child=wait["child"], run=run.id, wait_id=wait["wait_id"], request=request)
 
 
 def take_fact(p: RoutingPass, fact: Fact) -> bool:

@@ -390,7 +390,7 @@ def _child_requested(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None
 def _child_finished(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     child = s.children.pop(d["child"], None)
     if child is not None:
-        data = {k: d[k] for k in ("status", "result", "error") if k in d}
+        data = {k: d[k] for k in ("status", "result", "error", "execution_id") if k in d}
         _deliver(s, child.run, {"wait_id": child.wait_id, "kind": "child", "data": data})
 
 

@@ -352,7 +352,7 @@ class Runner:
         try:
             if contains_secret(inputs):
                 raise BadWait(f"a task of kind {task.kind} is recorded, so its inputs cannot hold secrets")
-            handed = {k: v for k, v in leaf.iter.items() if k != "parent"}
+            handed = {k: v for k, v in leaf.iter.items() if not contains_secret(v)}
             wait = wait_for(
                 task.kind, inputs, pipe.task_run(task), pipe.attempt, self.past, started, self.view.execution_id, handed
             )
@@ -364,7 +364,7 @@ class Runner:
         if mail is not None:
             self._processed(leaf, task, outcome_of(wait, mail, self.calls.resolve), started)
             return True
-        for section in ("args", "iter"):
+        for section in ("args", "iter", "ctx"):
             if section in wait:
                 name = f"values/{pipe.task_run(task)}-{section}"
                 wait[section] = {k: self.calls.small(v, f"{name}-{n}") for n, (k, v) in enumerate(wait[section].items())}

@@ -48,27 +48,46 @@ def wait_for(
         return {**wait, "result": inputs["result"]} if "result" in inputs else wait
     if kind == "callback":
         return _callback(inputs, wait_id, task_run, now)
+    # a policy's retry is another child: the first one has ended
+    child = ids.child_execution_id(execution_id, task_run if attempt == 1 else f"{task_run}-{attempt}")
+    return {"wait_id": wait_id, "kind": "child", "child": child, **_child(inputs, scope_iter)}
+
+
+def _child(inputs: Mapping[str, Any], scope_iter: Mapping[str, Any]) -> dict[str, Any]:
+    """What is asked of a sub-playbook."""
     if not inputs.get("path"):
         raise BadWait("kind playbook needs `path`: the catalog path of the playbook to run")
-    args = inputs.get("payload") or {}
-    if not isinstance(args, Mapping):
-        raise BadWait(f"`args` of a playbook is a mapping, not {type(args).__name__}")
-    wait = {
-        "wait_id": wait_id,
-        "kind": "child",
-        # a policy's retry is another child: the first one has ended
-        "child": ids.child_execution_id(execution_id, task_run if attempt == 1 else f"{task_run}-{attempt}"),
-        "path": str(inputs["path"]),
-        "args": dict(args),
-    }
+    wait: dict[str, Any] = {"path": str(inputs["path"]), "args": _mapping(inputs, "payload", "args")}
     if inputs.get("version") is not None:
         try:
             wait["version"] = int(inputs["version"])
         except (TypeError, ValueError):
             raise BadWait(f"`version` is a number, not {inputs['version']!r}") from None
+    if inputs.get("ctx") is not None:
+        wait["ctx"] = _mapping(inputs, "ctx", "ctx")
+    detach, key, part = inputs.get("detach", False), inputs.get("idempotency_key"), inputs.get("result")
+    if type(detach) is not bool:
+        raise BadWait(f"`detach` is true or false, not {detach!r}")
+    if detach and part is not None:
+        raise BadWait("a detached playbook gives no result: leave `result` or `detach` out")
+    if key is not None and not detach:
+        raise BadWait("`idempotency_key` needs `detach: true`: a playbook that is waited for starts once anyway")
+    if detach:
+        wait["detach"] = True
+    if key is not None:
+        wait["idempotency_key"] = str(key)
+    if part is not None:
+        wait["part"] = str(part)
     if scope_iter:
         wait["iter"] = dict(scope_iter)
     return wait
+
+
+def _mapping(inputs: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
+    value = inputs.get(key) or {}
+    if not isinstance(value, Mapping):
+        raise BadWait(f"`{name}` of a playbook is a mapping, not {type(value).__name__}")
+    return dict(value)
 
 
 def _callback(inputs: Mapping[str, Any], wait_id: str, task_run: str, now: int) -> dict[str, Any]:
@@ -111,13 +130,30 @@ def outcome_of(wait: Mapping[str, Any], mail: Mapping[str, Any], resolve: Callab
         wrong = problems(resolve(data) if is_reference(data) else data, wait["schema"]) if "schema" in wait else []
         return Outcome.failed("schema", "; ".join(wrong), retryable=False, details=data) if wrong else Outcome.ok(data)
     assert isinstance(data, Mapping)  # ChildFinished carries {status, result?, error?}
+    if data["status"] == "started":
+        return Outcome.ok({"execution_id": data["execution_id"], "status": "started"})
     if data["status"] == "completed":
-        return Outcome.ok(data.get("result"))
+        return _part_of(data.get("result"), wait, resolve)
     error = data.get("error") or {}
     said = str(error.get("kind"))
     kind: Any = "cancelled" if data["status"] == "cancelled" else said if said in ERROR_KINDS else "unknown"
     message = f"playbook {wait['path']} {data['status']}: {error.get('message', 'no reason given')}"
     return Outcome.failed(kind, message, retryable=bool(error.get("retryable", False)), details={"execution_id": wait["child"]})
+
+
+def _part_of(result: Any, wait: Mapping[str, Any], resolve: Callable[[Any], Any]) -> Outcome:
+    """The part of a child's result that `result: a.b.0` names; without it all of it."""
+    value = result
+    for name in str(wait["part"]).split(".") if "part" in wait else ():
+        value = resolve(value) if is_reference(value) else value
+        if isinstance(value, Mapping) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            message = f"the result of playbook {wait['path']} has no {wait['part']!r}"
+            return Outcome.failed("not_found", message, retryable=False, details={"execution_id": wait["child"]})
+    return Outcome.ok(value)
 
 
 def _answered_with_error(error: Mapping[str, Any]) -> Outcome:

@@ -1,0 +1,91 @@
+"""Sub-playbooks as the control plane sees them: started once, told about once, never left behind (DESIGN 4 "Children")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noetl_core.control.admit import KeyReused, StartRequest, admit
+from noetl_core.control.core import Control
+from noetl_core.engine.decide import Fact
+from noetl_core.engine.state import State
+from noetl_core.ports import Gate, NotFound
+
+MAX_CHILD_DEPTH = 20
+
+
+def start_child(control: Control, parent: State, child: str, run: str, wanted: Mapping[str, Any]) -> None:
+    """Start the child that a `ChildRequested` named; again does no harm. What cannot be started is a child that failed.
+
+    `wanted` is `{path, version?, args?, iter?, ctx?, detach?, idempotency_key?}`. A detached child belongs to itself once it
+    runs: its parent hears that it was started, and no more.
+    """
+    depth = int((parent.parent or {}).get("depth") or 0) + 1
+    if depth > MAX_CHILD_DEPTH:
+        _failed(control, parent, child, "limit", f"sub-playbooks are nested more than {MAX_CHILD_DEPTH} deep")
+        return
+    detached = {"detached": True} if wanted.get("detach") else {}
+    iteration = {"iter": wanted["iter"]} if wanted.get("iter") else {}  # the child's `iter.parent` (resolution 17)
+    key = wanted.get("idempotency_key")
+    try:
+        started = admit(
+            control,
+            StartRequest(
+                path=wanted["path"],
+                version=wanted.get("version"),
+                payload={**iteration, **(wanted.get("args") or {})},
+                ctx=wanted.get("ctx") or {},
+                execution_id=child if key is None else None,
+                idempotency_key=key,
+                parent={"execution_id": parent.execution_id, "run_id": run, "depth": depth, **detached},
+                trace_id=parent.trace_id,
+            ),
+        )
+    except KeyReused as error:
+        _failed(control, parent, child, "client_error", str(error))
+    except (NotFound, ValueError) as error:
+        _failed(control, parent, child, "not_found", str(error))
+    else:
+        if detached:
+            _tell(control, parent, {"child": child, "status": "started", "execution_id": started.execution_id})
+
+
+def _failed(control: Control, parent: State, child: str, kind: str, message: str) -> None:
+    _tell(control, parent, {"child": child, "status": "failed", "error": {"kind": kind, "message": message, "retryable": False}})
+
+
+def _tell(control: Control, parent: State, data: Mapping[str, Any]) -> None:
+    control.route(parent.execution_id, facts=[Fact("child", data)])
+
+
+def look_at_child(control: Control, parent: State, child: str) -> None:
+    """A child that was never created, or whose end its parent never heard of."""
+    asked = parent.children[child]
+    if asked.request.get("detach"):
+        start_child(control, parent, child, asked.run, asked.request)
+        return
+    state = control.load(child)
+    if state.seq < 0:
+        start_child(control, parent, child, asked.run, asked.request)
+    elif state.finished:
+        control.tell_parent(
+            parent.execution_id,
+            {"child": child, "status": state.status, "result": state.result, "error": state.failure},
+        )
+
+
+def end_child(control: Control, parent: State, child: str, reason: str) -> None:
+    """Cancel a child that nobody waits for any more. One that was asked for and never created is created behind a closed gate:
+    its start stands in the log, its end too, and whoever is late in starting it finds that done."""
+    from noetl_core.control.operate import NotNow, cancel  # operate stands on this module
+
+    asked = parent.children[child]
+    if asked.request.get("detach"):
+        return
+    if control.load(child).seq < 0:
+        control.gates.set_gate(child, Gate("stop"))
+        start_child(control, parent, child, asked.run, asked.request)
+    try:
+        cancel(control, child, reason)
+    except (NotFound, NotNow):
+        return
