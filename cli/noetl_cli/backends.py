@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from noetl_cli.errors import FAILED, INTERRUPTED, TIMEOUT, UNREACHABLE, USAGE, Exit
 
 if TYPE_CHECKING:
-    from noetl_core.control.api import Answer
+    from noetl_core.control.api import Answer, Service
     from noetl_core.local import LocalWiring
 
 MEMORY = ":memory:"
@@ -298,14 +298,29 @@ class LocalBackend:
 
     def _send(self, method: str, what: str, body: str, query: dict[str, str]) -> Answer:
         """The API's own routes, in this process."""
-        from noetl_core.control.api import Call, Service, dispatch
+        from noetl_core.control.api import Call, dispatch
 
         if method == "GET" and not self._exists():
             self._wiring = self._opened(MEMORY)  # looking makes no store
-        answer = dispatch(Call(Service(lambda: self.wiring.control, lambda: b"local"), method, f"/api/{what}", query, body=body))
+        answer = dispatch(Call(self._service(), method, f"/api/{what}", query, body=body))
         if answer.status >= 400:
             raise _refused(answer.status, answer.body)
         return answer
+
+    def _service(self) -> Service:
+        """What the routes stand on here. Credentials are the caller's own."""
+        from noetl_core.adapters.local.secrets import LocalSecrets
+        from noetl_core.control.api import Service
+        from noetl_core.control.api.call import cursor_key
+        from noetl_core.local import THREADS
+
+        return Service(
+            lambda: self.wiring.control,
+            cursor_key(lambda: self.wiring.control),
+            facts={"name": "local", "pools": {"default": {"concurrency": THREADS}}},
+            secrets=lambda: LocalSecrets(Path(os.environ.get("NOETL_HOME", ".noetl")) / "credentials.json"),
+            reads_secrets=lambda _: True,
+        )
 
     def knows(self, execution_id: str) -> bool:
         """Whether the local store has the execution; does not make a store."""

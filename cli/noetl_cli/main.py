@@ -9,10 +9,10 @@ import click
 import typer
 
 from noetl_cli.app import app
-from noetl_cli.commands import author, inspect, migrate, operate, replay, run, stack, views
+from noetl_cli.commands import author, credentials, inspect, migrate, operate, replay, run, stack, views
 from noetl_cli.errors import COMPLETED, INTERRUPTED, TIMEOUT, UNREACHABLE, USAGE, Exit, say
 
-COMMANDS = (author, migrate, run, operate, inspect, views, replay, stack)
+COMMANDS = (author, migrate, run, operate, inspect, views, replay, credentials, stack)
 """Their order is that of the help."""
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from noetl_core.adapters.keys import check_key
 from noetl_core.engine.records import Command, Commit, Snapshot, StreamId
-from noetl_core.ports import Conflict, CorruptLog, Gate, Head, NotFound, PlaybookVersion, Unavailable
+from noetl_core.ports import Backlog, Conflict, CorruptLog, Gate, Head, NotFound, PlaybookVersion, Unavailable, Waiting
 
 SECOND = 1_000_000
 TERMINAL = ("completed", "failed", "cancelled")
@@ -163,6 +163,9 @@ class SimQueue:
     def wake(self, execution_id: str, delay_s: int = 0) -> None:
         at = self.clock.time + delay_s * SECOND
         self.faults.around(lambda: self.messages.append(Message(execution_id, at)))
+
+    def backlog(self) -> Backlog:
+        return Backlog({"default": Waiting(self.depth("default"))}, Waiting(), {})
 
     def depth(self, pool: str) -> int:
         return sum(

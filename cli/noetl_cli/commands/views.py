@@ -63,6 +63,20 @@ def graph(
 
 
 @app.command()
+def render(
+    id: Id,
+    template: Annotated[str, typer.Argument(metavar="TEMPLATE")],
+    step: Annotated[str | None, typer.Option(help="Read this step's args and event too")] = None,
+    on: On = None,
+    store: Store = None,
+) -> None:
+    """Show what a template would give in an execution as it stands; it sees no secrets."""
+    body = {"execution_id": id, "template": template} | ({"step": step} if step is not None else {})
+    with closing(backend(on, store, id)) as where:
+        output.as_json(where.post("context/render", body)["value"])
+
+
+@app.command()
 def cost(id: Id, on: On = None, store: Store = None, output_: Output = "human") -> None:
     """Meter an execution: what it used, step by step, and what that costs on AWS at list prices."""
     with closing(backend(on, store, id)) as where:

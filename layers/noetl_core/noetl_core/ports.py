@@ -69,6 +69,24 @@ class EventStore(Protocol):
     def load_snapshot(self, execution_id: str) -> Snapshot | None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Messages of one queue: to be received, received and not yet deleted, to become visible later."""
+
+    waiting: int = 0
+    in_flight: int = 0
+    delayed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Commands by pool, wakes of the control plane, and what was given up, by the queue it was in."""
+
+    pools: Mapping[str, Waiting]
+    control: Waiting
+    dead_letters: Mapping[str, int]
+
+
 class CommandQueue(Protocol):
     """Where the control plane puts work. Delivery is at least once, in no order."""
 
@@ -82,6 +100,10 @@ class CommandQueue(Protocol):
 
     def depth(self, pool: str) -> int:
         """About how many commands of `pool` are waiting to be received."""
+        ...
+
+    def backlog(self) -> Backlog:
+        """About what every queue holds."""
         ...
 
 

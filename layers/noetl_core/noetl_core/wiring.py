@@ -29,7 +29,9 @@ def control() -> Control:
     catalog = os.environ["CATALOG_TABLE"]
     return Control(
         store=DynamoEventStore(os.environ["EVENTS_TABLE"], results()),
-        queue=SqsCommandQueue(json.loads(os.environ["COMMAND_QUEUES"]), os.environ["CONTROL_QUEUE_URL"], results()),
+        queue=SqsCommandQueue(
+            json.loads(os.environ["COMMAND_QUEUES"]), os.environ["CONTROL_QUEUE_URL"], results(), _dead_letters()
+        ),
         results=results(),
         catalog=DynamoPlaybookCatalog(catalog),
         index=DynamoExecutionIndex(catalog),
@@ -61,6 +63,12 @@ def worker() -> Worker:
         callback_url=_callback_url(),
         name=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", f"worker-{os.getpid()}")[-32:],
     )
+
+
+def _dead_letters() -> dict[str, str]:
+    """Queue URLs by what was in the queue, for the function that shows them."""
+    found: dict[str, str] = json.loads(os.environ.get("DEAD_LETTERS", "{}"))
+    return found
 
 
 def _callback_key() -> Callable[[], bytes] | None:

@@ -12,6 +12,8 @@ import pytest
 from moto import mock_aws
 
 from noetl_core import wiring
+from noetl_core.adapters.aws.secrets import SecretsManager
+from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.api import MAX_BODY, ROUTES, Api, Call, Route, Service, dispatch
 from noetl_core.control.api.openapi import document, refusals
 from noetl_core.local import LocalWiring
@@ -81,10 +83,11 @@ BODIES = [
 
 
 @pytest.fixture(scope="module", params=["local", "aws"])
-def service(request: pytest.FixtureRequest) -> Iterator[Service]:
+def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     if request.param == "local":
         local = LocalWiring()
-        yield Service(lambda: local.control, lambda: b"key")
+        secrets = LocalSecrets(tmp_path_factory.mktemp("secrets") / "credentials.json")
+        yield Service(lambda: local.control, lambda: b"key", secrets=lambda: secrets)
         local.close()
         return
     with mock_aws(), environment():
@@ -98,7 +101,7 @@ def service(request: pytest.FixtureRequest) -> Iterator[Service]:
         with environment(**named):
             for made in (wiring.results, wiring.control):
                 made.cache_clear()
-            yield Service(wiring.control, lambda: b"key")
+            yield Service(wiring.control, lambda: b"key", secrets=lambda: SecretsManager("noetl/"))
             for made in (wiring.results, wiring.control):
                 made.cache_clear()
 

@@ -16,7 +16,15 @@ from samtranslator.yaml_helper import yaml_parse
 from noetl_core.dsl.parse import MAX_LIFETIME_S
 
 ROOT = Path(__file__).parents[3]
-FUNCTIONS = ("AdmitFunction", "RouterFunction", "SweeperFunction", "WorkerFunction", "PythonWorkerFunction")
+FUNCTIONS = (
+    "AdmitFunction",
+    "CredentialsFunction",
+    "RouterFunction",
+    "SweeperFunction",
+    "WorkerFunction",
+    "PythonWorkerFunction",
+)
+CONTROL = ("AdmitFunction", "RouterFunction", "SweeperFunction")
 WORKERS = ("WorkerFunction", "PythonWorkerFunction")
 
 
@@ -53,7 +61,8 @@ def listed(value: Any) -> list[Any]:
 def test_a_role_names_what_it_may_touch(function: str) -> None:
     for statement in statements(function):
         assert all("*" not in action for action in listed(statement["Action"])), statement
-        assert "*" not in listed(statement["Resource"]), statement
+        if listed(statement["Action"]) != ["secretsmanager:ListSecrets"]:  # names alone, and it knows no narrower resource
+            assert "*" not in listed(statement["Resource"]), statement
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -64,14 +73,15 @@ def test_the_log_is_written_only_under_the_key_spaces_of_a_function(function: st
         if "dynamodb:PutItem" in listed(statement["Action"]) and "EventsTable" in json.dumps(statement["Resource"])
         for key in statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
     }
-    assert written == ({"r#*"} if function in WORKERS else {"m#*", "s#*", "r#*"})
+    expected = {"m#*", "s#*", "r#*"} if function in CONTROL else {"r#*"} if function in WORKERS else set()
+    assert written == expected
 
 
 def test_only_the_control_plane_can_send() -> None:
     for function in FUNCTIONS:
         environment = transformed()[function]["Properties"]["Environment"]["Variables"]
         sends = any("sqs:SendMessage" in listed(s["Action"]) for s in statements(function))
-        assert ("COMMAND_QUEUES" in environment, sends) == (function not in WORKERS, function not in WORKERS)
+        assert ("COMMAND_QUEUES" in environment, sends) == (function in CONTROL, function in CONTROL)
 
 
 def test_the_python_pool_reads_no_secrets() -> None:
@@ -80,6 +90,17 @@ def test_the_python_pool_reads_no_secrets() -> None:
 
     assert reads("WorkerFunction")
     assert not reads("PythonWorkerFunction")
+
+
+def test_of_the_control_plane_only_admit_reads_a_secret_and_only_the_signing_key() -> None:
+    for function in CONTROL:
+        read = [s["Resource"] for s in statements(function) if "secretsmanager:GetSecretValue" in listed(s["Action"])]
+        assert read == ([{"Ref": "SigningSecret"}] if function == "AdmitFunction" else [])
+
+
+def test_the_credentials_function_touches_nothing_but_credentials() -> None:
+    actions = {a for s in statements("CredentialsFunction") for a in listed(s["Action"])}
+    assert {a.partition(":")[0] for a in actions} == {"secretsmanager"}
 
 
 def test_the_stream_mapping_gives_up_on_a_record_in_the_end_and_says_so() -> None:

@@ -39,7 +39,8 @@ def svg(graph: Graph) -> str:
     out = [
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width:.0f} {height:.0f}' width='{width:.0f}'>",
         f"<title>{escape(graph.title)}</title>",
-        "<defs><marker id='tip' viewBox='0 0 10 10' refX='9' refY='5' markerWidth='9' markerHeight='9' markerUnits='userSpaceOnUse' orient='auto'>",
+        "<defs><marker id='tip' viewBox='0 0 10 10' refX='9' refY='5' orient='auto'",
+        " markerUnits='userSpaceOnUse' markerWidth='9' markerHeight='9'>",
         f"<path d='M0 0L10 5L0 10z' fill='{PLAIN_LINE}'/></marker></defs>",
         f"<rect width='{width:.0f}' height='{height:.0f}' fill='#ffffff'/>",
     ]

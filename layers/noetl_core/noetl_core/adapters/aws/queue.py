@@ -13,7 +13,7 @@ from dataclasses import replace
 from noetl_core.adapters.aws.clients import client, errors_of
 from noetl_core.codec import decode_command, encode_command
 from noetl_core.engine.records import Command
-from noetl_core.ports import ResultStore
+from noetl_core.ports import Backlog, ResultStore, Waiting
 
 BATCH = 10
 MAX_MESSAGE = 200 * 1024
@@ -23,13 +23,18 @@ MAX_BATCH_BYTES = 900 * 1024
 
 
 STORED = "stored_command"
+COUNTS = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"]
 
 
 class SqsCommandQueue:
-    """`CommandQueue` over SQS. `pools`: pool name -> queue URL; `control`: URL of the control queue."""
+    """`CommandQueue` over SQS. `pools`: pool name -> queue URL; `control`: URL of the control queue; `dead_letters`: URLs of the
+    queues of what was given up, by what was in them, for those who may look."""
 
-    def __init__(self, pools: Mapping[str, str], control: str, results: ResultStore) -> None:
+    def __init__(
+        self, pools: Mapping[str, str], control: str, results: ResultStore, dead_letters: Mapping[str, str] | None = None
+    ) -> None:
         self._pools, self._control, self._results = pools, control, results
+        self._dead_letters = dead_letters or {}
 
     def send(self, commands: Sequence[Command], delay_s: int = 0) -> Sequence[Command]:
         unsent: list[Command] = []
@@ -63,11 +68,14 @@ class SqsCommandQueue:
             )
 
     def depth(self, pool: str) -> int:
-        with errors_of("queue depth"):
-            answer = client("sqs").get_queue_attributes(
-                QueueUrl=self._pools.get(pool) or self._pools["default"], AttributeNames=["ApproximateNumberOfMessages"]
-            )
-        return int(answer.get("Attributes", {}).get("ApproximateNumberOfMessages", 0))
+        return _waiting(self._pools.get(pool) or self._pools["default"]).waiting
+
+    def backlog(self) -> Backlog:
+        return Backlog(
+            {pool: _waiting(url) for pool, url in self._pools.items()},
+            _waiting(self._control),
+            {name: _waiting(url).waiting for name, url in self._dead_letters.items()},
+        )
 
     def _batches(self, commands: Sequence[Command]) -> Iterator[list[tuple[Command, str]]]:
         batch: list[tuple[Command, str]] = []
@@ -92,6 +100,12 @@ class SqsCommandQueue:
             said = {"execution_id": command.execution_id, "run_id": command.run_id, "step": command.step}
             body = json.dumps({STORED: stored, **said})  # enough to bury it by, should it become a dead letter
         return body
+
+
+def _waiting(url: str) -> Waiting:
+    with errors_of("queue depth"):
+        found = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=COUNTS).get("Attributes", {})
+    return Waiting(*(int(found.get(name, 0)) for name in COUNTS))
 
 
 def read_command(message: str, results: ResultStore) -> Command:

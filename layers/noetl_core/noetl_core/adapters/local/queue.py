@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from noetl_core.engine.records import Command
-from noetl_core.ports import Clock
+from noetl_core.ports import Backlog, Clock, Waiting
 
 SECOND = 1_000_000
 
@@ -51,6 +51,17 @@ class LocalQueue:
     def depth(self, pool: str) -> int:
         with self.changed:
             return sum(1 for d in self._heap if d.command is not None and d.command.pool == pool)
+
+    def backlog(self) -> Backlog:
+        """What this process's queue holds; what was received is not in it, and nothing is ever given up."""
+        with self.changed:
+            now = self._clock.now()
+            counts: dict[str, list[int]] = {"default": [0, 0], "": [0, 0]}
+            for d in self._heap:
+                counts.setdefault(d.command.pool if d.command is not None else "", [0, 0])[d.visible_at > now] += 1
+        waiting = {pool: Waiting(waiting=ready, delayed=late) for pool, (ready, late) in counts.items()}
+        control = waiting.pop("")
+        return Backlog(waiting, control, {})
 
     def receive(self) -> Delivery | None:
         """The next visible message, now the caller's; None when there is none."""

@@ -4,8 +4,8 @@ One table of routes (`dispatch.ROUTES`, each module brings its own) that three t
 command line's local store, and the OpenAPI document. Nothing here knows how a request came.
 """
 
-from noetl_core.control.api.call import MAX_BODY, Answer, Call, Route, Service
+from noetl_core.control.api.call import MAX_BODY, Answer, Call, Route, Service, nothing_here
 from noetl_core.control.api.dispatch import ROUTES, dispatch
 from noetl_core.control.api.gateway import Api, build_resolver
 
-__all__ = ["MAX_BODY", "ROUTES", "Answer", "Api", "Call", "Route", "Service", "build_resolver", "dispatch"]
+__all__ = ["MAX_BODY", "ROUTES", "Answer", "Api", "Call", "Route", "Service", "build_resolver", "dispatch", "nothing_here"]

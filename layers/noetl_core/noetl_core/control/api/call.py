@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import hmac
 import json
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from noetl_core import strict_json
 from noetl_core.control.core import Control
 from noetl_core.control.read import MAX_PAGE
-from noetl_core.ports import NotFound, TooLarge
+from noetl_core.ports import NotFound, Secrets, TooLarge, Unavailable
 
 MAX_BODY = 6 * 1024 * 1024
 """Lambda's synchronous payload limit."""
@@ -32,6 +33,14 @@ class NoRoute(LookupError):
     """No route has this method and path (HTTP 404). Who acts: the caller."""
 
 
+class NotAllowed(Exception):
+    """The caller may not do that (HTTP 403). Who acts: whoever gives out rights."""
+
+
+Caller = Mapping[str, Any]
+"""Who asks, as API Gateway says: its `requestContext`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """What the routes stand on; asked for at the first request that needs it: cold starts stay short.
@@ -42,6 +51,10 @@ class Service:
     control: Callable[[], Control]
     cursor_key: Callable[[], bytes]
     facts: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Callable[[], Secrets] | None = None
+    """None: credentials are another function's; this one has no way to them."""
+    reads_secrets: Callable[[Caller], bool] = lambda _: False
+    """Whether a caller may see what a credential holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +82,7 @@ class Call:
     body: str = ""
     base64: bool = False
     request_id: str = ""
+    caller: Caller = field(default_factory=dict)
     params: Mapping[str, str] = field(default_factory=dict)
     route: Route | None = None
 
@@ -186,6 +200,26 @@ class Route:
     query: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Field] | None = None
     refuses: tuple[int, ...] = ()
+
+
+def nothing_here() -> NoReturn:
+    """In place of a control plane, where there is none. Raises `NoRoute`."""
+    raise NoRoute("this function serves credentials alone")
+
+
+def cursor_key(control: Callable[[], Control]) -> Callable[[], bytes]:
+    """The key cursors are signed with: made from the one that the deployment, or the local store, generated for itself.
+
+    It is read when the first cursor is, once per process.
+    """
+
+    def key() -> bytes:
+        generated = control().callback_key
+        if generated is None:
+            raise Unavailable("this process has no key to sign cursors with")
+        return hmac.digest(generated(), b"noetl cursors", "sha256")
+
+    return key
 
 
 def execution_id(text: str) -> str:

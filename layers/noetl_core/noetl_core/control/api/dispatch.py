@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from urllib.parse import unquote
 
-from noetl_core.control.api import callbacks, executions, operating, playbooks, service, views
+from noetl_core.control.api import callbacks, context, credentials, docs, executions, operating, playbooks, service, views
 from noetl_core.control.api.call import Answer, Call, NoRoute, Route
 from noetl_core.control.api.errors import refusal
 from noetl_core.control.api.openapi import document
@@ -18,7 +18,10 @@ ROUTES: tuple[Route, ...] = (
     *views.ROUTES,
     *operating.ROUTES,
     *callbacks.ROUTES,
+    *context.ROUTES,
+    *credentials.ROUTES,
     Route("GET", "/api/openapi.json", "This document", lambda _: document(ROUTES)),
+    Route("GET", "/api/docs", "This document, to read", lambda _: docs.page(document(ROUTES))),
 )
 """Of two routes that fit a path the one with more fixed text answers."""
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from noetl_core.control import callbacks, operate, read
 from noetl_core.control.admit import KeyReused
-from noetl_core.control.api.call import Answer, BadRequest, NoRoute
+from noetl_core.control.api.call import Answer, BadRequest, NoRoute, NotAllowed
 from noetl_core.dsl.diagnostics import Diagnostic, InvalidPlaybook
+from noetl_core.expr import TemplateError
 from noetl_core.ports import CorruptLog, NotFound, PortError, TooLarge, Unavailable
 
 TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
@@ -17,6 +18,7 @@ TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
     (read.BadCursor, HTTPStatus.BAD_REQUEST, "malformed"),
     (NoRoute, HTTPStatus.NOT_FOUND, "not_found"),
     (NotFound, HTTPStatus.NOT_FOUND, "not_found"),
+    (NotAllowed, HTTPStatus.FORBIDDEN, "forbidden"),
     (KeyReused, HTTPStatus.CONFLICT, "conflict"),
     (operate.NotNow, HTTPStatus.CONFLICT, "conflict"),
     (callbacks.Forged, HTTPStatus.FORBIDDEN, "forbidden"),
@@ -24,6 +26,7 @@ TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
     (callbacks.Gone, HTTPStatus.GONE, "gone"),
     (callbacks.Unfit, HTTPStatus.UNPROCESSABLE_ENTITY, "unfit_answer"),
     (TooLarge, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large"),
+    (TemplateError, HTTPStatus.UNPROCESSABLE_ENTITY, "template"),
     (InvalidPlaybook, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_playbook"),
     (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
     (CorruptLog, HTTPStatus.INTERNAL_SERVER_ERROR, "corrupt_log"),

@@ -87,10 +87,6 @@ def state(call: Call) -> dict[str, Any]:
     return read.state_at(call.control, call.execution_id, call.argument("at"))
 
 
-def ctx(call: Call) -> dict[str, Any]:
-    return {"execution_id": call.execution_id, "ctx": read.load(call.control, call.execution_id).ctx}
-
-
 def _instant(text: str) -> int:
     try:
         at = datetime.fromisoformat(text)
@@ -131,5 +127,4 @@ ROUTES = (
         state,
         query={"at": "the id of an event: the state just after it"},
     ),
-    Route("GET", "/api/vars/{execution_id}", "ctx of an execution", ctx),
 )

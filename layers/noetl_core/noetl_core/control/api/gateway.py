@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from typing import Any
 
-from noetl_core.control.api.call import Call, Service
+from noetl_core.control.api.call import Call, Service, cursor_key
 from noetl_core.control.api.dispatch import dispatch
 from noetl_core.control.core import Control
 
 CSP = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 """Answers are data: what a browser makes of them runs nothing."""
-
-
 PLAIN = {"X-Content-Type-Options": ["nosniff"], "Content-Security-Policy": [CSP], "Cache-Control": ["no-store"]}
 
 
@@ -33,6 +32,7 @@ class Api:
             headers={k.lower(): v for k, v in (event.get("headers") or {}).items()},
             body=event.get("body") or "",
             base64=bool(event.get("isBase64Encoded")),
+            caller=event.get("requestContext") or {},
             request_id=getattr(context, "aws_request_id", ""),
         )
         answer = dispatch(call)
@@ -45,6 +45,5 @@ class Api:
 
 
 def build_resolver(control: Callable[[], Control]) -> Api:
-    """The API over a control plane. Cursors are signed with `CURSOR_KEY`, or one derived from the deployment's own names."""
-    key = os.environ.get("CURSOR_KEY") or os.environ.get("EVENTS_TABLE", "local")
-    return Api(Service(control, key.encode))
+    """The API over a control plane, without credentials: those are another function's."""
+    return Api(Service(control, cursor_key(control), facts=json.loads(os.environ.get("RUNTIME_FACTS", "{}"))))

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from noetl_core import __version__
 from noetl_core.control.api.call import Call, Route
+from noetl_core.dsl.kinds import KINDS
 
 
-def health(_: Call) -> dict[str, Any]:
-    return {"status": "ok", "version": __version__, "api_version": "noetl.io/v2"}
+def health(call: Call) -> dict[str, Any]:
+    return {"status": "ok", "version": __version__, "api_version": "noetl.io/v2", "wiring": _wiring(call)}
 
 
 def queue(call: Call) -> dict[str, Any]:
-    return {"pools": {"default": {"waiting": call.control.queue.depth("default")}}}
+    """Numbers are SQS's approximations on a stack; of a local store they are this process's own."""
+    return asdict(call.control.queue.backlog())
+
+
+def runtime(call: Call) -> dict[str, Any]:
+    """Where work is carried out: there are no standing workers, so a pool is its queue and what may run from it at once."""
+    return {**_wiring(call), "version": __version__, "kinds": sorted(KINDS), "pools": call.service.facts.get("pools", {})}
+
+
+def _wiring(call: Call) -> dict[str, Any]:
+    return {k: v for k, v in call.service.facts.items() if k in ("name", "stack", "region")}
 
 
 ROUTES = (
-    Route("GET", "/api/health", "Liveness and versions", health),
-    Route("GET", "/api/queue", "Commands waiting", queue),
+    Route("GET", "/api/health", "Liveness, versions, wiring", health),
+    Route("GET", "/api/queue", "Backlog, in flight and dead letters of every queue", queue),
+    Route("GET", "/api/runtime", "Pools, their limits, and the tool kinds", runtime),
 )

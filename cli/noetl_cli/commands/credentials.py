@@ -1,0 +1,73 @@
+"""`noetl credentials`: what playbooks may name in their keychain. Values are shown to those who may read them, if they ask."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from noetl_cli import output
+from noetl_cli.app import On, Output, app
+from noetl_cli.backends import backend
+from noetl_cli.errors import USAGE, Exit
+
+credentials = typer.Typer(no_args_is_help=True, add_completion=False, help="Keep credentials: list, put, show, delete.")
+app.add_typer(credentials, name="credentials")
+
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+
+
+@credentials.command("list")
+def list_(prefix: str = "", on: On = None, output_: Output = "human") -> None:
+    """List the names of credentials (default: of the local store)."""
+    with closing(backend(on or "local", None)) as where:
+        output.rows(where.get("credentials", prefix=prefix or None)["credentials"], output_)
+
+
+@credentials.command()
+def put(
+    name: Name,
+    data: Annotated[str, typer.Option(help="Its fields: JSON, or @file, or - for standard input", metavar="JSON|@file|-")],
+    type: Annotated[str | None, typer.Option(help="postgres, http, ...")] = None,
+    description: str | None = None,
+    on: On = None,
+    output_: Output = "human",
+) -> None:
+    """Keep a credential, in place of the one of that name. What is typed as --data others may see; a file or - stays private."""
+    from noetl_cli.payload import json_of
+
+    fields = json_of(sys.stdin.read() if data == "-" else data, "--data")
+    if not isinstance(fields, dict):
+        raise Exit(USAGE, f"--data is a JSON {fields.__class__.__name__}; an object is expected")
+    body = {"name": name, "data": fields, "type": type, "description": description}
+    with closing(backend(on or "local", None)) as where:
+        _show(where.post("credentials", {k: v for k, v in body.items() if v is not None}), output_)
+
+
+@credentials.command()
+def show(
+    name: Name,
+    data: Annotated[bool, typer.Option("--data", help="What it holds, too")] = False,
+    on: On = None,
+    output_: Output = "human",
+) -> None:
+    """Show a credential's type and the names of its fields."""
+    with closing(backend(on or "local", None)) as where:
+        _show(where.get(f"credentials/{name}", include_data="true" if data else None), output_)
+
+
+@credentials.command()
+def delete(name: Name, on: On = None) -> None:
+    """Forget a credential."""
+    with closing(backend(on or "local", None)) as where:
+        where.delete(f"credentials/{name}")
+        print(f"{name} deleted")
+
+
+def _show(found: dict[str, object], how: str) -> None:
+    if how == "human":
+        output.result({k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in found.items()})
+    else:
+        output.as_json(found)

@@ -1,0 +1,47 @@
+"""What a template would give in an execution as it stands: the control plane's view of it, for authors who look for a mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noetl_core.control import read
+from noetl_core.control.core import Control
+from noetl_core.engine.routing import Need, NeedValues, RoutingPass, event_namespace
+from noetl_core.expr import TemplateError, referenced, render
+from noetl_core.ports import NotFound, Unavailable
+from noetl_core.values import Values
+
+MAX_ROUNDS = 50
+"""Values a template may ask for one after the other."""
+
+
+def render_context(control: Control, execution_id: str, template: Any, step: str | None = None) -> Any:
+    """The value of `template` (text, or data with templates in it): workload, ctx, steps, execution_id; with `step` its args and
+    the event that led to it, of its newest open run or token.
+
+    Sees no secrets: what reads the keychain is refused. Raises `NotFound`, `TemplateError`.
+    """
+    state = read.load(control, execution_id)
+    playbook = control.playbook(state.digest)
+    if any(path[0] == "keychain" for path in referenced(template)):
+        raise TemplateError("the keychain is the workers' alone: no template rendered here may read it")
+    args: Mapping[str, Any] = {}
+    event: Mapping[str, Any] | None = None
+    if step is not None:
+        if step not in playbook.by_name:
+            raise NotFound(f"playbook {state.path} has no step {step!r}")
+        runs = [r for r in state.runs.values() if r.step == step and r.parent is None]
+        tokens = [t for t in state.tokens.values() if t.step == step]
+        holder = runs[-1] if runs else tokens[-1] if tokens else None
+        if holder is not None:
+            args, event = holder.args, holder.event
+    known: dict[Need, Any] = {}
+    values = Values(control.store, control.results, execution_id)
+    for _ in range(MAX_ROUNDS):
+        routing = RoutingPass(playbook, state, control.clock.now(), state.seq + 1, known)
+        try:
+            return render(template, routing.scope(args, event_namespace(event) if event else None), undefined_ok=True)
+        except NeedValues as missing:
+            values.supply(known, missing)
+    raise Unavailable(f"the template reads more than {MAX_ROUNDS} values one after the other")
