@@ -1,0 +1,76 @@
+"""The language reference names every key, directive, reducer and error kind there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from noetl_core.dsl import loops, parse, policy, steps
+from noetl_core.dsl.kinds import COMMON_SPEC, KINDS
+from noetl_core.dsl.loops import REDUCERS
+from noetl_core.dsl.model import Limits
+from noetl_core.dsl.specs import EXECUTOR_KEYS, LOOP_KEYS, STEP_KEYS
+from noetl_core.dsl.tasks import RESERVED, TASK_KEYS
+from noetl_core.engine.outcome import ERROR_KINDS, RETRYABLE_KINDS
+
+FOLDER = Path(__file__).parents[3] / "docs/language"
+WAITING = ("wait", "callback", "playbook")
+LIMITS = Limits()
+
+
+def text(page: str) -> str:
+    return (FOLDER / page).read_text()
+
+
+def words(page: str) -> set[str]:
+    return set(re.findall(r"[\w.]+", text(page))) | set(re.findall(r"\w+", text(page)))
+
+
+@pytest.mark.parametrize(
+    ("page", "keys"),
+    [
+        ("playbook.md", parse.ROOT_KEYS),
+        ("playbook.md", EXECUTOR_KEYS - {"policy"}),
+        ("playbook.md", parse.EXECUTOR_POLICY - set(parse.EXECUTOR_NO_EFFECT)),
+        ("policies.md", parse.EXECUTOR_POLICY),
+        ("playbook.md", list(parse.LIMITS)),
+        ("steps.md", steps.STEP_FIELDS),
+        ("steps.md", STEP_KEYS),
+        ("steps.md", steps.POLICY_KEYS),
+        ("policies.md", steps.POLICY_KEYS),
+        ("arcs.md", steps.ARC_KEYS - {"desc"}),
+        ("arcs.md", steps.NEXT_POLICY_KEYS),
+        ("loops.md", LOOP_KEYS),
+        ("loops.md", loops.POLICY_KEYS),
+        ("loops.md", REDUCERS),
+        ("policies.md", policy.THEN_KEYS),
+        ("policies.md", (*policy.DIRECTIVES, *policy.BACKOFFS, *policy.HOOKS)),
+        ("tasks.md", TASK_KEYS),
+        ("tasks.md", COMMON_SPEC),
+        ("names.md", RESERVED - {"output", "loop"}),
+        ("results.md", ERROR_KINDS),
+    ],
+)
+def test_the_page_names_every_key(page: str, keys: Iterable[str]) -> None:
+    assert sorted(set(keys) - words(page)) == []
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"workbook"}))
+def test_every_kind_is_described_with_its_inputs_and_options(kind: str) -> None:
+    page = "waiting.md" if kind in WAITING else "tools.md"
+    described = KINDS[kind]
+    assert sorted((described.inputs | set(described.aliases) | described.spec) - words(page)) == []
+
+
+def test_limits_and_their_defaults() -> None:
+    shown = dict(re.findall(r"^\| `(max_\w+)` \| ([\d,]+) \|", text("playbook.md"), re.MULTILINE))
+    assert {name: int(n.replace(",", "")) for name, n in shown.items()} == {n: getattr(LIMITS, n) for n in Limits.__slots__}
+
+
+def test_which_errors_are_retryable() -> None:
+    rows = re.findall(r"^\| (`[^|]+) \|[^|]+\| (yes|no) \|$", text("results.md"), re.MULTILINE)
+    shown = {kind: said == "yes" for kinds, said in rows for kind in re.findall(r"`(\w+)`", kinds)}
+    assert shown == {kind: kind in RETRYABLE_KINDS for kind in ERROR_KINDS}
