@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
-.PHONY: setup run test lint types contracts template unit e2e bench up down clean soak conformance
+.PHONY: setup run test lint types contracts template unit e2e bench up down clean soak scale conformance
 
 setup: $(VENV)/.synced
 
@@ -52,6 +52,9 @@ e2e: setup
 
 conformance: setup
 	@$(BIN)/python -W error -m tests.conformance
+
+scale: setup
+	@$(BIN)/pytest -m scale -s tests/e2e
 
 soak: setup
 	@$(BIN)/pytest -m soak -s tests/e2e

@@ -58,6 +58,7 @@ def ledger(file: Path) -> Iterator[Ledger]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # head and body are two writes
 
         def do_POST(self) -> None:
             query = parse_qs(urlsplit(self.path).query)
