@@ -1,0 +1,312 @@
+"""What is recorded: one small playbook for each feature, what its tools answer, and what happens to it on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from noetl_core.control import operate
+from noetl_core.dsl.parse import parse_playbook
+from noetl_core.engine.outcome import Outcome
+from noetl_core.tools.base import ToolCall
+from tests.sim.world import World
+
+Drive = Callable[[World, str], None]
+
+
+def playbook(name: str, body: str, head: str = "") -> str:
+    """A playbook's text; `body` is its workflow."""
+    return f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{ name: {name}, path: golden/{name} }}\n{head}workflow:\n{body}"
+
+
+def to_the_end(world: World, execution_id: str) -> None:
+    world.run(execution_id)
+
+
+def waits(world: World, execution_id: str) -> bool:
+    runs = world.state(execution_id).runs.values()
+    return bool(runs) and all(r.status == "suspended" for r in runs)
+
+
+def echo(call: ToolCall) -> Outcome:
+    """Most tools: what they are given is what they answer."""
+    return Outcome.ok(call.inputs.get("result"))
+
+
+@dataclass(frozen=True)
+class Scenario:
+    about: str
+    workflow: str
+    head: str = ""
+    tool: Callable[[ToolCall], Outcome] = echo
+    drive: Drive = to_the_end
+    others: Mapping[str, str] = field(default_factory=dict)
+    payload: Mapping[str, object] = field(default_factory=dict)
+
+    def play(self, name: str) -> tuple[World, str, dict[str, str]]:
+        """The world after it happened, the execution, and the playbooks that took part."""
+        world = World(tool=self.tool)
+        sources = {f"golden/{name}": playbook(name, self.workflow, self.head)}
+        for other, text in self.others.items():
+            sources[f"golden/{other}"] = playbook(other, text)
+            digest = parse_playbook(sources[f"golden/{other}"]).digest
+            world.catalog.register(f"golden/{other}", digest, sources[f"golden/{other}"], world.clock.time)
+        started = world.start(sources[f"golden/{name}"], self.payload)
+        self.drive(world, started.execution_id)
+        world.drain()
+        return world, started.execution_id, sources
+
+
+def flaky(call: ToolCall) -> Outcome:
+    """Works at its third attempt."""
+    return Outcome.ok("fine") if call.attempt >= 3 else Outcome.failed("server_error", f"attempt {call.attempt}", retryable=True)
+
+
+def pages(call: ToolCall) -> Outcome:
+    """Three pages, one after the other."""
+    if call.task != "fetch":
+        return echo(call)
+    page = int(call.inputs["params"]["page"])
+    return Outcome.ok({"page": page, "rows": [page * 10, page * 10 + 1], "more": page < 3})
+
+
+def fails(call: ToolCall) -> Outcome:
+    """Tasks called `bad` fail; of iterations, the third."""
+    bad = call.task == "bad" or call.inputs.get("result") == "fail"
+    return Outcome.failed("client_error", "no such thing", retryable=False, code="404") if bad else echo(call)
+
+
+def answer(world: World, execution_id: str) -> None:
+    world.run(execution_id, until=lambda: waits(world, execution_id))
+    operate.signal(world.controls[0], execution_id, "approve", {"by": "Ada"}, "s1")
+    operate.signal(world.controls[0], execution_id, "approve", {"by": "Eve"}, "s2")
+    world.run(execution_id)
+
+
+def early(world: World, execution_id: str) -> None:
+    operate.signal(world.controls[0], execution_id, "approve", {"by": "Ada"}, "s1")
+    world.run(execution_id)
+
+
+def pause_and_resume(world: World, execution_id: str) -> None:
+    world.run(execution_id, until=lambda: "first" in world.state(execution_id).steps)
+    operate.pause(world.controls[0], execution_id)
+    world.run(execution_id, limit=40)
+    operate.resume(world.controls[0], execution_id)
+    world.run(execution_id)
+
+
+def cancel(world: World, execution_id: str) -> None:
+    world.run(execution_id, until=lambda: waits(world, execution_id))
+    operate.cancel(world.controls[0], execution_id, "enough")
+    world.run(execution_id)
+
+
+CHAIN = """\
+  - { step: start, tool: { kind: noop, result: 1 }, next: { arcs: [{ step: second, args: { n: "{{ event.result }}" } }] } }
+  - step: second
+    tool: { kind: noop, result: "{{ args.n + 1 }}" }
+    set_ctx: { sum: "{{ args.n + event.result }}" }
+    next: { arcs: [{ step: third }] }
+  - { step: third, tool: { kind: noop, result: "{{ steps.second.result + ctx.sum }}" } }
+"""
+RETRY = """\
+  - step: start
+    tool:
+      kind: http
+      url: http://x
+      spec: { policy: { rules: [{ when: "{{ outcome.status == 'error' }}", then: { do: retry, attempts: 5, delay: 60, backoff: exponential } }] } }
+"""
+JUMP = """\
+  - step: start
+    tool:
+      - { name: init, kind: noop, set_iter: { page: 1, rows: 0 } }
+      - name: fetch
+        kind: http
+        url: http://x
+        params: { page: "{{ iter.page }}" }
+        spec:
+          policy:
+            rules:
+              - when: "{{ outcome.result.more }}"
+                then: { do: jump, to: fetch, set_iter: { page: "{{ iter.page + 1 }}", rows: "{{ iter.rows + 2 }}" } }
+              - else: { then: { do: break, set_iter: { rows: "{{ iter.rows + 2 }}" }, set_ctx: { rows: "{{ iter.rows + 2 }}" } } }
+"""
+INCLUSIVE = """\
+  - step: start
+    tool: { kind: noop, result: 5 }
+    next:
+      spec: { mode: inclusive }
+      arcs: [{ step: a, when: "{{ event.result > 3 }}" }, { step: b, when: "{{ event.result > 4 }}" }, { step: c, when: "{{ event.result > 5 }}" }]
+  - { step: a, tool: { kind: noop, result: a } }
+  - { step: b, tool: { kind: noop, result: b } }
+  - { step: c, tool: { kind: noop, result: c } }
+"""
+JOIN = """\
+  - step: start
+    tool: {{ kind: noop }}
+    next: {{ spec: {{ mode: inclusive }}, arcs: [{{ step: a }}, {{ step: b }}, {{ step: c }}] }}
+  - {{ step: a, tool: {{ kind: noop, result: 1 }}, next: {{ arcs: [{{ step: meet, args: {{ a: 1 }} }}] }} }}
+  - {{ step: b, tool: {{ kind: wait, duration: 30 }}, next: {{ arcs: [{{ step: meet, args: {{ b: 2 }} }}] }} }}
+  - {{ step: c, tool: {{ kind: wait, duration: 60 }}, next: {{ arcs: [{{ step: meet, args: {{ c: 3 }} }}] }} }}
+  - {{ step: meet, spec: {{ join: {mode} }}, tool: {{ kind: noop, result: "{{{{ args }}}}" }} }}
+"""
+NESTED = """\
+  - step: start
+    loop:
+      in: [1, 2, 3]
+      iterator: outer
+      spec: { mode: parallel, max_in_flight: 2 }
+      loop: { in: "{{ range(iter.outer) | list }}", iterator: inner }
+    tool: { kind: noop, result: "{{ iter.parent.outer * 10 + iter.inner }}" }
+"""
+DISTRIBUTED = """\
+  - step: start
+    loop:
+      in: "{{ range(7) | list }}"
+      iterator: i
+      spec:
+        mode: parallel
+        max_in_flight: 2
+        chunk_size: 2
+        policy: { exec: distributed, reducers: { sum: sum } }
+    tool:
+      - { name: work, kind: noop, result: "{{ iter.i * iter.i }}", set_ctx: { sum: "{{ iter.i }}" } }
+"""
+HANDLED = """\
+  - step: start
+    tool: [{ name: bad, kind: http, url: http://x }]
+    next:
+      arcs:
+        - { step: mend, when: "{{ event.name == 'step.failed' }}", args: { kind: "{{ event.error.kind }}" } }
+        - { step: never }
+  - { step: mend, tool: { kind: noop, result: "{{ args.kind }}" } }
+  - { step: never, tool: { kind: noop } }
+"""
+
+SCENARIOS: Mapping[str, Scenario] = {
+    "chain": Scenario("steps one after the other: args, ctx of a step, results of finished steps", CHAIN),
+    "retry": Scenario("a task that works at its third attempt, with delays that suspend the run", RETRY, tool=flaky),
+    "jump_loop": Scenario("a pipeline that jumps back for the next page, with iter as its scratch", JUMP, tool=pages),
+    "exclusive_arcs": Scenario("of several arcs the first that fits", INCLUSIVE.replace("inclusive", "exclusive")),
+    "inclusive_arcs": Scenario("all arcs that fit", INCLUSIVE),
+    "join_all": Scenario("a step that waits for every token that may come", JOIN.format(mode="all")),
+    "join_any": Scenario("a step that runs on the first token and drops the rest", JOIN.format(mode="any")),
+    "join_count": Scenario("a step that runs on the second token", JOIN.format(mode="{ count: 2 }")),
+    "parallel_loop": Scenario(
+        "a loop in one worker, three iterations at once, one of which fails and is tolerated",
+        "  - step: start\n"
+        "    loop: { in: [a, b, fail, d], iterator: i, spec: { mode: parallel, max_in_flight: 3, policy: { failure: { mode: best_effort } } } }\n"
+        '    tool: { kind: noop, result: "{{ iter.i }}" }\n'
+        '    next: { arcs: [{ step: end, args: { failed: "{{ event.loop.failed }}" } }] }\n'
+        '  - { step: end, tool: { kind: noop, result: "{{ args.failed }}" } }\n',
+        tool=fails,
+    ),
+    "distributed_loop": Scenario("a loop in chunks over the queue, with a reducer", DISTRIBUTED),
+    "nested_loop": Scenario("a loop in a loop, with iter.parent", NESTED),
+    "loop_fails": Scenario(
+        "a loop that stops at its first failure",
+        '  - step: start\n    loop: { in: [a, fail, c], iterator: i }\n    tool: { kind: noop, result: "{{ iter.i }}" }\n',
+        tool=fails,
+    ),
+    "parked_admission": Scenario(
+        "a token that is parked until ctx lets it in",
+        "  - step: start\n    tool: { kind: noop }\n"
+        "    next: { spec: { mode: inclusive }, arcs: [{ step: gated }, { step: opens }] }\n"
+        "  - step: gated\n"
+        '    spec: { policy: { admit: { rules: [{ when: "{{ ctx.open }}", then: { allow: true } }, { else: { then: { allow: false } } }] } } }\n'
+        "    tool: { kind: noop, result: in }\n"
+        "  - step: opens\n    tool: [{ name: later, kind: wait, duration: 30 }, { name: open, kind: noop, set_ctx: { open: true } }]\n",
+    ),
+    "denied_admission": Scenario(
+        "tokens that are denied: one skipped, one failed and handled, one parked for ever",
+        "  - step: start\n    tool: { kind: noop }\n"
+        "    next: { spec: { mode: inclusive }, arcs: [{ step: skips }, { step: fails }, { step: parks }] }\n"
+        "  - step: skips\n    spec: { policy: { admit: { on_deny: skip, rules: [{ else: { then: { allow: false } } }] } } }\n    tool: { kind: noop }\n"
+        "  - step: fails\n    spec: { policy: { admit: { on_deny: fail, rules: [{ else: { then: { allow: false } } }] } } }\n    tool: { kind: noop }\n"
+        "    next: { arcs: [{ step: mend, when: \"{{ event.name == 'step.failed' }}\" }] }\n"
+        "  - step: parks\n    spec: { policy: { admit: { rules: [{ else: { then: { allow: false } } }] } } }\n    tool: { kind: noop }\n"
+        "  - { step: mend, tool: { kind: noop } }\n",
+    ),
+    "wait": Scenario(
+        "a pipeline that waits an hour and goes on",
+        "  - step: start\n    tool: [{ name: rest, kind: wait, duration: 3600 }, { name: then, kind: noop, result: awake }]\n",
+    ),
+    "signal": Scenario(
+        "a pipeline that waits for a signal; the second of two comes too late",
+        '  - step: start\n    tool: { kind: callback, signal: approve }\n    next: { arcs: [{ step: end, args: { by: "{{ event.result.by }}" } }] }\n'
+        '  - { step: end, tool: { kind: noop, result: "{{ args.by }}" } }\n',
+        drive=answer,
+    ),
+    "early_signal": Scenario(
+        "a signal that comes before anybody waits for it",
+        "  - { step: first, tool: { kind: wait, duration: 60 }, next: { arcs: [{ step: ask }] } }\n"
+        "  - { step: ask, tool: { kind: callback, signal: approve } }\n",
+        drive=early,
+    ),
+    "child": Scenario(
+        "a sub-playbook, whose result the parent goes on with",
+        "  - step: start\n    tool:\n      - { name: call, kind: playbook, path: golden/child_of, args: { n: 20 } }\n"
+        '      - { name: plus, kind: noop, result: "{{ call + 1 }}" }\n',
+        others={"child_of": '  - { step: start, tool: { kind: noop, result: "{{ workload.n * 2 }}" } }\n'},
+    ),
+    "failed_child": Scenario(
+        "a sub-playbook that fails, and an arc that handles it",
+        "  - step: start\n    tool: { kind: playbook, path: golden/failing_child }\n"
+        "    next: { arcs: [{ step: mend, when: \"{{ event.name == 'step.failed' }}\" }] }\n"
+        "  - { step: mend, tool: { kind: noop, result: mended } }\n",
+        others={"failing_child": "  - { step: start, tool: [{ name: bad, kind: http, url: http://x }] }\n"},
+        tool=fails,
+    ),
+    "cancel": Scenario(
+        "an execution that is cancelled while one step waits and a loop has iterations that wait",
+        "  - step: start\n    tool: { kind: noop }\n    next: { spec: { mode: inclusive }, arcs: [{ step: one }, { step: many }] }\n"
+        "  - { step: one, tool: { kind: wait, duration: 3600 } }\n"
+        "  - { step: many, loop: { in: [1, 2], iterator: i, spec: { mode: parallel, max_in_flight: 2 } }, tool: { kind: wait, duration: 3600 } }\n",
+        drive=cancel,
+    ),
+    "pause_resume": Scenario(
+        "an execution that is paused and resumed",
+        "  - { step: first, tool: { kind: noop }, next: { arcs: [{ step: second }] } }\n"
+        "  - { step: second, tool: { kind: wait, duration: 120 }, next: { arcs: [{ step: third }] } }\n"
+        "  - { step: third, tool: { kind: noop, result: done } }\n",
+        drive=pause_and_resume,
+    ),
+    "step_fails": Scenario(
+        "a step that fails and nobody handles it",
+        "  - { step: start, tool: [{ name: bad, kind: http, url: http://x }], next: { arcs: [{ step: never }] } }\n"
+        "  - { step: never, tool: { kind: noop } }\n",
+        tool=fails,
+    ),
+    "error_arc": Scenario("a step that fails and an arc that handles it", HANDLED, tool=fails),
+    "visits_limit": Scenario(
+        "steps that go round until the limit of visits",
+        "  - { step: start, tool: { kind: noop }, next: { arcs: [{ step: back }] } }\n"
+        "  - { step: back, tool: { kind: noop }, next: { arcs: [{ step: start }] } }\n",
+        head="executor: { spec: { policy: { limits: { max_step_visits: 3 } } } }\n",
+    ),
+    "step_timeout": Scenario(
+        "a step that takes longer than it may",
+        "  - step: start\n    spec: { policy: { lifecycle: { timeout_s: 120 } } }\n    tool: { kind: wait, duration: 3600 }\n"
+        "    next: { arcs: [{ step: late, when: \"{{ event.error.kind == 'timeout' }}\" }] }\n"
+        "  - { step: late, tool: { kind: noop, result: late } }\n",
+    ),
+    "template_error": Scenario(
+        "a guard that cannot be evaluated",
+        '  - { step: start, tool: { kind: noop, result: 0 }, next: { arcs: [{ step: end, when: "{{ 1 / event.result }}" }] } }\n'
+        "  - { step: end, tool: { kind: noop } }\n",
+    ),
+    "references": Scenario(
+        "results too large for the log: a guard reads into one, another is handed on",
+        '  - step: start\n    tool: { kind: noop, result: "{{ range(2000) | list }}" }\n'
+        '    next: { arcs: [{ step: end, when: "{{ event.result[1999] == 1999 }}", args: { all: "{{ event.result }}" } }] }\n'
+        '  - { step: end, tool: { kind: noop, result: "{{ args.all | length }}" } }\n',
+    ),
+    "routing_only": Scenario(
+        "a step without a tool that only routes",
+        "  - { step: start, tool: { kind: noop, result: 2 }, next: { arcs: [{ step: choose }] } }\n"
+        '  - step: choose\n    next: { arcs: [{ step: even, when: "{{ steps.start.result % 2 == 0 }}" }, { step: odd }] }\n'
+        "  - { step: even, tool: { kind: noop, result: even } }\n"
+        "  - { step: odd, tool: { kind: noop } }\n",
+    ),
+}

@@ -1,0 +1,98 @@
+"""Recorded histories, replayed: every decision comes out as it was, the state folds to the same end, envelopes read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import cache
+
+import pytest
+
+from noetl_core.codec import decode_events, encode_events
+from noetl_core.control import read as control_read
+from noetl_core.control.cursor import history
+from noetl_core.control.envelopes import expand
+from noetl_core.control.replay import replay
+from noetl_core.engine.records import LOG_VERSION, StreamId
+from noetl_core.engine.state import State, fold_commits, restore, snapshot
+from noetl_core.observe.cost import Meter
+from noetl_core.observe.progress import Progress
+from noetl_core.observe.timeline import Timeline
+from tests.golden import logs, record
+from tests.golden.logs import FOLDER, Golden
+from tests.golden.scenarios import SCENARIOS
+
+NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+@cache
+def golden(name: str) -> Golden:
+    return logs.read(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_decision_is_taken_again_as_it_was(name: str) -> None:
+    world = golden(name).world()
+    for execution_id in golden(name).executions():
+        done = replay(world.controls[0], execution_id)
+        assert done.over
+        assert done.differences == (), f"{name}: {execution_id}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_log_folds_to_the_same_end(name: str) -> None:
+    assert logs.came_to(golden(name).world(), golden(name).execution_id) == golden(name).expect
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_fold_goes_on_from_a_snapshot_taken_anywhere(name: str) -> None:
+    for execution_id in golden(name).executions():
+        commits = golden(name).world().store.streams[StreamId(execution_id)]
+        whole = asdict(fold_commits(State(execution_id), commits))
+        for upto in range(1, len(commits)):
+            kept = snapshot(fold_commits(State(execution_id), commits[:upto]))
+            assert asdict(fold_commits(restore(kept), commits[upto:])) == whole
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_readers_take_it(name: str) -> None:
+    """Commits as bytes, envelopes, the summary, every view."""
+    world = golden(name).world()
+    for commit in golden(name).commits:
+        assert commit.v <= LOG_VERSION
+        assert decode_events(encode_events(commit.events, compress=True), commit.v) == commit.events
+    for execution_id in golden(name).executions():
+        control = world.controls[0]
+        envelopes = list(expand(history(world.store, execution_id), execution_id))
+        assert len({e["event_id"] for e in envelopes}) == len(envelopes)
+        progress, line, meter = Progress(), Timeline(), Meter(execution_id)
+        progress.observe(envelopes)
+        line.observe(envelopes)
+        meter.observe(history(world.store, execution_id))
+        summary = control_read.summary(control, execution_id)
+        assert progress.status == line.status == summary["status"]
+        assert meter.as_dict()["total"]["cost"] > 0
+        for envelope in envelopes:
+            control_read.state_at(control, execution_id, envelope["event_id"])
+
+
+def test_there_is_a_history_for_every_feature() -> None:
+    assert set(SCENARIOS) <= set(NAMES), "python -m tests.golden.record records what is missing"
+
+
+def test_a_history_that_is_there_is_not_written_over(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("written")
+
+    monkeypatch.setattr(record, "write", refuse)
+    assert record.main([]) == 0
+    assert record.main(["chain"]) == 1
+    assert "--force" in capsys.readouterr().err
+    with pytest.raises(AssertionError, match="written"):
+        record.main(["chain", "--force"])
+
+
+@pytest.mark.parametrize("name", sorted(SCENARIOS))
+def test_what_happens_today_comes_to_the_same(name: str) -> None:
+    """The scenario run now ends as its history did: a feature that changed shows here, before users' histories do."""
+    world, execution_id, _ = SCENARIOS[name].play(name)
+    assert logs.came_to(world, execution_id) == golden(name).expect
