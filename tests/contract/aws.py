@@ -22,13 +22,14 @@ from noetl_core.adapters.aws.clients import client, forget_clients
 from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.queue import SqsCommandQueue, read_command
 from noetl_core.adapters.aws.results import S3ResultStore
+from noetl_core.adapters.aws.sealer import KmsSealer
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.engine.records import Command
-from noetl_core.ports import CommandQueue, EventStore, ExecutionIndex, Gates, PlaybookCatalog, ResultStore, Secrets
+from noetl_core.ports import CommandQueue, EventStore, ExecutionIndex, Gates, PlaybookCatalog, ResultStore, Sealer, Secrets
 from tests.contract.catalog import GatesContract, LastingIndexContract, PlaybookCatalogContract
 from tests.contract.clocks import FakeClock
 from tests.contract.event_store import DurableLogContract
-from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SecretsContract
+from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
 REGION = "us-east-1"
@@ -130,6 +131,16 @@ class S3ResultStoreContract(_Aws, ResultStoreContract):
     @pytest.fixture
     def results(self, bucket: str) -> ResultStore:
         return S3ResultStore(bucket)
+
+
+class KmsSealerContract(SealerContract):
+    @pytest.fixture
+    def sealer(self, aws: None) -> Sealer:
+        return KmsSealer(client("kms").create_key()["KeyMetadata"]["KeyId"])
+
+    @pytest.fixture
+    def another(self, aws: None) -> Sealer:
+        return KmsSealer(client("kms").create_key()["KeyMetadata"]["Arn"])
 
 
 class SecretsManagerContract(_Aws, SecretsContract):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from noetl_core.engine.records import Command
-from noetl_core.ports import CommandQueue, NotFound, ResultStore, Secrets, TooLarge
+from noetl_core.ports import CommandQueue, CorruptLog, NotFound, ResultStore, Sealer, Secrets, TooLarge
 
 
 class ResultStoreContract:
@@ -64,6 +65,43 @@ class ResultStoreContract:
     def test_where_a_tool_reads_it(self, results: ResultStore) -> None:
         results.put("7/a.parquet", b"PAR1")
         assert results.url("7/a.parquet").endswith("7/a.parquet")
+
+
+class SealerContract:
+    """Give fixtures `sealer` and `another`, one with another key."""
+
+    WHERE: Mapping[str, str] = {"execution_id": "7", "run_id": "r1"}
+
+    @pytest.mark.parametrize(
+        "plain", [b"", b"hunter2", b"\x00\xff" * 5_000, "ü".encode()], ids=["empty", "text", "large", "utf-8"]
+    )
+    def test_what_is_sealed_opens_again(self, sealer: Sealer, plain: bytes) -> None:
+        assert sealer.open(sealer.seal(plain, self.WHERE), self.WHERE) == plain
+
+    def test_it_gives_nothing_away(self, sealer: Sealer) -> None:
+        first, second = (sealer.seal(b"hunter2", self.WHERE) for _ in range(2))
+        assert first != second, "not even that it is the same"
+        for text in (b"hunter2", b"hunter2"[::-1], b64encode(b"hunter2")[:8], b"hunter2".hex().encode()):
+            assert text not in first.encode()
+        assert first.isascii()
+        assert first.isprintable()
+
+    @pytest.mark.parametrize("where", [{"execution_id": "8", "run_id": "r1"}, {"execution_id": "7", "run_id": "r2"}, {}], ids=str)
+    def test_it_opens_in_its_own_place_only(self, sealer: Sealer, where: Mapping[str, str]) -> None:
+        with pytest.raises(CorruptLog):
+            sealer.open(sealer.seal(b"hunter2", self.WHERE), where)
+
+    def test_another_key_does_not_open_it(self, sealer: Sealer, another: Sealer) -> None:
+        with pytest.raises(CorruptLog):
+            another.open(sealer.seal(b"hunter2", self.WHERE), self.WHERE)
+
+    def test_what_was_tampered_with_does_not_open(self, sealer: Sealer) -> None:
+        sealed = sealer.seal(b"hunter2", self.WHERE)
+        place = len(sealed) - 6
+        changed = sealed[:place] + ("A" if sealed[place] != "A" else "B") + sealed[place + 1 :]
+        for text in (changed, sealed[:-8], sealed[8:], "", "{}", "[1]", "no base64!", '{"key": "AAAA", "box": "AAAA"}'):
+            with pytest.raises(CorruptLog):
+                sealer.open(text, self.WHERE)
 
 
 class SecretsContract:

@@ -12,6 +12,7 @@ from tests.contract.aws import (
     DynamoExecutionIndexContract,
     DynamoGatesContract,
     DynamoPlaybookCatalogContract,
+    KmsSealerContract,
     S3ResultStoreContract,
     SecretsManagerContract,
     SqsCommandQueueContract,
@@ -46,6 +47,10 @@ class TestS3ResultStore(S3ResultStoreContract):
 
 
 class TestSecretsManager(SecretsManagerContract):
+    pass
+
+
+class TestKmsSealer(KmsSealerContract):
     pass
 
 

@@ -10,15 +10,27 @@ import pytest
 from noetl_core.adapters.local.catalog import SqliteExecutionIndex, SqliteGates, SqlitePlaybookCatalog
 from noetl_core.adapters.local.database import MEMORY, Database
 from noetl_core.adapters.local.events import SqliteEventStore
+from noetl_core.adapters.local.keys import file_key, memory_key
 from noetl_core.adapters.local.queue import LocalQueue
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
+from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.engine.records import Command
-from noetl_core.ports import CommandQueue, EventStore, ExecutionIndex, Gates, PlaybookCatalog, ResultStore, Secrets
+from noetl_core.ports import (
+    CommandQueue,
+    CorruptLog,
+    EventStore,
+    ExecutionIndex,
+    Gates,
+    PlaybookCatalog,
+    ResultStore,
+    Sealer,
+    Secrets,
+)
 from tests.contract.catalog import ExecutionIndexContract, GatesContract, LastingIndexContract, PlaybookCatalogContract
 from tests.contract.clocks import FakeClock
 from tests.contract.event_store import DurableLogContract, EventStoreContract
-from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SecretsContract
+from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
 from tests.sim.ports import Faults, SimCatalog, SimClock, SimGates, SimIndex, SimQueue, SimResults, SimStore
 
 
@@ -79,6 +91,28 @@ class TestLocalSecrets(SecretsContract):
     @pytest.fixture
     def secrets(self, tmp_path: Path) -> Secrets:
         return LocalSecrets(tmp_path / "new" / "credentials.json", environment={})
+
+
+class TestLocalSealer(SealerContract):
+    @pytest.fixture
+    def sealer(self, tmp_path: Path) -> Sealer:
+        return LocalSealer(file_key(tmp_path / "new" / "seal.key"))
+
+    @pytest.fixture
+    def another(self) -> Sealer:
+        return LocalSealer(memory_key())
+
+    def test_the_key_is_made_once_and_only_its_owner_reads_it(self, tmp_path: Path) -> None:
+        keys = [file_key(tmp_path / "k" / "seal.key")() for _ in range(3)]
+        assert len(set(keys)) == 1
+        assert len(keys[0]) == 32
+        assert (tmp_path / "k" / "seal.key").stat().st_mode & 0o777 == 0o600
+        assert [p.name for p in (tmp_path / "k").iterdir()] == ["seal.key"]
+
+    def test_a_file_that_is_no_key_is_said_to_be_none(self, tmp_path: Path) -> None:
+        (tmp_path / "seal.key").write_bytes(b"short")
+        with pytest.raises(CorruptLog, match="is no key"):
+            LocalSealer(file_key(tmp_path / "seal.key")).seal(b"x", {})
 
 
 class TestLocalQueue(CommandQueueContract):

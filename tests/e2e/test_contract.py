@@ -12,6 +12,7 @@ from tests.contract.aws import (
     DynamoExecutionIndexContract,
     DynamoGatesContract,
     DynamoPlaybookCatalogContract,
+    KmsSealerContract,
     S3ResultStoreContract,
     SecretsManagerContract,
     SqsCommandQueueContract,
@@ -42,6 +43,10 @@ class TestDynamoGates(DynamoGatesContract):
 
 
 class TestS3ResultStore(S3ResultStoreContract):
+    pass
+
+
+class TestKmsSealer(KmsSealerContract):
     pass
 
 

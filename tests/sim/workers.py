@@ -51,6 +51,8 @@ class SimWorker:
             tools=registry(world),
             name=f"w{world.clock.nonce()}",
             heart=None,
+            secrets=world.secrets,
+            sealer=world.sealer,
             callback_key=world.controls[0].callback_key,
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
@@ -14,7 +15,7 @@ from noetl_core.control.sweep import Swept, look, sweep
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command, Commit, StreamId
 from noetl_core.engine.state import TERMINAL, State
-from noetl_core.ports import PortError
+from noetl_core.ports import PortError, Sealer
 from tests.sim.ports import (
     SECOND,
     Crash,
@@ -53,6 +54,8 @@ class World:
     stream_on: bool = True
     routers: int = 1
     clock: SimClock = field(default_factory=SimClock)
+    secrets: Any = None
+    sealer: Sealer | None = field(default_factory=lambda: LocalSealer(lambda: KEY[:32]))
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.faults.seed)

@@ -22,6 +22,7 @@ from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.adapters.local.keys import file_key, memory_key
 from noetl_core.adapters.local.queue import SECOND, Delivery, LocalQueue
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
+from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.core import Control
@@ -105,6 +106,7 @@ class LocalWiring:
             secrets=secrets or LocalSecrets(Path(os.environ.get("NOETL_HOME", ".noetl")) / "credentials.json"),
             name=f"local-{os.getpid()}",
             gone=_has_ended,
+            sealer=LocalSealer(file_key(Path(store).parent / "seal.key") if kept else memory_key()),
             callback_key=key,
             callback_url=_callback_url(),
         )

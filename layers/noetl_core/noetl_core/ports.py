@@ -232,6 +232,18 @@ class Secrets(Protocol):
     def names(self) -> Iterable[str]: ...
 
 
+class Sealer(Protocol):
+    """Encrypts what a resumed run needs and the log may not show. Only workers hold an adapter."""
+
+    def seal(self, plain: bytes, context: Mapping[str, str]) -> str:
+        """Text that gives away nothing of `plain` but its length. The same `context` is needed to open it."""
+        ...
+
+    def open(self, sealed: str, context: Mapping[str, str]) -> bytes:
+        """What was sealed. Raises `CorruptLog` for another key or context, and for what was tampered with."""
+        ...
+
+
 class Clock(Protocol):
     """Time and chance, injected, so that tests own both."""
 

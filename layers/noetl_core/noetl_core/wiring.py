@@ -13,7 +13,7 @@ from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.control.core import RETENTION_S, Control
-from noetl_core.ports import ResultStore
+from noetl_core.ports import ResultStore, Sealer
 from noetl_core.worker.service import Worker
 
 
@@ -59,6 +59,7 @@ def worker() -> Worker:
         playbooks=PlaybookCache(DynamoPlaybookCatalog(catalog)),
         tools=ToolRegistry(),
         secrets=SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/")),
+        sealer=_sealer(),
         callback_key=_callback_key(),
         callback_url=_callback_url(),
         name=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", f"worker-{os.getpid()}")[-32:],
@@ -69,6 +70,16 @@ def _dead_letters() -> dict[str, str]:
     """Queue URLs by what was in the queue, for the function that shows them."""
     found: dict[str, str] = json.loads(os.environ.get("DEAD_LETTERS", "{}"))
     return found
+
+
+def _sealer() -> Sealer | None:
+    """None where the role has no key: the python pool, which is given no secrets either."""
+    key = os.environ.get("SEALING_KEY")
+    if not key:
+        return None
+    from noetl_core.adapters.aws.sealer import KmsSealer
+
+    return KmsSealer(key)
 
 
 def _callback_key() -> Callable[[], bytes] | None:

@@ -160,7 +160,7 @@ def chosen(value: Any, **conditions: bool) -> Any:
 
 @pytest.mark.parametrize(
     ("conditions", "security"),
-    [({}, [{"IAM": []}]), ({"TokenApi": True}, [{"JWT": []}]), ({"OpenApi": True}, [])],
+    [({}, [{"IAM": []}]), ({"TokenApi": True}, [{"JWT": []}]), ({"OpenApi": True, "OpenCallbacks": True}, [])],
     ids=["iam by default", "tokens of a user pool", "open, for an emulator"],
 )
 def test_every_method_of_the_api_asks_who_calls(conditions: dict[str, bool], security: list[Any]) -> None:
@@ -189,3 +189,17 @@ def test_additional_tool_layers_reach_the_workers_alone(function: str) -> None:
     else:
         without = layers
     assert [layer["Ref"] for layer in without] == list(of_type("AWS::Lambda::LayerVersion"))
+
+
+def test_a_callback_may_be_opened_to_whoever_has_its_token_and_nothing_else_with_it() -> None:
+    (api,) = of_type("AWS::ApiGateway::RestApi").values()
+    paths = chosen(api["Body"], OpenCallbacks=True)["paths"]
+    opened = {(path, m) for path, methods in paths.items() for m, o in methods.items() if m != "options" and not o["security"]}
+    assert opened == {("/api/callbacks/{token}", "post")}
+
+
+def test_what_suspended_runs_sealed_is_opened_by_the_worker_alone() -> None:
+    uses = {f for f in FUNCTIONS if any("SealingKey" in json.dumps(s) for s in statements(f))}
+    assert uses == {"WorkerFunction"}
+    assert of_type("AWS::KMS::Key")["SealingKey"]["EnableKeyRotation"] is True
+    assert not any(s["Action"] == "kms:*" for f in FUNCTIONS for s in statements(f))

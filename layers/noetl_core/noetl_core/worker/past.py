@@ -33,6 +33,9 @@ class Past:
     begun: set[Path] = field(default_factory=set)
     waits: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     mail: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    sealed: str | None = None
+    """What the newest suspension sealed; `sealed_at` is how many task events of each pass lay before it."""
+    sealed_at: dict[Path, int] = field(default_factory=dict)
     last: Commit | None = None
 
     @property
@@ -95,6 +98,7 @@ def _apply(past: Past, event: Event) -> None:
             past.begun.discard(path)
         case "StepSuspended":
             past.waits.update({w["wait_id"]: w for w in d.get("waits", ())})
+            past.sealed, past.sealed_at = d.get("sealed"), {p: len(events) for p, events in past.tasks.items()}
         case _:
             pass  # TaskStarted, TaskRetried: for readers; they change nothing here
 

@@ -23,6 +23,7 @@ from noetl_core.worker.journal import Journal
 from noetl_core.worker.loop_runner import LoopRunner
 from noetl_core.worker.nodes import CtxLayer, Leaf, LoopNode
 from noetl_core.worker.past import Past
+from noetl_core.worker.sealing import Seals, restore
 from noetl_core.worker.threads import TaskThreads
 from noetl_core.worker.tokens import CallbackTokens
 from noetl_core.worker.view import RunView
@@ -73,6 +74,7 @@ class Runner:
     step_run: str
     keychain: Mapping[str, Any]
     tokens: CallbackTokens
+    seals: Seals | None = None
     chunk: Mapping[str, Any] | None = None
     """For a chunk run: the lead's plan, and `chunk`, its index."""
     deadline: int | None = None
@@ -86,6 +88,8 @@ class Runner:
     ended: Ended | None = None
     started_any: bool = False
     _threads: TaskThreads | None = None
+    _opened: Mapping[tuple[int, ...], Mapping[str, Any]] | None = None
+    """What the newest suspension sealed, once it has been opened."""
     _landed: SimpleQueue[Flight] = field(default_factory=SimpleQueue)
     _overdue_at: int | None = None
     """No flight is overdue before."""
@@ -202,7 +206,12 @@ class Runner:
             waits.append({"wait_id": wait_id, "kind": kind, "at": self.calls.clock.now()})
         if not waits:
             raise AssertionError(f"run {self.step_run} has nothing to do and nothing to wait for")
-        return Ended("StepSuspended", {"waits": waits})
+        sealed = self._sealed([*self.waiting, *(leaf for _, _, leaf in self.sleeping), *self.ready])
+        return Ended("StepSuspended", {"waits": waits, **({"sealed": sealed} if sealed is not None else {})})
+
+    def _sealed(self, leaves: list[Leaf]) -> str | None:
+        """The secrets that unfinished passes hold, for whoever resumes them."""
+        return self.seals.seal(leaves) if self.seals is not None and self.calls.tainted else None
 
     # --- passes over the pipeline ---------------------------------------------------------------------------------------
 
@@ -219,10 +228,25 @@ class Runner:
         """A new pass over the pipeline; what the log says it has done is folded, not done again."""
         leaf = Leaf(pipe, ctx, parent, scope)
         pipe.iter = leaf.iter
-        for event in self.past.tasks.pop(pipe.path, ()):
+        events = self.past.tasks.pop(pipe.path, ())
+        sealed_at = self.past.sealed_at.get(pipe.path, 0) if self.past.sealed is not None else -1
+        for n, event in enumerate(events):
+            if n == sealed_at:
+                self._unseal(leaf)
             ctx.write(event.data.get("set_ctx") or {})
             fold(pipe, self.step.tasks, event)
+        if sealed_at == len(events):
+            self._unseal(leaf)
         self.ready.append(leaf)
+
+    def _unseal(self, leaf: Leaf) -> None:
+        """Give a pass back the secrets it held when it was suspended; where nobody can open them they stay undefined."""
+        if self.seals is None or self.past.sealed is None:
+            return
+        if self._opened is None:
+            self._opened = self.seals.open(self.past.sealed)
+            self.calls.tainted = True
+        restore(leaf, self._opened.get(leaf.path, {}))
 
     def scope(self, ctx: CtxLayer, scope_iter: dict[str, Any]) -> Scope:
         """What templates see, without the pipeline's own names."""

@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.records import MAX_TAKEOVERS, Command, Event, StreamId
-from noetl_core.ports import Clock, CorruptLog, EventStore, Gates, ResultStore, Secrets
+from noetl_core.ports import Clock, CorruptLog, EventStore, Gates, ResultStore, Sealer, Secrets
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.calls import Calls, Cancelled
 from noetl_core.worker.heart import Heart
 from noetl_core.worker.journal import LEASE_S, SECOND, Fenced, Journal
 from noetl_core.worker.past import Past, deliver, read_past
 from noetl_core.worker.runner import Ended, Runner
+from noetl_core.worker.sealing import Seals
 from noetl_core.worker.tokens import LOCAL_URL, CallbackTokens
 from noetl_core.worker.view import Keychain, Resolver, Views, credential_reader
 from noetl_core.worker.waiting import WAITING_KINDS
@@ -48,6 +49,7 @@ class Worker:
     gone: Callable[[str], bool] | None = None
     """Whether the worker of that name is known to have ended: its lease need not be waited for."""
     heart: Heart | None = field(default_factory=Heart)
+    sealer: Sealer | None = None
     callback_key: Callable[[], bytes] | None = None
     callback_url: str = LOCAL_URL
     """Where a callback is answered, with a place for `{token}`."""
@@ -58,7 +60,7 @@ class Worker:
     def handle(self, command: Command, deadline: int | None = None) -> Handled:
         """Carry out one command. `deadline` (microseconds) is the invocation's end. Raises port errors for redelivery."""
         gate = self.gates.gate(command.execution_id)
-        if gate.mode == "stop" or command.run_id in gate.stopped_runs:
+        if (gate.mode == "stop" and command.undoes is None) or command.run_id in gate.stopped_runs:
             return Handled("dropped", "the execution is being stopped")
         if gate.mode == "pause":
             return Handled("dropped", "the execution is paused; resuming sends the command again")
@@ -71,6 +73,8 @@ class Worker:
     def brief(self, command: Command) -> bool:
         """Whether a command is over at once: a step without a loop, or a chunk of a few iterations, whose tools never block and
         whose policies neither wait nor go round."""
+        if command.undoes is not None:
+            return False
         playbook = self.playbooks(command.digest)
         known: dict[str, bool] = playbook.memo.setdefault("brief", {})
         if command.step not in known:
@@ -154,8 +158,9 @@ class Worker:
             clock=self.clock,
             journal=journal,
             credentials=credential_reader(playbook, self.secrets),
+            undoing=command.undoes is not None,
         )
-        step = playbook.by_name[command.step]
+        step = playbook.body(command.step, undo=command.undoes is not None)
         key, url = self.callback_key, self.callback_url
         watched = _Watched(calls)
         runner = Runner(
@@ -167,6 +172,7 @@ class Worker:
             journal=journal,
             calls=calls,
             step_run=command.loop["run"] if command.loop is not None else command.run_id,
+            seals=Seals(self.sealer, command.execution_id, command.run_id) if self.sealer is not None else None,
             keychain=Keychain(playbook, self.secrets),
             chunk={**command.loop, "chunk": command.chunk} if command.loop is not None else None,
             deadline=deadline,

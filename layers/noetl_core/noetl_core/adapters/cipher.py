@@ -1,0 +1,34 @@
+"""AES-256-GCM as both sealers use it: a fresh nonce each time, and the context bound to what is sealed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from noetl_core.ports import CorruptLog
+
+NONCE_BYTES = 12
+
+
+def encrypt(key: bytes, plain: bytes, context: Mapping[str, str]) -> bytes:
+    """Nonce and cipher text."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # 10 ms that only runs with secrets pay
+
+    nonce = os.urandom(NONCE_BYTES)
+    return nonce + AESGCM(key).encrypt(nonce, plain, _bound(context))
+
+
+def decrypt(key: bytes, sealed: bytes, context: Mapping[str, str]) -> bytes:
+    """What `encrypt` was given. Raises `CorruptLog`."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    try:
+        return AESGCM(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], _bound(context))
+    except (InvalidTag, ValueError) as error:
+        raise CorruptLog("a sealed value does not open: another key, another place, or not what was sealed") from error
+
+
+def _bound(context: Mapping[str, str]) -> bytes:
+    return json.dumps(context, sort_keys=True).encode()

@@ -1,0 +1,91 @@
+"""Secrets of a suspended run: sealed into its `StepSuspended`, opened by the worker that resumes it (DESIGN section 4).
+
+The log shows a secret as its mask. What a pass still needs of it - results by name, `_prev`, `_outcome`, `iter`, what it wrote to
+ctx - goes beside, encrypted, bound to the execution and the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from noetl_core.expr import Secret, contains_secret
+from noetl_core.ports import Sealer
+from noetl_core.worker.nodes import Leaf
+
+MARK = "\0secret"
+"""The one key of what stands for a secret inside; no other data has it."""
+Path = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Seals:
+    """Sealing for one run."""
+
+    sealer: Sealer
+    execution_id: str
+    run_id: str
+
+    def seal(self, leaves: Iterable[Leaf]) -> str | None:
+        """The secrets that `leaves` hold, sealed; None when they hold none."""
+        held = [[list(leaf.path), parts] for leaf in leaves if (parts := _secrets_of(leaf))]
+        return self.sealer.seal(json.dumps(held).encode(), self._context) if held else None
+
+    def open(self, sealed: str) -> dict[Path, Mapping[str, Any]]:
+        """What each pass held, by its path. Raises `CorruptLog`, `Unavailable`."""
+        held = json.loads(self.sealer.open(sealed, self._context))
+        return {tuple(path): _revived(parts) for path, parts in held}
+
+    @property
+    def _context(self) -> dict[str, str]:
+        return {"execution_id": self.execution_id, "run_id": self.run_id}
+
+
+def restore(leaf: Leaf, held: Mapping[str, Any]) -> None:
+    """Put back what a pass held when it was suspended."""
+    pipe = leaf.pipe
+    pipe.results.update(held.get("results", {}))
+    pipe.iter.update(held.get("iter", {}))
+    leaf.ctx.write(held.get("ctx", {}))
+    if "prev" in held:
+        pipe.prev = held["prev"]
+    if "last" in held:
+        pipe.last = held["last"]
+
+
+def _secrets_of(leaf: Leaf) -> dict[str, Any]:
+    pipe = leaf.pipe
+    parts: dict[str, Any] = {
+        "results": _only(pipe.results),
+        "iter": _only(pipe.iter),
+        "ctx": _only(leaf.ctx.writes),
+    }
+    parts = {name: part for name, part in parts.items() if part}
+    for name, value in (("prev", pipe.prev), ("last", pipe.last)):
+        if contains_secret(value):
+            parts[name] = _dead(value)
+    return parts
+
+
+def _only(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those values with a secret in them, as JSON. What the iterations around hand down is theirs, and sealed with them."""
+    return {name: _dead(value) for name, value in values.items() if name != "parent" and contains_secret(value)}
+
+
+def _dead(value: Any) -> Any:
+    """A value as JSON, its secrets marked."""
+    if isinstance(value, Secret):
+        return {MARK: _dead(value._value)}
+    if isinstance(value, Mapping):
+        return {k: _dead(v) for k, v in value.items()}
+    return [_dead(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+def _revived(value: Any) -> Any:
+    if isinstance(value, dict):
+        if MARK in value:
+            return Secret(_revived(value[MARK]))
+        return {k: _revived(v) for k, v in value.items()}
+    return [_revived(v) for v in value] if isinstance(value, list) else value
