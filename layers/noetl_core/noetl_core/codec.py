@@ -73,7 +73,16 @@ def decode_events(body: bytes, v: int) -> tuple[Event, ...]:
     return tuple(events)
 
 
-_DEFAULTS: Mapping[str, Any] = {"pool": "default", "chunk": None, "loop": None, "mail": (), "context": None, "expires_at": 0}
+_RARE: Mapping[str, Any] = {"prior": None, "undoes": None}
+_DEFAULTS: Mapping[str, Any] = {
+    "pool": "default",
+    "chunk": None,
+    "loop": None,
+    "mail": (),
+    "context": None,
+    "expires_at": 0,
+    **_RARE,
+}
 
 
 def encode_command(command: Command) -> str:

@@ -13,7 +13,7 @@ Errors of the ports are one small vocabulary, split by who must act:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from noetl_core.engine.records import Command, Commit, Snapshot, StreamId
@@ -208,10 +208,12 @@ class Gate:
 
     mode: Literal["run", "pause", "stop"] = "run"
     stopped_runs: frozenset[str] = frozenset()
+    expires_at: int = field(default=0, compare=False)
+    """Seconds; as in the execution's commits: a gate outlives its log no more than anything else of it. 0: never."""
 
 
 class Gates(Protocol):
-    """One small item per execution, read at claim and with each periodic commit. Absent means `run`."""
+    """One small item per execution, read at claim and with each periodic commit. Absent, or expired, means `run`."""
 
     def gate(self, execution_id: str) -> Gate: ...
 

@@ -135,7 +135,7 @@ def open_callbacks(control: Control, execution_id: str) -> list[dict[str, Any]]:
 
 
 def _shown(state: State, playbook: Playbook, run: Run, wait: Mapping[str, Any], key: bytes) -> dict[str, Any]:
-    step = playbook.by_name[run.step]
+    step = playbook.body(run.step, undo=run.undoes is not None)
     place = next(n for n in callback_tasks(playbook, step) if step.tasks[n].name == wait["task"])
     out = {
         "step": run.step,
@@ -251,7 +251,8 @@ def _schema(control: Control, standing: _Standing, ticket: Ticket) -> Mapping[st
     if standing.wait is not None:
         return standing.wait.get("schema")
     assert standing.run is not None  # what has no run is over
-    step = control.playbook(standing.state.digest).by_name[standing.run.step]
+    playbook, run = control.playbook(standing.state.digest), standing.run
+    step = playbook.body(run.step, undo=run.undoes is not None)
     written = step.tasks[ticket.task].inputs.get("schema")
     try:
         check_schema(written)

@@ -74,7 +74,7 @@ def look_at_child(control: Control, parent: State, child: str) -> None:
         )
 
 
-def end_child(control: Control, parent: State, child: str, reason: str) -> None:
+def end_child(control: Control, parent: State, child: str, reason: str, *, compensate: bool = False) -> None:
     """Cancel a child that nobody waits for any more. One that was asked for and never created is created behind a closed gate:
     its start stands in the log, its end too, and whoever is late in starting it finds that done."""
     from noetl_core.control.operate import NotNow, cancel  # operate stands on this module
@@ -83,9 +83,9 @@ def end_child(control: Control, parent: State, child: str, reason: str) -> None:
     if asked.request.get("detach"):
         return
     if control.load(child).seq < 0:
-        control.gates.set_gate(child, Gate("stop"))
+        control.gates.set_gate(child, Gate("stop", expires_at=parent.expires_at))
         start_child(control, parent, child, asked.run, asked.request)
     try:
-        cancel(control, child, reason)
+        cancel(control, child, reason, compensate=compensate)
     except (NotFound, NotNow):
         return

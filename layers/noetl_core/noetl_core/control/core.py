@@ -15,7 +15,7 @@ from typing import Any
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.deadlines import deadlines
-from noetl_core.engine.decide import Decision, Fact, commands_of, decide
+from noetl_core.engine.decide import Decision, Fact, commands_of, decide, digest_for
 from noetl_core.engine.reads import needs_of
 from noetl_core.engine.records import Boundary, Commit, StreamId
 from noetl_core.engine.routing import Need, NeedValues
@@ -123,7 +123,7 @@ class Control:
             state, fresh = self._take(execution_id)
             if state.seq < 0:
                 raise NotFound(f"there is no execution {execution_id}")
-            playbook = self.playbook(state.digest)
+            playbook = self.playbook(digest_for(state, facts))
             for need in needs_of(playbook, state, boundaries):
                 if need not in values:
                     values[need] = self._seen.get((execution_id, *need)) or fetch(need)
@@ -181,7 +181,7 @@ class Control:
             if event.name == "ChildRequested" and event.data["child"] in state.children:
                 self.start_child(state, event.data["child"])
         self.end_orphans(state)
-        if names & {"ExecutionPaused", "ExecutionResumed", "ExecutionCancelled", "ExecutionStuck"}:
+        if names & {"ExecutionPaused", "ExecutionResumed", "ExecutionCancelled", "ExecutionStuck", "ExecutionRedriven"}:
             self.put_head(state)
         if state.finished:
             self._finish(state)
@@ -200,15 +200,19 @@ class Control:
     def _set_timers(self, playbook: Playbook, state: State, decision: Decision) -> None:
         """A timer or deadline within the queue's reach is a delayed wake; the sweeper finds all of them by the due index."""
         now = self.clock.now()
-        if decision.scheduled or decision.seq == 0:
+        names = {e.name for e in decision.events}
+        begun = not names.isdisjoint({"PlaybookExecutionRequested", "ExecutionRedriven", "ExecutionResumed"})
+        if decision.scheduled or begun:
             fresh = set(decision.scheduled)
             for deadline in deadlines(playbook, state):
-                if deadline.run in fresh or (decision.seq == 0 and deadline.run is None):
+                if deadline.run in fresh or (begun and deadline.run is None):
                     self._wake_at(state.execution_id, deadline.at, now)
         for event in decision.events:
             waits: Sequence[Mapping[str, Any]] = ()
             if event.name == "BoundaryRouted" and event.data["run"] in state.runs:
                 waits = event.data.get("waits", ())
+            elif event.name == "ExecutionResumed":
+                waits = [w for r in state.runs.values() for w in r.waits]
             elif event.name == "SignalReceived" and event.data.get("heartbeat"):
                 waits = [w for r in state.runs.values() for w in r.waits if signal_name(w) == event.data["name"]]
             times = [at for w in waits if (at := due_at(w)) is not None]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, Literal
 
 from noetl_core.control.children import end_child
 from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
@@ -12,39 +13,69 @@ from noetl_core.engine.decide import Fact
 from noetl_core.engine.state import State
 from noetl_core.ports import Gate, NotFound
 
+Mode = Literal["run", "pause", "stop"]
+
 
 class NotNow(Exception):
     """The execution's status does not allow the request (HTTP 409). Who acts: the caller."""
 
 
-def _alive(control: Control, execution_id: str) -> State:
-    state = control.load(execution_id)
+def _alive(state: State, execution_id: str) -> None:
     if state.seq < 0:
         raise NotFound(f"there is no execution {execution_id}")
     if state.finished:
         raise NotNow(f"execution {execution_id} has already ended ({state.status})")
+
+
+def cancel(control: Control, execution_id: str, reason: str = "", *, compensate: bool = False) -> State:
+    """Cancel, and cancel the children: nothing new starts, every open run is ended. With `compensate` finished steps are undone
+    then; without it, an execution that is being undone stops doing so.
+
+    What is cancelled already stays so. Raises `NotFound`, and `NotNow` for what has ended otherwise.
+    """
+    state = control.load(execution_id)
+    if state.status == "cancelled":
+        return state
+    _alive(state, execution_id)
+    control.index.set_due(execution_id, control.clock.now() + FIRST_LOOK_S * SECOND)
+    given = {"reason": reason, "compensate": compensate}
+    state = control.route(execution_id, facts=[Fact("cancel", {k: v for k, v in given.items() if v})])
+    return carry_through(control, state)
+
+
+def carry_through(control: Control, state: State) -> State:
+    """Do what an operation, or a failure of the whole, asks for beyond its event: the gate, the open runs, the children. Again
+    does no harm: the sweeper does it for what was interrupted."""
+    wanted: Mode = _GATES.get(state.status, "run")
+    if state.finished:
+        return state
+    if control.gates.gate(state.execution_id).mode != wanted:
+        control.gates.set_gate(state.execution_id, Gate(wanted, expires_at=state.expires_at))
+    if state.status == "cancelling":
+        error = {"kind": "cancelled", "message": state.cancelled_for or "the execution was cancelled"}
+        return fence_all(control, state.execution_id, error)
+    if state.status == "paused":
+        for child in _children(state):
+            with suppress(NotFound, NotNow):
+                pause(control, child)
     return state
 
 
-def cancel(control: Control, execution_id: str, reason: str = "") -> State:
-    """Cancel: close the gate, record it, fence every open run, cancel the children. Raises `NotFound`, `NotNow`."""
-    _alive(control, execution_id)
-    control.index.set_due(execution_id, control.clock.now() + FIRST_LOOK_S * SECOND)
-    control.gates.set_gate(execution_id, Gate("stop"))
-    control.route(execution_id, facts=[Fact("cancel", {"reason": reason} if reason else {})])
-    return fence_all(control, execution_id, {"kind": "cancelled", "message": reason or "the execution was cancelled"})
+_GATES: Mapping[str, Mode] = {"paused": "pause", "cancelling": "stop"}
 
 
 def fence_all(control: Control, execution_id: str, error: Mapping[str, Any]) -> State:
-    """End every open run and route what stands at their ends; cancels open children."""
+    """End every open run and route what stands at their ends; cancels open children. What undoes finished steps goes on."""
     while True:
         state = control.load(execution_id)
-        for child in list(state.children):
-            end_child(control, state, child, f"parent {execution_id} ended")
+        kept = {r.id for r in state.runs.values() if r.undoes is not None and state.compensates}
+        for child, asked in list(state.children.items()):
+            if asked.run not in kept:
+                end_child(control, state, child, f"parent {execution_id} ended", compensate=state.undo)
         chunks = [r for r in state.runs.values() if r.parent is not None]
-        runs = chunks or [r for r in state.runs.values() if r.loop is None or not r.loop.open]
+        runs = chunks or [r for r in state.runs.values() if r.id not in kept and (r.loop is None or not r.loop.open)]
         if not runs:
-            return control.route(execution_id) if not state.finished else state
+            return state if kept or state.finished else control.route(execution_id)
         full = {"retryable": False, **error}
         boundaries = [fence(control, execution_id, r.id, full, state.expires_at) for r in runs]
         if control.route(execution_id, boundaries).finished:
@@ -52,27 +83,47 @@ def fence_all(control: Control, execution_id: str, error: Mapping[str, Any]) -> 
 
 
 def pause(control: Control, execution_id: str) -> State:
-    """Pause: nothing new starts; running pipelines suspend at their next task boundary. Raises `NotFound`, `NotNow`."""
-    state = _alive(control, execution_id)
+    """Pause, and pause the children: nothing new starts, no timer fires, running pipelines suspend at their next task boundary.
+
+    What is paused stays so. Raises `NotFound`, `NotNow`.
+    """
+    state = control.load(execution_id)
+    if state.status == "paused":
+        return state
+    _alive(state, execution_id)
     if state.status != "running":
-        raise NotNow(f"execution {execution_id} is {state.status}")
-    control.gates.set_gate(execution_id, Gate("pause"))
-    return control.route(execution_id, facts=[Fact("pause", {})])
+        raise NotNow(f"execution {execution_id} is {state.status}, so it cannot be paused")
+    return carry_through(control, control.route(execution_id, facts=[Fact("pause", {})]))
 
 
 def resume(control: Control, execution_id: str) -> State:
-    """Go on after a pause, or after `stuck`. Raises `NotFound`, `NotNow`."""
-    state = _alive(control, execution_id)
+    """Go on after a pause, or after `stuck`; the children too. What was due meanwhile happens now.
+
+    What runs goes on running. Raises `NotFound`, `NotNow`.
+    """
+    state = control.load(execution_id)
+    if state.status == "running":
+        return state
+    _alive(state, execution_id)
     if state.status not in ("paused", "stuck"):
         raise NotNow(f"execution {execution_id} is {state.status}, not paused")
     control.index.set_due(execution_id, control.clock.now() + FIRST_LOOK_S * SECOND)
-    control.gates.set_gate(execution_id, Gate("run"))
-    return control.route(execution_id, facts=[Fact("resume", {})])
+    control.gates.set_gate(execution_id, Gate("run", expires_at=state.expires_at))
+    state = control.route(execution_id, facts=[Fact("resume", {})])
+    for child in _children(state):
+        with suppress(NotFound, NotNow):
+            resume(control, child)
+    return state
+
+
+def _children(state: State) -> list[str]:
+    """Open children that were created and belong to their parent."""
+    return [child for child, asked in state.children.items() if not asked.request.get("detach")]
 
 
 def signal(control: Control, execution_id: str, name: str, data: Any, signal_id: str | None = None) -> State:
     """A named signal: recorded first, then matched to a wait of that name, now or later. Raises `NotFound`, `NotNow`."""
-    _alive(control, execution_id)
+    _alive(control.load(execution_id), execution_id)
     control.index.set_due(execution_id, control.clock.now() + FIRST_LOOK_S * SECOND)
     fact = Fact("signal", {"id": signal_id or control.clock.nonce(), "name": name, "data": data})
     return control.route(execution_id, facts=[fact])

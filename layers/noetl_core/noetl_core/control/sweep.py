@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from noetl_core.control.children import look_at_child
 from noetl_core.control.core import SECOND, Control
 from noetl_core.control.fence import boundary_of, fence
-from noetl_core.control.operate import fence_all
+from noetl_core.control.operate import carry_through, fence_all
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.deadlines import deadlines
 from noetl_core.engine.decide import Fact, commands_of
@@ -97,16 +97,20 @@ def look(control: Control, execution_id: str, swept: Swept) -> Swept:
     playbook = control.playbook(state.digest)
     late = [d for d in deadlines(playbook, state) if d.at <= now]
     whole = next((d for d in late if d.run is None), None)
-    if whole is not None:
+    if whole is not None and state.status != "cancelling":
         control.route(execution_id, facts=[Fact("fail", {"error": {**whole.error, "fatal": True}})])
-        fence_all(control, execution_id, whole.error)
-        return swept.plus(fenced=1)
+        state = fence_all(control, execution_id, whole.error)
+        swept = swept.plus(fenced=1)
+    state = carry_through(control, state)
+    if state.finished:
+        return swept
+    late = [d for d in late if d.run in state.runs]
     control.put_head(state)
     boundaries, commands, fenced, leased_until = _inspect(control, playbook, state, now)
     runs = [d for d in late if d.run is not None and state.runs[d.run].loop is None]
     boundaries += [fence(control, execution_id, d.run, d.error, state.expires_at) for d in runs if d.run is not None]
     fenced += len(runs)
-    if commands:
+    if commands and state.status != "paused":
         control.queue.send(commands)
     state = control.route(execution_id, boundaries)
     for child in list(state.children):
@@ -176,6 +180,8 @@ def _takeover(playbook: Playbook, state: State, run: Run, last: Commit) -> list[
 def _next_look(playbook: Playbook, state: State, now: int) -> int:
     """Soon while something runs (less often as it ages: growing backoff); else when the first wait or deadline ends."""
     first = min((max(d.at, now + SECOND) for d in deadlines(playbook, state)), default=now + LONGEST_LOOK_S * SECOND)
+    if state.status == "paused":
+        return min(first, now + LONGEST_LOOK_S * SECOND)
     active = [r for r in state.runs.values() if r.status == "scheduled"]
     if active:
         youngest = now - max(r.scheduled_at for r in active)

@@ -7,7 +7,7 @@ Frozen values, compared by content (source positions do not take part). Text tha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -183,6 +183,8 @@ class Step:
     deadline_s: Value = None
     failure_mode: FailureMode = "fail_fast"
     compensate: tuple[Task, ...] = ()
+    """What undoes a finished run of the step when the execution fails, or is cancelled with compensation."""
+    compensate_loop: Loop | None = None
     spec: Mapping[str, Value] = field(default_factory=dict)
     """What else was written under `step.spec`, without `policy`."""
     path: Path = field(default=(), compare=False)
@@ -256,6 +258,17 @@ class Playbook:
     @cached_property
     def by_name(self) -> Mapping[str, Step]:
         return {s.name: s for s in self.steps}
+
+    def body(self, name: str, *, undo: bool = False) -> Step:
+        """What a run of the step executes; with `undo` its compensation, as a step that has nothing else."""
+        step = self.by_name[name]
+        if not undo:
+            return step
+        known: dict[str, Step] = self.memo.setdefault("compensations", {})
+        if name not in known:
+            loop = None if step.compensate_loop is None else replace(step.compensate_loop, exec="local")
+            known[name] = Step(name, step.compensate, loop=loop, pool=step.pool, spec=step.spec)
+        return known[name]
 
     @cached_property
     def entry_step(self) -> str:

@@ -12,7 +12,7 @@ from noetl_core.dsl.model import Loop
 from noetl_core.engine import ids
 from noetl_core.engine.loops import CtxConflict, merge_ctx
 from noetl_core.engine.records import Boundary
-from noetl_core.engine.routing import RoutingPass, boundary_event, take_arcs
+from noetl_core.engine.routing import RoutingPass, boundary_event, redriven, take_arcs
 from noetl_core.engine.state import ChunkState, LoopState, Run
 from noetl_core.engine.waits import beats_as_one, signal_name
 
@@ -30,10 +30,11 @@ class Fact:
 
     `kind` and `data`: `signal {id, name, data | error | heartbeat: true}`;
     `child {child, status, result, error}`; `pause {}`; `resume {}`;
-    `cancel {reason}`; `fail {error}` (lifetime or timeout); `stuck {reason}`.
+    `cancel {reason, compensate}`; `fail {error}` (lifetime or timeout); `stuck {reason}`;
+    `redrive` (the data of `ExecutionRedriven`, made by `engine.redrive`).
     """
 
-    kind: Literal["signal", "child", "pause", "resume", "cancel", "fail", "stuck"]
+    kind: Literal["signal", "child", "pause", "resume", "cancel", "fail", "stuck", "redrive"]
     data: Mapping[str, Any]
 
 
@@ -47,6 +48,8 @@ def route_boundary(p: RoutingPass, boundary: Boundary) -> bool:
         _suspended(p, run, boundary)
     elif run.parent is not None:
         _chunk_done(p, run, boundary)
+    elif run.undoes is not None:
+        _undone(p, run, boundary)
     else:
         _run_ended(p, run, boundary.event.name, boundary.seq, data)
     return True
@@ -57,15 +60,45 @@ def _run_ended(p: RoutingPass, run: Run, name: str, seq: int, data: Mapping[str,
     step = p.playbook.by_name[run.step]
     error = data.get("error")
     counts = {k: data[k] for k in ("total", "succeeded", "failed") if k in data} or None
-    p.emit("BoundaryRouted", run=run.id, step=run.step, seq=seq, name=name, error=error, loop=counts)
+    failed = name == "StepFailed" or error is not None
+    undo = (bool(step.compensate) and not failed) or None
+    p.emit(
+        "BoundaryRouted",
+        run=run.id,
+        step=run.step,
+        seq=seq,
+        name=name,
+        error=error,
+        loop=counts,
+        undo=undo,
+        events=data.get("events"),
+    )
     if data.get("set_ctx"):
         p.emit("CtxPatched", run=run.id, patch=dict(data["set_ctx"]))
-    failed = name == "StepFailed" or error is not None
     at = {"run": run.id, "seq": seq}
     if name == "LoopChunkDone":
         p.emit("LoopDone", run=run.id, step=run.step, **(counts or {}), error=error)
     dotted = "step.failed" if failed else ("loop.done" if step.loop is not None else "step.done")
     take_arcs(p, step, run, boundary_event(dotted, run.step, run.id, at, error=error, loop=counts))
+
+
+def _undone(p: RoutingPass, run: Run, boundary: Boundary) -> None:
+    """A compensation has ended. That it failed is recorded; the others are undone all the same."""
+    assert run.undoes is not None
+    data = boundary.event.data
+    error = data.get("error")
+    p.emit(
+        "BoundaryRouted",
+        run=run.id,
+        step=run.step,
+        seq=boundary.seq,
+        name=boundary.event.name,
+        error=error,
+        events=data.get("events"),
+    )
+    if data.get("set_ctx"):
+        p.emit("CtxPatched", run=run.id, patch=dict(data["set_ctx"]))
+    p.emit("CompensationDone", run=run.id, step=run.step, of=run.undoes["run"], error=error)
 
 
 # --- suspension and the mailbox -----------------------------------------------------------------------------------------
@@ -74,7 +107,15 @@ def _run_ended(p: RoutingPass, run: Run, name: str, seq: int, data: Mapping[str,
 def _suspended(p: RoutingPass, run: Run, boundary: Boundary) -> None:
     data = boundary.event.data
     waits = [dict(w) for w in data.get("waits", ())]
-    p.emit("BoundaryRouted", run=run.id, step=run.step, seq=boundary.seq, name="StepSuspended", waits=waits)
+    p.emit(
+        "BoundaryRouted",
+        run=run.id,
+        step=run.step,
+        seq=boundary.seq,
+        name="StepSuspended",
+        waits=waits,
+        events=data.get("events"),
+    )
     if data.get("loop") is not None and run.loop is None:
         p.emit("LoopSliced", run=run.id, step=run.step, plan=dict(data["loop"]))
         advance_loop(p, run)
@@ -88,15 +129,14 @@ def _delivered(run: Run, wait: Mapping[str, Any]) -> bool:
 
 def match_waits(p: RoutingPass, run: Run) -> None:
     """The mailbox rule: what already happened, or is due now, answers the waits a suspension lists; then resume."""
-    if run.status != "suspended" or run.loop is not None:
+    if run.status != "suspended" or run.loop is not None or not p.goes_on(run):
         return
-    if p.state.status == "running":
-        _request_children(p, run)
+    _request_children(p, run)
     for wait in run.waits:
         if _delivered(run, wait):
             continue
         kind = wait["kind"]
-        if (kind in ("timer", "deadline") and wait.get("at", 0) <= p.now) or (kind == "pause" and p.may_schedule):
+        if (kind in ("timer", "deadline") and wait.get("at", 0) <= p.now) or kind == "pause":
             p.emit("TimerFired", run=run.id, wait_id=wait["wait_id"], kind=kind)
         elif kind in ("signal", "callback"):
             signal = next((s for s in p.state.signals if s["name"] == signal_name(wait)), None)
@@ -107,13 +147,13 @@ def match_waits(p: RoutingPass, run: Run) -> None:
                 p.emit("TimerFired", run=run.id, wait_id=wait["wait_id"], kind="timeout")
             elif wait.get("beat_by") is not None and wait["beat_by"] <= p.now:
                 p.emit("TimerFired", run=run.id, wait_id=wait["wait_id"], kind="heartbeat")
-    if run.ready and p.state.status == "running":
+    if run.ready:
         p.emit("ResumeScheduled", run=run.id, seq=run.expected_seq, mail=run.ready)
         p.scheduled.append(run.id)
 
 
 def _request_children(p: RoutingPass, run: Run) -> None:
-    """Ask for the children a run waits for: not while paused, and never once it is to end."""
+    """Ask for the children a run waits for."""
     for wait in run.waits:
         if wait["kind"] == "child" and wait["child"] not in p.state.children and not _delivered(run, wait):
             request = {k: wait[k] for k in CHILD_REQUEST if k in wait}
@@ -123,6 +163,8 @@ def _request_children(p: RoutingPass, run: Run) -> None:
 def take_fact(p: RoutingPass, fact: Fact) -> bool:
     """Record a fact in the control stream; False when it changes nothing (seen before, or too late)."""
     s, d = p.state, fact.data
+    if fact.kind == "redrive":
+        return redriven(p, d)
     if s.finished:
         return False
     match fact.kind:
@@ -143,8 +185,8 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
                 return False
             p.emit("ExecutionResumed", **d)
         case "cancel":
-            if s.status == "cancelling":
-                return False
+            if s.status == "cancelling" and (d.get("compensate") or not s.undo):
+                return False  # it can only be asked for less: to leave what is not undone yet
             p.emit("ExecutionCancelled", **d)
         case "fail":
             if s.failure is not None:
@@ -175,7 +217,9 @@ def advance_loop(p: RoutingPass, lead: Run) -> None:
     assert loop is not None
     stop = loop.broke or loop.error is not None or _too_many_failed(p, lead, loop) is not None
     while not stop and p.may_schedule and loop.next_chunk < loop.plan["chunks"] and len(loop.open) < loop.plan["window"]:
-        chunk = loop.next_chunk
+        chunk = next((c for c in range(loop.next_chunk, loop.plan["chunks"]) if str(c) not in loop.done), None)
+        if chunk is None:
+            break  # the last ones were kept by a redrive
         run_id = ids.chunk_run_id(p.state.execution_id, lead.id, chunk, p.state.epoch)
         p.emit("LoopChunkScheduled", run=run_id, step=lead.step, parent=lead.id, chunk=chunk)
         p.scheduled.append(run_id)
@@ -209,6 +253,7 @@ def _chunk_done(p: RoutingPass, run: Run, boundary: Boundary) -> None:
         broke=data.get("broke") or None,
         writes=bool(data.get("ctx_writes")) or None,
         result=result if inline else None,
+        events=data.get("events"),
     )
     if lead is not None and lead.loop is not None:
         advance_loop(p, lead)
@@ -233,7 +278,8 @@ def _close_loop(p: RoutingPass, lead: Run, loop: LoopState) -> None:
     if patch:
         p.emit("CtxPatched", run=lead.id, patch=patch)
     result = None if error else _results(p, lead, loop, chunks)
-    p.emit("LoopDone", run=lead.id, step=lead.step, **counts, result=result, error=error)
+    undo = (bool(step.compensate) and not error) or None
+    p.emit("LoopDone", run=lead.id, step=lead.step, **counts, result=result, error=error, undo=undo)
     dotted = "step.failed" if error else "loop.done"
     take_arcs(p, step, lead, boundary_event(dotted, lead.step, lead.id, {"value": result}, error=error, loop=counts))
 

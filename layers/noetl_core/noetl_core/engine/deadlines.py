@@ -16,6 +16,7 @@ from noetl_core.engine.state import State
 from noetl_core.expr import Scope, TemplateError, render
 
 SECOND = 1_000_000
+DAY_US = 24 * 3600 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,19 @@ class Deadline:
 def deadlines(playbook: Playbook, state: State) -> Iterator[Deadline]:
     """Every deadline of a live execution. A chunk of a loop ends with its step's."""
     executor = playbook.executor
-    yield Deadline(
-        state.started_at + int(executor.lifetime_s * SECOND), None, f"the execution lived longer than {executor.lifetime_s:g} s"
-    )
+    began = state.redriven_at or state.started_at
+    message = f"the execution lived longer than {executor.lifetime_s:g} s (executor.spec.policy.lifecycle.lifetime_s)"
+    yield Deadline(_in_log(state, began + int(executor.lifetime_s * SECOND)), None, message)
+    if state.status == "paused":
+        return  # time that passes in a pause brings nothing about before it ends
     whole = _seconds(executor.timeout_s, playbook, state, {})
     if whole is not None:
-        yield Deadline(state.started_at + int(whole * SECOND), None, f"the execution took longer than {whole:g} s")
+        yield Deadline(began + int(whole * SECOND), None, f"the execution took longer than {whole:g} s")
     for run in state.runs.values():
+        if run.undoes is not None:
+            message = f"the compensation of step {run.step} lived longer than {executor.lifetime_s:g} s"
+            yield Deadline(run.opened_at + int(executor.lifetime_s * SECOND), run.id, message)
+            continue
         step = playbook.by_name[run.step]
         if step.timeout_s is None and step.deadline_s is None:
             continue
@@ -50,7 +57,12 @@ def deadlines(playbook: Playbook, state: State) -> Iterator[Deadline]:
         until = _seconds(step.deadline_s, playbook, state, run.args)
         if until is not None:
             message = f"step {run.step} had not ended {until:g} s after the execution's start"
-            yield Deadline(state.started_at + int(until * SECOND), run.id, message)
+            yield Deadline(began + int(until * SECOND), run.id, message)
+
+
+def _in_log(state: State, at: int) -> int:
+    """Not later than the log allows: it is kept for a fixed time from the execution's start, redriven or not."""
+    return min(at, state.expires_at * SECOND - DAY_US) if state.redriven_at and state.expires_at else at
 
 
 def _seconds(value: Any, playbook: Playbook, state: State, args: Mapping[str, Any]) -> float | None:

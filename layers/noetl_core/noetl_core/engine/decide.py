@@ -17,9 +17,9 @@ from noetl_core.engine.boundaries import Fact, advance_loop, match_waits, route_
 from noetl_core.engine.reads import steps_read
 from noetl_core.engine.records import Boundary, Command, Event
 from noetl_core.engine.routing import Need, RoutingPass, StepsView, merge_workload, settle
-from noetl_core.engine.state import State
+from noetl_core.engine.state import Run, State
 
-__all__ = ["Decision", "Fact", "NewExecution", "commands_of", "decide", "start"]
+__all__ = ["Decision", "Fact", "NewExecution", "commands_of", "decide", "digest_for", "start", "steps_seen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def decide(
     """
     p = RoutingPass(playbook, state, now, state.seq + 1, values)
     ctx_version = state.ctx_version
-    if state.finished:
+    if state.finished and not any(fact.kind == "redrive" for fact in facts):
         return _decision(p, tuple(boundaries))
     for fact in facts:
         take_fact(p, fact)
@@ -99,6 +99,9 @@ def decide(
     else:
         p.judged = ctx_version
     settle(p)
+    while p.advance:
+        advance_loop(p, state.runs[p.advance.pop()])
+        settle(p)
     return _decision(p, duplicates)
 
 
@@ -111,6 +114,11 @@ def _look_at_waits(p: RoutingPass) -> None:
             match_waits(p, run)
 
 
+def digest_for(state: State, facts: Sequence[Fact]) -> str:
+    """The playbook that decides: the one the execution is pinned to, or the one a redrive pins it to."""
+    return next((f.data["digest"] for f in facts if f.kind == "redrive" and "digest" in f.data), state.digest)
+
+
 def _decision(p: RoutingPass, duplicates: tuple[Boundary, ...]) -> Decision:
     if p.events:
         p.state.seq = p.seq
@@ -121,7 +129,6 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
     """The commands of scheduled runs: derived, so they can be sent again at any time."""
     out = []
     workload = merge_workload(playbook.workload, state.payload)
-    steps = StepsView(state.steps)
     for run_id in runs:
         run = state.runs.get(run_id)
         if run is None or run.status != "scheduled":
@@ -129,15 +136,16 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
         current = run.as_of == state.seq  # a later state must not be taken for the one the run was scheduled on
         context: dict[str, Any] | None = None
         if current:
-            read = steps.plain(steps_read(playbook, run.step))
+            read = steps_seen(playbook, state, run)
             context = {"workload": workload, "ctx": dict(state.ctx), "args": run.args, "steps": read}
             if state.trace_id is not None:
                 context["trace_id"] = state.trace_id
-        loop = None
+        loop, prior = None, run.prior
         if run.parent is not None:
             lead = state.runs[run.parent]
             assert lead.loop is not None
             loop = {**lead.loop.plan, "run": lead.id}
+            prior = (lead.prior or {}).get("loop", {}).get("chunks", {}).get(str(run.chunk))
         out.append(
             Command(
                 execution_id=state.execution_id,
@@ -153,6 +161,17 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
                 mail=tuple(run.mail),
                 context=context,
                 expires_at=state.expires_at,
+                prior=prior,
+                undoes=run.undoes,
             )
         )
     return out
+
+
+def steps_seen(playbook: Playbook, state: State, run: Run) -> dict[str, Any]:
+    """The finished steps that a run's templates may read, as its command carries them. A compensation sees its step as the run
+    left it that it undoes."""
+    seen = StepsView(state.steps).plain(steps_read(playbook, run.step))
+    if run.undoes is not None:
+        seen[run.step] = {"status": "ok", "at": run.undoes["at"], "loop": run.undoes["loop"]}
+    return seen

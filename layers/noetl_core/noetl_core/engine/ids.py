@@ -7,6 +7,7 @@
 | chunk run | execution, step run, chunk index, epoch | chunks of a run are numbered; a redriven chunk is another epoch |
 | task run | step run, iteration path, task name, visit ordinal in this run | page 2 is visit 2; a retry keeps the visit |
 | child execution | parent execution, task run | one task visit starts one child |
+| compensation run | execution, step run | a run is compensated once: redriven, it is another run |
 | wait | task run, attempt, what | each attempt of a visit waits for one thing of a kind |
 
 `tests/unit/engine/test_ids.py` has a collision test per row.
@@ -47,6 +48,16 @@ def step_run_id(execution_id: str, tokens: Iterable[str], epoch: int = 0) -> str
 def chunk_run_id(execution_id: str, run_id: str, chunk: int, epoch: int = 0) -> str:
     """Id of the run of one chunk of a distributed loop."""
     return "c" + _short("chunk", execution_id, run_id, chunk, epoch)
+
+
+def compensation_run_id(execution_id: str, run_id: str) -> str:
+    """Id of the run that undoes `run_id`."""
+    return "u" + _short("undo", execution_id, run_id)
+
+
+def redriven_token_id(execution_id: str, token: str, epoch: int) -> str:
+    """Id of the token that a redrive puts back in place of `token`."""
+    return token_id(execution_id, "again:" + token, 0, epoch)
 
 
 def task_run_id(run_id: str, path: Sequence[int], task: str, visit: int) -> str:

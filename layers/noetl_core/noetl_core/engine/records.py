@@ -34,6 +34,11 @@ class Event:
     data: Mapping[str, Any]
 
 
+def envelopes_of(event: Event) -> int:
+    """How many envelopes readers see of a stored event: a task that was not announced is shown as begun, too."""
+    return 2 if event.name == "TaskProcessed" and "started" in event.data else 1
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
     """Events written together at `(stream, seq)`; `seq` is dense from 0.
@@ -72,6 +77,8 @@ class Command:
     before has expired). `as_of` is the control position whose ctx the run sees. `context` carries `{workload, ctx, args,
     steps}` when that fits a message; otherwise the worker folds the control stream up to `as_of`. The command of a chunk run
     has `chunk`, its index, and `loop`: `{run: the step run, total, chunk_size, chunks, per_chunk, first, count}`.
+    `prior` is what a redrive keeps of the runs before (`engine.redrive`); `undoes` makes it the command of a compensation: the
+    finished run, `{run, at, loop}`.
     """
 
     execution_id: str
@@ -87,6 +94,8 @@ class Command:
     mail: tuple[Mapping[str, Any], ...] = ()
     context: Mapping[str, Any] | None = None
     expires_at: int = 0
+    prior: Mapping[str, Any] | None = None
+    undoes: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

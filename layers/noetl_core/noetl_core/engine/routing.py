@@ -103,6 +103,8 @@ class RoutingPass:
     objects: list[tuple[str, bytes]] = field(default_factory=list)
     judged: int = -1
     """`ctx_version` at which the parked tokens were last judged; -1 judges them all again."""
+    advance: list[str] = field(default_factory=list)
+    """Leads of distributed loops that a redrive goes on with: their windows are to be filled."""
     made: list[str] = field(default_factory=list)
     """Tokens of this pass not judged yet: those of passes before are parked, held by a join, or may not move at all."""
     _workload: dict[str, Any] | None = None
@@ -157,6 +159,10 @@ class RoutingPass:
         missing = [need for need in needs if need not in self.values]
         if missing:
             raise NeedValues(missing, self.objects)
+
+    def goes_on(self, run: Run) -> bool:
+        """Whether news may reach `run`: not while paused or stuck, nor once it is to be ended."""
+        return self.state.status == "running" or (self.state.status == "cancelling" and run.undoes is not None)
 
     @property
     def may_schedule(self) -> bool:
@@ -226,7 +232,8 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> No
         rank = {"priority": q.priority or None, "key": q.key}
         p.emit("TokenEnqueued", token=token, step=arc.step, args=args or None, run=run.id, arc=arc.index, event=event, **rank)
     if len(p.state.tokens) > p.playbook.executor.limits.max_tokens:
-        p.fail("limit", f"more than {p.playbook.executor.limits.max_tokens} tokens are live", step.name)
+        remedy = "if that is meant, raise executor.spec.policy.limits.max_tokens"
+        p.fail("limit", f"more than {p.playbook.executor.limits.max_tokens} tokens are live; {remedy}", step.name)
 
 
 def _token(p: RoutingPass, step: Step, arc: Arc, scope: Scope) -> tuple[Arc, dict[str, Any], Quality]:
@@ -293,7 +300,7 @@ def _admit(p: RoutingPass, token: Token) -> bool:
     step = p.playbook.by_name[token.step]
     event = event_namespace(token.event) if token.event else None
     try:
-        allowed = _allowed(p, step, token, event)
+        allowed = token.id in p.state.priors or _allowed(p, step, token, event)  # what goes on was admitted when it began
         if allowed:
             _schedule(p, step, token)
             return True
@@ -341,19 +348,23 @@ def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
     limit = p.playbook.executor.limits.max_step_visits
     if p.state.step(step.name).visits >= limit:
         p.emit("TokenExpired", token=token.id, reason=f"step {step.name} ran {limit} times")
-        p.fail("limit", f"step {step.name} was scheduled {limit} times (executor.spec.policy.limits.max_step_visits)", step.name)
+        remedy = "if that is meant, raise executor.spec.policy.limits.max_step_visits"
+        p.fail("limit", f"step {step.name} was scheduled {limit} times; {remedy}", step.name)
         return
     args = token.args
     if step.args:
         event = event_namespace(token.event) if token.event else None
         args = {**render(step.args, p.scope(token.args, event), undefined_ok=True), **token.args}
     run = _open(p, step, token, args)
-    if step.tasks:
+    if run.prior is not None and "loop" in run.prior and step.loop is not None:
+        p.emit("LoopSliced", run=run.id, step=step.name, plan=run.prior["loop"]["plan"])
+        p.advance.append(run.id)
+    elif step.tasks:
         p.scheduled.append(run.id)
         if step.loop is not None:
             p.emit("LoopStarted", run=run.id, step=step.name, mode=step.loop.mode, exec=step.loop.exec)
     else:
-        p.emit("StepDone", run=run.id, step=step.name)
+        p.emit("StepDone", run=run.id, step=step.name, undo=bool(step.compensate) or None)
         take_arcs(p, step, run, boundary_event("step.done", step.name, run.id, {"value": None}))
 
 
@@ -428,8 +439,11 @@ def _can_grow(p: RoutingPass, join: str, *, quiet: bool) -> bool:
 
 
 def _finish(p: RoutingPass) -> None:
-    """Nothing is open: expire what stays denied, then end, once (formal spec 4.4)."""
+    """Nothing is open: undo what is to be undone, expire what stays denied, then end, once (formal spec 4.4)."""
     s = p.state
+    if s.compensates and s.completed:
+        _compensate(p)
+        return
     for token in list(s.tokens.values()):
         reason = "admission stayed denied" if token.parked else "the execution ended before it was scheduled"
         p.emit("TokenExpired", token=token.id, reason=reason)
@@ -448,5 +462,28 @@ def _finish(p: RoutingPass) -> None:
     error = None
     if status == "failed" and s.failure is not None:
         error = {k: v for k, v in s.failure.items() if k != "fatal"}
-    p.emit("WorkflowFinished", status=status, error=error)
+    p.emit("WorkflowFinished", status=status, error=error, not_undone=s.not_undone or None)
     p.emit("PlaybookProcessed", status=status, result=result if status == "completed" else None)
+
+
+def redriven(p: RoutingPass, d: Mapping[str, Any]) -> bool:
+    """Put back the tokens of what is run again (`engine.redrive` says which); False when the log has gone on since."""
+    s = p.state
+    if not s.finished or d["after"] != s.seq:
+        return False
+    p.emit("ExecutionRedriven", **d)
+    keys = ("token", "step", "args", "run", "arc", "event", "joined", "priority")
+    for token in d["tokens"]:
+        p.emit("TokenEnqueued", **{k: token[k] for k in keys if k in token})
+    for again in d.get("arcs", ()):
+        step = p.playbook.by_name[again["step"]]
+        take_arcs(p, step, Run(again["run"], again["step"], again["args"], 0, 0), again["event"])
+    return True
+
+
+def _compensate(p: RoutingPass) -> None:
+    """Undo the step that completed last of those not undone yet; what follows its end comes here again."""
+    done = p.state.completed[-1]
+    run = ids.compensation_run_id(p.state.execution_id, done["run"])
+    p.emit("CompensationStarted", run=run, step=done["step"], of=done["run"])
+    p.scheduled.append(run)

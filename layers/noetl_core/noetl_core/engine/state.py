@@ -14,7 +14,7 @@ from typing import Any, Literal
 from noetl_core.engine.records import Commit, Event, Snapshot
 from noetl_core.engine.waits import beat_by, signal_name
 
-REDUCER = 1
+REDUCER = 2
 """Version of this fold, written in snapshots; a snapshot of another version is folded again from the log."""
 
 Status = Literal["running", "waiting", "paused", "cancelling", "stuck", "completed", "failed", "cancelled"]
@@ -87,6 +87,8 @@ class Run:
     status: Literal["scheduled", "suspended"] = "scheduled"
     expected_seq: int = 0
     handled_seq: int = -1
+    events: int = 0
+    """Envelopes of its stream up to the boundary routed last."""
     scheduled_seq: int = 0
     """Control position of the commit that (last) scheduled it; its commands are derived from that."""
     mode: str = "first"
@@ -99,6 +101,10 @@ class Run:
     chunk: int | None = None
     parent: str | None = None
     loop: LoopState | None = None
+    prior: dict[str, Any] | None = None
+    """What a redrive keeps of the runs before it (`engine.redrive`): their finished tasks and iterations are not run again."""
+    undoes: dict[str, Any] | None = None
+    """The finished run that this one compensates: `{run, at, loop}`."""
 
 
 @dataclass(slots=True)
@@ -141,6 +147,8 @@ class State:
     started_at: int = 0
     finished_at: int | None = None
     updated_at: int = 0
+    events: int = 0
+    """Envelopes of the history: of the control stream, and of run streams as far as their boundaries were routed."""
     expires_at: int = 0
     ctx: dict[str, Any] = field(default_factory=dict)
     ctx_version: int = 0
@@ -154,6 +162,16 @@ class State:
     last_result: dict[str, Any] | None = None
     failure: dict[str, Any] | None = None
     """The first unhandled error; the execution will end failed."""
+    redriven_at: int = 0
+    priors: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Of a redrive: what the runs of these tokens keep of the runs before them."""
+    completed: list[dict[str, Any]] = field(default_factory=list)
+    """Finished runs of steps with a compensation, in order of completion: `{run, step, args, at, loop, pool}`."""
+    cancelled_for: str = ""
+    undo: bool = False
+    """Cancelled with compensation."""
+    not_undone: list[dict[str, Any]] = field(default_factory=list)
+    """Compensations that failed: `{step, kind, message}`."""
     children: dict[str, Child] = field(default_factory=dict)
     signals: list[dict[str, Any]] = field(default_factory=list)
     """Mailbox: signals received and not yet matched to a wait."""
@@ -166,6 +184,11 @@ class State:
     def finished(self) -> bool:
         return self.status in TERMINAL
 
+    @property
+    def compensates(self) -> bool:
+        """Whether what has been done is to be undone when this ends as it stands."""
+        return self.undo if self.status == "cancelling" else self.failure is not None
+
     def step(self, name: str) -> StepState:
         return self.steps.setdefault(name, StepState())
 
@@ -177,6 +200,7 @@ def fold(state: State, event: Event, seq: int) -> State:
         raise UnknownEvent(f"event {event.name} at {state.execution_id}/{seq} is not known to this version")
     apply(state, event, event.data, seq)
     state.updated_at = event.ts
+    state.events += 1
     return state
 
 
@@ -263,6 +287,7 @@ def _step_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
         pool=d.get("pool", "default"),
         tokens=list(d.get("tokens", ())),
         event=d.get("event"),
+        prior=next((s.priors.pop(t) for t in d.get("tokens", ()) if t in s.priors), None),
     )
     s.step(d["step"]).visits += 1
 
@@ -294,6 +319,8 @@ def _ctx_patched(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 def _boundary_routed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     run = s.runs[d["run"]]
     run.handled_seq = d["seq"]
+    written = d.get("events", run.events)
+    s.events, run.events = s.events + written - run.events, written
     name = d["name"]
     if name == "StepSuspended":
         run.status, run.expected_seq = "suspended", d["seq"] + 1
@@ -302,7 +329,7 @@ def _boundary_routed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None
         _chunk_done(s, run, d)
     else:
         ok = name != "StepFailed" and not d.get("error")
-        _close_run(s, run, ok=ok, at={"run": run.id, "seq": d["seq"]}, loop=d.get("loop"))
+        _close_run(s, run, ok=ok, at={"run": run.id, "seq": d["seq"]}, loop=d.get("loop"), undo=d.get("undo", False))
 
 
 def _chunk_done(s: State, run: Run, d: Mapping[str, Any]) -> None:
@@ -319,8 +346,12 @@ def _chunk_done(s: State, run: Run, d: Mapping[str, Any]) -> None:
         parent.loop.error = dict(d["error"])
 
 
-def _close_run(s: State, run: Run, *, ok: bool, at: dict[str, Any] | None, loop: Mapping[str, int] | None) -> None:
+def _close_run(
+    s: State, run: Run, *, ok: bool, at: dict[str, Any] | None, loop: Mapping[str, int] | None, undo: bool = False
+) -> None:
     s.runs.pop(run.id, None)
+    if run.undoes is not None:
+        return  # what undoes a step is no run of it
     step = s.step(run.step)
     step.runs += 1
     step.status = "ok" if ok else "error"
@@ -329,10 +360,14 @@ def _close_run(s: State, run: Run, *, ok: bool, at: dict[str, Any] | None, loop:
         step.loop = {k: int(loop.get(k, 0)) for k in ("total", "succeeded", "failed")}
     if ok:
         s.last_result = at
+    if undo:
+        s.completed.append(
+            {"run": run.id, "step": run.step, "args": run.args, "at": at, "loop": step.loop if loop else None, "pool": run.pool}
+        )
 
 
 def _server_done(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
-    _close_run(s, s.runs[d["run"]], ok=e.name == "StepDone", at={"value": None}, loop=None)
+    _close_run(s, s.runs[d["run"]], ok=e.name == "StepDone", at={"value": None}, loop=None, undo=d.get("undo", False))
 
 
 def _next_evaluated(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
@@ -341,13 +376,17 @@ def _next_evaluated(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 
 
 def _loop_sliced(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
-    s.runs[d["run"]].loop = LoopState(plan=dict(d["plan"]))
+    run = s.runs[d["run"]]
+    run.loop = LoopState(plan=dict(d["plan"]))
+    if run.prior is not None and "loop" in run.prior:
+        run.loop.done = {index: ChunkState(**done) for index, done in run.prior["loop"]["done"].items()}
 
 
 def _loop_done(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     run = s.runs.get(d["run"])
     if run is not None:
-        _close_run(s, run, ok=not d.get("error"), at={"value": d.get("result")}, loop=d)
+        undo = d.get("undo", False)
+        _close_run(s, run, ok=not d.get("error"), at={"value": d.get("result")}, loop=d, undo=undo)
 
 
 def _resume_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
@@ -403,11 +442,14 @@ def _resumed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 
 
 def _cancelling(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
-    s.status = "cancelling"
+    s.status, s.undo = "cancelling", bool(d.get("compensate"))
+    s.cancelled_for = d.get("reason", s.cancelled_for)
 
 
 def _failing(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     s.failure = s.failure or dict(d["error"])
+    if s.failure.get("fatal") and s.status in ("paused", "stuck"):
+        s.status, s.stuck = "running", None  # it ends now, whoever held it
 
 
 def _stuck(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
@@ -421,6 +463,44 @@ def _finished(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 
 def _processed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     s.result = d.get("result")
+
+
+def _compensation_started(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    done = next(c for c in s.completed if c["run"] == d["of"])
+    s.completed.remove(done)
+    s.runs[d["run"]] = Run(
+        id=d["run"],
+        step=d["step"],
+        args=done["args"],
+        scheduled_at=e.ts,
+        opened_at=e.ts,
+        as_of=seq,
+        scheduled_seq=seq,
+        pool=done["pool"],
+        undoes={"run": done["run"], "at": done["at"], "loop": done["loop"]},
+    )
+
+
+def _compensation_done(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    if d.get("error"):
+        s.not_undone.append({"step": d["step"], **{k: d["error"].get(k) for k in ("kind", "message")}})
+
+
+def _redriven(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    """The execution as it stood before what is run again; the tokens that run it again follow in the same commit."""
+    s.status, s.epoch, s.redriven_at = "running", d["epoch"], e.ts
+    s.failure = s.finished_at = s.result = s.stuck = None
+    s.cancelled_for, s.undo, s.not_undone, s.children = "", False, [], {}
+    s.version, s.digest = d.get("version", s.version), d.get("digest", s.digest)
+    s.ctx = dict(d["ctx"])
+    s.ctx_version += 1
+    for name, stood in d.get("steps", {}).items():
+        step = s.step(name)
+        step.status, step.at, step.loop = stood.get("status"), stood.get("at"), stood.get("loop")
+    s.last_result = d.get("last_result")
+    s.joins_fired = [name for name in s.joins_fired if name not in d.get("joins", ())]
+    s.completed = [c for c in s.completed if c["run"] not in d.get("forgotten", ())]
+    s.priors = {t["token"]: t["prior"] for t in d["tokens"] if t.get("prior")}
 
 
 _FOLD: Mapping[str, _Apply] = {
@@ -454,6 +534,9 @@ _FOLD: Mapping[str, _Apply] = {
     "ExecutionCancelled": _cancelling,
     "ExecutionFailing": _failing,
     "ExecutionStuck": _stuck,
+    "ExecutionRedriven": _redriven,
+    "CompensationStarted": _compensation_started,
+    "CompensationDone": _compensation_done,
     "WorkflowFinished": _finished,
     "PlaybookProcessed": _processed,
 }

@@ -58,6 +58,7 @@ class Calls:
     journal: Journal
     credentials: SecretReader
     trace_id: str | None = None
+    undoing: bool = False
     gate: str = "run"
     fenced: Fenced | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
@@ -74,6 +75,8 @@ class Calls:
     def read_gate(self) -> None:
         gate = self.gates.gate(self.execution_id)
         self.gate = "stop" if self.run_id in gate.stopped_runs else gate.mode
+        if self.undoing and gate.mode == "stop":
+            self.gate = "run"  # what undoes a cancelled execution runs while the rest is stopped
         if self.gate == "stop":
             self.stop()
 

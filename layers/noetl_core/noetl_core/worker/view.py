@@ -10,9 +10,9 @@ from threading import Lock
 from typing import Any
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.reads import steps_read
+from noetl_core.engine.decide import steps_seen
 from noetl_core.engine.records import Command
-from noetl_core.engine.routing import StepsView, merge_workload, result_at
+from noetl_core.engine.routing import merge_workload, result_at
 from noetl_core.expr import Pointer, Secret, TemplateError
 from noetl_core.history import load_state
 from noetl_core.ports import EventStore, NotFound, ResultStore, Secrets
@@ -75,7 +75,7 @@ class Views:
             "workload": merge_workload(playbook.workload, state.payload),
             "ctx": state.ctx,
             "args": run.args,
-            "steps": StepsView(state.steps).plain(steps_read(playbook, run.step)),
+            "steps": steps_seen(playbook, state, run),
             **({} if state.trace_id is None else {"trace_id": state.trace_id}),
         }
 
