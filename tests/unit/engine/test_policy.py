@@ -9,7 +9,7 @@ import pytest
 from noetl_core.dsl.model import Rule, Task, TaskPolicy, Then
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.policy import MAX_DELAY_S, Directive, delay_of, judge
-from noetl_core.expr import Scope
+from noetl_core.expr import Scope, TemplateError
 
 OK = Outcome.ok({"n": 5})
 FAILED = Outcome.failed("server_error", "it broke", http={"status": 503, "headers": {"retry-after": "7"}})
@@ -84,13 +84,18 @@ def test_polling_that_never_ends_is_a_limit() -> None:
         (Then("retry", delay=2, backoff="exponential", max_delay=5), [2, 4, 5]),
         (Then("retry", delay="{{ outcome.http.headers['Retry-After'] }}"), [7, 7, 7]),
         (Then("retry", delay="{{ outcome.nothing | default(0.5) }}"), [0.5, 0.5, 0.5]),
-        (Then("retry", delay=-3), [0, 0, 0]),
         (Then("retry", delay=10, backoff="exponential", backoff_multiplier=1e300), [10, MAX_DELAY_S, MAX_DELAY_S]),
     ],
 )
 def test_delays(then: Then, delays: list[float]) -> None:
     scope = Scope({"outcome": FAILED.as_dict()})
     assert [delay_of(then, attempt, "k", scope) for attempt in (1, 2, 3)] == delays
+
+
+@pytest.mark.parametrize("delay", [-3, "-0.1", float("nan"), float("inf"), 1e9, "{{ 'soon' }}"])
+def test_what_is_no_delay_is_refused(delay: Any) -> None:
+    with pytest.raises(TemplateError):
+        delay_of(Then("retry", delay=delay), 1, "k", Scope({}))
 
 
 def test_jitter_is_drawn_from_the_attempt_and_replays() -> None:

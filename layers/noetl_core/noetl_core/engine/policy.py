@@ -102,9 +102,11 @@ def _with_task_writes(task: Task, outcome: Outcome, attempt: int, task_run: str,
 
 
 def delay_of(then: Then, attempt: int, task_run: str, scope: Scope) -> float:
-    """Seconds before attempt `attempt + 1` (resolution 7), 0 to a year. Jitter is drawn from the task run and attempt, so it
-    replays."""
+    """Seconds before attempt `attempt + 1` (resolution 7), 0 to a year: what grows beyond it stays there. Jitter is drawn from
+    the task run and attempt, so it replays. Raises `TemplateError` for what is no delay."""
     delay = _number(then.delay, scope, 1.0 if then.backoff != "none" else 0.0)
+    if not 0 <= delay <= MAX_DELAY_S:
+        raise TemplateError(f"a delay is between 0 and {MAX_DELAY_S:.0f} seconds, not {delay:g}")
     if then.backoff == "linear":
         delay *= attempt
     elif then.backoff == "exponential":

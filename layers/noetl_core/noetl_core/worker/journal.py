@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from threading import RLock
 from typing import Any
 
-from noetl_core.engine.records import Commit, Event, StreamId
+from noetl_core.engine.records import Commit, Event, StreamId, envelopes_of
 from noetl_core.ports import Clock, Conflict, EventStore, Unavailable
 
 SECOND = 1_000_000
@@ -30,15 +30,19 @@ class Journal:
     """The stream of one activation. Thread-safe: the heart commits while a task runs."""
 
     def __init__(
-        self, store: EventStore, clock: Clock, stream: StreamId, seq: int, expires_at: int, deadline: int | None
+        self, store: EventStore, clock: Clock, stream: StreamId, seq: int, expires_at: int, deadline: int | None, events: int = 0
     ) -> None:
         self._store, self._clock, self._stream = store, clock, stream
-        self._seq, self._expires_at, self._deadline = seq, expires_at, deadline
+        self._seq, self._deadline = seq, deadline
+        self.expires_at = expires_at
+        """When the log expires, in seconds; 0: never."""
         self._buffer: list[Event] = []
         self._pending: Commit | None = None
         self.lock = RLock()
         self.flushed_at = clock.now()
         self.closed = False
+        self.events = events
+        """Envelopes of the stream, those of before (given) and those put here."""
 
     @property
     def seq(self) -> int:
@@ -53,6 +57,7 @@ class Journal:
     def put(self, event: Event) -> None:
         with self.lock:
             self._buffer.append(event)
+            self.events += envelopes_of(event)
 
     def due(self, now: int) -> bool:
         """Whether what is buffered should be committed now."""
@@ -93,7 +98,7 @@ class Journal:
             events=events,
             wake=wake,
             lease_until=lease,
-            expires_at=self._expires_at,
+            expires_at=self.expires_at,
         )
         self._append(self._pending)
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import Playbook, Step, Task
 from noetl_core.engine import ids
-from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.engine.pipeline import SECOND, Pipeline, fold, process
 from noetl_core.expr import Scope, TemplateError, contains_secret, render
 from noetl_core.ports import NotFound
@@ -27,7 +27,7 @@ from noetl_core.worker.sealing import Seals, restore
 from noetl_core.worker.threads import TaskThreads
 from noetl_core.worker.tokens import CallbackTokens
 from noetl_core.worker.view import RunView
-from noetl_core.worker.waiting import INLINE_WAIT_S, WAITING_KINDS, BadWait, outcome_of, wait_for
+from noetl_core.worker.waiting import INLINE_WAIT_S, WAITING_KINDS, BadWait, TooLong, outcome_of, wait_for
 
 POOL_THREADS = 64
 GRACE_S = 1.0
@@ -377,11 +377,23 @@ class Runner:
             if contains_secret(inputs):
                 raise BadWait(f"a task of kind {task.kind} is recorded, so its inputs cannot hold secrets")
             handed = {k: v for k, v in leaf.iter.items() if not contains_secret(v)}
+            lives_until = started + int(self.playbook.executor.lifetime_s * SECOND)
+            if self.journal.expires_at:
+                lives_until = min(lives_until, self.journal.expires_at * SECOND)
             wait = wait_for(
-                task.kind, inputs, pipe.task_run(task), pipe.attempt, self.past, started, self.view.execution_id, handed
+                task.kind,
+                inputs,
+                pipe.task_run(task),
+                pipe.attempt,
+                self.past,
+                started,
+                self.view.execution_id,
+                handed,
+                lives_until,
             )
         except BadWait as error:
-            return self._failed(leaf, task, started, Outcome.failed("schema", str(error), retryable=False))
+            kind: ErrorKind = "limit" if isinstance(error, TooLong) else "schema"
+            return self._failed(leaf, task, started, Outcome.failed(kind, str(error), retryable=False))
         mail = self.past.mail.get(wait["wait_id"])
         if mail is None and wait["kind"] == "timer" and wait["at"] <= started:
             mail = {"kind": "timer"}

@@ -26,6 +26,10 @@ class BadWait(ValueError):
     """The task's inputs do not say what to wait for. Who acts: the author."""
 
 
+class TooLong(BadWait):
+    """The wait would outlive its execution. Who acts: the author."""
+
+
 def wait_for(
     kind: str,
     inputs: Mapping[str, Any],
@@ -35,8 +39,12 @@ def wait_for(
     now: int,
     execution_id: str,
     scope_iter: Mapping[str, Any],
+    lives_until: int,
 ) -> dict[str, Any]:
-    """The wait a task stands for: `{wait_id, kind, ...}`; the same on every execution of the same attempt."""
+    """The wait a task stands for: `{wait_id, kind, ...}`; the same on every execution of the same attempt.
+
+    `lives_until` (microseconds): the execution ends by then at the latest, and its log soon after. Raises `BadWait`.
+    """
     inputs = canonical_inputs(kind, inputs)
     what = {"wait": "timer", "callback": "callback", "playbook": "child"}[kind]
     wait_id = ids.wait_id(task_run, attempt, what)
@@ -45,6 +53,11 @@ def wait_for(
         return dict(known)
     if kind == "wait":
         wait: dict[str, Any] = {"wait_id": wait_id, "kind": "timer", "at": _until(inputs, now)}
+        if wait["at"] > lives_until:
+            raise TooLong(
+                f"the wait ends {(wait['at'] - lives_until) // SECOND} s after the execution must have ended: raise"
+                " executor.spec.policy.lifecycle.lifetime_s"
+            )
         return {**wait, "result": inputs["result"]} if "result" in inputs else wait
     if kind == "callback":
         return _callback(inputs, wait_id, task_run, now)

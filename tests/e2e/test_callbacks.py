@@ -1,0 +1,60 @@
+"""Waiting on the stack: a callback answered at the address its task sent out, and a secret that outlives the suspension."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from noetl_infra.stack import Stack
+from tests.e2e.ledger import ledger
+from tests.e2e.support import Api, aws
+
+SECRET = "e2e-s3cret-value"
+ASK = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: ask, path: e2e/ask }
+workflow:
+  - step: start
+    tool:
+      - { name: login, kind: secrets, secret: e2e-callback, field: password }
+      - { name: send, kind: http, method: POST, url: "{{ workload.mail }}", json: { token: "{{ callback.token }}", url: "{{ callback.url }}" } }
+      - name: ask
+        kind: callback
+        heartbeat: 10m
+        schema: { type: object, required: [ok], properties: { ok: { type: boolean } } }
+      - { name: use, kind: http, method: POST, url: "{{ workload.mail }}", json: { password: "{{ login }}" } }
+      - { name: after, kind: noop, result: "{{ ask }}" }
+"""
+
+
+def test_a_callback_is_answered_where_its_task_said_and_what_was_sealed_is_there_again(
+    stack: Stack, api: Api, tmp_path: Path
+) -> None:
+    value = json.dumps({"type": "basic", "data": {"password": SECRET}})
+    aws(stack, "secretsmanager").create_secret(Name="noetl/e2e-callback", SecretString=value)
+    with ledger(tmp_path / "calls.jsonl") as mail:
+        execution_id = api.start(ASK, {"mail": mail.url})
+        until = time.monotonic() + 60
+        while api.summary(execution_id)["status"] != "waiting":
+            assert time.monotonic() < until, api.summary(execution_id)
+            time.sleep(0.1)
+        (_, sent) = mail.calls()[0]
+        path = urlsplit(sent["url"]).path
+        where = "/api" + path.partition("/api")[2]
+        assert sent["url"] == api.url + where, "the address is the API's own"
+        assert api.call("GET", f"/api/executions/{execution_id}/callbacks")[1]["callbacks"][0]["token"] == sent["token"]
+        assert api.call("POST", where, {"heartbeat": True})[1]["callback"] == "alive"
+        assert api.call("POST", where, {"data": {"ok": "yes"}})[0] == 422
+        assert api.call("POST", where[:-1], {"data": {"ok": True}})[0] == 403
+        assert api.call("POST", where, {"data": {"ok": True}})[1]["callback"] == "answered"
+        ended = api.wait(execution_id)
+        assert (ended["status"], ended["result"]) == ("completed", {"ok": True}), ended
+        assert mail.calls()[-1][1] == {"password": SECRET}
+        assert api.call("POST", where, {"data": {"ok": False}})[0] == 409
+    events = json.dumps(api.call("GET", f"/api/executions/{execution_id}/events?limit=1000")[1])
+    for text in (SECRET, sent["token"].rsplit(".", 1)[1]):
+        assert text not in events
+    assert "sealed" in events
