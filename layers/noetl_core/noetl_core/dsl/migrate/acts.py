@@ -8,7 +8,7 @@ from typing import Final
 from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.migrate.context import Context, text_of
 from noetl_core.dsl.migrate.texts import events_named, expression, reads, residual
-from noetl_core.dsl.migrate.tree import Entry, Map, Scalar, Seq, followed, own
+from noetl_core.dsl.migrate.tree import Entry, Map, Scalar, Seq, copied, followed, own
 
 EVENTS: Final = ("step.enter", "call.done", "call.error", "step.exit")
 ACTIONS: Final = ("call", "retry", "collect", "sink", "set", "result", "next", "fail", "skip")
@@ -16,10 +16,10 @@ ACTIONS: Final = ("call", "retry", "collect", "sink", "set", "result", "next", "
 
 @dataclass(slots=True)
 class Act:
-    """One entry of `case`. Conditions are expressions in the dialect's names: what is left of `when` at each event; `true`
-    where nothing is, None where the entry does not answer the event."""
+    """One entry of `case`, as far as it answers one event. Conditions are expressions in the dialect's names: what is left of
+    `when` at the event; `true` where nothing is, None for the other events."""
 
-    number: int
+    label: str
     entry: Entry
     enter: str | None
     ok: str | None
@@ -28,10 +28,6 @@ class Act:
     """At `call.done` or `call.error` after an error."""
     exit: str | None
     actions: list[Entry]
-
-    @property
-    def label(self) -> str:
-        return f"case_{self.number}"
 
     @property
     def called(self) -> bool:
@@ -47,14 +43,14 @@ def acts_of(c: Context, case: Entry) -> list[Act]:
     if not isinstance(items, Seq):
         c.refuse(case, "case must be a list of entries with when and then")
         return []
-    return [act for i, item in enumerate(items.entries, 1) if (act := _act(c, i, item)) is not None]
+    return [act for i, item in enumerate(items.entries, 1) for act in _acts(c, i, item)]
 
 
-def _act(c: Context, number: int, item: Entry) -> Act | None:
+def _acts(c: Context, number: int, item: Entry) -> list[Act]:
     entry = own(item)
     if not isinstance(entry, Map) or entry.entry("then") is None:
         c.refuse(item, "an entry of case needs when and then")
-        return None
+        return []
     for e in entry.entries:
         if e.key not in ("when", "then", "desc") and not e.key.startswith("x-"):
             c.refuse(e, f'unknown key "{e.key}" in an entry of case', "it has when and then")
@@ -63,21 +59,33 @@ def _act(c: Context, number: int, item: Entry) -> Act | None:
     condition = None if text is None or "{" not in text else expression(text)
     if when is None or condition is None:
         c.refuse(when or item, "when of an entry must be one {{ expression }}")
-        return None
+        return []
     named = [read.path for read in reads(text or "") if read.path[0] == "event"]
     if any(p[:2] != ("event", "name") for p in named):
         c.refuse(when, "when reads of event more than its name", "response and error hold what came back")
-        return None
+        return []
     unknown = [e for e in events_named(condition) if e not in EVENTS] if named else []
     found = _conditions(condition, bool(named), {read.path[0] for read in reads(text or "")})
     if not any(found[:4]):
         word = unknown[0] if unknown else ""
         hint = suggest(word, EVENTS) or f"the dialect has {', '.join(EVENTS)}"
         c.refuse(when, f'"{word}" is no event of the case dialect' if word else "when asks for no event", hint)
-        return None
+        return []
     enter, ok, error, leaving = found
     actions = _actions(c, entry)
-    return Act(number, item, enter, ok, error, leaving, actions)
+    label = f"case_{number}"
+    out: list[Act] = []
+    for suffix, given in (
+        ("enter", (enter, None, None, None)),
+        ("", (None, ok, error, None)),
+        ("exit", (None, None, None, leaving)),
+    ):
+        if any(condition is not None for condition in given):
+            first = not out  # an entry of several events has its comments and nodes once, and copies after that
+            mine = actions if first else [Entry(a.key, copied(a.value), line=a.line, col=a.col) for a in actions]
+            at = item if first else Entry("", item.value, line=item.line, col=item.col)
+            out.append(Act(label if first else f"{label}_{suffix or 'done'}", at, *given, mine))
+    return out
 
 
 def _conditions(condition: str, named: bool, names: set[str]) -> tuple[str | None, str | None, str | None, str | None]:

@@ -111,7 +111,7 @@ class _Case:
         reset = self._resets()
         if not (enter or after or leave or reset):
             return None
-        if reset and enter and enter[0][0].condition in ("true", "iter.index == 0"):
+        if reset and enter and enter[0][0].takes(reset):
             enter[0][0].set_ctx[:0] = reset
         elif reset:
             enter.insert(0, [Made("enter", "iter.index == 0" if self.names.looped else "true", set_ctx=reset)])

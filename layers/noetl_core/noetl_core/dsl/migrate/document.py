@@ -25,6 +25,7 @@ from noetl_core.dsl.migrate.tree import (
     own,
     plain,
     short,
+    write_out_aliases,
 )
 from noetl_core.dsl.migrate.words import tool_words
 from noetl_core.dsl.migrate.write import write
@@ -64,6 +65,7 @@ def migrate(text: str, source: str = "<string>") -> Migrated:
     _rewrite(c, document)
     if c.refused:
         return Migrated(text, False, _sorted(c))
+    write_out_aliases(document.root)
     new = _with_comments(document, lines)
     _, found = check(new, f"{source} (migrated)")
     errors = [_by_hand(d) for d in found if d.severity == "error"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl_core.dsl.migrate.acts import Act
 from noetl_core.dsl.migrate.context import HAND, identifier, path, templates, text_of
-from noetl_core.dsl.migrate.names import LOCALS, Names, assignments, said, source_expression, sourced
+from noetl_core.dsl.migrate.names import LOCALS, Names, assignments, assignments_of, said, source_expression, sourced
 from noetl_core.dsl.migrate.overrides import Overrides
 from noetl_core.dsl.migrate.routes import arcs_of
 from noetl_core.dsl.migrate.texts import Replace, all_of, alone, as_expression, braced, edit, in_expression, reads
@@ -37,6 +37,13 @@ class Made:
     @property
     def idle(self) -> bool:
         return not (self.set_ctx or self.set_iter or self.tool) and self.do == "continue"
+
+    def takes(self, reset: list[Entry]) -> bool:
+        """Whether the step's beginning values can be written along with this: always, and none of them is read or written."""
+        names = {e.key for e in reset}
+        used = {e.key for e in self.set_ctx}
+        used |= {r.path[1] for e in self.set_ctx for s in templates(e.value) for r in reads(s.value) if len(r.path) > 1}
+        return self.condition in ("true", "iter.index == 0") and not names & used
 
     def task(self, alternative: dict[str, Any]) -> Map:
         """The task; `alternative` is what its rule does where the condition does not hold."""
@@ -89,11 +96,11 @@ class Entries:
         if self.names.keeps and act.error is not None and not act.does("fail") and not (entering or leaving):
             group[0].set_iter.append(Entry(self.names.iter["handled"], node(True)))
         for action in act.actions:
-            if action.key == "next" and leaving:
-                continue
+            if action.key == "next" and act not in self.names.routed:
+                continue  # the arc has the condition itself
             made = group[-1]
             if made.tool is not None or self._reads_written(action, made):
-                made = Made(f"{act.label}_{action.key}")
+                made = Made(_free(f"{act.label}_{action.key}", group))
                 group.append(made)
             getattr(self, f"_{action.key}")(act, action, group, scope)
             if group[-1].do != "continue":
@@ -101,8 +108,11 @@ class Entries:
         return [] if all(m.idle for m in group) else group
 
     def _reads_written(self, action: Entry, made: Made) -> bool:
-        """Whether an action reads ctx keys that its task writes: one rule renders all it writes before it writes any."""
+        """Whether an action needs a task of its own: it reads what this one writes (a rule renders all before it writes any),
+        or writes it anew."""
         written = {e.key for e in made.set_ctx}
+        if action.key == "set" and written & {name for name, _ in assignments_of(action)}:
+            return True
         return bool(written) and bool(written & self._read_in(action))
 
     def _read_in(self, action: Entry) -> set[str]:
@@ -157,7 +167,7 @@ class Entries:
         if kept:
             made.set_ctx.append(Entry(self._kept_key(act), Map(kept)))
         made.set_ctx.append(Entry(self.names.flag, node(braced(f"ctx.{self.names.flag} + ['{act.label}']"))))
-        if act in self.names.enters:
+        if act.enter is not None:
             made.do, made.to = "jump", "done"
         self.arcs.append((f"'{act.label}' in ctx.{self.names.flag}", arcs))
 
@@ -263,6 +273,11 @@ class Entries:
         parts = [all_of([succeeded, ok])] if ok is not None else []
         parts += [all_of([failed, error])] if error is not None else []
         return parts[0] if len(parts) == 1 else " or ".join(alone(p) for p in parts)
+
+
+def _free(name: str, group: list[Made]) -> str:
+    taken = {made.name for made in group}
+    return next(n for n in (name, *(f"{name}_{i}" for i in range(2, 100))) if n not in taken)
 
 
 def rule(condition: str, then: dict[str, Any]) -> Map:

@@ -21,16 +21,23 @@ class Exits:
 
     def write(self) -> None:
         """`set` and `result` after a loop: what the step writes when its boundary is a success."""
-        written: list[Entry] = []
+        written: dict[str, Node] = {}
         for act in self.names.exits:
             condition = self._condition(act) if act.does("set", "result") else "true"
             for action in act.actions:
                 for name, value in self._pairs(action):
                     self._in_arcs(value)
-                    written.append(Entry(name, value if condition == "true" else self._under(condition, name, value)))
+                    read = {r.path[1] for s in templates(value) for r in reads(s.value) if r.path[0] == "ctx" and len(r.path) > 1}
+                    if read & set(written):
+                        self.c.refuse(
+                            action, f"ctx.{min(read & set(written))} is written before it is read at step.exit of a loop"
+                        )
+                    if condition != "true":
+                        value = self._under(condition, written.get(name, node(braced(f"ctx.{name}"))), value)
+                    written[name] = value
         if written:
             at = next((i for i, e in enumerate(self.step.entries) if e.key == "next"), None)
-            self.step.put("set_ctx", Map(written), at)
+            self.step.put("set_ctx", written, at)
 
     def _pairs(self, action: Entry) -> list[tuple[str, Node]]:
         held = own(action)
@@ -38,9 +45,10 @@ class Exits:
             return [(name, e.value) for name, e in assignments(held)]
         return [(self.names.result_key, sourced(action, self.names.routing))] if action.key == "result" else []
 
-    def _under(self, condition: str, name: str, value: Node) -> Node:
+    def _under(self, condition: str, otherwise: Node, value: Node) -> Node:
         try:
-            return node(braced(f"{alone(as_expression(plain(value)))} if {condition} else ctx.{name}"))
+            yes, no = (alone(as_expression(plain(v))) for v in (value, otherwise))
+            return node(braced(f"{yes} if {condition} else {no}"))
         except NoExpression:
             self.c.refuse(value, "a value with statements, under a condition at step.exit", "make it one {{ expression }}")
             return value
@@ -49,13 +57,14 @@ class Exits:
         """The transitions at `step.exit`."""
         taken: Taken = []
         for act in self.names.exits:
+            if act in self.names.routed:
+                continue
             arcs = [arc for action in act.actions if action.key == "next" for arc in arcs_of(self.c, action)]
             if not arcs:
                 continue
             for arc in arcs:
                 self._in_arcs(arc.value)
-            if len(act.actions) == 1 or self.names.looped:
-                arcs[0].before = [*act.entry.before, *arcs[0].before]
+            arcs[0].before = [*act.entry.before, *arcs[0].before]
             taken.append((all_of([f"event.name == '{self.names.done}'", self._condition(act)]), arcs))
         return taken
 

@@ -41,7 +41,9 @@ class Names:
         taken = {self.iterator, *self._iter_names()}
         self.iter = {n: n if n not in taken else f"{n}_" for n in ("response", "error", "again", "handled", "result")}
         """Keys of iter that the pipeline needs for itself."""
-        self.routed = [a for a in [*self.enters, *self.answers] if a.does("next")]
+        plain = [a for a in self.exits if self.looped or all(x.key == "next" for x in a.actions)]
+        self.routed = [a for a in acts if a.does("next") and a not in plain]
+        """Entries that decide in the pipeline that their `next` is taken; the arcs of the others decide it."""
         self.flag = c.fresh_ctx(f"{name}_next") if self.routed else ""
         """The ctx key that lists the entries whose `next` was taken."""
         self.result_key = c.fresh_ctx(f"{name}_result") if self.has_result and self.looped else ""

@@ -210,6 +210,18 @@ def scalars(value: Node) -> Iterator[Scalar]:
             yield from scalars(e.value)
 
 
+def write_out_aliases(value: Map | Seq, seen: set[str] | None = None) -> None:
+    """Copy what an alias stands for where its anchor does not come before it any more."""
+    seen = set() if seen is None else seen
+    for e in value.entries:
+        if isinstance(e.value, Alias) and e.value.name not in seen:
+            own(e)
+        if not isinstance(e.value, Alias) and e.value.anchor:
+            seen.add(e.value.anchor[1:])
+        if isinstance(e.value, Map | Seq):
+            write_out_aliases(e.value, seen)
+
+
 def mappings_of(value: Node) -> Iterator[Map]:
     """All mappings below, aliases not followed."""
     if isinstance(value, Map):
