@@ -1,8 +1,8 @@
 """Accepted spellings in template text -> the canonical ones, in place, before the model is read.
 
-`output` for `outcome` in task policies, `call.done`, `call.error` and `step.exit` as event names in guards, bare step names for
-`steps.<name>.result`. Only what a template reads by name is touched, found by its position, and names that anything
-else in the playbook may bind are left alone.
+`output` for `outcome` in task policies, and for the boundary in arcs and admission; `call.done`, `call.error` and `step.exit` as
+event names in guards; bare step names for `steps.<name>.result`. Only what a template reads by name is touched, found by its
+position, and names that anything else in the playbook may bind are left alone.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from noetl_core.dsl.load import Node
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.tasks import RESERVED
 from noetl_core.dsl.templates import scalars_below
-from noetl_core.expr import FUNCTIONS, Read, compile_text
+from noetl_core.expr import FUNCTIONS, Read
 
 Rewrite = Callable[[str], str]
 
 _DATA: Final = re.compile(r"""output\s*(?:\.\s*data\b|\[\s*(?:'data'|"data")\s*\])""")
 _EVENT_NAME: Final = re.compile(r"""(['"])(call\.done|call\.error|step\.exit)\1""")
+_ASKED: Final = re.compile(r"""(==|!=)\s*(['"])(call\.done|step\.exit)\2""")
+_ASKED_FIRST: Final = re.compile(r"""(['"])(?:call\.done|step\.exit)\1\s*(==|!=)\s*(event\s*\.\s*name\b)""")
+_PART: Final = re.compile(r"""output\s*(?:\.\s*(\w+)|\[\s*['"](\w+)['"]\s*\])""")
 _BINDING: Final = frozenset({"args", "input", "set_ctx", "set_iter", "set", "payload"})
 
 
@@ -29,16 +32,21 @@ def rewrite_variants(r: Reader, root: Node) -> None:
     """Change the text of template scalars where it uses an accepted spelling."""
     workflow = root.get("workflow")
     steps = [s for s in workflow.value if isinstance(s.value, dict)] if workflow and isinstance(workflow.value, list) else []
+    read_names = {read.path[0] for reads in r.reads.values() for read in reads}
+    older_events = any("event" in text and _EVENT_NAME.search(text) for text in r.reads)
+    older_output = "output" in read_names
     for step in steps:
         tool = step.get("tool")
-        if tool is not None:
+        if tool is not None and older_output:
             _outputs(r, tool)
-        _event_names(r, step)
+    older_output = older_output and "output" not in _bound(root)
+    if older_events or older_output:
+        _boundaries(r, steps, events=older_events, output=older_output)
     book = root.get("workbook")
-    if book is not None:
+    if book is not None and "output" in read_names:
         _outputs(r, book)
     names = {str(s.value["step"].value) for s in steps if "step" in s.value}
-    bare = names & {read.path[0] for reads in r.reads.values() for read in reads}
+    bare = names & read_names
     bare -= RESERVED | frozenset(FUNCTIONS) | _bound(root) if bare else set()
     for step in steps if bare else ():
         _bare_names(r, step, bare - set(_task_names(step.get("tool"))))
@@ -75,17 +83,93 @@ def _outcome(data: str, text: str) -> str:
     return data + text[found.end() :] if found else "outcome" + text[len("output") :]
 
 
-# --- event names --------------------------------------------------------------------------------------------------------
+# --- boundaries ---------------------------------------------------------------------------------------------------------
 
 
-def _event_names(r: Reader, step: Node) -> None:
-    """The older names of a step's own boundary, in its arcs."""
-    done = "loop.done" if step.get("loop") is not None else "step.done"
-    names = {"call.done": done, "step.exit": done, "call.error": "step.failed"}
+def _boundaries(r: Reader, steps: list[Node], *, events: bool, output: bool) -> None:
+    """Older names of a boundary: a step's own in its arcs and in what it writes when it ends; in its admission and arguments
+    the boundary of the steps that lead to it."""
+    sources: dict[str, list[Node]] = {}
+    for step in steps:
+        for target in _targets(step):
+            sources.setdefault(target, []).append(step)
+    for step in steps:
+        spec = step.get("spec")
+        policy = spec.get("policy") if spec is not None else None
+        before = [policy.get("admit") if policy is not None else None, step.get("args"), step.get("input")]
+        after = [step.get(key) for key in ("next", "set_ctx", "set")]
+        name = step.get("step")
+        leading = sources.get(str(name.value), []) if name is not None else []
+        for parts, ended in ((before, leading), (after, [step])):
+            for scalar in (s for part in parts if part is not None for s in scalars_below(part)):
+                if events:
+                    _event_names(r, scalar, {_done(e) for e in ended} or {"step.done", "loop.done"})
+                if output:
+                    reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "output"]
+                    _replace(r, scalar, reads, partial(_boundary, "event.result" + _body(ended)))
+
+
+def _targets(step: Node) -> Iterator[str]:
     router = step.get("next")
-    for scalar in scalars_below(router) if router is not None else ():
-        if "event" in scalar.value and _EVENT_NAME.search(scalar.value):
-            _set(r, scalar, _EVENT_NAME.sub(lambda m: m[1] + names[m[2]] + m[1], scalar.value))
+    arcs = router.get("arcs") if router is not None else None
+    for arc in arcs.value if arcs is not None and isinstance(arcs.value, list) else ():
+        target = arc.get("step")
+        if target is not None:
+            yield str(target.value)
+
+
+def _done(step: Node) -> str:
+    return "loop.done" if step.get("loop") is not None else "step.done"
+
+
+def _body(ended: list[Node]) -> str:
+    """`output.data` is the body where what ended is an http task, as in its policy."""
+    return ".data" if ended and all(_last_kind(step) == "http" and step.get("loop") is None for step in ended) else ""
+
+
+def _last_kind(step: Node) -> str | None:
+    tool = step.get("tool")
+    last = tool.value[-1] if tool is not None and isinstance(tool.value, list) and tool.value else tool
+    if last is not None and last.get("kind") is None and isinstance(last.value, dict) and len(last.value) == 1:
+        (last,) = last.value.values()
+    kind = last.get("kind") if last is not None else None
+    return None if kind is None else str(kind.value)
+
+
+def _boundary(data: str, text: str) -> str:
+    """`text` begins with `output`, read where an event is: `data` is what `output.data` stands for."""
+    found = _PART.match(text)
+    if found is None:
+        return text
+    part = found[1] or found[2]
+    words = {
+        "data": data,
+        "result": "event.result",
+        "error": "event.error",
+        "status": "('ok' if event.status == 'success' else event.status)",
+    }
+    return words[part] + text[found.end() :] if part in words else text
+
+
+def _event_names(r: Reader, scalar: Node, done: set[str]) -> None:
+    """The older names of a boundary that was a success (`done`: what it may be called) or a failure."""
+    if "event" not in scalar.value or not _EVENT_NAME.search(scalar.value):
+        return
+    names = sorted(done, reverse=True)
+    text: str = scalar.value
+    if len(names) > 1:
+        quote = "'" if "'" in text else '"'
+        some = "[" + ", ".join(quote + n + quote for n in names) + "]"
+        text = _ASKED_FIRST.sub(lambda m: f"{m[3]} {_WITHIN[m[2]]} {some}", text)
+        text = _ASKED.sub(lambda m: f"{_WITHIN[m[1]]} {some}", text)
+
+    def canonical(m: re.Match[str]) -> str:
+        return m[1] + "step.failed" + m[1] if m[2] == "call.error" else ", ".join(m[1] + n + m[1] for n in names)
+
+    _set(r, scalar, _EVENT_NAME.sub(canonical, text))
+
+
+_WITHIN: Final = {"==": "in", "!=": "not in"}
 
 
 # --- bare step names ----------------------------------------------------------------------------------------------------
@@ -159,4 +243,4 @@ def _replace(r: Reader, scalar: Node, reads: list[Read], rewrite: Rewrite) -> No
 
 def _set(r: Reader, scalar: Node, text: str) -> None:
     scalar.value = text
-    r.reads[text] = compile_text(text).reads
+    r.compile(text)

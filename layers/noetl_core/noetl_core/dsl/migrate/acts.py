@@ -75,16 +75,19 @@ def _acts(c: Context, number: int, item: Entry) -> list[Act]:
     actions = _actions(c, entry)
     label = f"case_{number}"
     out: list[Act] = []
-    for suffix, given in (
-        ("enter", (enter, None, None, None)),
-        ("", (None, ok, error, None)),
-        ("exit", (None, None, None, leaving)),
+    for suffix, at_enter, at_ok, at_error, at_exit in (
+        ("enter", enter, None, None, None),
+        ("done", None, ok, error, None),
+        ("exit", None, None, None, leaving),
     ):
-        if any(condition is not None for condition in given):
-            first = not out  # an entry of several events has its comments and nodes once, and copies after that
-            mine = actions if first else [Entry(a.key, copied(a.value), line=a.line, col=a.col) for a in actions]
-            at = item if first else Entry("", item.value, line=item.line, col=item.col)
-            out.append(Act(label if first else f"{label}_{suffix or 'done'}", at, *given, mine))
+        if at_enter is None and at_ok is None and at_error is None and at_exit is None:
+            continue
+        mine, at = actions, item
+        if out:  # an entry of several events has its nodes and comments once, and copies after that
+            mine = [Entry(a.key, copied(a.value), line=a.line, col=a.col) for a in actions]
+            at = Entry("", item.value, line=item.line, col=item.col)
+            label = f"case_{number}_{suffix}"
+        out.append(Act(label, at, at_enter, at_ok, at_error, at_exit, mine))
     return out
 
 
