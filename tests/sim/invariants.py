@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict
 
+from noetl_core.control.cursor import history
+from noetl_core.control.envelopes import expand
 from noetl_core.engine.records import Event, StreamId
 from noetl_core.engine.state import REDUCER, State, fold_commits, restore
 from tests.sim.world import World
@@ -23,6 +25,7 @@ def check(world: World, execution_id: str) -> None:
     i6_arcs_are_evaluated_once([e for _, e in control])
     i8_ctx_is_the_fold_of_its_patches(world, execution_id, [e for _, e in control])
     i9_every_scheduled_run_was_commanded(world, execution_id, [e for _, e in control])
+    the_state_counts_what_readers_see(world, execution_id)
 
 
 def i1_streams_are_dense(world: World, execution_id: str) -> None:
@@ -97,3 +100,12 @@ def i9_every_scheduled_run_was_commanded(world: World, execution_id: str, contro
     for e in control:
         if e.name in ("StepScheduled", "LoopChunkScheduled"):
             assert e.data["run"] in sent | by_server | fenced, f"I9: run {e.data['run']} was never commanded"
+
+
+def the_state_counts_what_readers_see(world: World, execution_id: str) -> None:
+    quiet, world.faults.quiet = world.faults.quiet, True
+    state = world.state(execution_id)
+    if state.finished:
+        seen = sum(1 for _ in expand(history(world.store, execution_id), execution_id))
+        assert state.events == seen, "the summary counts other events than the history shows"
+    world.faults.quiet = quiet

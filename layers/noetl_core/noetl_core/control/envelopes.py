@@ -32,6 +32,7 @@ PREFIXES = (
 )
 PAUSED = frozenset({"StepSuspended", "TokenParked", "ExecutionPaused", "ExecutionStuck"})
 ERRORS = frozenset({"StepFailed", "ExecutionFailing", "TokenExpired"})
+COUNTED = frozenset({"BoundaryRouted", "StepDone", "StepFailed", "StepSuspended", "LoopChunkDone"})
 BEGINNINGS = frozenset(
     {
         "PlaybookExecutionRequested",
@@ -102,6 +103,8 @@ def _envelope(
     task = worker and event.name.startswith("Task")
     run = commit.stream.run_id or d.get("run")
     server = not worker or d.pop("source", "") == "server"
+    if event.name in COUNTED:
+        d.pop("events", None)  # how many there are is for the summary
     out: dict[str, Any] = {
         "event_id": event_id,
         "execution_id": execution_id,

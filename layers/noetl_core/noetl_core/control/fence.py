@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_core.control.core import Control
-from noetl_core.engine.records import Boundary, Commit, Event, StreamId
+from noetl_core.engine.records import Boundary, Commit, Event, StreamId, envelopes_of
 from noetl_core.ports import Conflict
 
 TERMINAL_EVENTS = frozenset({"StepDone", "StepFailed", "LoopChunkDone"})
@@ -28,8 +28,10 @@ def fence(control: Control, execution_id: str, run_id: str, error: Mapping[str, 
         if last is not None and last.events and last.events[-1].name in TERMINAL_EVENTS:
             return Boundary(run_id, last.seq, last.events[-1])
         seq = 0 if last is None else last.seq + 1
+        before = control.store.read(stream, limit=seq) if seq else ()
+        events = sum(envelopes_of(e) for c in before for e in c.events) + 1
         now = control.clock.now()
-        event = Event("StepFailed", now, {"error": dict(error), "source": "server"})
+        event = Event("StepFailed", now, {"error": dict(error), "source": "server", "events": events})
         try:
             control.store.append(Commit(stream, seq, now, control.clock.nonce(), (event,), wake=True, expires_at=expires_at))
         except Conflict:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from noetl_core.control.core import Control
-from noetl_core.control.cursor import BadCursor, Position, envelopes, history
-from noetl_core.control.envelopes import expand, instant
+from noetl_core.control.cursor import BadCursor, Position, envelopes
+from noetl_core.control.envelopes import instant
 from noetl_core.engine.records import Event, StreamId
 from noetl_core.engine.state import State, fold
 from noetl_core.ports import Head, NotFound
@@ -38,7 +38,7 @@ def status_of(state: State) -> str:
     return state.status
 
 
-def summary(control: Control, execution_id: str, *, events: bool = True) -> dict[str, Any]:
+def summary(control: Control, execution_id: str) -> dict[str, Any]:
     """The object `noetl run --output json` prints. Raises `NotFound`."""
     state = load(control, execution_id)
     values = Values(control.store, control.results, execution_id)
@@ -55,7 +55,7 @@ def summary(control: Control, execution_id: str, *, events: bool = True) -> dict
         "started_at": instant(state.started_at),
         "finished_at": instant(finished) if finished else None,
         "duration_ms": ((finished or control.clock.now()) - state.started_at) // 1000,
-        "events": sum(1 for _ in expand(history(control.store, execution_id), execution_id)) if events else None,
+        "events": state.events,
     }
     if status == "waiting":
         out["waiting_for"] = [{k: w[k] for k in WAITING_FOR if k in w} | _when(w) for r in state.runs.values() for w in r.waits]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from noetl_core.engine.records import Commit, Event, StreamId
+from noetl_core.engine.records import Commit, Event, StreamId, envelopes_of
 from noetl_core.expr import MASK
 from noetl_core.ports import EventStore
 
@@ -37,6 +37,8 @@ class Past:
     """What the newest suspension sealed; `sealed_at` is how many task events of each pass lay before it."""
     sealed_at: dict[Path, int] = field(default_factory=dict)
     last: Commit | None = None
+    events: int = 0
+    """Envelopes of the stream."""
 
     @property
     def next_seq(self) -> int:
@@ -49,12 +51,13 @@ class Past:
         return self.last.events[-1].name if self.last is not None and self.last.events else ""
 
 
-def read_past(store: EventStore, stream: StreamId) -> Past:
-    """Fold a run's stream, page by page."""
-    return fold_past(_commits(store, stream))
+def read_past(store: EventStore, stream: StreamId, past: Past | None = None) -> Past:
+    """Fold a run's stream, on top of `past` if that is given."""
+    return fold_past(commits_of(store, stream), past)
 
 
-def _commits(store: EventStore, stream: StreamId) -> Iterator[Commit]:
+def commits_of(store: EventStore, stream: StreamId) -> Iterator[Commit]:
+    """A stream, page by page."""
     after = -1
     while page := store.read(stream, after=after, limit=PAGE):
         yield from page
@@ -63,17 +66,19 @@ def _commits(store: EventStore, stream: StreamId) -> Iterator[Commit]:
         after = page[-1].seq
 
 
-def fold_past(commits: Iterable[Commit]) -> Past:
-    """Fold the commits of a run stream."""
-    past = Past()
+def fold_past(commits: Iterable[Commit], past: Past | None = None) -> Past:
+    """Fold the commits of a run stream, on top of `past` if that is given."""
+    past = past or Past()
     for commit in commits:
         for event in commit.events:
-            _apply(past, event)
+            apply(past, event)
+            past.events += envelopes_of(event)
         past.last = commit
     return past
 
 
-def _apply(past: Past, event: Event) -> None:
+def apply(past: Past, event: Event) -> None:
+    """Fold one event of a run stream."""
     d = event.data
     path = tuple(d.get("path") or ())
     match event.name:

@@ -14,6 +14,7 @@ from noetl_core.worker.calls import Calls, Cancelled
 from noetl_core.worker.heart import Heart
 from noetl_core.worker.journal import LEASE_S, SECOND, Fenced, Journal
 from noetl_core.worker.past import Past, deliver, read_past
+from noetl_core.worker.prior import inherited
 from noetl_core.worker.runner import Ended, Runner
 from noetl_core.worker.sealing import Seals
 from noetl_core.worker.tokens import LOCAL_URL, CallbackTokens
@@ -92,7 +93,7 @@ class Worker:
     def _claim(self, command: Command, deadline: int | None) -> tuple[Journal, Past] | Handled:
         stream = StreamId(command.execution_id, command.run_id)
         seq, mode = command.expected_seq, command.mode
-        past = Past() if seq == 0 and mode == "first" else read_past(self.store, stream)
+        past = self._inherited(command) if seq == 0 and mode == "first" else self._past(command, stream)
         while True:
             if past.next_seq > seq or mode == "takeover":
                 verdict = self._standing(past)
@@ -101,7 +102,7 @@ class Worker:
                 seq, mode = past.next_seq, "takeover"
             elif past.next_seq < seq:
                 raise CorruptLog(f"{stream}: the command is for position {seq}, but the stream ends before {past.next_seq}")
-            journal = Journal(self.store, self.clock, stream, seq, command.expires_at, deadline)
+            journal = Journal(self.store, self.clock, stream, seq, command.expires_at, deadline, past.events)
             journal.put(self._opening(command, mode, past))
             if mode == "resume":
                 deliver(past, command.mail)
@@ -109,11 +110,20 @@ class Worker:
             try:
                 journal.flush()
             except Fenced:
-                past = read_past(self.store, stream)
+                past = self._past(command, stream)
                 if past.next_seq <= seq:
                     raise CorruptLog(f"{stream} refused position {seq} and does not hold it") from None
                 continue
             return journal, past
+
+    def _past(self, command: Command, stream: StreamId) -> Past:
+        return read_past(self.store, stream, self._inherited(command))
+
+    def _inherited(self, command: Command) -> Past:
+        """What a redrive keeps of the runs before this one."""
+        if command.prior is None or "runs" not in command.prior:
+            return Past()
+        return inherited(self.store, command.execution_id, command.prior)
 
     def _standing(self, past: Past) -> Handled | None:
         """The claim was refused, or is a takeover: what the stream says (DESIGN 4.4). None: take over at the next position."""
@@ -140,6 +150,8 @@ class Worker:
             return Event("StepResumed", self.clock.now(), data)
         if mode == "takeover":
             data["takeover"] = past.takeovers + 1
+        if command.prior is not None and "runs" in command.prior:
+            data["goes_on"] = command.prior["runs"][-1][0]
         return Event("StepStarted", self.clock.now(), data)
 
     # --- the run --------------------------------------------------------------------------------------------------------
@@ -196,7 +208,7 @@ class Worker:
 
     @staticmethod
     def _end(ended: Ended, calls: Calls) -> Handled:
-        calls.record(ended.name, ended.data)
+        calls.record(ended.name, {**ended.data, "events": calls.journal.events + 1})
         calls.journal.close()
         return Handled("suspended" if ended.name == "StepSuspended" else "done", ended.name)
 
