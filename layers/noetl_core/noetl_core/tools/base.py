@@ -30,8 +30,8 @@ class ToolCall:
 
     `inputs` are rendered, under the names the author wrote; values that came from the keychain may still be `expr.Secret`
     (`invoke` opens them for every tool). `spec` is the effective spec of the task, rendered, without `policy`. `task_run_id`
-    is stable over retries and crash re-execution: it is the idempotency key to hand on; `visit` is the ordinal of the task's visit
-    in its pass, `path` the indexes of the iteration, outermost first. `timeout_s` bounds the whole attempt
+    is stable over retries and crash re-execution: it is the idempotency key to hand on; `visit` is the ordinal of the task's
+    visit in its pass, `path` the indexes of the iteration, outermost first. `timeout_s` bounds the whole attempt
     (None: the worker's own deadline). `cancelled` is set when the outcome no longer matters. `log` takes task output, a line
     at a time.
     """
