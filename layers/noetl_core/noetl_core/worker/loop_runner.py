@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl_core.dsl.model import Loop
 from noetl_core.engine.loops import CtxConflict, chunk_plan, condense, tolerated
-from noetl_core.engine.pipeline import Pipeline
+from noetl_core.engine.pipeline import SECOND, Pipeline
 from noetl_core.expr import TemplateError, contains_secret, is_reference, render
 from noetl_core.ports import NotFound
 from noetl_core.worker.calls import NotJson, encode
@@ -40,6 +40,8 @@ class LoopRunner:
 
     def __init__(self, runner: Runner) -> None:
         self._r = runner
+        self._began, self._restored = 0, 0
+        """When a chunk began here, and how many of its iterations had been finished elsewhere."""
 
     # --- beginning ------------------------------------------------------------------------------------------------------
 
@@ -58,13 +60,15 @@ class LoopRunner:
 
     def _begin_chunk(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any], chunk: Mapping[str, Any]) -> None:
         first = chunk["chunk"] * chunk["chunk_size"]
-        key = slice_key(self._r.view.execution_id, self._r.step_run, chunk["chunk"])
+        sliced_by = chunk.get("slices", self._r.step_run)  # a redrive goes on with the slices of the run before
+        key = slice_key(self._r.view.execution_id, sliced_by, chunk["chunk"])
         try:
             items = json.loads(self._r.calls.results.get(key))
         except NotFound:
             raise LoopFailed("storage", f"the slice {key} of the loop's collection is gone") from None
         node = LoopNode(loop, (), items, ctx, outer, limit=chunk["per_chunk"], first=first)
         node.tolerated = self._tolerated(loop, int(chunk["total"]), ctx, outer)
+        self._began = self._r.calls.clock.now()
         self._start(node)
 
     def _begin_loop(self, loop: Loop, path: Path, ctx: CtxLayer, outer: dict[str, Any], parent: LoopNode | None) -> None:
@@ -77,6 +81,7 @@ class LoopRunner:
     def _start(self, node: LoopNode) -> None:
         past = self._r.past
         node.restore(past.finished.pop(node.path, {}))
+        self._restored = node.succeeded + node.failed
         depth = len(node.path)
         self._turn_pages(node)
         node.begun = {p[depth] for p in past.begun if len(p) == depth + 1 and p[:depth] == node.path}
@@ -143,8 +148,8 @@ class LoopRunner:
 
         A sequential loop stays with one worker whatever it asks: its iterations follow each other and see each other's writes.
         """
-        if loop.mode != "parallel":
-            return False
+        if loop.mode != "parallel" or () in self._r.past.collections:
+            return False  # what has begun here goes on here
         if loop.exec is not None:
             return loop.exec == "distributed"
         return self._waits and loop.inner is None
@@ -158,7 +163,7 @@ class LoopRunner:
         r = self._r
         limit = loop_limit(loop, self._whole(loop.max_in_flight, "max_in_flight", ctx, outer))
         size = self._whole(loop.chunk_size, "chunk_size", ctx, outer)
-        plan = chunk_plan(len(items), limit, size, waits=self._waits)
+        plan = chunk_plan(len(items), limit, size, waits=self._waits, seconds=self._seen.get(r.step.name))
         digest = sha256()
         for chunk in range(plan.chunks):
             try:
@@ -171,6 +176,20 @@ class LoopRunner:
         allowed = self._tolerated(loop, len(items), ctx, outer)
         spread = {"checksum": "sha256:" + digest.hexdigest(), "tolerated": allowed, "view": view}
         r.end("StepSuspended", {"waits": [], "loop": {**plan.as_dict(), **spread}})
+
+    @property
+    def _seen(self) -> dict[str, float]:
+        """Seconds that an iteration took of late, by step: what this process saw of the playbook's chunks."""
+        seen: dict[str, float] = self._r.playbook.memo.setdefault("iteration_s", {})
+        return seen
+
+    def _see(self, node: LoopNode) -> None:
+        """Remember how long the iterations of a chunk took; the newer counts as much as all before."""
+        ran = node.succeeded + node.failed - self._restored
+        if ran <= 0:
+            return
+        took = (self._r.calls.clock.now() - self._began) / SECOND * min(node.limit, ran) / ran
+        self._seen[self._r.step.name] = (self._seen.get(self._r.step.name, took) + took) / 2
 
     # --- iterations -----------------------------------------------------------------------------------------------------
 
@@ -259,6 +278,7 @@ class LoopRunner:
             return
         data: dict[str, Any] = {"total": len(node.items), "succeeded": node.succeeded, "failed": node.failed, "result": result}
         if self._r.chunk is not None:
+            self._see(node)
             data.update(first=node.first, count=len(node.items), broke=node.broke)
             writes = condense(sorted(node.writes, key=lambda w: w[0]), node.loop.reducers)
             data["ctx_writes"] = [[index, patch] for index, patch in writes]

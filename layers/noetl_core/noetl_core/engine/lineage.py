@@ -1,0 +1,202 @@
+"""What came of what: the tokens and step runs of a whole control stream, for taking some of them back (`engine.redrive`).
+
+The state forgets tokens and runs when they are over; this fold keeps them all. It is made once per redrive, never while routing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl_core.engine.records import Commit, Event
+
+STOPPED = ("cancelled", "timeout", "lost")
+"""How runs end that the control plane ends."""
+
+
+@dataclass(slots=True)
+class TokenPast:
+    """A token as it was made, and what became of it: consumed by `consumer`, merged into `merged`, or `expired` (why)."""
+
+    id: str
+    data: Mapping[str, Any]
+    consumer: str | None = None
+    merged: str | None = None
+    expired: str | None = None
+    over: bool = False
+    """Taken back, or put back under another id."""
+
+
+@dataclass(slots=True)
+class RunPast:
+    """A step run: `ok` None until it has ended. `chunks` are those of a distributed loop by index, as `ChunkState` has them."""
+
+    id: str
+    step: str
+    token: str
+    args: Mapping[str, Any]
+    ok: bool | None = None
+    at: Mapping[str, Any] | None = None
+    loop: Mapping[str, int] | None = None
+    error: Mapping[str, Any] | None = None
+    unhandled: bool = False
+    """It failed and no arc took it up, or it was ended with the whole."""
+    lost_way: bool = False
+    """It ended well, and its arcs could not be evaluated."""
+    undone: bool = False
+    """Its compensation has run, or begun to."""
+    plan: Mapping[str, Any] | None = None
+    chunks: dict[int, dict[str, Any]] = field(default_factory=dict)
+    prior: Mapping[str, Any] | None = None
+    over: bool = False
+
+
+@dataclass(slots=True)
+class Lineage:
+    """Tokens and runs in the order they were made, and every write to ctx with the run it came from."""
+
+    tokens: dict[str, TokenPast] = field(default_factory=dict)
+    runs: dict[str, RunPast] = field(default_factory=dict)
+    order: list[TokenPast | RunPast] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    ctx: Mapping[str, Any] = field(default_factory=dict)
+    writes: list[tuple[str | None, Mapping[str, Any]]] = field(default_factory=list)
+    digests: list[str] = field(default_factory=list)
+    """The playbooks it was pinned to, the newest last."""
+    _chunks: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _priors: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _stopping: bool = False
+
+    def after(self, targets: Iterable[str]) -> tuple[set[str], set[str]]:
+        """The runs and the tokens that would not be without the runs `targets`: those themselves, and all that came of them."""
+        runs, tokens = set(targets), set[str]()
+        for past in self.order:
+            if past.over:
+                continue
+            if isinstance(past, RunPast):
+                if past.token in tokens:
+                    runs.add(past.id)
+            elif past.data.get("run") in runs or any(j in tokens for j in past.data.get("joined") or ()):
+                tokens.add(past.id)
+        return runs, tokens
+
+    def live(self) -> Iterator[RunPast]:
+        """Runs that were not taken back."""
+        return (run for run in self.runs.values() if not run.over)
+
+    def last_of(self, step: str) -> list[RunPast]:
+        """The runs of a step that led to no other run of it: the last time round of a cycle, every branch of a fan-out."""
+        leads: set[str] = set()
+        for past in reversed(self.order):
+            if past.over:
+                continue
+            if isinstance(past, TokenPast):
+                run = self.runs.get(past.consumer or "")
+                if past.merged in leads or (run is not None and (run.id in leads or run.step == step)):
+                    leads.add(past.id)
+                    if past.data.get("run"):
+                        leads.add(past.data["run"])
+        return [run for run in self.live() if run.step == step and run.id not in leads]
+
+    def ctx_without(self, gone: set[str]) -> dict[str, Any]:
+        """ctx as the other runs wrote it."""
+        out = dict(self.ctx)
+        for run, patch in self.writes:
+            if run not in gone:
+                out.update(patch)
+        return out
+
+
+def lineage(commits: Iterable[Commit]) -> Lineage:
+    """Fold a whole control stream."""
+    out = Lineage()
+    for commit in commits:
+        for event in commit.events:
+            _fold(out, event)
+    return out
+
+
+def _fold(x: Lineage, event: Event) -> None:
+    d = event.data
+    match event.name:
+        case "PlaybookExecutionRequested":
+            x.ctx, x.digests = d.get("ctx") or {}, [d["digest"]]
+        case "TokenEnqueued":
+            token = x.tokens[d["token"]] = TokenPast(d["token"], d)
+            x.order.append(token)
+            for joined in d.get("joined") or ():
+                x.tokens[joined].merged = token.id
+        case "TokenClaimed":
+            for name in d["tokens"]:
+                x.tokens[name].consumer = d["run"]
+        case "TokenExpired":
+            x.tokens[d["token"]].expired = d["reason"]
+        case "StepScheduled":
+            token_id = d["tokens"][0]
+            prior = x._priors.get(token_id)
+            run = x.runs[d["run"]] = RunPast(d["run"], d["step"], token_id, d.get("args") or {}, prior=prior)
+            if prior is not None and "loop" in prior:
+                run.chunks = {int(index): dict(done) for index, done in prior["loop"]["done"].items()}
+            x.order.append(run)
+        case "LoopSliced":
+            x.runs[d["run"]].plan = d["plan"]
+        case "LoopChunkScheduled":
+            x._chunks[d["run"]] = (d["parent"], d["chunk"])
+            x.runs[d["parent"]].chunks[d["chunk"]] = {"run": d["run"]}
+        case "BoundaryRouted" | "StepDone" | "StepFailed" | "LoopDone":
+            _ended(x, event.name, d)
+        case "NextEvaluated":
+            run = x.runs[d["run"]]
+            run.unhandled = run.unhandled or d.get("unhandled") is not None
+            run.lost_way = d.get("error") is not None
+        case "CtxPatched":
+            x.writes.append((d.get("run"), d["patch"]))
+        case "ExecutionCancelled":
+            x._stopping = True
+        case "ExecutionFailing":
+            x._stopping = True
+        case "CompensationStarted":
+            x.runs[d["of"]].undone = True
+        case "ExecutionRedriven":
+            _redriven(x, d)
+        case _:
+            pass  # nothing that a token or a run comes of
+
+
+def _ended(x: Lineage, name: str, d: Mapping[str, Any]) -> None:
+    boundary = d.get("name", name)
+    if boundary == "StepSuspended":
+        return
+    if d["run"] in x._chunks:
+        parent, chunk = x._chunks[d["run"]]
+        keys = ("seq", "succeeded", "failed", "writes", "result", "error")
+        x.runs[parent].chunks[chunk] = {"run": d["run"], **{k: d[k] for k in keys if k in d}}
+        return
+    run = x.runs.get(d["run"])
+    if run is None or run.ok is not None:
+        return  # a compensation; or the LoopDone of a run whose boundary was counted
+    run.ok = boundary != "StepFailed" and not d.get("error")
+    run.error, run.loop = d.get("error"), d.get("loop")
+    if name == "LoopDone":
+        run.at, run.loop = {"value": d.get("result")}, {k: int(d.get(k, 0)) for k in ("total", "succeeded", "failed")}
+    else:
+        run.at = {"run": run.id, "seq": d["seq"]} if name == "BoundaryRouted" else {"value": None}
+    if x._stopping and not run.ok and (run.error or {}).get("kind") in STOPPED:
+        run.unhandled = True
+    x.ended.append(run.id)
+
+
+def _redriven(x: Lineage, d: Mapping[str, Any]) -> None:
+    runs, tokens = x.after(d["again"])
+    for name in runs:
+        x.runs[name].over = True
+    for name in (*tokens, *(t["of"] for t in d["tokens"])):
+        x.tokens[name].over = True
+    x.writes = [(run, patch) for run, patch in x.writes if run not in runs]
+    if d.get("set"):
+        x.writes.append((None, d["set"]))
+    x._priors = {t["token"]: t["prior"] for t in d["tokens"] if t.get("prior")}
+    if "digest" in d:
+        x.digests.append(d["digest"])
+    x._stopping = False
