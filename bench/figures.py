@@ -63,10 +63,36 @@ def print_table(title: str, figures: Sequence[Figure]) -> None:
     ):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
     for f in figures:
-        budget = "" if f.budget is None else f"{'<=' if f.better == 'lower' else '>='} {number(f.budget)} {f.unit}"
         verdict = {None: "", True: "[green]ok[/]", False: "[red]miss[/]"}[f.ok]
-        table.add_row(f.name, budget, f"{number(f.median)} {f.unit}", str(len(f.samples)), verdict, f.note)
+        table.add_row(f.name, budget_of(f), f"{number(f.median)} {f.unit}", str(len(f.samples)), verdict, f.note)
     Console(width=150).print(table)
+
+
+DOCS_MARKS = ("<!-- bench: written by `python bench/run.py --docs` -->\n", "<!-- end of bench -->\n")
+
+
+def budget_of(figure: Figure) -> str:
+    if figure.budget is None:
+        return ""
+    return f"{'<=' if figure.better == 'lower' else '>='} {number(figure.budget)} {figure.unit}"
+
+
+def docs_table(figures: Sequence[Figure]) -> str:
+    """The figures that have a budget, as Markdown."""
+    rows = ["| figure | budget | measured (median of n) | n | |", "|---|---|---|---|---|"]
+    for f in figures:
+        if f.budget is not None:
+            verdict = "ok" if f.ok else "miss"
+            rows.append(f"| {f.name.strip()} | {budget_of(f)} | {number(f.median)} {f.unit} | {len(f.samples)} | {verdict} |")
+    return "\n".join(rows) + "\n"
+
+
+def write_docs(figures: Sequence[Figure], path: Path) -> None:
+    """Put `docs_table` between the marks of a page."""
+    first, last = DOCS_MARKS
+    before, _, rest = path.read_text().partition(first)
+    _, _, after = rest.partition(last)
+    path.write_text(before + first + docs_table(figures) + last + after)
 
 
 def as_json(figures: Sequence[Figure]) -> dict[str, Any]:

@@ -17,6 +17,10 @@ from figures import Figure, repeat
 from playbooks import chain, map_over
 
 from noetl_core.control.admit import StartRequest
+from noetl_core.control.fence import boundary_of
+from noetl_core.engine.decide import decide
+from noetl_core.engine.records import StreamId
+from noetl_core.engine.state import State, fold_commits
 from noetl_core.local import LocalWiring
 
 ROOT = Path(__file__).parents[1]
@@ -52,23 +56,6 @@ def process_seconds(*arguments: str) -> float:
     began = time.perf_counter()
     subprocess.run([NOETL, *arguments], check=True, capture_output=True, cwd=ROOT)
     return time.perf_counter() - began
-
-
-def peak_mb(source: str) -> float:
-    """Largest resident size of a process that runs `source` once."""
-    code = (
-        "import sys; sys.path[:0] = sys.argv[2:]\n"
-        "from local import timed_run, peak_kb\nfrom pathlib import Path\n"
-        "timed_run(Path(sys.argv[1]).read_text())\n"
-        "print(peak_kb())"
-    )
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-        file.write(source)
-        file.flush()
-        done = subprocess.run(
-            [sys.executable, "-c", code, file.name, str(ROOT / "bench")], check=True, capture_output=True, text=True
-        )
-    return int(done.stdout) / 1024
 
 
 def peak_kb() -> int:
@@ -114,17 +101,28 @@ def figures(times: int) -> list[Figure]:
             0.4,
         ),
     ]
-    out += [_step_cost(steps) for steps in (10, 1_000)] + [_item_cost(items) for items in (100, 10_000)]
-    out.append(Figure("peak memory: chain of 50", "MB", repeat(1, lambda: peak_mb(chain(50)))))
-    out.append(Figure("peak memory: map of 10,000", "MB", repeat(1, lambda: peak_mb(map_over(10_000, "noop")))))
+    out.append(Figure("a routing decision", "ms", repeat(times, _decision_ms), 0.5, note="pure: boundary in, commit out"))
     return out
 
 
-def _step_cost(steps: int) -> Figure:
-    """Growth: what a step costs in a chain of `steps`; flat is the aim."""
-    return Figure(f"growth: chain of {steps:,}, per step", "ms", (timed_run(chain(steps)) / steps * 1e3,))
-
-
-def _item_cost(items: int) -> Figure:
-    """Growth: what an iteration costs in a map of `items`."""
-    return Figure(f"growth: map of {items:,}, per item", "us", (timed_run(map_over(items, "noop")) / items * 1e6,))
+def _decision_ms() -> float:
+    """One `decide` in the middle of a chain of 50, on a state folded for it."""
+    with wiring() as local:
+        execution_id = local.start(StartRequest(playbook=chain(50))).execution_id
+        local.run(execution_id)
+        commits = local.store.read(StreamId(execution_id))[:25]
+        state = fold_commits(State(execution_id), commits)
+        (run,) = state.runs.values()
+        last = local.store.last(StreamId(execution_id, run.id))
+        playbook = local.control.playbook(state.digest)
+    assert last is not None
+    boundary = boundary_of(last)
+    assert boundary is not None
+    values = {("boundary", boundary.run_id, boundary.seq): boundary.event.data}
+    spent = 0.0
+    for _ in range(200):
+        state = fold_commits(State(execution_id), commits)
+        began = time.perf_counter()
+        decide(playbook, state, [boundary], [], last.ts, values)
+        spent += time.perf_counter() - began
+    return spent / 200 * 1e3

@@ -18,6 +18,20 @@ def chain(steps: int) -> str:
     return HEAD.format(name=f"chain_{steps}") + "workflow: " + json.dumps(workflow) + "\n"
 
 
+def cycle(steps: int) -> str:
+    """Two plain steps that follow each other until `steps` have run: the playbook stays small."""
+    again = {"when": f"{{{{ event.result < {steps - 1} }}}}", "args": {"n": "{{ event.result }}"}}
+    workflow = [
+        {
+            "step": name,
+            "tool": {"kind": "noop", "result": "{{ (args.n | default(0)) + 1 }}"},
+            "next": {"arcs": [{"step": other, **(again if name == "b" else {"args": again["args"]})}]},
+        }
+        for name, other in (("a", "b"), ("b", "a"))
+    ]
+    return HEAD.format(name=f"cycle_{steps}") + "workflow: " + json.dumps(workflow) + "\n"
+
+
 def map_over(items: int, kind: str, max_in_flight: int = 8) -> str:
     """A parallel local loop of `items` iterations of one `noop` or `python` task."""
     task: dict[str, object] = {"kind": kind}

@@ -134,6 +134,7 @@ def requests_per_step() -> list[Figure]:
         counted = {}
         for steps in (1, CHAIN):
             counted[steps] = _counted(client, proxy, metrics, chain(steps))
+        items = _counted(client, proxy, metrics, map_over(1000, "noop"))
     one, many = counted[1], counted[CHAIN]
 
     def per_step(key: str) -> float:
@@ -152,6 +153,8 @@ def requests_per_step() -> list[Figure]:
     rest = sorted(key for key in many if "." in key and per_step(key) > 0.01)
     out += [Figure(f"  {key} per step", "requests", (per_step(key),), note=share(key)) for key in rest]
     out += [Figure(f"  {key} per step", key, (per_step(key),), note=share(key)) for key in ("read_units", "write_bytes")]
+    asked = sum(n for key, n in items.items() if "." in key) + 2 * items["deliveries"]
+    out.append(Figure("AWS requests per iteration of a local-exec map of 1,000", "requests", (asked / 1000,), 0.1))
     return out
 
 
@@ -168,6 +171,7 @@ def _counted(client: Client, proxy: Proxy, metrics: Invocations, source: str) ->
         raise RuntimeError(f"the counted run is {summary['status']} after 6 s")
     made = {name: after[name] - before[name] for name in after}
     counts["invocations"] = made["worker"] + made["router"]
+    counts["deliveries"] = made["worker"]
     sent = counts.get("sqs.SendMessage", 0) + counts.get("sqs.SendMessageBatch", 0)
     counts["sqs_requests"] = sent + 2 * made["worker"]  # Lambda receives and deletes: one message each (BatchSize 1)
     return counts
