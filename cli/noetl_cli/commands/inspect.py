@@ -17,6 +17,7 @@ from noetl_cli.errors import TIMEOUT, Exit
 def list_executions(
     status: str | None = None,
     path: str | None = None,
+    since: Annotated[str | None, typer.Option(help="Started then or later", metavar="INSTANT")] = None,
     limit: int = 50,
     on: On = None,
     store: Store = None,
@@ -24,7 +25,7 @@ def list_executions(
 ) -> None:
     """List executions, newest first (default: of the local store)."""
     with closing(backend(on or "local", store)) as where:
-        found = where.get("executions", status=status, path=path, limit=limit)["executions"]
+        found = where.get("executions", status=status, path=path, since=since, limit=limit)["executions"]
     if output_ == "human":
         found = [
             {

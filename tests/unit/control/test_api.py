@@ -233,6 +233,12 @@ def test_pause_resume_cancel_and_signals(client: Client) -> None:
     waiting = client("GET", path)[1]
     assert waiting["status"] == "waiting"
     assert waiting["waiting_for"][0]["signal"] == "answer"
+    client.start(playbook=HELLO)
+    for status, count in (("waiting", 1), ("running", 2), ("completed", 0)):
+        found = client("GET", "/api/executions", status=status)[1]["executions"]
+        assert len(found) == count, status
+    assert client("GET", "/api/executions", status="waiting")[1]["executions"][0]["status"] == "waiting"
+    assert client("GET", "/api/executions", since="2999-01-01")[1]["executions"] == []
     assert client("POST", path + "/pause") == (202, {"execution_id": execution_id, "status": "paused"})
     assert client("POST", path + "/pause") == (202, {"execution_id": execution_id, "status": "paused"}), "asked twice"
     for _ in range(2):

@@ -10,6 +10,7 @@ from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, admit
 from noetl_core.control.api.call import BadRequest, Call, Field, Route, execution_id
 from noetl_core.control.api.playbooks import as_dict
+from noetl_core.control.core import Control
 from noetl_core.engine.state import Status
 
 STATUSES = get_args(Status)
@@ -52,19 +53,28 @@ def start(call: Call) -> dict[str, Any]:
 
 
 def listed(call: Call) -> dict[str, Any]:
+    """A page of heads. Heads say `running` of an execution that waits: `status=waiting` looks which of the running ones do, so
+    its pages may be short before the last."""
     limit = call.limit(50)
     since, status = call.argument("since"), call.argument("status")
     if status is not None and status not in STATUSES:
         raise BadRequest(f"there is no status {status!r}", "query.status", f"known: {', '.join(STATUSES)}")
     heads = call.control.index.heads(
-        status=status,
+        status="running" if status == "waiting" else status,
         path=call.argument("path"),
         since=None if since is None else _instant(since),
         limit=limit,
         before=call.argument("cursor"),
     )
     cursor = heads[-1].execution_id if len(heads) == limit else None
-    return {"executions": [read.head_as_dict(h) for h in heads], "cursor": cursor}
+    shown = [read.head_as_dict(h) for h in heads]
+    if status == "waiting":
+        shown = [{**e, "status": s} for e in shown if (s := _status(call.control, e["execution_id"])) == "waiting"]
+    return {"executions": shown, "cursor": cursor}
+
+
+def _status(control: Control, execution_id: str) -> str:
+    return read.status_of(control.load(execution_id))
 
 
 def one(call: Call) -> dict[str, Any]:
