@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -126,7 +127,11 @@ class SimStore:
         self.faults.around(save)
 
     def load_snapshot(self, execution_id: str) -> Snapshot | None:
-        return self.faults.around(lambda: self.snapshots.get(execution_id))
+        def load() -> Snapshot | None:
+            kept = self.snapshots.get(execution_id)
+            return None if kept is None else replace(kept, state=json.loads(json.dumps(kept.state)))
+
+        return self.faults.around(load)
 
 
 @dataclass

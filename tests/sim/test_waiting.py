@@ -8,6 +8,7 @@ import pytest
 
 from noetl_core.control.operate import signal
 from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
 from noetl_core.ports import PortError
 from noetl_core.tools.base import ToolCall
@@ -162,3 +163,35 @@ def test_failures_beyond_the_tolerance_fail_the_loop_even_when_no_chunk_is() -> 
     assert state.status == "failed"
     assert state.failure is not None
     assert "3 iterations failed, 2 are tolerated" in state.failure["message"]
+
+
+SLOW = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: sizes, path: sim/sizes}
+workflow:
+  - step: start
+    loop: {in: "{{ range(3000) | list }}", iterator: i, spec: {mode: parallel, max_in_flight: 4, policy: {exec: distributed}}}
+    tool: {name: body, kind: http, url: "http://x/{{ iter.i }}"}
+"""
+
+
+@pytest.mark.parametrize(("seconds", "chunks"), [(0.001, 8 * 2), (10, 750)])
+def test_chunks_are_sized_by_what_iterations_were_seen_to_take(seconds: float, chunks: int) -> None:
+    world = World()
+    playbook_of = world.controls[0].playbook
+
+    def slow(call: ToolCall) -> Outcome:
+        world.clock.sleep(seconds / 2)  # two at a time, one after the other in this world
+        return Outcome.ok(None)
+
+    world.tool = slow
+    plans = []
+    for n in range(2):
+        execution_id = world.start(SLOW, idempotency_key=str(n)).execution_id
+        assert world.run(execution_id, limit=40_000).status == "completed"
+        sliced = [e for c in world.store.streams[StreamId(execution_id)] for e in c.events if e.name == "LoopSliced"]
+        plans.append(sliced[0].data["plan"]["chunks"])
+        world.controls[0].playbook = playbook_of
+    assert plans[0] == 30, "a hundred items a chunk while nobody knows"
+    assert plans[1] == pytest.approx(chunks, rel=0.35)

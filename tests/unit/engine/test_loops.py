@@ -32,6 +32,19 @@ def test_a_plan_covers_the_collection_and_its_window_never_exceeds_the_limit(
         assert plan.chunks <= MAX_CHUNKS
 
 
+@pytest.mark.parametrize(
+    ("seconds", "size"),
+    [(None, 100), (0.0, 1_000), (0.001, 1_000), (0.05, 1_000), (0.5, 100), (1, 50), (60, 10), (1e9, 10)],
+)
+def test_a_chunk_takes_some_seconds_as_far_as_it_is_known_what_an_iteration_takes(seconds: float | None, size: int) -> None:
+    plan = chunk_plan(100_000, 25, seconds=seconds)
+    assert plan.per_chunk == 5
+    assert plan.chunk_size == max(size, 100), "never more than a thousand chunks"
+    small = chunk_plan(5_000, 25, seconds=seconds)
+    assert small.chunk_size == min(size, 125), "and every slot of the window has several"
+    assert chunk_plan(5_000, 25, 7, seconds=seconds).chunk_size == 7, "what is written is not second-guessed"
+
+
 @pytest.mark.parametrize("limit", [2, 3, 7, 10, 13, 32, 100])
 def test_the_window_uses_the_whole_limit_and_stays_full_to_the_end(limit: int) -> None:
     plan = chunk_plan(1_000, limit)

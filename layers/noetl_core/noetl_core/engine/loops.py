@@ -11,6 +11,12 @@ DEFAULT_MAX_IN_FLIGHT = 10
 MAX_CHUNKS = 1_000
 """Chunks of one loop at most: the state of a loop stays small whatever the collection's size."""
 CHUNK_ITEMS = 100
+"""Items of a chunk at most while nobody knows how long an iteration takes."""
+MOST_ITEMS = 1_000
+"""Items of a chunk at most, however short they are: what a lost worker's successor reads again stays small."""
+CHUNK_S = 10.0
+"""How long a chunk should take: much longer than handing it out, much shorter than an invocation may last."""
+SHORTEST_S = 0.0001
 CHUNKS_PER_SLOT = 8
 """Chunks every slot of the window gets at least: with one each, a slow chunk would leave the others idle."""
 PER_CHUNK = 10
@@ -38,8 +44,11 @@ class ChunkPlan:
         return {name: getattr(self, name) for name in ("total", "chunk_size", "chunks", "window", "per_chunk")}
 
 
-def chunk_plan(total: int, max_in_flight: int, chunk_size: int | None = None, *, waits: bool = False) -> ChunkPlan:
-    """Cut `total` items for `max_in_flight` concurrent iterations. `waits`: the body waits, so a chunk is one item.
+def chunk_plan(
+    total: int, max_in_flight: int, chunk_size: int | None = None, *, waits: bool = False, seconds: float | None = None
+) -> ChunkPlan:
+    """Cut `total` items for `max_in_flight` concurrent iterations. `waits`: the body waits, so a chunk is one item. `seconds` is
+    what an iteration was seen to take, if any was.
 
     Every slot of the window gets several chunks, so that the window stays full until the end of the collection.
     """
@@ -47,7 +56,8 @@ def chunk_plan(total: int, max_in_flight: int, chunk_size: int | None = None, *,
     per_chunk = 1 if waits else _divisor(limit)
     if chunk_size is None:
         even = -(-total // (max(1, limit // per_chunk) * CHUNKS_PER_SLOT))
-        chunk_size = 1 if waits else max(2 * per_chunk if per_chunk > 1 else 1, min(CHUNK_ITEMS, even))
+        most = CHUNK_ITEMS if seconds is None else min(MOST_ITEMS, int(CHUNK_S * per_chunk / max(seconds, SHORTEST_S)))
+        chunk_size = 1 if waits else max(2 * per_chunk if per_chunk > 1 else 1, min(most, even))
         chunk_size = max(chunk_size, -(-total // MAX_CHUNKS))
     chunk_size = max(1, chunk_size)
     per_chunk = min(per_chunk, chunk_size)
