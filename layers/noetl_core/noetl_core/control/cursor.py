@@ -19,6 +19,8 @@ from noetl_core.engine.records import Commit, Event, StreamId
 from noetl_core.ports import EventStore
 
 MARK_BYTES = 12
+BEGINNINGS = ("StepScheduled", "LoopChunkScheduled", "CompensationStarted")
+"""Control events that open a run's stream."""
 
 
 class BadCursor(ValueError):
@@ -55,7 +57,7 @@ class Position:
 
     def _control(self, event: Event) -> None:
         d = event.data
-        if event.name in ("StepScheduled", "LoopChunkScheduled"):
+        if event.name in BEGINNINGS:
             self.runs[d["run"]] = At(step=d["step"])
         elif event.name in ("LoopDone", "StepDone", "StepFailed") or (
             event.name == "BoundaryRouted" and d["name"] != "StepSuspended"
@@ -108,7 +110,7 @@ def history(store: EventStore, execution_id: str, since: Position | None = None)
                 yield from upto(event.data["run"], event.data["seq"])
         yield commit
         for event in commit.events:
-            if event.name in ("StepScheduled", "LoopChunkScheduled"):
+            if event.name in BEGINNINGS:
                 open_runs[event.data["run"]] = 0
             elif event.name == "BoundaryRouted" and event.data["name"] != "StepSuspended":
                 open_runs.pop(event.data["run"], None)

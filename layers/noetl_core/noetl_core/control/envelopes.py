@@ -26,6 +26,7 @@ PREFIXES = (
     ("Task", "task"),
     ("Loop", "loop"),
     ("Step", "step"),
+    ("Compensation", "step"),
     ("Token", "step"),
     ("Execution", "playbook"),
     ("Workflow", "workflow"),
@@ -49,6 +50,7 @@ BEGINNINGS = frozenset(
         "LoopIterationStarted",
         "ResumeScheduled",
         "ChildRequested",
+        "CompensationStarted",
     }
 )
 
