@@ -16,7 +16,7 @@ from noetl_core.dsl.migrate.exits import Exits
 from noetl_core.dsl.migrate.names import Names, assignments_of, said
 from noetl_core.dsl.migrate.overrides import Overrides
 from noetl_core.dsl.migrate.routes import rewrite_when
-from noetl_core.dsl.migrate.texts import Replace, braced, edit, in_expression
+from noetl_core.dsl.migrate.texts import Replace, braced, edit, in_expression, reads
 from noetl_core.dsl.migrate.tree import Entry, Map, Node, Seq, mappings_of, node, own, short
 
 
@@ -72,6 +72,9 @@ class _Case:
         for act in self.acts:
             for action in act.actions:
                 key = action.key
+                for scalar in templates(action.value):
+                    if any(read.path[0] == "event" for read in reads(scalar.value)):
+                        c.refuse(scalar, f"{key} reads the event", "say it without the event: its name is in when")
                 if act.called and self.names.tool is None:
                     c.refuse(act.entry, "call.done never comes: the step has no single tool", HAND)
                     return

@@ -46,6 +46,8 @@ class Context:
         self._add("W450", where, message, hint)
 
     def _add(self, code: str, where: Node | Entry, message: str, hint: str) -> None:
+        if isinstance(where, Entry) and not where.key:
+            where = where.value  # of a list's item, not its dash
         severity: Severity = "error" if code.startswith("E") else "warning"
         self.diagnostics.append(Diagnostic(code, severity, message, hint, self.source, where.line + 1, where.col + 1))
 

@@ -14,7 +14,7 @@ def arcs_of(c: Context, next_: Entry) -> list[Entry]:
     """The targets of a legacy `next`, each as an arc; what is no target is refused."""
     value = own(next_)
     if isinstance(value, Scalar) and isinstance(value.value, str):
-        return [Entry("", short({"step": value.value}), eol=next_.eol)]
+        return [Entry("", Map([Entry("step", value, eol=next_.eol)]))]
     if isinstance(value, Map):
         items = [Entry("", value)]
     elif isinstance(value, Seq):
@@ -28,7 +28,7 @@ def arcs_of(c: Context, next_: Entry) -> list[Entry]:
 def _arc(c: Context, item: Entry) -> Entry | None:
     target = own(item)
     if isinstance(target, Scalar) and isinstance(target.value, str):
-        return Entry("", Map([Entry("step", target)]), item.before, item.eol)
+        return Entry("", Map([Entry("step", target, eol=item.eol)]), item.before)
     if not isinstance(target, Map) or target.entry("step") is None:
         c.refuse(item, "a target of next has no step", "- step: <name>")
         return None
