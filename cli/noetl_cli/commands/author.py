@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +19,10 @@ from noetl_cli.errors import USAGE, Exit, say
 def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...")],
     format: Annotated[str, typer.Option("--format", click_type=click.Choice(["text", "json", "sarif"]))] = "text",
+    strict: Annotated[bool, typer.Option("--strict", help="Exit code 2 for warnings too.")] = False,
 ) -> None:
     """Parse, validate and lint playbooks (a folder: all below it; `-`: standard input); exit code 2 when one has errors."""
-    from noetl_core.dsl.diagnostics import to_json, to_sarif, to_text
+    from noetl_core.dsl.diagnostics import page_of, to_json, to_sarif, to_text
     from noetl_core.dsl.parse import check
 
     found = []
@@ -29,7 +31,7 @@ def validate(
     for file in files:
         playbook, diagnostics = check(playbook_files.read(file), str(file))
         found += diagnostics
-        broken = broken or playbook is None
+        broken = broken or playbook is None or (strict and any(d.severity == "warning" for d in diagnostics))
     render = {"text": to_text, "json": to_json, "sarif": to_sarif}[format]
     text = render(found)
     if text:
@@ -37,6 +39,10 @@ def validate(
     if format == "text":
         errors = sum(1 for d in found if d.severity == "error")
         say(f"{len(files)} file(s), {errors} error(s), {len(found) - errors} warning(s) and notes")
+        pages = sorted({page for d in found if (page := page_of(d.code)) is not None})
+        if pages:
+            say(f"explained in {', '.join(pages)}")
+    gc.freeze()  # so that the process, which ends now, does not look through all that it has read once more
     if broken:
         raise Exit(USAGE)
 

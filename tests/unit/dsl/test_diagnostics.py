@@ -54,6 +54,7 @@ def test_text_json_and_sarif_say_the_same() -> None:
         "severity": "error",
         "message": '"htpp" is not a tool kind',
         "hint": 'did you mean "http"?',
+        "page": None,
         "source": "flow.yaml",
         "line": 5,
         "col": 28,
@@ -73,17 +74,17 @@ def test_text_json_and_sarif_say_the_same() -> None:
     [
         (flow("{step: a, tool: {kind: noop, result: [yes]}}"), "W401"),
         (flow("{step: a, tool: {kind: noop, result: [012]}}"), "W401"),
-        (flow("step: a\ntool: {kind: noop, spec: {policy: {rules: [{when: '{{ ctx.a }}', then: {do: fail}}]}}}"), "W402"),
+        (flow("step: a\ntool: {kind: noop, spec: {policy: {rules: [{when: '{{ workload.a }}', then: {do: fail}}]}}}"), "W402"),
         (flow("{step: a, tool: {kind: noop}, spec: {policy: {emit: {events: [x]}}}}"), "W403"),
         (
-            flow("step: a\ntool: {kind: noop}\nspec: {policy: {admit: {rules: [{when: '{{ ctx.a }}', then: {allow: true}}]}}}"),
+            flow("step: a\ntool: {kind: noop}\nspec: {policy: {admit: {rules: [{when: '{{ workload.a }}', then: {allow: true}}]}}}"),
             "W404",
         ),
         (flow("{step: end}"), "W405"),
         (
             flow(
                 "step: a\ntool: {kind: noop, spec: {policy: {rules: "
-                "[{else: {then: {do: fail}}}, {when: '{{ ctx.a }}', then: {do: break}}]}}}"
+                "[{else: {then: {do: fail}}}, {when: '{{ workload.a }}', then: {do: break}}]}}}"
             ),
             "W409",
         ),

@@ -61,6 +61,9 @@ CODES: Final[dict[str, str]] = {
 }
 """Every code with its subject; further lint codes are added by the modules that find them."""
 
+_PAGES_OF_ERRORS: Final = ("E201", "E202")
+"""Errors of the kind that lint is about, each with a page like the findings of lint."""
+
 MIGRATE: Final = "rewrite it with `noetl migrate`"
 
 
@@ -88,6 +91,7 @@ class Diagnostic:
             "severity": self.severity,
             "message": self.message,
             "hint": self.hint or None,
+            "page": page_of(self.code),
             "source": self.source,
             "line": self.line,
             "col": self.col,
@@ -101,6 +105,12 @@ class InvalidPlaybook(Exception):
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
         super().__init__(to_text(d for d in diagnostics if d.severity == "error"))
+
+
+def page_of(code: str) -> str | None:
+    """The page that explains a code: why, a bad example, a good one."""
+    explained = code in _PAGES_OF_ERRORS or (code[0] == "W" and code in CODES)
+    return f"docs/language/lint/{code}.md" if explained else None
 
 
 def dotted(path: Path) -> str:
@@ -129,7 +139,7 @@ def to_sarif(diagnostics: Iterable[Diagnostic], version: str = "0.1.0") -> str:
     """SARIF 2.1.0, one run; rules are the codes that occur."""
     found = list(diagnostics)
     codes = sorted({d.code for d in found})
-    rules = [{"id": c, "shortDescription": {"text": CODES.get(c, c)}} for c in codes]
+    rules = [_sarif_rule(code) for code in codes]
     results = [
         {
             "ruleId": d.code,
@@ -160,3 +170,9 @@ def to_sarif(diagnostics: Iterable[Diagnostic], version: str = "0.1.0") -> str:
         ],
     }
     return json.dumps(log, indent=2, ensure_ascii=False)
+
+
+def _sarif_rule(code: str) -> dict[str, Any]:
+    page = page_of(code)
+    rule: dict[str, Any] = {"id": code, "shortDescription": {"text": CODES.get(code, code)}}
+    return rule if page is None else {**rule, "helpUri": page}

@@ -32,7 +32,7 @@ _TAB: Final = re.compile(r"^ *\t[ \t]*(?=[^\s#])", re.MULTILINE)
 class Node:
     """A value and where it stands. `value`: dict of key -> Node, list of Node, or a scalar. `line`, `col` count from 1."""
 
-    __slots__ = ("col", "keys", "line", "path", "plain_text", "size", "start", "style", "value")
+    __slots__ = ("col", "keys", "line", "path", "plain_text", "rewritten", "shared", "size", "start", "style", "value")
 
     def __init__(self, value: Any, line: int, col: int, path: Path, style: str | None = None, start: int = 0) -> None:
         self.value = value
@@ -48,6 +48,10 @@ class Node:
         """Of a mapping: where each key stands."""
         self.plain_text: str | None = None
         """Of an unquoted scalar: its text."""
+        self.rewritten = False
+        """The value is no longer what the text says (an accepted spelling was replaced)."""
+        self.shared = False
+        """An alias stands for it somewhere."""
 
     @property
     def kind(self) -> Literal["mapping", "list", "scalar"]:
@@ -343,6 +347,7 @@ class _Builder:
         if node is None:
             self._report("E100", line, col, f"no anchor &{event.anchor} before this alias", "define it first")
             raise _Refused
+        node.shared = True
         self.aliased += node.size
         if self.aliased > MAX_ALIASED:
             self._report("E101", line, col, f"aliases stand for more than {MAX_ALIASED} values", "write less by alias")

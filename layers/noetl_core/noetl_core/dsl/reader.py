@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, Severity, suggest
 from noetl_core.dsl.load import Loaded, Node
-from noetl_core.expr import Read
+from noetl_core.dsl.model import Path
+from noetl_core.expr import Compiled, Read, compile_text
 
 NAME: Final = re.compile(r"\w[\w.\-]{0,127}\Z")
 
@@ -31,6 +32,14 @@ class Reader:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     reads: dict[str, tuple[Read, ...]] = field(default_factory=dict)
     """What each template text reads; texts that do not compile are not in it."""
+    compiled: dict[str, Compiled] = field(default_factory=dict)
+    """The same texts compiled: a large playbook has more of them than the cache of `expr` holds."""
+
+    def compile(self, text: str) -> Compiled:
+        """Compile a template and note what it reads. Raises as `compile_text`."""
+        made = self.compiled[text] = compile_text(text)
+        self.reads[text] = made.reads
+        return made
 
     def report(
         self, code: str, where: Node | tuple[Node, str], message: str, hint: str = "", severity: Severity | None = None
@@ -42,8 +51,14 @@ class Reader:
             path = (*node.path, key)
         else:
             line, col, path = where.line, where.col, where.path
+        self.report_at(code, (line, col), path, message, hint, severity)
+
+    def report_at(
+        self, code: str, at: tuple[int, int], path: Path, message: str, hint: str = "", severity: Severity | None = None
+    ) -> None:
+        """Record a finding at a line and column."""
         severity = severity or ("error" if code[0] == "E" else "warning")
-        self.diagnostics.append(Diagnostic(code, severity, message, hint, self.source, line, col, path))
+        self.diagnostics.append(Diagnostic(code, severity, message, hint, self.source, *at, path))
 
     @property
     def failed(self) -> bool:

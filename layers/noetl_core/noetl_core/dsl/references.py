@@ -14,8 +14,9 @@ from noetl_core.dsl.templates import scalars_below, template_scalars
 def check_references(r: Reader, root: Node, playbook: Playbook) -> None:
     _arcs(r, root, playbook)
     _entry(r, root, playbook)
-    _secrets(r, root)
-    _credentials(r, root, playbook)
+    if any(read.path[0] == "keychain" for reads in r.reads.values() for read in reads):
+        _secrets(r, root)
+        _credentials(r, root, playbook)
 
 
 def _steps(root: Node) -> Iterator[Node]:

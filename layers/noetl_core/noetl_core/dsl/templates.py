@@ -8,7 +8,7 @@ from noetl_core.dsl.diagnostics import Diagnostic
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.reader import Reader, is_template
-from noetl_core.expr import LimitExceeded, TemplateSyntaxError, compile_text
+from noetl_core.expr import LimitExceeded, TemplateSyntaxError
 
 SECTIONS = ("keychain", "executor", "workflow", "workbook")
 _PROSE = frozenset({"desc", "description"})
@@ -49,7 +49,7 @@ def _check(r: Reader, node: Node) -> None:
     if node.value in r.reads:
         return
     try:
-        r.reads[node.value] = compile_text(node.value).reads
+        r.compile(node.value)
     except TemplateSyntaxError as error:
         line, col = r.loaded.position(node, error.line, error.column)
         hint = error.hint or ""

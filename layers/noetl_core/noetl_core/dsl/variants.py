@@ -243,4 +243,5 @@ def _replace(r: Reader, scalar: Node, reads: list[Read], rewrite: Rewrite) -> No
 
 def _set(r: Reader, scalar: Node, text: str) -> None:
     scalar.value = text
+    scalar.rewritten = True
     r.compile(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -11,10 +12,11 @@ from typing import Any, Final
 from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError as JinjaSyntaxError
 
-from noetl_core.expr.environment import Line, PlaybookEnvironment, whole_expression
+from noetl_core.expr.environment import PlaybookEnvironment, whole_expression
 from noetl_core.expr.errors import LimitExceeded, TemplateSyntaxError
 from noetl_core.expr.filters import FILTERS, TESTS
 from noetl_core.expr.functions import FUNCTIONS
+from noetl_core.expr.lexer import Line
 from noetl_core.expr.limits import SOURCE_CHARS, SOURCE_DEPTH, SOURCE_NODES
 
 ENVIRONMENT: Final = PlaybookEnvironment(FILTERS, TESTS)
@@ -25,6 +27,12 @@ _LARGE: Final = 16_384
 _REFUSED: Final[dict[type[nodes.Node], str]] = {
     nodes.Extends: "extends", nodes.Block: "block", nodes.Include: "include", nodes.Import: "import", nodes.FromImport: "import",
 }  # fmt: skip
+
+
+_NOTHING: Final = frozenset[str]()
+_PATH: Final = re.compile(r" *\{\{ *([A-Za-z_][A-Za-z0-9_]*)((?:\.[A-Za-z_][A-Za-z0-9_]*){0,20}) *\}\} *")
+"""What most templates are: one name with attributes, which needs no parsing to be understood."""
+_WORDS: Final = frozenset(("not", "and", "or", "in", "is", "if", "else", "true", "false", "none", "True", "False", "None"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +57,20 @@ class Compiled:
     reads: tuple[Read, ...]
     made: bool
     """Whether the value of the expression may be something the expression made rather than data it found."""
-    template: nodes.Template = field(repr=False)
+    _template: nodes.Template | None = field(default=None, repr=False)
     _root: Root | None = field(default=None, repr=False)
+
+    @property
+    def template(self) -> nodes.Template:
+        """The parsed text."""
+        if self._template is None:
+            self._template = ENVIRONMENT.parse(self.source)
+        return self._template
+
+    @property
+    def expression(self) -> nodes.Expr | None:
+        """The parsed expression, if the text is one."""
+        return whole_expression(self.template) if self.is_expression else None
 
     @property
     def root(self) -> Root:
@@ -76,6 +96,10 @@ def compile_text(source: str) -> Compiled:
 def _compile(source: str) -> Compiled:
     if len(source) > SOURCE_CHARS:
         raise LimitExceeded(f"a template longer than {SOURCE_CHARS} characters")
+    path = _PATH.fullmatch(source)
+    if path is not None and path[1] not in _WORDS:
+        read = Read((path[1], *path[2].split(".")[1:]), 1, path.start(1) + 1)
+        return Compiled(source, True, frozenset((path[1],)), (read,), path[1] in FUNCTIONS)
     try:
         template = ENVIRONMENT.parse(source)
         reads = tuple(sorted(_check(template), key=lambda r: (r.line, r.column, r.path)))
@@ -83,7 +107,7 @@ def _compile(source: str) -> Compiled:
         expression = whole_expression(template)
         made = expression is not None and not _only_finds(expression)
         compiled = Compiled(source, expression is not None, names, reads, made, template)
-        if expression is None:
+        if "{%" in source:
             _ = compiled.root  # statements can still be refused, and then it must be now
     except JinjaSyntaxError as error:
         raise _syntax_error(error.message or "not a template", error.lineno) from None
@@ -103,7 +127,7 @@ def _syntax_error(message: str, line: int, hint: str | None = None) -> TemplateS
 def _check(template: nodes.Template) -> Iterator[Read]:
     """Refuse what does not belong in a playbook; yield what is read."""
     count = 0
-    stack: list[tuple[nodes.Node, int, frozenset[str]]] = [(template, 1, frozenset())]
+    stack: list[tuple[nodes.Node, int, frozenset[str]]] = [(template, 1, _NOTHING)]
     while stack:
         node, depth, bound = stack.pop()
         count += 1
@@ -111,30 +135,44 @@ def _check(template: nodes.Template) -> Iterator[Read]:
             raise LimitExceeded(f"a template of more than {SOURCE_NODES} parts")
         if depth > SOURCE_DEPTH:
             raise LimitExceeded(f"a template nested deeper than {SOURCE_DEPTH}")
-        if type(node) in _REFUSED:
-            raise _syntax_error(f"{{% {_REFUSED[type(node)]} %}} is not available in playbooks", node.lineno)
-        if isinstance(node, nodes.Filter) and node.name not in FILTERS:
-            raise _unknown("filter", node.name, FILTERS, node)
-        if isinstance(node, nodes.Test) and node.name not in TESTS:
-            raise _unknown("test", node.name, TESTS, node)
-        if isinstance(node, nodes.Const) and type(node.value) is float and not math.isfinite(node.value):
-            raise _syntax_error("this number is beyond the range of floating point", node.lineno)
-        if isinstance(node, nodes.Call | nodes.Filter | nodes.Test):
-            given = [k.key for k in node.kwargs]
-            if len(set(given)) < len(given):
-                raise _syntax_error(f"the argument {max(given, key=given.count)!r} is given twice", node.lineno)
-        read = _read(node)
-        if read is not None:
-            path, name = read
-            if path[0] not in bound:
-                yield Read(path, int(name.lineno), name.lineno.column if isinstance(name.lineno, Line) else 1)
-            stack.extend((child, depth + 1, bound) for child in _beside_path(node))
+        if isinstance(node, nodes.Const):
+            if type(node.value) is float and not math.isfinite(node.value):
+                raise _syntax_error("this number is beyond the range of floating point", node.lineno)
             continue
-        stack.extend((child, depth + 1, inner) for child, inner in _children(node, bound))
+        if isinstance(node, nodes.Name | nodes.Getattr | nodes.Getitem):
+            read = _read(node)
+            if read is not None:
+                path, name = read
+                if path[0] not in bound:
+                    yield Read(path, int(name.lineno), name.lineno.column if isinstance(name.lineno, Line) else 1)
+                stack.extend((child, depth + 1, bound) for child in _beside_path(node))
+                continue
+        elif isinstance(node, nodes.Call | nodes.Filter | nodes.Test):
+            _check_call(node)
+        elif isinstance(node, nodes.Stmt | nodes.Template):
+            if type(node) in _REFUSED:
+                raise _syntax_error(f"{{% {_REFUSED[type(node)]} %}} is not available in playbooks", node.lineno)
+            stack.extend((child, depth + 1, inner) for child, inner in _children(node, bound))
+            continue
+        inner = bound
+        if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) and node.node.name in FUNCTIONS:
+            inner = bound | {node.node.name}
+        below = (node.left, node.right) if isinstance(node, nodes.BinExpr) else node.iter_child_nodes()
+        stack.extend((child, depth + 1, inner) for child in below)
+
+
+def _check_call(node: nodes.Call | nodes.Filter | nodes.Test) -> None:
+    if isinstance(node, nodes.Filter) and node.name not in FILTERS:
+        raise _unknown("filter", node.name, FILTERS, node)
+    if isinstance(node, nodes.Test) and node.name not in TESTS:
+        raise _unknown("test", node.name, TESTS, node)
+    given = [k.key for k in node.kwargs]
+    if len(set(given)) < len(given):
+        raise _syntax_error(f"the argument {max(given, key=given.count)!r} is given twice", node.lineno)
 
 
 def _children(node: nodes.Node, bound: frozenset[str]) -> Iterator[tuple[nodes.Node, frozenset[str]]]:
-    """The children of `node`, each with the names that the template itself binds there."""
+    """The children of a statement, each with the names that the template itself binds there."""
     outside: list[nodes.Node] = []
     inner = bound | _assigned(node)
     if isinstance(node, nodes.For):
@@ -146,8 +184,6 @@ def _children(node: nodes.Node, bound: frozenset[str]) -> Iterator[tuple[nodes.N
     elif isinstance(node, nodes.With):
         inner |= _stored(node.targets)
         outside = list(node.values)
-    elif isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) and node.node.name in FUNCTIONS:
-        inner = bound | {node.node.name}
     for child in node.iter_child_nodes():
         yield child, bound if any(child is o for o in outside) else inner
 

@@ -1,4 +1,4 @@
-"""Jinja2 with the parts that matter replaced: a lexer that keeps columns, and a code generator whose code asks the `Evaluation`.
+"""Jinja2 with the parts that matter replaced: the lexer, and a code generator whose code asks the `Evaluation`.
 
 Nothing is folded at compile time (a constant expression would be evaluated outside the budgets), and the generated module sees no
 builtins besides `isinstance`.
@@ -6,92 +6,24 @@ builtins besides `isinstance`.
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, Final
 
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, DependencyFinderVisitor, Frame
 from jinja2.exceptions import TemplateRuntimeError
-from jinja2.exceptions import TemplateSyntaxError as JinjaSyntaxError
-from jinja2.lexer import Lexer, Token
+from jinja2.lexer import Lexer
 from jinja2.nodes import EvalContext
+from jinja2.parser import Parser
 from jinja2.runtime import LoopContext, Macro, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace, missing
 
+from noetl_core.expr.lexer import PositionLexer
+
 _ITERATE: Final = "for"
 """Stands in the tree for the counting of a loop's items; no author can write a filter of this name."""
-
-_NEWLINE: Final = re.compile(r"\r\n|\r|\n")
-
-
-class Line(int):
-    """A line number that knows its column (both from 1). It travels through Jinja2 as the line number of tokens and nodes."""
-
-    column: int
-
-    @classmethod
-    def at(cls, line: int, column: int) -> Line:
-        made = cls(line)
-        made.column = column
-        return made
-
-
-class PositionLexer(Lexer):
-    """The Jinja2 lexer whose line numbers are `Line`s."""
-
-    def tokeniter(
-        self, source: str, name: str | None, filename: str | None = None, state: str | None = None
-    ) -> Iterator[tuple[int, str, str]]:
-        text = _NEWLINE.sub("\n", source)
-        # Where line ends became shorter, so that literal text keeps its own (Jinja2 would rewrite it to line feeds).
-        shortened = [m.start() - i for i, m in enumerate(re.finditer("\r\n", source))] if "\r" in source else []
-        position = line = line_start = 0
-
-        def here(offset: int) -> Line:
-            nonlocal line, line_start
-            while (newline := text.find("\n", line_start, offset)) != -1:
-                line, line_start = line + 1, newline + 1
-            return Line.at(line + 1, offset - line_start + 1)
-
-        def original(offset: int) -> int:
-            return offset + bisect_left(shortened, offset)
-
-        try:
-            for _, token, value in super().tokeniter(source, name, filename, state):
-                start = text.find(value, position)
-                start = position if start < 0 else start
-                position = start + len(value)
-                data = source[original(start) : original(position)] if token == "data" and "\r" in source else value
-                yield here(start), token, data
-        except JinjaSyntaxError as error:
-            if not isinstance(error.lineno, Line):
-                while position < len(text) and text[position].isspace():
-                    position += 1
-                error.lineno = here(position)
-            raise
-
-    def _normalize_newlines(self, value: str) -> str:
-        return value
-
-    def wrap(
-        self, stream: Iterable[tuple[int, str, str]], name: str | None = None, filename: str | None = None
-    ) -> Iterator[Token]:
-        line: int = Line.at(1, 1)
-
-        def noted() -> Iterator[tuple[int, str, str]]:
-            nonlocal line
-            for item in stream:
-                line = item[0]
-                yield item
-
-        try:
-            yield from super().wrap(noted(), name, filename)
-        except ValueError as error:  # a whole number of thousands of digits
-            raise JinjaSyntaxError(str(error), line, name, filename) from None
 
 
 class PlaybookCodeGenerator(CodeGenerator):
@@ -274,6 +206,10 @@ class PlaybookEnvironment(ImmutableSandboxedEnvironment):
     @cached_property
     def lexer(self) -> Lexer:
         return PositionLexer(self)
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        """As Jinja2 does it, without a walk that tells every node its environment: only the optimizer asks for that."""
+        return nodes.Template(Parser(self, source, name, filename).subparse(), lineno=1)
 
     def root(self, template: nodes.Template) -> Callable[[Any, Any], Any]:
         """The compiled function of a parsed and checked template. Raises `SyntaxError` where Python refuses what Jinja2 takes."""

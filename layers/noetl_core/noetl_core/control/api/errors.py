@@ -9,7 +9,8 @@ from typing import Any
 from noetl_core.control import callbacks, operate, read
 from noetl_core.control.admit import KeyReused
 from noetl_core.control.api.call import Answer, BadRequest, NoRoute, NotAllowed
-from noetl_core.dsl.diagnostics import Diagnostic, InvalidPlaybook
+from noetl_core.dsl.diagnostics import Diagnostic, InvalidPlaybook, page_of
+from noetl_core.engine.redrive import BadRedrive
 from noetl_core.expr import TemplateError
 from noetl_core.ports import CorruptLog, NotFound, PortError, TooLarge, Unavailable
 
@@ -26,6 +27,7 @@ TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
     (callbacks.Gone, HTTPStatus.GONE, "gone"),
     (callbacks.Unfit, HTTPStatus.UNPROCESSABLE_ENTITY, "unfit_answer"),
     (TooLarge, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large"),
+    (BadRedrive, HTTPStatus.UNPROCESSABLE_ENTITY, "redrive"),
     (TemplateError, HTTPStatus.UNPROCESSABLE_ENTITY, "template"),
     (InvalidPlaybook, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_playbook"),
     (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
@@ -53,6 +55,7 @@ def diagnostic(d: Diagnostic) -> dict[str, Any]:
         "severity": str(d.severity),
         "message": d.message,
         "hint": d.hint,
+        "page": page_of(d.code),
         "line": d.line,
         "col": d.col,
     }

@@ -1,0 +1,40 @@
+"""Findings that do not keep a playbook from running (W5xx): its Petri net, its pipelines, its names, its secrets.
+
+`lint` runs over a valid playbook; `without_ignored` leaves out what the author has silenced. Pure, and all but linear in the size
+of the playbook: `graph` holds the algorithms, `guards` what can be said of a condition without running it, `net` the steps and
+arcs with what is known of them. The rules are in `reach`, `tokens`, `admission`, `pipelines`, `names` and `secrets`. Every code
+has a page, docs/language/lint/<code>.md, whose examples are its tests. A rule says nothing where it is in doubt.
+"""
+
+from __future__ import annotations
+
+from noetl_core.dsl.lint.admission import admissions
+from noetl_core.dsl.lint.context import Lint
+from noetl_core.dsl.lint.guards import Guards
+from noetl_core.dsl.lint.ignore import without_ignored
+from noetl_core.dsl.lint.names import names
+from noetl_core.dsl.lint.net import Net
+from noetl_core.dsl.lint.pipelines import pipelines
+from noetl_core.dsl.lint.reach import dead_arcs, unreachable_steps
+from noetl_core.dsl.lint.secrets import secrets
+from noetl_core.dsl.lint.tokens import growth, joins, meetings
+from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.reader import Reader
+
+__all__ = ["lint", "without_ignored"]
+
+
+def lint(r: Reader, playbook: Playbook) -> None:
+    """Report what is worth a look in a valid playbook, the one that `r` has read."""
+    assert r.loaded.root is not None
+    guards = Guards(r.compiled)
+    context, net = Lint(r, r.loaded.root, playbook, guards), Net(playbook, guards)
+    unreachable_steps(context, net)
+    dead_arcs(context, net)
+    joins(context, net)
+    admissions(context, net)
+    growth(context, net)
+    meetings(context, net)
+    pipelines(context)
+    names(context)
+    secrets(context)

@@ -1,0 +1,62 @@
+"""What the rules of lint share: the playbook, its text with positions, and the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from noetl_core.dsl.lint.guards import Guards
+from noetl_core.dsl.load import Node
+from noetl_core.dsl.model import Path, Playbook, Task
+from noetl_core.dsl.reader import Reader
+from noetl_core.expr import Read
+
+
+@dataclass(frozen=True, slots=True)
+class Lint:
+    """One pass over one valid playbook."""
+
+    r: Reader
+    root: Node
+    playbook: Playbook
+    guards: Guards
+
+    def at(self, path: Path, *below: str) -> Node:
+        """The node at `path`, and from there as far along `below` as it goes."""
+        node = self.root
+        for part in path:
+            node = node.value[part]
+        for key in below:
+            child = node.get(key)
+            if child is None:
+                break
+            node = child
+        return node
+
+    def step_nodes(self) -> Iterator[Node]:
+        """The nodes of the steps, in order."""
+        yield from (node for node in self.root.value["workflow"].value)
+
+    def step_name(self, path: Path) -> Node:
+        """Where the name of the step at `path` stands."""
+        return self.at(path, "step")
+
+    def report(self, code: str, where: Node | tuple[Node, str], message: str, hint: str = "") -> None:
+        self.r.report(code, where, message, hint)
+
+    def report_read(self, code: str, node: Node, read: Read, message: str, hint: str) -> None:
+        """A finding at the place inside of a template where a name is read."""
+        if node.rewritten:
+            self.report(code, node, message, hint)
+        else:
+            self.r.report_at(code, self.r.loaded.position(node, read.line, read.column), node.path, message, hint)
+
+
+def called(task: Task) -> str:
+    """A task in the words of its author."""
+    return task.label if task.label is not None else f'task "{task.name}"'
+
+
+def listed(names: Sequence[str], last: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return f" {last} ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)

@@ -1,0 +1,294 @@
+"""Names in templates that nothing binds, and workload keys that nothing reads (formal spec 3.2, resolutions 8 and 14).
+
+A name is reported only where it can have no value: what a request may add (`workload` of a playbook that declares none), what is
+read with `default(...)`, `is defined`, `or` or an `if`, and places that see names of many pipelines are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from jinja2 import nodes
+
+from noetl_core.dsl.diagnostics import suggest
+from noetl_core.dsl.kinds import words
+from noetl_core.dsl.lint.admission import ctx_written
+from noetl_core.dsl.lint.context import Lint
+from noetl_core.dsl.lint.guards import path_of
+from noetl_core.dsl.load import Node
+from noetl_core.dsl.model import Loop, Step, Task
+from noetl_core.dsl.templates import scalars_below
+from noetl_core.expr import FUNCTIONS, Compiled
+
+CONTROL: Final = words("workload ctx args steps execution_id")
+WORKER: Final = words("iter keychain _prev _task _attempt _outcome")
+STEP_ATTRIBUTES: Final = words("result status loop")
+METHODS: Final = words("get items keys values")
+ITER_ALWAYS: Final = words("index parent")
+GIVEN_BY_TRIGGERS: Final = frozenset({"s3"})
+"""Workload keys that a start from outside adds."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What the templates of one place may read."""
+
+    roots: frozenset[str]
+    where: str
+    args: frozenset[str]
+    iter: frozenset[str] = frozenset()
+    tasks: frozenset[str] = frozenset()
+
+
+@dataclass
+class Names:
+    """What the playbook binds."""
+
+    lint: Lint
+    workload: frozenset[str] = frozenset()
+    declares_inputs: bool = False
+    ctx: frozenset[str] = frozenset()
+    steps: frozenset[str] = frozenset()
+    arc_args: dict[str, set[str]] = field(default_factory=dict)
+
+
+def names(lint: Lint) -> None:
+    """W515 for every name that nothing binds; W516 for every workload key that nothing reads."""
+    playbook = lint.playbook
+    bound = Names(
+        lint,
+        frozenset(playbook.workload) | GIVEN_BY_TRIGGERS,
+        bool(playbook.workload),
+        frozenset(key for step in playbook.steps for key in ctx_written(step))
+        | {key for task in playbook.workbook.values() for key in _task_ctx(task)}
+        | set(_policy_writes(lint.root.get("executor"), "ctx")),
+        frozenset(step.name for step in playbook.steps),
+    )
+    for step in playbook.steps:
+        for arc in step.router.arcs if step.router is not None else ():
+            bound.arc_args.setdefault(arc.step, set()).update(arc.args)
+    for step, node in zip(playbook.steps, lint.step_nodes(), strict=True):
+        for place, scope in _places(bound, step, node):
+            _check(bound, place, scope)
+    result = lint.root.get("executor")
+    result = result.get("spec") if result is not None else None
+    result = result.get("result") if result is not None else None
+    if result is not None:
+        _check(bound, result, Scope(CONTROL, "the execution's result", frozenset()))
+    _unused(bound)
+
+
+# --- places -------------------------------------------------------------------------------------------------------------
+
+
+def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]]:
+    """Every part of a step whose templates are evaluated, with what they see."""
+    given = frozenset(bound.arc_args.get(step.name, ()))
+    args = given | frozenset(step.args)
+    entering = Scope(CONTROL | {"event"}, "admission", given)
+    spec = node.get("spec")
+    policy = spec.get("policy") if spec is not None else None
+    admit = policy.get("admit") if policy is not None else None
+    if admit is not None:
+        yield admit, entering
+    for key in ("args", "input"):
+        if (part := node.get(key)) is not None:
+            yield part, replace(entering, where="args of a step")
+    for key in ("next", "set_ctx", "set"):
+        if (part := node.get(key)) is not None:
+            yield part, Scope(CONTROL | {"event"}, "an arc" if key == "next" else "set_ctx of a step", args)
+    outer = frozenset(_iterators(step.loop))
+    written = frozenset(_iter_written(step)) | frozenset(_policy_writes(bound.lint.root.get("executor"), "iter"))
+    inside = Scope(CONTROL | WORKER, "a task", args, outer | written | ITER_ALWAYS, frozenset(task.name for task in step.tasks))
+    loop = node.get("loop")
+    while loop is not None:
+        if (source := loop.get("in")) is not None:
+            yield source, Scope(CONTROL | {"iter", "event"}, "loop.in", args, outer | ITER_ALWAYS)
+        loop = loop.get("loop")
+    if (tool := node.get("tool")) is not None:
+        for task in _task_nodes(tool):
+            yield from _task_places(task, inside)
+    if policy is not None and (default := policy.get("task")) is not None:
+        yield default, replace(inside, roots=inside.roots | {"outcome"}, where="task policy")
+
+
+def _task_nodes(node: Node) -> Iterator[Node]:
+    """The tasks below a tool; conditions of `choose`, `while`, `until` come as they stand."""
+    if isinstance(node.value, list):
+        for child in node.value:
+            yield from _task_nodes(child)
+    elif isinstance(node.value, dict):
+        if "kind" in node.value:
+            yield node
+            return
+        for key, child in node.value.items():
+            if not key.startswith("x-"):
+                yield from _task_nodes(child)
+    else:
+        yield node
+
+
+def _task_places(task: Node, inside: Scope) -> Iterator[tuple[Node, Scope]]:
+    judged = replace(inside, roots=inside.roots | {"outcome"}, where="task policy")
+    if not isinstance(task.value, dict):
+        yield task, judged
+        return
+    for key, child in task.value.items():
+        if key == "spec" and isinstance(child.value, dict):
+            for name, part in child.value.items():
+                yield part, judged if name == "policy" else inside
+        elif key in ("set_ctx", "set_iter", "set"):
+            yield child, judged
+        elif key not in ("desc", "description") and not key.startswith("x-"):
+            yield child, inside
+
+
+def _iterators(loop: Loop | None) -> Iterator[str]:
+    while loop is not None:
+        yield loop.iterator
+        loop = loop.inner
+
+
+def _iter_written(step: Step) -> Iterator[str]:
+    for task in step.tasks:
+        yield from task.set_iter
+        for rule in task.policy.rules if task.policy is not None else ():
+            yield from rule.then.set_iter
+
+
+def _task_ctx(task: Task) -> Iterator[str]:
+    yield from task.set_ctx
+    for rule in task.policy.rules if task.policy is not None else ():
+        yield from rule.then.set_ctx
+
+
+def _policy_writes(node: Node | None, scope: str) -> Iterator[str]:
+    """Keys that a default task policy of the executor writes."""
+    for key in ("spec", "policy", "task"):
+        node = node.get(key) if node is not None else None
+    stack = [node] if node is not None else []
+    while stack:
+        part = stack.pop()
+        if isinstance(part.value, dict):
+            for key, child in part.value.items():
+                if key == f"set_{scope}" and isinstance(child.value, dict):
+                    yield from child.value
+                elif key == "set" and isinstance(child.value, dict):
+                    yield from (k.partition(".")[2] for k in child.value if k.startswith(f"{scope}."))
+                stack.append(child)
+        elif isinstance(part.value, list):
+            stack.extend(part.value)
+
+
+# --- unbound names ------------------------------------------------------------------------------------------------------
+
+
+def _check(bound: Names, place: Node, scope: Scope) -> None:
+    reads = bound.lint.r.reads
+    for scalar in scalars_below(place):
+        for read in reads.get(scalar.value, ()):
+            found = _judge(bound, scope, read.path)
+            if found is not None and not _guarded(bound.lint.r.compiled[scalar.value], read.path):
+                bound.lint.report_read("W515", scalar, read, *found)
+
+
+def _judge(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str] | None:
+    """Message and hint for a path that nothing binds; None when something may."""
+    root = path[0]
+    if root in scope.roots:
+        return _below(bound, scope, path) if len(path) > 1 and path[1] not in METHODS else None
+    if root in scope.tasks or root in FUNCTIONS or root in _binding(bound, scope):
+        return None
+    if root in WORKER or root in ("outcome", "event"):
+        return f"{root} means nothing in {scope.where}", _elsewhere(root)
+    near = suggest(root, _binding(bound, scope) | scope.roots | scope.tasks)
+    if not near and not bound.declares_inputs:
+        return None
+    return f'nothing binds "{root}" in {scope.where}', near or "write the namespace: workload, ctx, iter, args or steps"
+
+
+def _elsewhere(root: str) -> str:
+    return {
+        "outcome": "it is there in task policy and set_ctx of a task; in a task, _outcome is that of the task before",
+        "event": "arcs, set_ctx of a step and admission read it",
+    }.get(root, "it belongs to the run of a step: pass it on by ctx, or as the step's result")
+
+
+def _binding(bound: Names, scope: Scope) -> frozenset[str]:
+    """What a bare name may be (resolution 14)."""
+    return scope.args | bound.ctx | scope.iter | bound.workload | bound.steps
+
+
+def _below(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str] | None:
+    root, name = path[:2]
+    known: frozenset[str] | None = None
+    hint = ""
+    if root == "workload" and bound.declares_inputs:
+        known, hint = bound.workload, f"declare it, as null if every request gives it: workload: {{ {name}: null }}"
+    elif root == "ctx":
+        known, hint = bound.ctx, "nothing writes it; if a request seeds it, say what holds without: default(...)"
+    elif root == "args":
+        known, hint = scope.args, "no arc that leads here gives it, nor does args of the step"
+    elif root == "iter":
+        known, hint = scope.iter, "neither an iterator nor a set_iter of this step"
+    elif root == "steps":
+        known, hint = bound.steps, "there is no such step"
+        if name in bound.steps and len(path) > 2 and path[2] not in STEP_ATTRIBUTES:
+            return f"steps.{name} has no {path[2]}", suggest(path[2], STEP_ATTRIBUTES) or "it has result, status and loop"
+    if known is None or name in known:
+        return None
+    return f"nothing binds {root}.{name}", suggest(name, known) or hint
+
+
+def _guarded(compiled: Compiled, path: tuple[str, ...]) -> bool:
+    """Whether the template itself allows for the name to be missing: everywhere, or not at all where it counts."""
+    stack: list[tuple[nodes.Node, bool]] = [(compiled.template, False)]
+    while stack:
+        node, soft = stack.pop()
+        if isinstance(node, nodes.Name | nodes.Getattr | nodes.Getitem):
+            found = path_of(node)
+            if found is not None and found[: len(path)] == path:
+                if not soft:
+                    return False
+                continue
+        soft = soft or _allows_for_undefined(node)
+        stack.extend((child, soft) for child in node.iter_child_nodes())
+    return True
+
+
+def _allows_for_undefined(node: nodes.Node) -> bool:
+    if isinstance(node, nodes.Filter):
+        return node.name in ("default", "d")
+    if isinstance(node, nodes.Test):
+        return node.name in ("defined", "undefined", "none")
+    return isinstance(node, nodes.Or | nodes.CondExpr | nodes.If)
+
+
+# --- unused workload keys -----------------------------------------------------------------------------------------------
+
+
+def _unused(bound: Names) -> None:
+    workload = bound.lint.root.get("workload")
+    if workload is None or not isinstance(workload.value, dict):
+        return
+    read: set[str] = set()
+    for reads in bound.lint.r.reads.values():
+        for found in reads:
+            if found.path == ("workload",) or (found.path[0] == "workload" and found.path[1] in METHODS):
+                return  # the whole of it goes somewhere
+            read.add(found.path[1] if found.path[0] == "workload" else found.path[0])
+    for key, node in workload.value.items():
+        if key not in read and not key.startswith("x-") and not _shared(node):
+            message = f"nothing reads workload.{key}"
+            near = suggest(key, {name for name in read if name not in bound.workload})
+            bound.lint.report("W516", (workload, key), message, near or "remove it, or read it")
+
+
+def _shared(node: Node) -> bool:
+    """Whether an alias stands for the value, or for a part of it."""
+    if node.shared:
+        return True
+    children: Any = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()
+    return any(_shared(child) for child in children)

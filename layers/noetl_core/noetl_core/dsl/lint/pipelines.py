@@ -1,0 +1,157 @@
+"""The tasks of a step: which can follow which, and what iterations write side by side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from noetl_core.dsl.lint.context import Lint, called
+from noetl_core.dsl.lint.guards import UNDEFINED, Facts, Guards
+from noetl_core.dsl.model import Loop, Playbook, Step, Task, Then
+from noetl_core.expr import referenced
+
+OK: Final[Facts] = {("outcome", "status"): "ok", ("outcome", "error"): UNDEFINED}
+ERROR: Final[Facts] = {("outcome", "status"): "error"}
+
+_FOR_FAILURE: Final = re.compile(
+    r"(^|_)(err|error|errors|fail|failed|failure|fallback|rescue|recover|rollback|dead_letter|dlq)(_|$)"
+)
+"""Words in names of tasks that are meant for failures."""
+
+_SAME_FOR_ALL: Final = frozenset({"workload", "args", "steps", "execution_id", "keychain"})
+"""What every iteration of a loop reads alike."""
+
+
+def pipelines(lint: Lint) -> None:
+    for step in lint.playbook.steps:
+        for tasks in (step.tasks, step.compensate):
+            if len(tasks) > 1:
+                _flow(lint, step, tasks)
+        if step.loop is not None:
+            _races(lint, step, step.loop)
+
+
+def outcomes(guards: Guards, task: Task, facts: Facts) -> Iterator[Then]:
+    """The `then` of every rule that may be taken under `facts`; going on where none may match (resolution 6)."""
+    if task.policy is None:
+        yield Then() if facts is OK else Then(do="fail")
+        return
+    for rule in task.policy.rules:
+        matches = True if rule.when is None else guards.holds(rule.when, facts)
+        if matches is not False:
+            yield rule.then
+        if matches is True:
+            return
+    yield Then(do="fail") if facts is ERROR and task.policy.on_unmatched == "fail" else Then()
+
+
+def _flow(lint: Lint, step: Step, tasks: Sequence[Task]) -> None:
+    """W512: an error branch that is also reached by falling through. W513: a task that nothing leads to."""
+    place = {task.name: i for i, task in enumerate(tasks)}
+    on_ok = [_next(lint.guards, tasks, place, i, OK) for i in range(len(tasks))]
+    on_error = [_next(lint.guards, tasks, place, i, ERROR) for i in range(len(tasks))]
+    reached = {0}
+    stack = [0]
+    while stack:
+        i = stack.pop()
+        for target in on_ok[i] | on_error[i]:
+            if target not in reached:
+                reached.add(target)
+                stack.append(target)
+    for i, task in enumerate(tasks):
+        if i not in reached and task.label is None:
+            message = f"{called(task)} never runs: no task before it goes on to it, and none jumps to it"
+            lint.report("W513", lint.at(task.path, "name"), message, "jump to it, or remove it")
+    for i in range(1, len(tasks)):
+        if i - 1 in reached and i in on_ok[i - 1] and _is_error_branch(lint.guards, tasks, i, reached):
+            before = called(tasks[i - 1])
+            message = f"{called(tasks[i])} is for failures, and {before} falls through into it when it succeeds"
+            hint = f'end {before} with do: break, or jump over "{tasks[i].name}"'
+            lint.report("W512", lint.at(tasks[i].path, "name"), message, hint)
+
+
+def _next(guards: Guards, tasks: Sequence[Task], place: Mapping[str, int], i: int, facts: Facts) -> set[int]:
+    out = set()
+    for then in outcomes(guards, tasks[i], facts):
+        if then.do == "continue" and i + 1 < len(tasks):
+            out.add(i + 1)
+        elif then.do == "jump" and then.to is not None:
+            out.add(place[then.to])
+    return out
+
+
+def _is_error_branch(guards: Guards, tasks: Sequence[Task], i: int, reached: set[int]) -> bool:
+    """Only errors jump to the task, and it says by its name, or by what it does, that it is for them."""
+    task = tasks[i]
+    if task.label is not None:
+        return False
+    for source in reached:
+        if any(then.do == "jump" and then.to == task.name for then in outcomes(guards, tasks[source], OK)):
+            return False
+    jumped = any(
+        then.do == "jump" and then.to == task.name for source in reached for then in outcomes(guards, tasks[source], ERROR)
+    )
+    return jumped and (_FOR_FAILURE.search(task.name.lower()) is not None or _reads_error(task) or _always_fails(guards, task))
+
+
+def _reads_error(task: Task) -> bool:
+    return any(path[:2] == ("_outcome", "error") for path in referenced(dict(task.inputs)))
+
+
+def _always_fails(guards: Guards, task: Task) -> bool:
+    return {then.do for facts in (OK, ERROR) for then in outcomes(guards, task, facts)} == {"fail"}
+
+
+# --- ctx in parallel loops ----------------------------------------------------------------------------------------------
+
+
+def _races(lint: Lint, step: Step, loop: Loop) -> None:
+    """W514: a ctx key that iterations of a parallel loop write each for itself, without a reducer (resolution 10)."""
+    open_loops = []
+    inner: Loop | None = loop
+    while inner is not None:
+        if inner.mode == "parallel":
+            open_loops.append(inner)
+        inner = inner.inner
+    written: dict[str, list[Any]] = {}
+    first: dict[str, Task] = {}
+    for task in step.tasks:
+        for key, value in _ctx_writes(task):
+            written.setdefault(key, []).append(value)
+            first.setdefault(key, task)
+    for key, values in written.items():
+        if all(key in found.reducers for found in open_loops) or not _differ(lint.playbook, values):
+            continue
+        task = first[key]
+        message = f'iterations of the parallel loop of step "{step.name}" write ctx.{key}, and no reducer says how they combine'
+        hint = f"loop.spec.policy.reducers: {{ {key}: append }} (or last, sum, merge, ...); for values of one iteration: set_iter"
+        lint.report("W514", _place_of_write(lint, task, key), message, hint)
+
+
+def _ctx_writes(task: Task) -> Iterator[tuple[str, Any]]:
+    yield from task.set_ctx.items()
+    for rule in task.policy.rules if task.policy is not None else ():
+        yield from rule.then.set_ctx.items()
+
+
+def _differ(playbook: Playbook, values: Sequence[Any]) -> bool:
+    """Whether iterations may write different values."""
+    if any(value != values[0] for value in values):
+        return True
+    same = _SAME_FOR_ALL | set(playbook.workload)
+    return any(path[0] not in same for path in referenced(values[0]))
+
+
+def _place_of_write(lint: Lint, task: Task, key: str) -> Any:
+    """Where the key is written: on the task, else in the first of its rules that does."""
+    places = [lint.at(task.path)]
+    for rule in task.policy.rules if task.policy is not None else ():
+        entry = lint.at(rule.path)
+        places += [entry.get("then") or entry, lint.at(rule.path, "else"), lint.at(rule.path, "else", "then")]
+    for node in places:
+        for section, name in (("set_ctx", key), ("set", f"ctx.{key}")):
+            child = node.get(section)
+            if child is not None and child.get(name) is not None:
+                return child, name
+    return places[0]

@@ -1,0 +1,180 @@
+"""Tokens on their way: joins that wait for more than can come, forks that multiply, branches that meet."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+from noetl_core.dsl.lint.context import Lint, listed
+from noetl_core.dsl.lint.graph import components, is_cycle, reachable, reversed_graph
+from noetl_core.dsl.lint.net import Net, boundaries
+from noetl_core.dsl.model import Step
+
+
+def joins(lint: Lint, net: Net) -> None:
+    """W505, W506: `join: {count: n}` with fewer than n tokens that can come before it fires (resolution 13)."""
+    for i, step in enumerate(net.steps):
+        if step.join is None or step.join.mode != "count" or i not in net.reached:
+            continue
+        most = _most_tokens(net, i)
+        if most >= step.join.count:
+            continue
+        at = lint.at(step.path, "spec", "join", "count")
+        few = f"it takes {step.join.count} tokens, and at most {most:.0f} can come"
+        if i in reachable(net.live, net.live[i]):
+            message = f'the join of step "{step.name}" waits for itself: {few} before it fires'
+            lint.report("W506", at, message, "count the tokens from outside of the cycle only")
+        else:
+            message = f'the join of step "{step.name}" never completes: {few}'
+            lint.report(
+                "W505", at, message, "an exclusive router makes one token: make it inclusive, or lower the count; or join: all"
+            )
+
+
+def _most_tokens(net: Net, join: int) -> float:
+    """The most tokens that one execution can bring to `join` before it fires; infinite when a cycle may make any number.
+
+    A run makes its tokens by its router: an exclusive one makes one, an inclusive one at most all. Joins on the way only make
+    them fewer.
+    """
+    before = reachable(reversed_graph(net.live), [join])
+    graph = [[t for t in targets if t in before] if i in before and i != join else [] for i, targets in enumerate(net.live)]
+    most: dict[int, float] = {}
+    for component in components(graph):
+        cyclic = is_cycle(graph, component)
+        inside = set(component) if cyclic else set[int]()
+        out = 0.0
+        for i in component:
+            known = [1.0 if t == join else most[t] for t in graph[i] if t not in inside]
+            if i == join:
+                out = 1.0
+            elif net.inclusive(i):
+                out = max(out, sum(known)) if not cyclic or not any(known) else math.inf
+            else:
+                out = max([out, *known])
+        if cyclic and out and any(net.inclusive(i) and len(graph[i]) > 1 for i in component):
+            out = math.inf
+        most.update((i, out) for i in component)
+    return most.get(net.entry, 0.0)
+
+
+def growth(lint: Lint, net: Net) -> None:
+    """W509: a fork in a cycle that sends more than one token round again. W510: a cycle that no token leaves."""
+    for cycle in net.cycles:
+        if not _grows(lint, net, cycle):
+            _endless(lint, net, cycle)
+
+
+def _grows(lint: Lint, net: Net, cycle: list[int]) -> bool:
+    """Joins on the way merge what was forked, so cycles are looked for beside them."""
+    inside = {i for i in cycle if net.steps[i].join is None}
+    index = sorted(inside)
+    place = {i: n for n, i in enumerate(index)}
+    graph = [[place[t] for t in net.live[i] if t in inside] for i in index]
+    for part in components(graph):
+        if not is_cycle(graph, part):
+            continue
+        members = {index[n] for n in part}
+        for i in sorted(members):
+            arcs = [a for a in net.live_arcs(i) if net.number[a.step] in members] if net.inclusive(i) else []
+            always = [a for a in arcs if _certain_on_success(net, i, a.index)]
+            if len(always) < 2:
+                continue
+            step = net.steps[i]
+            names = listed([f'"{a.step}"' for a in always])
+            message = (
+                f'tokens grow without bound: step "{step.name}" forks to {names} each time round, and all of them lead back to it'
+            )
+            lint.report(
+                "W509", lint.at(always[1].path, "step"), message, "join the branches (spec.join: all), or let one only lead back"
+            )
+            return True
+    return False
+
+
+def _certain_on_success(net: Net, i: int, arc: int) -> bool:
+    return net.fires(i, net.arcs(i)[arc], boundaries(net.steps[i])[0]) is True
+
+
+def _endless(lint: Lint, net: Net, cycle: list[int]) -> None:
+    """Every run in it that succeeds makes a token that stays in it."""
+    inside = set(cycle)
+    if not inside & net.reached or not all(_stays(net, i, inside) for i in cycle):
+        return
+    first = min(cycle)
+    names = [f'"{net.steps[i].name}"' for i in sorted(cycle)]
+    round_ = listed(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
+    what = f"step {round_} leads back to itself" if len(names) == 1 else f"steps {round_} lead to each other"
+    message = f"a cycle without a way out: {what} for as long as they succeed"
+    lint.report(
+        "W510", lint.step_name(net.steps[first].path), message, "guard an arc of the cycle, or add one that leaves it before"
+    )
+
+
+def _stays(net: Net, i: int, inside: set[int]) -> bool:
+    """Whether each success of the step makes a token inside, and nothing lets tokens leave or rest."""
+    step: Step = net.steps[i]
+    if step.admission is not None or step.join is not None:
+        return False
+    success = boundaries(step)[0]
+    certain = False
+    for arc in net.live_arcs(i):
+        fires = net.fires(i, arc, success)
+        if net.number[arc.step] not in inside:
+            return False
+        certain = certain or fires is True
+    return certain
+
+
+def meetings(lint: Lint, net: Net) -> None:
+    """W511: branches of one inclusive fork that meet in a step without `join`, which then runs once for each (resolution 13)."""
+    tree = net.dominators
+    before = reversed_graph(net.live)
+    reported: set[int] = set()
+    for i in sorted(tree.above, key=lambda n: tree.order[n], reverse=True):
+        step = net.steps[i]
+        if len(before[i]) < 2 or step.join is not None:
+            continue
+        came = sorted({p for p in before[i] if _comes_forward(net, p, i)}, key=lambda p: tree.order[p])
+        for a, b in pairwise(came):
+            fork = tree.common(a, b)
+            if _dedupes(net, fork, a, b) or not net.inclusive(fork) or _counted(net, reported, fork, (a, b)):
+                continue
+            if _both(net, fork, i, a, b):
+                reported.add(i)
+                message = f'step "{step.name}" runs once for each branch of step "{net.steps[fork].name}" that leads to it'
+                lint.report("W511", lint.step_name(step.path), message, "spec.join: all runs it once, when all have come")
+                break
+
+
+def _dedupes(net: Net, *steps: int) -> bool:
+    """Whether one of the routers makes equal tokens once only."""
+    return any(router is not None and router.dedupe is not None for router in (net.steps[i].router for i in steps))
+
+
+def _comes_forward(net: Net, source: int, target: int) -> bool:
+    """Whether runs of `source` that succeed lead to `target`, and not as a way back. Failures may well meet in one handler."""
+    if source not in net.dominators.above or net.dominators.dominates(target, source):
+        return False
+    success = boundaries(net.steps[source])[0]
+    arcs = (a for a in net.live_arcs(source) if net.number[a.step] == target)
+    return any(net.fires(source, arc, success) is not False for arc in arcs)
+
+
+def _counted(net: Net, reported: set[int], fork: int, ends: tuple[int, int]) -> bool:
+    """Whether a step that was reported already stands between the fork and one of `ends`."""
+    for node in ends:
+        while node != fork:
+            if node in reported:
+                return True
+            node = net.dominators.above[node]
+    return False
+
+
+def _both(net: Net, fork: int, meeting: int, a: int, b: int) -> bool:
+    """Whether two different arcs of the fork, which may fire together, begin the branches that end in `a` and `b`."""
+    tree = net.dominators
+    starts = [meeting if end == fork else tree.child_towards(fork, end) for end in (a, b)]
+    firsts = [[arc for arc in net.live_arcs(fork) if net.number[arc.step] == start] for start in starts]
+    left, right = (found or net.live_arcs(fork) for found in firsts)
+    return any(x.index != y.index and net.together(fork, x, y) for x in left for y in right)
