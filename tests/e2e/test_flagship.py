@@ -12,7 +12,7 @@ import pytest
 
 from noetl_cli.services import services_for
 from noetl_infra.stack import Stack
-from tests.e2e.support import Api, function_processes
+from tests.e2e.support import Api, aws, function_processes
 from tests.examples_runner import EXAMPLES
 from tests.flights_truth import assert_is_the_truth
 
@@ -34,13 +34,20 @@ def result_of(api: Api, summary: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def test_every_flight_is_counted_once_though_the_source_is_moody(api: Api, payload: dict[str, Any]) -> None:
+def test_every_flight_is_counted_once_though_the_source_is_moody(stack: Stack, api: Api, payload: dict[str, Any]) -> None:
     summary = api.run(PLAYBOOK.read_text(), payload, timeout_s=240)
     result = result_of(api, summary)
     assert_is_the_truth(result)
     assert result["retries"] == FAULTS
     assert summary["steps"]["fetch_months"]["loop"] == {"total": 12, "succeeded": 12, "failed": 0}
     assert summary["steps"]["report"]["status"] == "ok"
+    pages = (
+        aws(stack, "s3")
+        .get_paginator("list_objects_v2")
+        .paginate(Bucket=stack.outputs["ResultsBucketName"], Prefix=f"{summary['execution_id']}/")
+    )
+    large = [o["Key"] for page in pages for o in page.get("Contents", ()) if o["Size"] > 8 * 1024 and "/commits/" not in o["Key"]]
+    assert len(large) <= result["pages"] + 5, "a page is stored once"
 
 
 @pytest.mark.slow
