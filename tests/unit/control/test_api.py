@@ -212,6 +212,10 @@ def test_lists_are_paged_newest_first(client: Client) -> None:
     found = [e["execution_id"] for page in (first, second, third) for e in page["executions"]]
     assert found == started[::-1]
     assert third["cursor"] is None
+    events = client("GET", f"/api/executions/{started[0]}/events", limit="1")[1]["cursor"]
+    for cursor in (started[0], "c" + first["cursor"][:-4], events):
+        assert refusal(client("GET", "/api/executions", cursor=cursor)) == (400, "malformed")
+    assert refusal(client("GET", f"/api/executions/{started[0]}/events", after=first["cursor"])) == (400, "malformed")
 
 
 def test_events_are_filtered_and_paged(client: Client) -> None:

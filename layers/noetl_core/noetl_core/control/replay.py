@@ -13,7 +13,7 @@ from typing import Any
 
 from noetl_core.control.core import Control
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.decide import Decision, Fact, NewExecution, decide, start
+from noetl_core.engine.decide import Decision, Fact, NewExecution, decide, digest_for, start
 from noetl_core.engine.records import Boundary, Commit, Event, StreamId
 from noetl_core.engine.routing import Need, NeedValues
 from noetl_core.engine.state import State, fold_commits
@@ -27,6 +27,7 @@ FACTS = {
     "ExecutionResumed": "resume",
     "ExecutionCancelled": "cancel",
     "ExecutionStuck": "stuck",
+    "ExecutionRedriven": "redrive",
 }
 
 
@@ -74,7 +75,7 @@ def replay(
     commits = control.store.read(StreamId(execution_id))
     if not commits:
         raise NotFound(f"there is no execution {execution_id}")
-    chosen = playbook or control.playbook(commits[0].events[0].data["digest"])
+    first = playbook or control.playbook(commits[0].events[0].data["digest"])
     past = _Past(execution_id, commits, after + 1)
     if playbook is not None:
         _fits(playbook, past)
@@ -83,7 +84,7 @@ def replay(
     differences = []
     seq = after
     for seq in range(after + 1, len(commits)):
-        decision = _again(chosen, past, commits[seq], values, known)
+        decision = _again(control, first, playbook, past, commits[seq], values, known)
         recorded, decided = _plain(commits[seq].events), _plain(decision.events)
         if playbook is not None and seq == 0:
             recorded, decided = _undated(recorded), _undated(decided)
@@ -134,7 +135,16 @@ class _Past:
             self._kept, self._kept_seq = deepcopy(self._state), self._seq
 
 
-def _again(playbook: Playbook, past: _Past, commit: Commit, values: Values, known: dict[Need, Any]) -> Decision:
+def _again(
+    control: Control,
+    first: Playbook,
+    chosen: Playbook | None,
+    past: _Past,
+    commit: Commit,
+    values: Values,
+    known: dict[Need, Any],
+) -> Decision:
+    """`first` decided the first commit, `chosen` all of them; without it each is decided by what it was pinned to."""
     now = commit.events[0].ts
     boundaries = list(_boundaries(commit, values))
     if len(known) > MAX_KNOWN:
@@ -143,8 +153,10 @@ def _again(playbook: Playbook, past: _Past, commit: Commit, values: Values, know
     while True:
         try:
             if commit.seq == 0:
-                return start(playbook, _request(commit.stream.execution_id, commit.events[0]), now, known)
-            return decide(playbook, past.take(), boundaries, list(_facts(commit)), now, known)
+                return start(first, _request(commit.stream.execution_id, commit.events[0]), now, known)
+            state, facts = past.take(), list(_facts(commit))
+            playbook = chosen or control.playbook(digest_for(state, facts))
+            return decide(playbook, state, boundaries, facts, now, known)
         except NeedValues as missing:
             values.supply(known, missing)
 

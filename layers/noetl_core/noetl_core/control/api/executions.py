@@ -11,6 +11,7 @@ from noetl_core.control.admit import StartRequest, admit
 from noetl_core.control.api.call import BadRequest, Call, Field, Route, execution_id
 from noetl_core.control.api.playbooks import as_dict
 from noetl_core.control.core import Control
+from noetl_core.control.cursor import BadCursor, seal, unseal
 from noetl_core.engine.state import Status
 
 STATUSES = get_args(Status)
@@ -64,13 +65,22 @@ def listed(call: Call) -> dict[str, Any]:
         path=call.argument("path"),
         since=None if since is None else _instant(since),
         limit=limit,
-        before=call.argument("cursor"),
+        before=_before(call),
     )
-    cursor = heads[-1].execution_id if len(heads) == limit else None
+    cursor = seal(heads[-1].execution_id, call.service.cursor_key()) if len(heads) == limit else None
     shown = [read.head_as_dict(h) for h in heads]
     if status == "waiting":
         shown = [{**e, "status": s} for e in shown if (s := _status(call.control, e["execution_id"])) == "waiting"]
     return {"executions": shown, "cursor": cursor}
+
+
+def _before(call: Call) -> str | None:
+    """The execution the page before ended with. Raises `BadCursor`."""
+    cursor = call.argument("cursor")
+    before = None if cursor is None else unseal(cursor, call.service.cursor_key())
+    if before is not None and not isinstance(before, str):
+        raise BadCursor("the cursor is one of a history")
+    return before
 
 
 def _status(control: Control, execution_id: str) -> str:
