@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
-.PHONY: setup run test lint types contracts template unit e2e bench up down clean soak scale conformance
+.PHONY: setup run test lint types contracts template unit e2e bench up down clean soak scale conformance properties
 
 setup: $(VENV)/.synced
 
@@ -55,6 +55,9 @@ conformance: setup
 
 scale: setup
 	@$(BIN)/pytest -m scale -s tests/e2e
+
+properties: setup
+	@NOETL_EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/pytest -n 2 tests/sim/test_properties.py tests/sim/test_local_and_sim.py
 
 soak: setup
 	@$(BIN)/pytest -m soak -s tests/e2e

@@ -1,0 +1,122 @@
+"""Properties over generated playbooks and delivery orders: the oracle's result, the invariants, and the same decisions again.
+
+`make properties` takes many more examples (`NOETL_EXAMPLES`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+
+from noetl_core.control.replay import replay
+from noetl_core.engine.records import StreamId
+from noetl_core.engine.state import State, fold_commits
+from noetl_core.values import Values
+from tests.sim import generated, invariants
+from tests.sim.generated import GenLoop, GenStep, GenTask, examples
+from tests.sim.ports import Faults
+from tests.sim.world import World
+
+
+def run(source: str, tool: Any, faults: Faults, routers: int = 2) -> tuple[World, State]:
+    """To the end and to rest: the invariants hold, and every decision is taken again as it was."""
+    world = World(replace(faults), routers=routers)
+    world.tool = tool
+    execution_id = world.start(source).execution_id
+    state = world.run(execution_id, limit=40_000)
+    assert state.finished, (state.status, state.stuck)
+    world.faults.quiet = True
+    world.drain()
+    invariants.check(world, execution_id)
+    assert replay(world.controls[0], execution_id).differences == ()
+    return world, world.state(execution_id)
+
+
+def result(world: World, state: State) -> Any:
+    return Values(world.store, world.results, state.execution_id).at(state.result)
+
+
+def events(world: World, execution_id: str, name: str) -> list[dict[str, Any]]:
+    """Of all run streams."""
+    streams = {s: c for s, c in world.store.streams.items() if s.execution_id == execution_id and s.run_id is not None}
+    return [dict(e.data) for commits in streams.values() for c in commits for e in c.events if e.name == name]
+
+
+@given(tasks=generated.pipelines(), faults=generated.faults)
+@examples(60)
+def test_a_pipeline_does_what_its_policies_say(tasks: tuple[GenTask, ...], faults: Faults) -> None:
+    source = generated.playbook([{"step": "start", "tool": generated.tasks_of(tasks)}])
+    world, state = run(source, generated.tool_for(tasks), faults)
+    wanted = generated.expected(tasks)
+    done = events(world, state.execution_id, "TaskProcessed")
+    assert [(d["task"], d["visit"], d["attempt"], d["directive"]["do"]) for d in done] == wanted.trace
+    assert state.status == ("completed" if wanted.error is None else "failed")
+    assert (state.failure or {}).get("kind") == wanted.error
+    assert state.ctx == wanted.ctx
+    if wanted.error is None:
+        assert result(world, state) == wanted.result
+    assert len({d["run"] for d in done}) == len({(d["task"], d["visit"]) for d in done}), "page 2 is not page 1"
+    called = {(c.task, c.visit, c.attempt) for c in world.calls}
+    assert called == {t[:3] for t in wanted.trace if tasks[int(t[0][1:])].wait is None}, "nothing else was called"
+
+
+@given(loop=generated.loops(), faults=generated.faults)
+@examples(50)
+def test_a_loop_gives_each_iteration_once_in_order_within_its_window(loop: GenLoop, faults: Faults) -> None:
+    world, state = run(generated.playbook([loop.step()]), loop.tool, faults)
+    execution_id = state.execution_id
+    if loop.fails:
+        assert state.status == "failed"
+        assert state.failure is not None
+        assert state.failure["kind"] in ("server_error", "unknown")
+    else:
+        assert state.status == "completed", state.failure
+        assert result(world, state) == loop.results()
+        counts = state.steps["start"].loop
+        assert counts == {"total": loop.items, "succeeded": loop.items - len(loop.failed), "failed": len(loop.failed)}
+        if loop.mode == "parallel" and not loop.inner:
+            assert state.ctx.get("sum", 0) == loop.items - len(loop.failed)
+        assert {c.inputs["url"].split("/")[-1].split("-")[0] for c in world.calls} == {str(n) for n in range(loop.items)}
+    ended = Counter(tuple(d["path"]) for d in events(world, execution_id, "LoopIterationCompleted") if len(d["path"]) == 1)
+    assert all(n == 1 for n in ended.values()), "an index ends once (I3)"
+    assert [e for e in world.names(execution_id) if e == "LoopDone"] == ["LoopDone"]
+    _window_is_kept(world, execution_id, 1 if loop.mode == "sequential" else loop.window)
+
+
+def _window_is_kept(world: World, execution_id: str, window: int) -> None:
+    """I4, after every control commit and inside every run."""
+    state = State(execution_id)
+    for commit in world.store.streams[StreamId(execution_id)]:
+        fold_commits(state, [commit])
+        for lead in (r.loop for r in state.runs.values() if r.loop is not None):
+            assert len(lead.open) * lead.plan["per_chunk"] <= window, "I4"
+    for stream, commits in world.store.streams.items():
+        if stream.execution_id != execution_id or stream.run_id is None:
+            continue
+        live: set[tuple[int, ...]] = set()
+        for event in (e for c in commits for e in c.events):
+            path = tuple(event.data.get("path") or ())
+            if event.name == "LoopIterationStarted" and len(path) == 1:
+                live.add(path)
+            elif event.name == "LoopIterationCompleted":
+                live.discard(path)
+            assert len(live) <= window, "I4"
+
+
+@given(net=generated.nets(), faults=generated.faults)
+@examples(60)
+def test_tokens_meet_as_the_joins_say_whatever_comes_first(net: tuple[GenStep, ...], faults: Faults) -> None:
+    world, state = run(generated.playbook(generated.net_steps(net)), None, faults)
+    assert state.status == "completed", state.failure
+    runs, met = generated.net_runs(net)
+    done = Counter(
+        e.data["step"] for c in world.store.streams[StreamId(state.execution_id)] for e in c.events if e.name == "StepScheduled"
+    )
+    assert [done[f"s{n}"] for n in range(len(net))] == runs
+    args = {c.step: set(c.inputs["args"]["from"]) for c in world.calls if c.task == "work"}
+    for n, wanted in met.items():
+        assert args[f"s{n}"] == wanted, "a join all runs with the arguments of everything that reaches it"
+    assert not state.tokens
