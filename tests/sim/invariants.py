@@ -25,6 +25,7 @@ def check(world: World, execution_id: str) -> None:
     i6_arcs_are_evaluated_once([e for _, e in control])
     i8_ctx_is_the_fold_of_its_patches(world, execution_id, [e for _, e in control])
     i9_every_scheduled_run_was_commanded(world, execution_id, [e for _, e in control])
+    every_compensation_ends_once(control)
     the_state_counts_what_readers_see(world, execution_id)
 
 
@@ -67,15 +68,24 @@ def i3_one_terminal_each(world: World, execution_id: str, control: list[Event]) 
 
 
 def i5_nothing_after_the_end(control: list[Event]) -> None:
-    names = [e.name for e in control]
-    if "PlaybookProcessed" in names:
-        assert names[-2:] == ["WorkflowFinished", "PlaybookProcessed"], f"I5: {names[-5:]}"
-        assert names.count("WorkflowFinished") == 1
-        assert names.count("PlaybookProcessed") == 1
+    lives: list[list[str]] = [[]]
+    for e in control:
+        if e.name == "ExecutionRedriven":
+            lives.append([])
+        lives[-1].append(e.name)
+    for n, names in enumerate(lives):
+        if "PlaybookProcessed" in names or n < len(lives) - 1:
+            assert names[-2:] == ["WorkflowFinished", "PlaybookProcessed"], f"I5: {names[-5:]}"
+            assert names.count("WorkflowFinished") == 1
+            assert names.count("PlaybookProcessed") == 1
 
 
 def i6_arcs_are_evaluated_once(control: list[Event]) -> None:
-    evaluated = Counter(e.data["run"] for e in control if e.name == "NextEvaluated")
+    epoch, evaluated = 0, Counter[tuple[int, str]]()
+    for e in control:
+        epoch = e.data["epoch"] if e.name == "ExecutionRedriven" else epoch
+        if e.name == "NextEvaluated":
+            evaluated[(epoch, e.data["run"])] += 1
     assert all(n == 1 for n in evaluated.values()), "I6"
     tokens = Counter(e.data["token"] for e in control if e.name == "TokenEnqueued")
     assert all(n == 1 for n in tokens.values()), "I6: a token is made once"
@@ -84,6 +94,8 @@ def i6_arcs_are_evaluated_once(control: list[Event]) -> None:
 def i8_ctx_is_the_fold_of_its_patches(world: World, execution_id: str, control: list[Event]) -> None:
     ctx: dict[str, object] = dict(control[0].data.get("ctx") or {})
     for e in control:
+        if e.name == "ExecutionRedriven":
+            ctx = dict(e.data["ctx"])
         if e.name == "CtxPatched":
             ctx.update(e.data["patch"])
     assert world.state(execution_id).ctx == ctx, "I8"
@@ -91,14 +103,14 @@ def i8_ctx_is_the_fold_of_its_patches(world: World, execution_id: str, control: 
 
 def i9_every_scheduled_run_was_commanded(world: World, execution_id: str, control: list[Event]) -> None:
     sent = {c.run_id for c in world.queue.sent if c.execution_id == execution_id}
-    by_server = {e.data["run"] for e in control if e.name in ("StepDone", "StepFailed")}
+    by_server = {e.data["run"] for e in control if e.name in ("StepDone", "StepFailed", "LoopSliced")}
     fenced = {
         s.run_id
         for s, commits in world.store.streams.items()
         if s.execution_id == execution_id and commits and commits[0].events[-1].data.get("source") == "server"
     }
     for e in control:
-        if e.name in ("StepScheduled", "LoopChunkScheduled"):
+        if e.name in ("StepScheduled", "LoopChunkScheduled", "CompensationStarted"):
             assert e.data["run"] in sent | by_server | fenced, f"I9: run {e.data['run']} was never commanded"
 
 
@@ -109,3 +121,11 @@ def the_state_counts_what_readers_see(world: World, execution_id: str) -> None:
         seen = sum(1 for _ in expand(history(world.store, execution_id), execution_id))
         assert state.events == seen, "the summary counts other events than the history shows"
     world.faults.quiet = quiet
+
+
+def every_compensation_ends_once(control: list[tuple[int, Event]]) -> None:
+    begun = [e.data["of"] for _, e in control if e.name == "CompensationStarted"]
+    ended = [e.data["of"] for _, e in control if e.name == "CompensationDone"]
+    assert len(set(begun)) == len(begun), "a run is compensated once"
+    over = any(e.name == "PlaybookProcessed" for _, e in control)
+    assert begun == ended or not over, "one after another, each to its end"

@@ -1,12 +1,14 @@
-"""Commands that operate an execution: resume, cancel, pause, signal, callback."""
+"""Commands that operate an execution: resume, cancel, pause, redrive, signal, callback."""
 
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from noetl_cli import files
 from noetl_cli.app import Id, On, Output, Store, app
 from noetl_cli.backends import TERMINAL, backend
 from noetl_cli.errors import FAILED, USAGE, Exit
@@ -32,11 +34,79 @@ def resume(id: Id, on: On = None, store: Store = None, output_: Output = "human"
 
 
 @app.command()
-def cancel(id: Id, reason: str = "", on: On = None, store: Store = None) -> None:
-    """Cancel an execution."""
+def cancel(
+    id: Id,
+    reason: str = "",
+    compensate: Annotated[bool, typer.Option("--compensate", help="then undo finished steps by their `compensate`")] = False,
+    on: On = None,
+    store: Store = None,
+) -> None:
+    """Cancel an execution, and its children."""
+    given = {"reason": reason, "compensate": compensate}
     with closing(backend(on, store, id)) as where:
-        answer = where.post(f"executions/{id}/cancel", {"reason": reason} if reason else {})
+        answer = where.post(f"executions/{id}/cancel", {k: v for k, v in given.items() if v})
+        if compensate and answer["status"] == "cancelling" and where.name == "local":
+            where.follow(id, None, lambda: None)  # this process carries the compensations out
+            answer = where.get(f"executions/{id}/state")
         print(f"{id} {answer['status']}")
+
+
+@app.command()
+def redrive(
+    id: Id,
+    begin: Annotated[
+        str | None, typer.Option("--from", help="where to begin; default: where it failed", metavar="STEP[/TASK][@0.3]")
+    ] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="a key of ctx; repeatable", metavar="ctx.A=VALUE")] = None,
+    args: Annotated[str | None, typer.Option(help="args of the step to set: JSON, or @file", metavar="JSON|@file")] = None,
+    playbook: Annotated[Path | None, typer.Option(help="go on with this version of the playbook", metavar="FILE")] = None,
+    version: Annotated[int | None, typer.Option(help="go on with this version of the playbook", metavar="N")] = None,
+    preview: Annotated[bool, typer.Option("--preview", help="only say what would run again")] = False,
+    on: On = None,
+    store: Store = None,
+    output_: Output = "human",
+    events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False,
+) -> None:
+    """Run an execution that has ended again, keeping what it finished, and follow it to its end."""
+    from noetl_cli import output
+    from noetl_cli.follow import Watch, ended
+    from noetl_cli.payload import json_of, put
+
+    body: dict[str, Any] = {"from": begin, "version": version, "preview": preview or None}
+    if playbook is not None:
+        body["playbook"] = files.read(playbook)
+        files.check(body["playbook"], playbook)
+    if args is not None:
+        body["args"] = json_of(args, "--args")
+    for entry in set_ or []:
+        if not entry.startswith("ctx."):
+            raise Exit(USAGE, f"--set {entry!r}: expected ctx.a=value (args of the step: --args)")
+        put(body.setdefault("ctx", {}), entry.removeprefix("ctx."))
+    with closing(backend(on, store, id)) as where:
+        answer = where.post(f"executions/{id}/redrive", {k: v for k, v in body.items() if v is not None})
+        if preview:
+            _show(answer["redrive"]) if output_ == "human" else output.as_json(answer["redrive"])
+            return
+        watch = Watch(where, id, quiet=output_ != "human")
+        try:
+            where.follow(id, None, watch.tick)
+        finally:
+            watch.close()
+        ended(where, id, output_, events)
+
+
+def _show(shown: dict[str, Any]) -> None:
+    """A preview for people."""
+    for run in shown["again"]:
+        parts = [f"tasks {', '.join(run['tasks'])}"] if "tasks" in run else []
+        if run.get("kept_tasks"):
+            parts.append(f"keeps {', '.join(run['kept_tasks'])}")
+        if "iterations" in run:
+            parts.append(f"iterations {', '.join(run['iterations']) or 'none'} ({run['kept_iterations']} kept)")
+        print(f"again  {run['step']}: {'; '.join(parts)}")
+    for word, names in (("then", shown["then"]), ("waits", shown["waiting"]), ("kept", shown["kept"])):
+        if names:
+            print(f"{word:6} {', '.join(names)}")
 
 
 @app.command()

@@ -1,0 +1,236 @@
+"""Redriving an execution that has ended: from its failure, or from any step, task or iteration (`engine.redrive`).
+
+Order: the due item and the gate first, then the one commit that makes it run again. What dies in between leaves an ended
+execution that is looked at once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from noetl_core.control.admit import register
+from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
+from noetl_core.control.operate import NotNow
+from noetl_core.dsl.model import Playbook
+from noetl_core.engine.decide import Fact
+from noetl_core.engine.lineage import RunPast, lineage
+from noetl_core.engine.records import Event, StreamId
+from noetl_core.engine.redrive import BadRedrive, Plan, Redrive, plan
+from noetl_core.engine.state import State
+from noetl_core.ports import Gate, NotFound
+
+DAY_S = 24 * 3600
+PAGE = 32
+SHOWN = 50
+"""Ranges of iterations that a preview lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """The execution after a redrive, or untouched by a preview; and what is run again, in words for people and programs."""
+
+    state: State
+    shown: dict[str, Any]
+
+
+def redrive(
+    control: Control,
+    execution_id: str,
+    asked: Redrive,
+    *,
+    source: str | None = None,
+    version: int | None = None,
+    preview: bool = False,
+) -> Redriven:
+    """Run an ended execution again, with the playbook `source`, or `version` of its playbook, if one is given.
+
+    `preview` writes nothing. Raises `NotFound`, `NotNow` (it has not ended, or its log ends soon), `BadRedrive`,
+    `InvalidPlaybook`.
+    """
+    state = control.load(execution_id)
+    if state.seq < 0:
+        raise NotFound(f"there is no execution {execution_id}")
+    if not state.finished:
+        raise NotNow(f"execution {execution_id} is {state.status}; only what has ended can be redriven (cancel it first)")
+    if state.expires_at and state.expires_at - control.clock.now() // SECOND < DAY_S:
+        raise NotNow(f"the log of execution {execution_id} is about to expire; start it anew")
+    old = control.playbook(state.digest)
+    new, number = _playbook(control, state, old, source, version, preview)
+    past = lineage(control.store.read(StreamId(execution_id)))
+    planned = plan(state, past, old, new, asked)
+    shown = _shown(control, state, planned, old, new)
+    if preview:
+        return Redriven(state, shown)
+    data = {**planned.data, **({"version": number} if number is not None else {})}
+    control.index.set_due(execution_id, control.clock.now() + FIRST_LOOK_S * SECOND)
+    control.gates.set_gate(execution_id, Gate("run", expires_at=state.expires_at))
+    after = control.route(execution_id, facts=[Fact("redrive", data)])
+    if after.epoch != planned.data["epoch"]:
+        raise NotNow(f"execution {execution_id} was redriven by somebody else at the same time")
+    return Redriven(after, shown)
+
+
+def _playbook(
+    control: Control, state: State, old: Playbook, source: str | None, version: int | None, preview: bool
+) -> tuple[Playbook, int | None]:
+    """The playbook to go on with, and its version when it is another one."""
+    if source is None and version is None:
+        return old, None
+    if source is None:
+        found = control.catalog.get(state.path, version)
+        return control.playbook(found.digest), found.version
+    new = control.playbook.parse(source, "<playbook>")
+    if new.path != state.path:
+        raise BadRedrive(f"the playbook is {new.path}; execution {state.execution_id} is one of {state.path}")
+    return new, None if preview else register(control, source)[1].version
+
+
+# --- what it would do ---------------------------------------------------------------------------------------------------
+
+
+def _shown(control: Control, state: State, planned: Plan, old: Playbook, new: Playbook) -> dict[str, Any]:
+    """What is run again and what is kept. Raises `BadRedrive` where the new playbook cannot keep what ran."""
+    again = [_again(control, state.execution_id, run, spec, old, new) for run, spec in planned.agains]
+    taken = {run.step for run, _ in planned.agains} | {run.step for run in planned.followers}
+    tokens = [token.data["step"] for token in planned.revived] + [arcs["step"] for arcs in planned.data.get("arcs", ())]
+    return {
+        "epoch": planned.data["epoch"],
+        "again": again,
+        "then": sorted({run.step for run in planned.followers} - {run.step for run, _ in planned.agains}),
+        "waiting": sorted(set(tokens)),
+        "kept": [name for name, step in state.steps.items() if step.at is not None and name not in taken],
+        "ctx": planned.data["ctx"],
+    }
+
+
+def _again(
+    control: Control, execution_id: str, run: RunPast, spec: Mapping[str, Any] | None, old: Playbook, new: Playbook
+) -> dict[str, Any]:
+    """Of one run: its tasks, or its iterations, that run again, and those that are kept."""
+    out: dict[str, Any] = {"step": run.step, "run": run.id}
+    tasks = [t.name for t in new.by_name[run.step].tasks]
+    if spec is None:
+        return {**out, "tasks": tasks}
+    story = _Story(spec)
+    for stream, rule in _streams(run, spec):
+        for event in _events(control, execution_id, stream):
+            story.take(event, rule)
+    story.close()
+    _same_places(run.step, story.names, old, new)
+    if new.by_name[run.step].loop is None:
+        if story.next_task in tasks:
+            tasks = tasks[tasks.index(story.next_task) :]
+        elif story.kept:
+            tasks = tasks[tasks.index(story.kept[-1]) + 1 :]
+        return {**out, "tasks": tasks, "kept_tasks": story.kept}
+    total = (run.plan or {}).get("total", story.total)
+    done = story.finished | _in_kept_chunks(run, spec)
+    return {
+        **out,
+        **({"tasks": tasks[tasks.index(spec["task"]) :]} if spec.get("task") else {}),
+        "iterations": _ranges(n for n in range(total or 0) if n not in done),
+        "kept_iterations": len(done),
+    }
+
+
+def _streams(run: RunPast, spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The run streams that are read for what is kept, with what is run again of each."""
+    yield from (run.prior or {}).get("runs") or ()
+    if run.plan is None:
+        yield run.id, spec
+        return
+    for chunk in run.chunks.values():
+        if "seq" not in chunk or chunk.get("error") or chunk.get("failed") or not _clean(run, chunk, spec):
+            yield chunk["run"], spec
+
+
+def _clean(run: RunPast, chunk: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    """Whether a finished chunk is kept whole."""
+    assert run.plan is not None
+    index = next(n for n, c in run.chunks.items() if c is chunk)
+    path = spec.get("path")
+    named = path is not None and (not path or path[0] // run.plan["chunk_size"] == index)
+    return not named and "seq" in chunk and not chunk.get("error") and not (spec.get("failed") and chunk.get("failed"))
+
+
+def _in_kept_chunks(run: RunPast, spec: Mapping[str, Any]) -> set[int]:
+    if run.plan is None:
+        return set()
+    size, total = run.plan["chunk_size"], run.plan["total"]
+    kept = [n for n, chunk in run.chunks.items() if _clean(run, chunk, spec)]
+    return {i for n in kept for i in range(n * size, min((n + 1) * size, total))}
+
+
+def _events(control: Control, execution_id: str, run_id: str) -> Iterator[Event]:
+    stream, after = StreamId(execution_id, run_id), -1
+    while page := control.store.read(stream, after=after, limit=PAGE):
+        for commit in page:
+            yield from commit.events
+        after = page[-1].seq
+
+
+class _Story:
+    """What the streams of a run say was done: tasks of a plain pipeline, iterations of the outermost loop."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        self.spec = spec
+        self.kept: list[str] = []
+        self.next_task: str | None = None
+        self.names: set[str] = set()
+        self.finished: set[int] = set()
+        self.total: int | None = None
+
+    def take(self, event: Event, rule: Mapping[str, Any]) -> None:
+        d = event.data
+        path = d.get("path") or []
+        if event.name == "TaskProcessed":
+            if d["directive"]["do"] not in ("retry", "fail"):
+                self.names.add(d["task"])
+                if not path:
+                    self.kept.append(d["task"])
+            elif not path:
+                self.next_task = d["task"]
+        elif event.name == "LoopCollected" and not path:
+            self.total = d["total"]
+        elif event.name == "LoopIterationCompleted" and len(path) == 1:
+            self.finished.discard(path[0])
+            inside = list(rule.get("path") or ()) if "path" in rule or "task" in rule else None
+            if not (d["status"] == "error" and rule.get("failed")) and (inside is None or inside[:1] not in ([], path)):
+                self.finished.add(path[0])
+
+    def close(self) -> None:
+        """The pipeline begins again at the named task, if one is named."""
+        task = self.spec.get("task")
+        if task is None or task not in [*self.kept, self.next_task]:
+            return
+        if task in self.kept:
+            del self.kept[self.kept.index(task) :]
+        self.next_task = task
+        if not self.spec.get("path"):
+            self.names = set(self.kept) | {task} if self.total is None else self.names
+
+
+def _same_places(step: str, kept: set[str], old: Playbook, new: Playbook) -> None:
+    """Kept tasks must stand where they stood: the pipeline goes on behind them."""
+    before = [t.name for t in old.by_name[step].tasks] if step in old.by_name else []
+    now = [t.name for t in new.by_name[step].tasks]
+    for name in sorted(kept):
+        if name not in now or name not in before or now.index(name) != before.index(name):
+            raise BadRedrive(
+                f"task {name!r} of step {step!r} ran and does not stand in its place in this version, so it cannot be kept;"
+                f" --from {step} runs all of the step"
+            )
+
+
+def _ranges(numbers: Iterator[int]) -> list[str]:
+    """`0-4`, `7`, ...; the first of them."""
+    out: list[list[int]] = []
+    for n in numbers:
+        if out and out[-1][1] == n - 1:
+            out[-1][1] = n
+        else:
+            out.append([n, n])
+    words = [str(a) if a == b else f"{a}-{b}" for a, b in out]
+    return words if len(words) <= SHOWN else [*words[:SHOWN], f"... {len(words) - SHOWN} more"]

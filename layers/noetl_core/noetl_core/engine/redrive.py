@@ -1,0 +1,258 @@
+"""Redrive, purely: which runs are taken back, what is kept of them, and the tokens that run them again (CONTRACT "operate").
+
+Redriving a run takes back the run and everything that came of it; what it did not depend on stays. Tokens that what was taken
+back had consumed are put back as they were: the net then moves as it always does. ctx, and `steps`, are what the kept runs left.
+
+The plan *is* the data of `ExecutionRedriven`, so that replay decides from the event alone. A run that goes on where an earlier
+one stood has a `prior`: `worker.prior` says how it is read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl_core.dsl.model import Playbook, Step
+from noetl_core.engine import ids
+from noetl_core.engine.lineage import Lineage, RunPast, TokenPast
+from noetl_core.engine.routing import boundary_event, merge_workload
+from noetl_core.engine.state import State
+
+FROM = re.compile(r"(?P<step>[^/@]+)(?:/(?P<task>[^/@]+))?(?:@(?P<path>\d{1,9}(?:\.\d{1,9})*))?", re.ASCII)
+DEAD = "join "
+"""How the reasons begin for which a join lets tokens go: those stay gone."""
+
+
+class BadRedrive(ValueError):
+    """The request names what is not there, or cannot be gone on with. Who acts: the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """Where to begin: a step, a task of it, one iteration of its loop (its indexes from the outermost loop in)."""
+
+    step: str
+    task: str | None = None
+    path: tuple[int, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> From:
+        """`STEP[/TASK][@0.3]`. Raises `BadRedrive`."""
+        match = FROM.fullmatch(text)
+        if match is None:
+            raise BadRedrive(f"{text!r} does not say where to begin; write STEP, STEP/TASK, STEP@3 or STEP/TASK@0.3")
+        path = match["path"]
+        return cls(match["step"], match["task"], tuple(int(n) for n in path.split(".")) if path else ())
+
+    def __str__(self) -> str:
+        task = f"/{self.task}" if self.task else ""
+        return self.step + task + ("@" + ".".join(map(str, self.path)) if self.path else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Redrive:
+    """What is asked for: where to begin (None: where it failed), edits of ctx and of the step's args."""
+
+    begin: From | None = None
+    ctx: Mapping[str, Any] = field(default_factory=dict)
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a redrive does: `data` of the event; the runs it takes back with what is run again of each (`agains`), the rest that
+    came of them (`followers`), the tokens it puts back."""
+
+    data: dict[str, Any]
+    agains: tuple[tuple[RunPast, Mapping[str, Any] | None], ...]
+    followers: tuple[RunPast, ...]
+    revived: tuple[TokenPast, ...]
+
+
+def plan(state: State, past: Lineage, old: Playbook, new: Playbook, asked: Redrive) -> Plan:
+    """Plan the redrive of an execution that has ended. Raises `BadRedrive`."""
+    agains = _targets(state, past, new, asked)
+    _ask_for_one_step(asked, agains)
+    gone_runs, gone_tokens = past.after(run.id for run, _ in agains)
+    followers = tuple(r for r in past.live() if r.id in gone_runs and all(r is not run for run, _ in agains))
+    revived = tuple(t for t in past.tokens.values() if not t.over and t.id not in gone_tokens and _comes_back(t, gone_tokens))
+    epoch = state.epoch + 1
+    tokens = [_token(state, past, epoch, run, again, new, asked) for run, again in agains]
+    tokens += [_put_back(state, epoch, token, {}) for token in revived]
+    _fits(new, {t["step"] for t in tokens})
+    edits = _edited(past.ctx_without(gone_runs), asked.ctx)
+    data: dict[str, Any] = {
+        "epoch": epoch,
+        "after": state.seq,
+        "from": str(asked.begin) if asked.begin else None,
+        "again": [run.id for run, _ in agains],
+        "ctx": {**past.ctx_without(gone_runs), **edits},
+        "set": edits or None,
+        "args": dict(asked.args) or None,
+        "steps": _steps_without(past, gone_runs) or None,
+        "last_result": _last_result(past, gone_runs),
+        "joins": sorted({t.data["step"] for t in past.tokens.values() if t.id in gone_tokens and t.data.get("joined")}) or None,
+        "forgotten": [c["run"] for c in state.completed if c["run"] in gone_runs] or None,
+        "tokens": tokens,
+        "arcs": [_arcs(run) for run in past.live() if run.lost_way and run.id not in gone_runs] or None,
+        "digest": new.digest if new.digest != old.digest else None,
+    }
+    return Plan({k: v for k, v in data.items() if v is not None}, tuple(agains), followers, revived)
+
+
+# --- what is run again --------------------------------------------------------------------------------------------------
+
+
+def _targets(state: State, past: Lineage, new: Playbook, asked: Redrive) -> list[tuple[RunPast, Mapping[str, Any] | None]]:
+    """The runs to run again, none of which came of another, each with what is run again of it (None: all)."""
+    edited = {"ctx": sorted(asked.ctx)} if asked.ctx else {}
+    wanted: dict[str, Mapping[str, Any] | None] = {}
+    for run in past.live():
+        if run.undone:
+            wanted[run.id] = None  # the world is as if it had never run
+        elif run.ok is False and run.unhandled:
+            wanted[run.id] = {"failed": True, **edited}
+    if asked.begin is not None:
+        begin = asked.begin
+        for run in _named(past, new, begin):
+            if run.undone or (begin.task is None and not begin.path):
+                wanted[run.id] = None
+            else:
+                task = {"task": begin.task} if begin.task else {}
+                failed = {"failed": True} if run.ok is False else {}
+                wanted[run.id] = {"path": list(begin.path), **task, **failed, **edited}
+    elif state.status == "completed":
+        raise BadRedrive("the execution has completed: say where to begin again, with --from STEP (`from` in the API)")
+    _, tokens = past.after(wanted)
+    return [(past.runs[name], again) for name, again in wanted.items() if past.runs[name].token not in tokens]
+
+
+def _named(past: Lineage, new: Playbook, begin: From) -> list[RunPast]:
+    """The runs that `begin` means. Raises `BadRedrive`."""
+    runs = past.last_of(begin.step)
+    if not runs:
+        names = list(dict.fromkeys(run.step for run in past.live()))
+        near = difflib.get_close_matches(begin.step, names, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"steps that ran: {', '.join(names)}"
+        raise BadRedrive(f"step {begin.step!r} has not run here; {hint}")
+    step = new.by_name.get(begin.step)
+    if step is None:
+        raise BadRedrive(f"the playbook has no step {begin.step!r} any more")
+    if begin.task is not None and begin.task not in [t.name for t in step.tasks]:
+        near = difflib.get_close_matches(begin.task, [t.name for t in step.tasks], 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"its tasks: {', '.join(t.name for t in step.tasks)}"
+        raise BadRedrive(f"step {begin.step!r} has no task {begin.task!r}; {hint}")
+    if begin.path:
+        _check_path(step, runs, begin)
+    return runs
+
+
+def _check_path(step: Step, runs: list[RunPast], begin: From) -> None:
+    if step.loop is None:
+        raise BadRedrive(f"step {begin.step!r} has no loop, so no iteration {'.'.join(map(str, begin.path))}")
+    depth, inner = 1, step.loop.inner
+    while inner is not None:
+        depth, inner = depth + 1, inner.inner
+    if len(begin.path) > depth:
+        raise BadRedrive(f"the loop of step {begin.step!r} is {depth} deep; {begin} names an iteration {len(begin.path)} deep")
+    for run in runs:
+        total = (run.plan or run.loop or {}).get("total")
+        if total is not None and begin.path[0] >= total:
+            raise BadRedrive(f"the loop of step {begin.step!r} has {total} iterations, 0 to {total - 1}; there is no {begin}")
+
+
+def _ask_for_one_step(asked: Redrive, agains: Iterable[tuple[RunPast, Any]]) -> None:
+    steps = sorted({run.step for run, _ in agains})
+    if asked.args and asked.begin is None and len(steps) != 1:
+        raise BadRedrive(f"args are of one step, and {len(steps)} are run again ({', '.join(steps)}); name it with --from")
+
+
+def _fits(new: Playbook, steps: set[str]) -> None:
+    missing = sorted(steps - set(new.by_name))
+    if missing:
+        raise BadRedrive(f"the playbook has no step {missing[0]!r}, which is to be run again")
+
+
+# --- tokens -------------------------------------------------------------------------------------------------------------
+
+
+def _comes_back(token: TokenPast, gone: set[str]) -> bool:
+    """Whether a kept token is where it was before: expired with the execution, or taken by a join that is taken back."""
+    if token.expired is not None:
+        return not token.expired.startswith(DEAD)
+    return token.merged in gone
+
+
+def _token(
+    state: State, past: Lineage, epoch: int, run: RunPast, again: Mapping[str, Any] | None, new: Playbook, asked: Redrive
+) -> dict[str, Any]:
+    edited = asked.args if asked.begin is None or asked.begin.step == run.step else {}
+    out = _put_back(state, epoch, past.tokens[run.token], edited)
+    step = new.by_name.get(run.step)
+    if step is not None and step.join is not None:
+        out["joined"] = []  # it met the others already
+    prior = None if again is None else _prior(run, again)
+    return out if prior is None else {**out, "prior": prior}
+
+
+def _put_back(state: State, epoch: int, token: TokenPast, args: Mapping[str, Any]) -> dict[str, Any]:
+    keys = ("step", "run", "arc", "event", "priority")
+    out: dict[str, Any] = {k: token.data[k] for k in keys if k in token.data}
+    whole = {**(token.data.get("args") or {}), **args}
+    if whole:
+        out["args"] = whole
+    if token.data.get("joined") is not None:
+        out["joined"] = []
+    return {"token": ids.redriven_token_id(state.execution_id, token.id, epoch), "of": token.id, **out}
+
+
+def _prior(run: RunPast, again: Mapping[str, Any]) -> dict[str, Any]:
+    if run.plan is None:
+        return {"runs": [*((run.prior or {}).get("runs") or ()), [run.id, dict(again)]]}
+    before = ((run.prior or {}).get("loop") or {}).get("chunks") or {}
+    size, path = run.plan["chunk_size"], again.get("path")
+    done, chunks = {}, {}
+    for index, chunk in sorted(run.chunks.items()):
+        named = path is not None and (not path or path[0] // size == index)
+        whole = "seq" in chunk and not chunk.get("error")
+        if whole and not named and not (again.get("failed") and chunk.get("failed")):
+            done[str(index)] = {k: v for k, v in chunk.items() if k != "error"}
+        else:
+            mine = dict(again) if whole or named else {"failed": True, **{k: again[k] for k in ("ctx",) if k in again}}
+            chunks[str(index)] = {"runs": [*(before.get(str(index)) or {}).get("runs", ()), [chunk["run"], mine]]}
+    plan = {"slices": run.id, **{k: v for k, v in run.plan.items() if k != "view"}}
+    return {"loop": {"plan": plan, "done": done, "chunks": chunks}}
+
+
+# --- what stays ---------------------------------------------------------------------------------------------------------
+
+
+def _edited(ctx: Mapping[str, Any], edits: Mapping[str, Any]) -> dict[str, Any]:
+    """The edited keys; mappings merge deep."""
+    merged = merge_workload(ctx, edits)
+    return {key: merged[key] for key in edits}
+
+
+def _steps_without(past: Lineage, gone: set[str]) -> dict[str, Any]:
+    """What `steps` shows of every step that is taken back: its last run that is kept, if any."""
+    out: dict[str, Any] = {past.runs[name].step: {} for name in gone}
+    for name in past.ended:
+        run = past.runs[name]
+        if run.step in out and name not in gone and not run.over:
+            out[run.step] = {"status": "ok" if run.ok else "error", "at": run.at, "loop": run.loop}
+    return out
+
+
+def _last_result(past: Lineage, gone: set[str]) -> Mapping[str, Any] | None:
+    kept = (past.runs[name] for name in reversed(past.ended) if name not in gone)
+    return next((run.at for run in kept if run.ok and not run.over), None)
+
+
+def _arcs(run: RunPast) -> dict[str, Any]:
+    """A run whose arcs are evaluated again."""
+    name = "step.failed" if not run.ok else "loop.done" if run.loop is not None else "step.done"
+    event = boundary_event(name, run.step, run.id, run.at, error=run.error, loop=run.loop)
+    return {"run": run.id, "step": run.step, "args": dict(run.args), "event": event}
