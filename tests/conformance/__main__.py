@@ -23,12 +23,12 @@ def main() -> int:
         stack(Path(folder)) as wiring,
         ThreadPoolExecutor(AT_ONCE) as pool,
     ):
-        ended = dict(zip(cases, pool.map(lambda case: on_both(case, wiring), cases), strict=True))
-    outcome = {case.id: (not local, not remote) for case, (local, remote) in ended.items()}
+        ended = list(zip(cases, pool.map(lambda case: on_both(case, wiring), cases), strict=True))
+    outcome = {case.id: (not local, not remote) for case, (local, remote) in ended}
     out = sys.stdout.write
     for line in table.lines(catalogue(), cases, outcome):
         out(line + "\n")
-    for case, (local, remote) in ended.items():
+    for case, (local, remote) in ended:
         for where, wrong in (("local", local), ("stack", remote)):
             if wrong:
                 out(f"\n{case.id} ({case.file}) on {where}:\n" + "\n".join(wrong) + "\n")

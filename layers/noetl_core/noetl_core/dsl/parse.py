@@ -78,7 +78,7 @@ def _read(text: str, source: str) -> tuple[Reader, Playbook | None]:
 
 
 def _ordered(found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    return sorted(set(found), key=lambda d: (d.line, d.col, d.code))
+    return sorted(dict.fromkeys(found), key=lambda d: (d.line, d.col, d.code))
 
 
 @contextmanager
