@@ -8,7 +8,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[3]
-COMMAND_LINE = {"typer", "click", "rich", "ruamel.yaml"}
+COMMAND_LINE = {"typer", "click", "rich"}
 
 
 def test_the_layers_requirements_are_the_projects() -> None:
