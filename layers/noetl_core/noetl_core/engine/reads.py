@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from noetl_core.dsl.kinds import KINDS
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from noetl_core.engine.routing import Need
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
+_PLAIN = frozenset({"name", "kind", "path", "label", "desc", "pool", "mode", "index", "inputs"})
+"""Fields of the model that hold no templates; and `inputs`, some of which may be program text."""
+_PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+"""Class of the model -> its fields that may (and, so that there are always two, the class itself)."""
 _METHODS = frozenset({"get", "items", "keys", "values"})
 """Of a mapping: `steps.items()` reads every step, unless a step is called so."""
 
@@ -90,19 +95,20 @@ def _templates(stack: list[Any]) -> Iterator[str]:
     """Every template in parts of a playbook; program text left out, which is never rendered."""
     while stack:
         value = stack.pop()
-        kind = type(value)
         if not value:
             continue
+        kind = type(value)
         if kind is str:
             if is_template(value):
                 yield value
-        elif isinstance(value, Mapping):
-            stack.extend(value.values())
         elif kind is list or kind is tuple:
             stack.extend(value)
-        elif kind is Task and value.kind in KINDS and KINDS[value.kind].raw:
-            raw = KINDS[value.kind].raw
-            stack.extend(getattr(value, name) for name in Task.__dataclass_fields__ if name != "inputs")
-            stack.extend(v for k, v in value.inputs.items() if k not in raw)
-        else:
-            stack.extend(getattr(value, name) for name in getattr(kind, "__dataclass_fields__", ()))
+        elif isinstance(value, Mapping):
+            stack.extend(value.values())
+        elif kind in _PARTS or hasattr(kind, "__dataclass_fields__"):
+            if kind not in _PARTS:
+                _PARTS[kind] = attrgetter(*(name for name in kind.__dataclass_fields__ if name not in _PLAIN), "__class__")
+            stack.extend(_PARTS[kind](value)[:-1])
+            if kind is Task:
+                raw = KINDS[value.kind].raw if value.kind in KINDS else ()
+                stack.extend(v for k, v in value.inputs.items() if k not in raw)

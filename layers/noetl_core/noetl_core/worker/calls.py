@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from noetl_core.dsl.model import Playbook, Task
@@ -329,4 +330,9 @@ def _hint(value: Any) -> Any:
 
 
 def _instant(us: int) -> str:
-    return datetime.fromtimestamp(us / SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{_second(us // SECOND)}.{us % SECOND:06d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(s: int) -> str:
+    return datetime.fromtimestamp(s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
