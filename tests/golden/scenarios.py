@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from noetl_core.control import operate
+from noetl_core.control import callbacks, operate
+from noetl_core.control.redrive import redrive
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.redrive import From, Redrive
 from noetl_core.tools.base import ToolCall
 from tests.sim.world import World
 
@@ -102,6 +104,33 @@ def cancel(world: World, execution_id: str) -> None:
     world.run(execution_id)
 
 
+def by_token(world: World, execution_id: str) -> None:
+    world.run(execution_id, until=lambda: waits(world, execution_id))
+    (waiting,) = callbacks.open_callbacks(world.controls[0], execution_id)
+    callbacks.heartbeat(world.controls[0], waiting["token"])
+    callbacks.answer(world.controls[0], waiting["token"], {"ok": True})
+    world.run(execution_id)
+
+
+def cancel_and_undo(world: World, execution_id: str) -> None:
+    world.run(execution_id, until=lambda: waits(world, execution_id))
+    operate.cancel(world.controls[0], execution_id, "enough", compensate=True)
+    world.run(execution_id)
+
+
+def mended(begin: str | None) -> Drive:
+    """What fails once, and is redriven when it has been mended."""
+
+    def drive(world: World, execution_id: str) -> None:
+        world.run(execution_id)
+        world.drain()
+        world.tool = echo
+        redrive(world.controls[0], execution_id, Redrive(None if begin is None else From.parse(begin), ctx={"mended": True}))
+        world.run(execution_id)
+
+    return drive
+
+
 CHAIN = """\
   - { step: start, tool: { kind: noop, result: 1 }, next: { arcs: [{ step: second, args: { n: "{{ event.result }}" } }] } }
   - step: second
@@ -182,6 +211,25 @@ HANDLED = """\
         - { step: never }
   - { step: mend, tool: { kind: noop, result: "{{ args.kind }}" } }
   - { step: never, tool: { kind: noop } }
+"""
+
+UNDONE = """\
+  - step: start
+    tool: { kind: noop, result: 1 }
+    compensate: [{ name: undo, kind: noop, result: "{{ steps.start.result }}" }]
+    next: { arcs: [{ step: second }] }
+  - step: second
+    tool: { kind: noop, result: 2 }
+    compensate: [{ name: undo, kind: noop }]
+    next: { arcs: [{ step: third }] }
+  - { step: third, tool: [{ name: bad, kind: http, url: http://x }] }
+"""
+UNMENDED = """\
+  - { step: start, tool: { kind: noop, result: 1 }, set_ctx: { first: true }, next: { arcs: [{ step: second }] } }
+  - step: second
+    tool: [{ name: before, kind: noop, result: 2 }, { name: bad, kind: noop, result: "{{ before + 1 }}" }]
+    next: { arcs: [{ step: third }] }
+  - { step: third, tool: { kind: noop, result: "{{ [ctx.first, ctx.mended] }}" } }
 """
 
 SCENARIOS: Mapping[str, Scenario] = {
@@ -301,6 +349,31 @@ SCENARIOS: Mapping[str, Scenario] = {
         '  - step: start\n    tool: { kind: noop, result: "{{ range(2000) | list }}" }\n'
         '    next: { arcs: [{ step: end, when: "{{ event.result[1999] == 1999 }}", args: { all: "{{ event.result }}" } }] }\n'
         '  - { step: end, tool: { kind: noop, result: "{{ args.all | length }}" } }\n',
+    ),
+    "callback": Scenario(
+        "a pipeline that waits for an answer by token, with a heartbeat on the way",
+        "  - { step: start, tool: { kind: callback, heartbeat: 600 }, next: { arcs: [{ step: end }] } }\n"
+        '  - { step: end, tool: { kind: noop, result: "{{ steps.start.result.ok }}" } }\n',
+        drive=by_token,
+    ),
+    "compensation": Scenario("finished steps are undone in reverse order when a later one fails", UNDONE, tool=fails),
+    "cancel_compensate": Scenario(
+        "an execution that is cancelled with its finished steps undone",
+        UNDONE.replace("[{ name: bad, kind: http, url: http://x }]", "{ kind: wait, duration: 3600 }"),
+        drive=cancel_and_undo,
+    ),
+    "redrive": Scenario(
+        "a failed step is redriven with an edited ctx; what finished before is kept", UNMENDED, tool=fails, drive=mended(None)
+    ),
+    "redrive_iteration": Scenario(
+        "one failed iteration of a loop is redriven, and what follows the loop",
+        "  - step: start\n"
+        "    loop: { in: [a, fail, c], iterator: i, spec: { mode: parallel, policy: { failure: { mode: best_effort } } } }\n"
+        '    tool: { kind: noop, result: "{{ iter.i }}" }\n'
+        "    next: { arcs: [{ step: end }] }\n"
+        '  - { step: end, tool: { kind: noop, result: "{{ steps.start.result }}" } }\n',
+        tool=fails,
+        drive=mended("start@1"),
     ),
     "routing_only": Scenario(
         "a step without a tool that only routes",
