@@ -58,11 +58,29 @@ CODES: Final[dict[str, str]] = {
     "W408": "a key without effect beside this directive",
     "W409": "rules after one that always matches",
     "W450": "rewritten, and worth a look",
+    "W501": "a step that is never reached",
+    "W502": "an arc behind one that always fires",
+    "W503": "a guard that is always false",
+    "W504": "a guard on an event that never comes",
+    "W505": "a join that never completes",
+    "W506": "a join that waits for itself",
+    "W507": "admission that is never granted",
+    "W508": "admission that waits for what comes after it",
+    "W509": "tokens that grow without bound",
+    "W510": "a cycle without a way out",
+    "W511": "branches that meet without a join",
+    "W512": "a pipeline that falls through into an error branch",
+    "W513": "a task that never runs",
+    "W514": "a race on ctx in a parallel loop",
+    "W515": "a name that nothing binds",
+    "W516": "a workload key that nothing reads",
+    "W517": "a secret in plain text",
+    "W518": "an ignore comment that silences nothing",
 }
-"""Every code with its subject; further lint codes are added by the modules that find them."""
+"""Every code with its subject."""
 
-_PAGES_OF_ERRORS: Final = ("E201", "E202")
-"""Errors of the kind that lint is about, each with a page like the findings of lint."""
+_EXPLAINED: Final = frozenset({"E201", "E202", *(code for code in CODES if code[0] == "W")}) - {"W450"}
+"""Codes with a page of their own: all of lint, and the errors that are of its kind. W450 is what `noetl migrate` says."""
 
 MIGRATE: Final = "rewrite it with `noetl migrate`"
 
@@ -109,8 +127,7 @@ class InvalidPlaybook(Exception):
 
 def page_of(code: str) -> str | None:
     """The page that explains a code: why, a bad example, a good one."""
-    explained = code in _PAGES_OF_ERRORS or (code[0] == "W" and code in CODES)
-    return f"docs/language/lint/{code}.md" if explained else None
+    return f"docs/language/lint/{code}.md" if code in _EXPLAINED else None
 
 
 def dotted(path: Path) -> str:

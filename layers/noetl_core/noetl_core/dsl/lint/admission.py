@@ -23,7 +23,7 @@ def admissions(lint: Lint, net: Net) -> None:
     for i, step in enumerate(net.steps):
         if step.admission is None or i not in net.reached:
             continue
-        at = lint.at(step.path, "spec", "policy", "admit")
+        at = lint.at(step.path, "spec", "policy"), "admit"
         if not _possible(net.guards, step.admission, NO_FACTS):
             message = f'step "{step.name}" is never admitted: no rule can allow it; {_THEN[step.admission.on_deny]}'
             lint.report("W507", at, message, "allow it in a rule or else, or remove the step")
