@@ -137,6 +137,7 @@ def steps(draw: st.DrawFn, name: str, steps_: list[str], outer: dict[str, Any], 
         Arc(i, draw(st.sampled_from(steps_)), draw(st.none() | WHEN), draw(MAPS), draw(MAPS))
         for i in range(draw(st.integers(0, 2)))
     ]
+    undo = draw(st.sampled_from([[], ["undo"]]))
     return Step(
         name=name,
         tasks=tuple(draw(tasks(label, labels, layers)) for label in labels),
@@ -151,7 +152,8 @@ def steps(draw: st.DrawFn, name: str, steps_: list[str], outer: dict[str, Any], 
         timeout_s=draw(SECONDS),
         deadline_s=draw(SECONDS),
         failure_mode=draw(st.sampled_from(["fail_fast", "best_effort"])),
-        compensate=tuple(draw(tasks(n, ["undo"], layers)) for n in draw(st.sampled_from([[], ["undo"]]))),
+        compensate=tuple(draw(tasks(n, ["undo"], layers)) for n in undo),
+        compensate_loop=draw(st.none() | loops().filter(lambda x: x.exec != "distributed")) if undo else None,
         spec=own,
     )
 

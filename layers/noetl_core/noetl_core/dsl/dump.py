@@ -77,8 +77,13 @@ def _step(step: Step, executor: Executor) -> dict[str, Any]:
         set_ctx=dict(step.set_ctx),
         loop=_loop(step.loop),
         tool=[{"name": t.name, **_tool(t, outer)} for t in step.tasks],
-        compensate=[{"name": t.name, **_tool(t, outer)} for t in step.compensate],
+        compensate=_compensation(step, outer),
     ) | ({} if step.router is None else {"next": _router(step.router)})
+
+
+def _compensation(step: Step, outer: Mapping[str, Any]) -> Any:
+    tasks = [{"name": t.name, **_tool(t, outer)} for t in step.compensate]
+    return tasks if step.compensate_loop is None else {"loop": _loop(step.compensate_loop), "tool": tasks}
 
 
 def _tool(task: Task, outer: Mapping[str, Any]) -> dict[str, Any]:

@@ -179,7 +179,7 @@ def _steps() -> dict[str, Schema]:
         input=_MAP,
         set_ctx=_MAP,
         set=_ref("set"),
-        compensate=_ref("pipeline"),
+        compensate={"anyOf": [_ref("pipeline"), _closed(("loop", "tool"), ("tool",), loop=_ref("loop"), tool=_ref("pipeline"))]},
     )
     loop_failure = _closed(
         ("mode", "tolerated_count", "tolerated_percent"),

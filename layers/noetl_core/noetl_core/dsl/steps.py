@@ -10,7 +10,7 @@ from noetl_core.dsl.diagnostics import MIGRATE, suggest
 from noetl_core.dsl.kinds import words
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.loops import FAILURE_MODES, loop
-from noetl_core.dsl.model import Arc, Executor, FailureMode, Join, Router, Step, Task, TaskPolicy
+from noetl_core.dsl.model import Arc, Executor, FailureMode, Join, Loop, Router, Step, Task, TaskPolicy
 from noetl_core.dsl.policy import OnUnmatched, admission, condition, task_policy, written
 from noetl_core.dsl.reader import Reader, is_template
 from noetl_core.dsl.specs import LOOP_KEYS, STEP_KEYS, handed_down, merge
@@ -88,6 +88,10 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
     if "input" in entries and "args" in entries:
         r.report("E114", (node, "input"), f"{what} has args and input", "keep args")
     timeout = r.number(timing.get("timeout_s"), f"timeout_s of {what}")
+    undo = entries.get("compensate") or policy.get("compensation")
+    if "compensate" in entries and "compensation" in policy:
+        r.report("E114", (node, "compensate"), f"{what} has compensate and spec.policy.compensation", "keep compensate")
+    undoing, undo_loop = _compensate(r, undo, name, tasks)
     return Step(
         name=name,
         tasks=body,
@@ -102,7 +106,8 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
         timeout_s=timeout if "timeout_s" in timing else scope.step_timeout,
         deadline_s=r.number(timing.get("deadline_s"), f"deadline_s of {what}"),
         failure_mode=failure_mode,
-        compensate=_compensate(r, entries.get("compensate") or policy.get("compensation"), name, tasks),
+        compensate=undoing,
+        compensate_loop=undo_loop,
         spec=own,
         path=node.path,
     )
@@ -183,18 +188,26 @@ def _join(r: Reader, node: Node | None, what: str) -> Join | None:
     return None if mode is None else Join(mode)
 
 
-def _compensate(r: Reader, node: Node | None, name: str, body: TaskScope) -> tuple[Task, ...]:
-    """Tasks that undo the step: one tool, a list, or `{tool: ...}`."""
+def _compensate(r: Reader, node: Node | None, name: str, body: TaskScope) -> tuple[tuple[Task, ...], Loop | None]:
+    """Tasks that undo the step, and their own loop: one tool, a list, or `{loop: ..., tool: ...}`."""
     if node is None:
-        return ()
-    inner = node.get("tool")
-    if inner is not None:
-        r.keys(node, ("tool",), f'compensation of step "{name}"')
-        node = inner
+        return (), None
+    what, looped = f'compensation of step "{name}"', None
+    if isinstance(node.value, dict) and ("tool" in node.value or "loop" in node.value):
+        entries = r.keys(node, ("loop", "tool"), what)
+        if "loop" in entries:
+            looped = loop(r, entries["loop"], name, "fail_fast")
+            if looped is not None and looped.exec == "distributed":
+                message = f"the loop of the {what} cannot be distributed: one worker undoes a step"
+                r.report("E114", entries["loop"], message, "leave exec out")
+        if "tool" not in entries:
+            r.missing(node, "tool", f"{what} has a loop but no tool", "tool: [...]", code="E114")
+            return (), None
+        node = entries["tool"]
     scope = TaskScope(name, body.spec, body.policy, body.on_unmatched, body.workbook, body.extensions)
     tasks = _tool(r, node, scope)
     check_jumps(r, scope)
-    return tasks
+    return tasks, looped
 
 
 # --- router -------------------------------------------------------------------------------------------------------------
