@@ -10,9 +10,9 @@ from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, Position, envelopes
 from noetl_core.control.envelopes import instant
 from noetl_core.engine.records import Event, StreamId
-from noetl_core.engine.state import State, fold
+from noetl_core.engine.state import Run, State, StepState, fold
 from noetl_core.ports import Head, NotFound
-from noetl_core.values import Values
+from noetl_core.values import Values, at_once
 
 __all__ = ["MAX_PAGE", "BadCursor", "events", "head_as_dict", "load", "state_at", "status_of", "summary"]
 
@@ -51,7 +51,7 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         "result": values.at(state.result) if state.status == "completed" else None,
         "ctx": state.ctx,
         "error": _error(state),
-        "steps": {name: _step(state, name, values) for name in state.steps},
+        "steps": _steps(state, values),
         "started_at": instant(state.started_at),
         "finished_at": instant(finished) if finished else None,
         "duration_ms": ((finished or control.clock.now()) - state.started_at) // 1000,
@@ -71,18 +71,29 @@ def _when(wait: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _error(state: State) -> dict[str, Any] | None:
-    if state.failure is None:
+    if state.failure is None and not state.not_undone:
         return None
-    return {k: state.failure[k] for k in ("kind", "message", "step", "task", "code", "retryable") if k in state.failure}
+    failure = state.failure or {"kind": "cancelled", "message": state.cancelled_for or "the execution was cancelled"}
+    shown: dict[str, Any] = {k: failure[k] for k in ("kind", "message", "step", "task", "code", "retryable") if k in failure}
+    return {**shown, "not_undone": state.not_undone} if state.not_undone else shown
 
 
-def _step(state: State, name: str, values: Values) -> dict[str, Any]:
-    step = state.steps[name]
-    open_runs = [r for r in state.runs.values() if r.step == name and r.parent is None]
+def _steps(state: State, values: Values) -> dict[str, dict[str, Any]]:
+    """Every step as the summary has it; results are read several at a time."""
+    open_runs: dict[str, list[Run]] = {}
+    for run in state.runs.values():
+        if run.parent is None:
+            open_runs.setdefault(run.step, []).append(run)
+    ended = [name for name, step in state.steps.items() if step.status == "ok"]
+    results = dict(zip(ended, at_once(values.at, [state.steps[name].at for name in ended]), strict=True))
+    return {name: _step(step, open_runs.get(name, []), results.get(name)) for name, step in state.steps.items()}
+
+
+def _step(step: StepState, open_runs: list[Run], result: Any) -> dict[str, Any]:
     out: dict[str, Any] = {
         "status": step.status or ("running" if open_runs else "skipped"),
         "runs": step.visits,
-        "result": values.at(step.at) if step.status == "ok" else None,
+        "result": result,
     }
     if step.loop is not None:
         out["loop"] = step.loop
