@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 MARKS = {"queued": "·", "attempt": "█", "wait": "┄", "task": "▪", "iteration": "▬"}
-"""What a moment of a run was; the later of them wins where two share a column."""
+"""What a moment of a run was."""
+PAINTED = ("wait", "queued", "attempt")
+"""Where several share a column the later of these shows: short work in a long wait is still to be seen."""
 STATUS = {"ok": "✓", "error": "✗", "running": "▶"}
+RUNS = ("run", "chunk", "undo")
 WIDEST_NAME = 32
 
 
@@ -16,7 +19,7 @@ def draw(timeline: Mapping[str, Any], *, tasks: bool = False, width: int | None 
     """Lines `name ··███┄┄┄██ ✓ 1.2 s`; with `tasks` a line for each task and iteration under its run."""
     spans = timeline["spans"]
     whole = max(timeline["duration_ms"], 0.001)
-    shown = [s for s in spans if s["kind"] in ("run", "chunk") or (tasks and s["kind"] in ("task", "iteration"))]
+    shown = [s for s in spans if s["kind"] in RUNS or (tasks and s["kind"] in ("task", "iteration"))]
     names = {s["id"]: _name(s) for s in shown}
     left = min(WIDEST_NAME, max((len(n) for n in names.values()), default=0))
     columns = max(20, (width or shutil.get_terminal_size((100, 24)).columns) - left - 16)
@@ -24,12 +27,16 @@ def draw(timeline: Mapping[str, Any], *, tasks: bool = False, width: int | None 
     for span in spans:
         under.setdefault(span["parent"], []).append(span)
     yield f"{'':{left}} 0{_seconds(whole):>{columns - 1}}"
-    order = [s for s in shown if s["kind"] == "run"]
+    order = [s for s in shown if s["kind"] in ("run", "undo")]
     while order:
         span = order.pop(0)
         inner = under.get(span["id"], [])
         bar = [" "] * columns
-        parts = [p for p in inner if p["kind"] in ("queued", "attempt", "wait")] if span["kind"] in ("run", "chunk") else [span]
+        parts = (
+            sorted((p for p in inner if p["kind"] in PAINTED), key=lambda p: PAINTED.index(p["kind"]))
+            if span["kind"] in RUNS
+            else [span]
+        )
         for part in parts or [span]:
             end = timeline["duration_ms"] if part["duration_ms"] is None else part["offset_ms"] + part["duration_ms"]
             first = min(columns - 1, int(part["offset_ms"] / whole * columns))
@@ -47,6 +54,8 @@ def draw(timeline: Mapping[str, Any], *, tasks: bool = False, width: int | None 
 def _name(span: Mapping[str, Any]) -> str:
     if span["kind"] == "run":
         return str(span["step"])
+    if span["kind"] == "undo":
+        return f"undo {span['step']}"
     if span["kind"] == "chunk":
         return f"  chunk {span.get('chunk')}"
     depth = "    " if span["kind"] == "task" and span.get("iteration") else "  "

@@ -350,3 +350,29 @@ def test_a_local_run_imports_nothing_heavy(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=ENV, capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
+
+
+# --- charts ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_timeline_is_drawn_to_scale_and_short_work_shows_in_long_waits() -> None:
+    from noetl_cli.chart import draw
+
+    def span(id: int, kind: str, offset: float, duration: float | None, parent: int | None = None, **more: Any) -> dict[str, Any]:
+        facts = {"name": kind, "step": "fetch", "status": "ok" if duration is not None else "running", "lane": 0}
+        return {"id": id, "kind": kind, "offset_ms": offset, "duration_ms": duration, "parent": parent, **facts, **more}
+
+    spans = [
+        span(0, "run", 0, 1000),
+        span(1, "queued", 0, 100, 0),
+        span(2, "attempt", 100, 100, 0),
+        span(3, "wait", 200, 600, 0),
+        span(4, "attempt", 795, 5, 0),
+        span(5, "undo", 900, None, name="fetch"),
+    ]
+    shown = {"status": "running", "duration_ms": 1000, "lanes": 1, "omitted": 12_000, "spans": spans}
+    _, first, undo, said, _ = draw(shown, width=46)
+    bar = first.removeprefix("fetch").strip().removesuffix("✓ 1.0 s").strip()
+    assert [bar.count(mark) for mark in "·█┄"] == [2, 3, 11]
+    assert undo.startswith("undo fetch") and "▶" in undo
+    assert said == "running, 1 lane at most side by side, 12,000 tasks and iterations left out"

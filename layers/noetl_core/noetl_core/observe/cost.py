@@ -121,7 +121,7 @@ class Meter:
             units.invoked(1, ROUTER_MS, self.router_mb)
         commands = 0
         for event in commit.events:
-            if event.name in ("StepScheduled", "LoopChunkScheduled"):
+            if event.name in ("StepScheduled", "LoopChunkScheduled", "CompensationStarted"):
                 step = event.data["step"]
                 self._step_of[event.data["run"]] = step
                 self.runs[step] = self.runs.get(step, 0) + (event.name == "StepScheduled")

@@ -16,7 +16,7 @@ class StepProgress:
     runs: int = 0
     open: set[str] = field(default_factory=set)
     status: str = "running"
-    """`running`, `waiting` (suspended), `ok`, `error` or `skipped`."""
+    """`running`, `waiting` (suspended), `undoing`, `ok`, `error` or `skipped`."""
     total: int | None = None
     done: int = 0
     failed: int = 0
@@ -58,6 +58,8 @@ class Progress:
         if name in ("ExecutionPaused", "ExecutionStuck", "ExecutionResumed", "ExecutionCancelled"):
             words = {"ExecutionResumed": "running", "ExecutionCancelled": "cancelling"}
             self.status = words.get(name, name.removeprefix("Execution").lower())
+        elif name == "ExecutionRedriven":
+            self.status, self.ended = "running", None
         elif name == "WorkflowFinished":
             self.status, self.ended = data["status"], at
         if e.get("step") is None or e["entity"] == "next" or name.startswith("Token"):
@@ -76,6 +78,9 @@ class Progress:
                 step.runs += 1
                 step.open.add(run)
                 step.status, step.ended = "running", None
+            case "CompensationStarted":
+                step.open.add(run)
+                step.status, step.ended = "undoing", None
             case "StepSkipped":
                 step.status, step.ended = "skipped", at
                 return step

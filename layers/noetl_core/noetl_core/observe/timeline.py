@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-DETAILS = frozenset({"task", "iteration"})
-"""Spans that are as many as a loop has iterations: kept up to a limit."""
+RUNS = frozenset({"run", "chunk", "undo"})
+"""Spans that have a lane of their own; the others lie in theirs."""
 
 
 @dataclass(slots=True)
 class Span:
-    """A stretch of time. `kind`: run (a step run), chunk (of a distributed loop), queued, attempt (of a worker), wait, iteration,
-    task. `began`, `ended`: seconds since the epoch, `ended` None while it lasts. `parent`: its place in the list of spans."""
+    """A stretch of time. `kind`: run (a step run), undo (its compensation), chunk (of a distributed loop), queued, attempt (of a
+    worker), wait, iteration, task. `began`, `ended`: seconds since the epoch, `ended` None while it lasts. `parent`: its place in
+    the list of spans."""
 
     kind: str
     name: str
@@ -47,15 +48,17 @@ class Timeline:
             self.began = at if self.began is None else self.began
             if e["name"] == "WorkflowFinished":
                 self.status, self.ended = e["data"]["status"], at
+            elif e["name"] == "ExecutionRedriven":
+                self.status, self.ended = "running", None
             elif e.get("step_run_id"):
                 self._apply(e["name"], e, e["step_run_id"], at)
 
     def _apply(self, name: str, e: Mapping[str, Any], run: str, at: float) -> None:
         data = e["data"]
         match name:
-            case "StepScheduled" | "LoopChunkScheduled":
+            case "StepScheduled" | "LoopChunkScheduled" | "CompensationStarted":
                 parent = self._open.get(("run", e.get("parent_id")))
-                kind = "run" if name == "StepScheduled" else "chunk"
+                kind = {"StepScheduled": "run", "LoopChunkScheduled": "chunk"}.get(name, "undo")
                 facts = {"chunk": data["chunk"]} if "chunk" in data else {}
                 self._begin(("run", run), Span(kind, e["step"], at, e["step"], run, parent=parent, facts=facts))
                 self._begin(("queued", run), Span("queued", "queued", at, e["step"], run))
@@ -148,7 +151,7 @@ class Timeline:
         free: list[int] = []
         busy: list[tuple[float, int]] = []
         lanes = 0
-        for span in sorted((s for s in self.spans if s.kind in ("run", "chunk")), key=lambda s: s.began):
+        for span in sorted((s for s in self.spans if s.kind in RUNS), key=lambda s: s.began):
             while busy and busy[0][0] <= span.began:
                 heapq.heappush(free, heapq.heappop(busy)[1])
             if free:
@@ -157,7 +160,7 @@ class Timeline:
                 span.lane, lanes = lanes, lanes + 1
             heapq.heappush(busy, (now if span.ended is None else span.ended, span.lane))
         for span in self.spans:
-            if span.kind not in ("run", "chunk") and span.parent is not None:
+            if span.kind not in RUNS and span.parent is not None:
                 span.lane = self.spans[span.parent].lane
         return lanes
 
