@@ -11,7 +11,7 @@ from noetl_core.dsl.migrate.names import LOCALS, Names, assignments, assignments
 from noetl_core.dsl.migrate.overrides import Overrides
 from noetl_core.dsl.migrate.routes import arcs_of
 from noetl_core.dsl.migrate.texts import Replace, all_of, alone, as_expression, braced, edit, in_expression, reads
-from noetl_core.dsl.migrate.tree import Comment, Entry, Map, Node, Scalar, node, own, short
+from noetl_core.dsl.migrate.tree import Comment, Entry, Map, Node, Scalar, mappings_of, node, own, short
 from noetl_core.dsl.migrate.words import tool_words
 from noetl_core.expr import is_template
 
@@ -117,6 +117,10 @@ class Entries:
 
     def _read_in(self, action: Entry) -> set[str]:
         texts = [s.value for s in templates(action.value)]
+        if action.key == "next":  # what arcs can see they read themselves
+            given = [args for held in mappings_of(action.value) if isinstance(args := held.get("args"), Map)]
+            kept = [e.value for args in given for e in args.entries if self._is_kept(e.value)]
+            texts = [s.value for value in kept for s in templates(value)]
         told = said(action)
         source = told.get("from")
         if action.key in ("result", "collect") and isinstance(source, str):
@@ -176,12 +180,11 @@ class Entries:
 
     def _kept_argument(self, act: Act, e: Entry, scope: Replace) -> list[Entry]:
         """An argument that reads what arcs do not see is rendered where the entry acts; the arc reads it from ctx."""
-        found = {r.path[0] for s in templates(e.value) for r in reads(s.value)}
-        if not found & {*LOCALS, "iter", self.names.iterator}:
+        if not self._is_kept(e.value):
             for scalar in templates(e.value):
                 edit(scalar, scope)
             return []
-        if self.names.iterator in found:
+        if any(r.path[0] == self.names.iterator for s in templates(e.value) for r in reads(s.value)):
             self.c.warn(
                 e, f"the case dialect has no {self.names.iterator} in args of next; here it is the element the loop ended with"
             )
@@ -190,6 +193,11 @@ class Entries:
             edit(scalar, scope)
         e.value, e.raw = node(braced(path("ctx", self._kept_key(act), e.key))), None
         return [Entry(e.key, value)]
+
+    def _is_kept(self, value: Node) -> bool:
+        """Whether a value reads what only the pipeline sees."""
+        found = {r.path[0] for s in templates(value) for r in reads(s.value)}
+        return bool(found & {*LOCALS, "iter", self.names.iterator})
 
     def _call(self, act: Act, action: Entry, group: list[Made], scope: Replace) -> None:
         made = group[-1]

@@ -84,7 +84,7 @@ class _Writing:
             first, *rest = moved(value.text.split("\n"), col - value.home)
             return _with_eol([f"{head}{anchor} {first}", *rest], eol)
         line = self._inline(value) if value.compact or value.text is not None else None
-        if line is not None and len(head) + len(line) < WIDTH:
+        if line is not None and (len(head) + len(line) < WIDTH or (value.text is not None and "\n" not in value.text)):
             return [f"{head}{anchor} {line}{eol}"]
         if not e.key and isinstance(value, Map) and not anchor and not eol and not value.entries[0].before:
             inside = self.entries(value, col + 2)
