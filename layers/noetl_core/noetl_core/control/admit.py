@@ -128,6 +128,8 @@ def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion
         except NeedValues as missing:  # a payload may hold references
             fetch.supply(values, missing)
     control.index.set_due(new.execution_id, now + FIRST_LOOK_S * SECOND)
+    for key, body in decision.objects:
+        control.results.put(key, body)
     decision.state.expires_at = expires_at
     commit = Commit(
         stream=StreamId(new.execution_id),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, Literal
 
 from noetl_core.dsl.model import Loop
@@ -306,13 +305,4 @@ def _results(p: RoutingPass, lead: Run, loop: LoopState, chunks: list[ChunkState
 def _manifest(p: RoutingPass, lead: Run, parts: list[dict[str, Any]]) -> dict[str, Any]:
     """A reference to the list of the chunks' results."""
     body = json.dumps(parts, separators=(",", ":")).encode()
-    key = f"{p.state.execution_id}/loops/{lead.id}/manifest-{p.state.epoch}.json"
-    p.objects.append((key, body))
-    return {
-        "kind": "result_ref",
-        "store": "s3",
-        "key": key,
-        "size": len(body),
-        "checksum": "sha256:" + sha256(body).hexdigest(),
-        "schema_hint": "manifest",
-    }
+    return p.stored(f"loops/{lead.id}/manifest-{p.state.epoch}.json", body, "manifest")

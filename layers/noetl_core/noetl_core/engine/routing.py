@@ -6,8 +6,10 @@ replaying the commit gives the same one. Pure: `now` is given, values behind ref
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from noetl_core.dsl.model import UNSET, Arc, Playbook, Step
@@ -154,6 +156,27 @@ class RoutingPass:
         except KeyError:
             raise NeedValues([need if ref is None else (*need, ref)], self.objects) from None
 
+    def carried(self, values: Mapping[str, Any], name: str) -> dict[str, Any]:
+        """`values` as tokens and ctx carry them: those over the inline limit are references, so that what is passed on from step
+        to step makes no event or command large (resolution 22)."""
+        limit = self.playbook.executor.limits.max_payload_bytes
+        out = dict(values)
+        for n, (key, value) in enumerate(values.items()):
+            if type(value) not in (str, list, dict):
+                continue
+            body = json.dumps(value, separators=(",", ":")).encode()
+            if len(body) > limit:
+                hint = {"type": "list", "length": len(value)} if type(value) is list else {"type": type(value).__name__}
+                out[key] = self.stored(f"args/{name}-{n}.json", body, hint)
+        return out
+
+    def stored(self, name: str, body: bytes, hint: Any) -> dict[str, Any]:
+        """A reference to an object of the execution that is stored before the decision is committed."""
+        key = f"{self.state.execution_id}/{name}"
+        self.objects.append((key, body))
+        checksum = "sha256:" + sha256(body).hexdigest()
+        return {"kind": "result_ref", "store": "s3", "key": key, "size": len(body), "checksum": checksum, "schema_hint": hint}
+
     def want(self, needs: Iterable[Need]) -> None:
         """Ask for all of `needs` at once, where one after the other would be a round each."""
         missing = [need for need in needs if need not in self.values]
@@ -203,11 +226,14 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> No
     try:
         if not failed and step.set_ctx:
             patch = render(step.set_ctx, p.scope(run.args, seen), undefined_ok=True)
+            patch = p.carried(patch, f"{run.id}-ctx")
             p.emit("CtxPatched", run=run.id, patch=patch)
         scope = p.scope(run.args, seen)
         fired = _select(p.playbook, step, scope, failed)
         tokens = [_token(p, step, arc, scope) for arc in fired]
-        patches = [render(arc.set_ctx, scope, undefined_ok=True) for arc in fired if arc.set_ctx]
+        patches = [
+            p.carried(render(arc.set_ctx, scope, undefined_ok=True), f"{run.id}-{arc.index}-ctx") for arc in fired if arc.set_ctx
+        ]
     except TemplateError as error:
         p.emit("NextEvaluated", run=run.id, step=step.name, event=event["name"], selected=[], error=str(error))
         p.fail(error.kind, f"arcs of step {step.name}: {error}", step.name)
@@ -230,6 +256,7 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> No
             continue  # `selected` has it; the token was made before
         token = ids.token_id(p.state.execution_id, run.id, arc.index, p.state.epoch)
         rank = {"priority": q.priority or None, "key": q.key}
+        args = p.carried(args, token)
         p.emit("TokenEnqueued", token=token, step=arc.step, args=args or None, run=run.id, arc=arc.index, event=event, **rank)
     if len(p.state.tokens) > p.playbook.executor.limits.max_tokens:
         remedy = "if that is meant, raise executor.spec.policy.limits.max_tokens"
