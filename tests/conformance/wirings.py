@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 from noetl_core.adapters.local.secrets import PREFIX, LocalSecrets
 from noetl_core.control.api import Call, Service, dispatch
 from noetl_core.local import LocalWiring
+from noetl_core.tools.base import Tool
 from noetl_core.tools.registry import ToolRegistry
 from noetl_infra.stack import Stack, down, up
 from tests.conformance import checks
@@ -53,20 +54,25 @@ class Wiring(Protocol):
     def work(self, execution_id: str, seconds: float) -> None: ...
 
 
+def scripted_tool() -> Tool:
+    """The tool of the distribution in `scripted_tool/`, which is not installed here."""
+    sys.path.insert(0, str(TOOL / "src"))
+    try:
+        from noetl_scripted import ScriptedTool
+    finally:
+        sys.path.pop(0)
+    return ScriptedTool()
+
+
 class Local:
     """The local runner, in memory."""
 
     name = "local"
 
     def __init__(self) -> None:
-        sys.path.insert(0, str(TOOL / "src"))
-        try:
-            from noetl_scripted import ScriptedTool
-        finally:
-            sys.path.pop(0)
         self._environment: dict[str, str] = {}
         secrets = LocalSecrets(Path("no-such-file"), self._environment)
-        self._wiring = LocalWiring(secrets=secrets, tools=ToolRegistry({"scripted": ScriptedTool()}))
+        self._wiring = LocalWiring(secrets=secrets, tools=ToolRegistry({"scripted": scripted_tool()}))
         self._service = Service(lambda: self._wiring.control, lambda: b"conformance")
 
     def call(self, method: str, path: str, body: Any = None, /, **query: str) -> tuple[int, Any]:

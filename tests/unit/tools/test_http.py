@@ -121,6 +121,7 @@ def test_the_tools_own_retry_happens_only_when_declared(http: Http, server: Serv
     assert kind(http(server.base + "/flaky")) == "server_error"
     server.failures = 0
     assert http(server.base + "/flaky", spec={"retry": {"attempts": 3, "delay": 0.01}}).result["data"] == {"n": 3}
+    assert kind(http(server.base + "/flaky", spec={"retry": {"max_attempts": 3}})) == "schema"
 
 
 @pytest.mark.parametrize(

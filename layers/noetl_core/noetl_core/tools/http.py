@@ -29,6 +29,7 @@ MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 MAX_ERROR_BYTES: Final = 1024 * 1024
 MAX_REDIRECTS: Final = 5
 RETRY_STATUSES: Final = frozenset({429, 502, 503, 504})
+RETRY_KEYS: Final = frozenset({"attempts", "delay", "statuses"})
 LONGEST_PAUSE_S: Final = 30.0
 USER_AGENT: Final = "noetl"
 
@@ -218,6 +219,8 @@ def _knobs(call: ToolCall) -> _Knobs:
         timeout, total = dict.fromkeys(timeout, seconds), min(total, seconds)
     retry = spec.get("retry")
     retry = retry if isinstance(retry, Mapping) else {"attempts": 1 if retry in (None, False) else retry}
+    if unknown := retry.keys() - RETRY_KEYS:
+        raise BadInput(f"`spec.retry` has an unknown key {sorted(unknown)[0]!r}; known are {', '.join(sorted(RETRY_KEYS))}")
     follow = spec.get("follow_redirects", True)
     form = str(spec.get("response", "auto"))
     if form not in ("auto", "json", "text", "base64"):
