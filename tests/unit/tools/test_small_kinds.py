@@ -280,3 +280,20 @@ def test_what_a_tool_raises_is_an_outcome_without_the_secret(error: Exception, e
         Broken(), ToolCall("broken", {"token": Secret("hunter2-and-more")}, log=lambda line, _="": lines.append(line))
     )
     assert kind(outcome) == expected and "hunter2" not in str(outcome) and lines == ["working with ***"]
+
+
+def test_a_secret_of_several_lines_is_masked_line_by_line() -> None:
+    class Printing:
+        kind = "printing"
+        inline = True
+
+        def run(self, call: ToolCall) -> Outcome:
+            for line in str(call.inputs["key"]).splitlines():
+                call.log(f"| {line} |", "stderr")
+            return Outcome.ok(None)
+
+    lines: list[str] = []
+    key = Secret("-- BEGIN --\nmy dog is not\n  so big a cat \n")
+    invoke(Printing(), ToolCall("printing", {"key": key}, log=lambda line, stream="": lines.append(f"{stream} {line}")))
+    assert [line for line in lines if "dog" in line or "cat" in line or "BEGIN" in line] == []
+    assert len(lines) == 3

@@ -106,6 +106,9 @@ class Scrubber:
             self._text(value.decode("latin-1"))
         elif isinstance(value, str):
             self._text(value)
+            for line in value.splitlines():  # what a task prints is logged line by line
+                if len(line.strip()) >= SHORTEST_WORD:
+                    self._text(line.strip())
             for word in value.split():
                 if len(word) >= SHORTEST_WORD:
                     self._text(word)

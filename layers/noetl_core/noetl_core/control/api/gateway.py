@@ -9,11 +9,17 @@ from typing import Any
 
 from noetl_core.control.api.call import Call, Service, cursor_key
 from noetl_core.control.api.dispatch import dispatch
+from noetl_core.control.api.errors import refusal
 from noetl_core.control.core import Control
+from noetl_core.ports import TooLarge
 
 CSP = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 """Answers are data: what a browser makes of them runs nothing."""
 PLAIN = {"X-Content-Type-Options": ["nosniff"], "Content-Security-Policy": [CSP], "Cache-Control": ["no-store"]}
+
+
+MAX_ANSWER = 6 * 1024 * 1024 - 64 * 1024
+"""What a function may answer API Gateway with, less its headers."""
 
 
 class Api:
@@ -36,10 +42,15 @@ class Api:
             request_id=getattr(context, "aws_request_id", ""),
         )
         answer = dispatch(call)
+        text = answer.text()
+        if len(text.encode("utf-8", "replace")) > MAX_ANSWER:
+            large = TooLarge(f"the answer exceeds {MAX_ANSWER} bytes; ask for a part of it (limit, name, step)")
+            answer = refusal(large, call.request_id)
+            text = answer.text()
         return {
             "statusCode": int(answer.status),
             "multiValueHeaders": {"Content-Type": [answer.content_type], **PLAIN},
-            "body": answer.text(),
+            "body": text,
             "isBase64Encoded": False,
         }
 
