@@ -205,7 +205,7 @@ class Control:
         if decision.scheduled or begun:
             fresh = set(decision.scheduled)
             for deadline in deadlines(playbook, state):
-                if deadline.run in fresh or (begun and deadline.run is None):
+                if deadline.run in fresh or (begun and deadline.run is None) or "ExecutionResumed" in names:
                     self._wake_at(state.execution_id, deadline.at, now)
         for event in decision.events:
             waits: Sequence[Mapping[str, Any]] = ()

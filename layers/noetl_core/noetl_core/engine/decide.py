@@ -98,6 +98,10 @@ def decide(
         _look_at_waits(p)
     else:
         p.judged = ctx_version
+    limit = playbook.executor.limits.max_commits
+    if p.seq >= limit and p.may_schedule:
+        remedy = "if that is meant, raise executor.spec.policy.limits.max_commits"
+        p.fail("limit", f"the execution made {limit} commits; {remedy}")
     settle(p)
     while p.advance:
         advance_loop(p, state.runs[p.advance.pop()])

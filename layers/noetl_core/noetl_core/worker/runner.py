@@ -274,7 +274,8 @@ class Runner:
     def _limit(self, leaf: Leaf, task: Task) -> None:
         limit = self.playbook.executor.limits.max_task_visits
         leaf.pipe.status = "failed"
-        message = f"the pipeline visited its tasks {limit} times (executor.spec.policy.limits.max_task_visits)"
+        remedy = "if that is meant, raise executor.spec.policy.limits.max_task_visits"
+        message = f"the pipeline visited its tasks {limit} times; {remedy}"
         leaf.pipe.error = {"kind": "limit", "message": message, "retryable": False, "task": task.name}
 
     def _run_task(self, leaf: Leaf, task: Task) -> bool:
