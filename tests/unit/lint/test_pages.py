@@ -9,8 +9,7 @@ import pytest
 
 from noetl_core.dsl.diagnostics import CODES, page_of
 from noetl_core.dsl.parse import check
-
-from ..docs.language import completed
+from tests.unit.docs.language import completed
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs/language/lint"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from noetl_core.dsl.lint.graph import Dominators, components, is_cycle, reachable
+from noetl_core.dsl.lint.graph import Dominators, components, is_cycle, reachable, reversed_graph
 from noetl_core.dsl.lint.guards import UNDEFINED, Facts, Guards
 from noetl_core.dsl.model import Arc, Playbook, Step
 
@@ -66,6 +66,11 @@ class Net:
     def live(self) -> list[list[int]]:
         """By arcs that may fire. Ask for it once dead arcs are known."""
         return [[self.number[a.step] for a in self.live_arcs(i)] for i in range(len(self.steps))]
+
+    @cached_property
+    def before(self) -> list[list[int]]:
+        """Where arcs that may fire come from."""
+        return reversed_graph(self.live)
 
     @cached_property
     def reached(self) -> set[int]:

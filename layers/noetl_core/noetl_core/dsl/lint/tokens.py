@@ -6,56 +6,83 @@ import math
 from itertools import pairwise
 
 from noetl_core.dsl.lint.context import Lint, listed
-from noetl_core.dsl.lint.graph import components, is_cycle, reachable, reversed_graph
+from noetl_core.dsl.lint.graph import components, is_cycle
 from noetl_core.dsl.lint.net import Net, boundaries
 from noetl_core.dsl.model import Step
 
 
 def joins(lint: Lint, net: Net) -> None:
     """W505, W506: `join: {count: n}` with fewer than n tokens that can come before it fires (resolution 13)."""
-    for i, step in enumerate(net.steps):
-        if step.join is None or step.join.mode != "count" or i not in net.reached:
+    waiting = [(i, step, step.join.count) for i, step in enumerate(net.steps) if step.join and step.join.mode == "count"]
+    in_cycle = {i for cycle in net.cycles for i in cycle}
+    runs: dict[int, float] = {net.entry: math.inf if net.entry in in_cycle else 1.0}
+    for i, step, count in waiting:
+        if i not in net.dominators.above or i == net.entry:
             continue
-        most = _most_tokens(net, i)
-        if most >= step.join.count:
+        most = _most_tokens(net, net.entry, i) if i in in_cycle else _tokens(net, i, in_cycle, runs)
+        if most >= count:
             continue
         at = lint.at(step.path, "spec", "join", "count")
-        few = f"it takes {step.join.count} tokens, and at most {most:.0f} can come"
-        if i in reachable(net.live, net.live[i]):
+        few = f"it takes {count} tokens, and at most {most:.0f} can come"
+        if i in in_cycle:
             message = f'the join of step "{step.name}" waits for itself: {few} before it fires'
             lint.report("W506", at, message, "count the tokens from outside of the cycle only")
         else:
             message = f'the join of step "{step.name}" never completes: {few}'
-            lint.report(
-                "W505", at, message, "an exclusive router makes one token: make it inclusive, or lower the count; or join: all"
-            )
+            lint.report("W505", at, message, "make the router before inclusive, lower the count, or join: all")
 
 
-def _most_tokens(net: Net, join: int) -> float:
-    """The most tokens that one execution can bring to `join` before it fires; infinite when a cycle may make any number.
+def _tokens(net: Net, join: int, in_cycle: set[int], runs: dict[int, float]) -> float:
+    """The most tokens that can come to a step outside of cycles: all come by its nearest dominator, so many for each of its runs.
+
+    `runs` remembers the most runs of the steps on the way; a join that nothing can reach again runs once.
+    """
+    chain = [join]
+    while chain[-1] not in runs:
+        chain.append(net.dominators.above[chain[-1]])
+    tokens = 0.0
+    for above, node in pairwise(reversed(chain)):
+        tokens = runs[above] * _most_tokens(net, above, node)
+        once = net.steps[node].join is not None and tokens < math.inf
+        runs[node] = math.inf if node in in_cycle else 1.0 if once else tokens
+    return tokens
+
+
+def _most_tokens(net: Net, source: int, target: int) -> float:
+    """The most tokens that one run of `source` can bring to `target` before that runs; infinite when a cycle may make any number.
 
     A run makes its tokens by its router: an exclusive one makes one, an inclusive one at most all. Joins on the way only make
     them fewer.
     """
-    before = reachable(reversed_graph(net.live), [join])
-    graph = [[t for t in targets if t in before] if i in before and i != join else [] for i, targets in enumerate(net.live)]
+    before = net.before
+    region, stack = {target}, [target]
+    while stack:
+        for node in before[stack.pop()]:
+            if node not in region and node in net.dominators.above:
+                region.add(node)
+                if node != source or source == net.entry:
+                    stack.append(node)
+    order = sorted(region)
+    place = {node: n for n, node in enumerate(order)}
+    graph = [[place[t] for t in net.live[node] if t in region] if node != target else [] for node in order]
+    end = place[target]
     most: dict[int, float] = {}
     for component in components(graph):
         cyclic = is_cycle(graph, component)
         inside = set(component) if cyclic else set[int]()
         out = 0.0
-        for i in component:
-            known = [1.0 if t == join else most[t] for t in graph[i] if t not in inside]
-            if i == join:
+        for n in component:
+            known = [most[t] for t in graph[n] if t not in inside]
+            if n == end:
                 out = 1.0
-            elif net.inclusive(i):
-                out = max(out, sum(known)) if not cyclic or not any(known) else math.inf
-            else:
+            elif not net.inclusive(order[n]):
                 out = max([out, *known])
-        if cyclic and out and any(net.inclusive(i) and len(graph[i]) > 1 for i in component):
+            else:
+                out = math.inf if cyclic and len(graph[n]) > 1 else max(out, sum(known))
+        if any(math.isinf(most[t]) for n in component for t in graph[n] if t not in inside):
             out = math.inf
-        most.update((i, out) for i in component)
-    return most.get(net.entry, 0.0)
+        most.update((n, out) for n in component)
+    return most[place[source]]
 
 
 def growth(lint: Lint, net: Net) -> None:
@@ -129,7 +156,7 @@ def _stays(net: Net, i: int, inside: set[int]) -> bool:
 def meetings(lint: Lint, net: Net) -> None:
     """W511: branches of one inclusive fork that meet in a step without `join`, which then runs once for each (resolution 13)."""
     tree = net.dominators
-    before = reversed_graph(net.live)
+    before = net.before
     reported: set[int] = set()
     for i in sorted(tree.above, key=lambda n: tree.order[n], reverse=True):
         step = net.steps[i]

@@ -1,0 +1,144 @@
+"""Findings as authors meet them: silent on good playbooks, silenced by a comment, shown in every form, and quickly there."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from bench.validate import large
+from typer.testing import CliRunner
+
+from noetl_cli.main import app
+from noetl_core.dsl.diagnostics import CODES, to_json, to_sarif
+from noetl_core.dsl.lint import lint
+from noetl_core.dsl.parse import _read, check
+from tests.unit.control.test_service import Asker
+from tests.unit.dsl.broken import flow
+
+ROOT = Path(__file__).parents[3]
+GOOD = sorted([*ROOT.glob("examples/**/*.yaml"), *ROOT.glob("tests/unit/spec_examples/playbooks/*.yaml")])
+LOST = flow("{step: a, tool: {kind: noop}}", "{step: b, tool: {kind: noop}}")
+"""A playbook with an unreachable step."""
+
+
+@pytest.mark.parametrize("file", GOOD, ids=lambda file: file.stem)
+def test_examples_and_the_specification_give_no_findings(file: Path) -> None:
+    found = check(file.read_text(), file.name)[1]
+    assert [str(d) for d in found if d.severity != "note"] == []
+
+
+def test_a_comment_silences_its_codes_on_its_line() -> None:
+    silent = LOST.replace("step: b, tool: {kind: noop}}", "step: b, tool: {kind: noop}} # noetl: ignore W501")
+    assert check(silent)[1] == []
+    assert [d.code for d in check(silent.replace("W501", "W501, W515"))[1]] == ["W518"]
+
+
+@pytest.mark.parametrize(
+    ("comment", "message", "hint"),
+    [
+        ("W502", "nothing on this line has W502", "remove the comment"),
+        ("W4022", '"W4022" is not a code', 'did you mean "W402"?'),
+        ("", "this comment names no code", "# noetl: ignore W501"),
+        ("E201", "E201 is an error: it cannot be ignored", "correct it"),
+    ],
+)
+def test_a_comment_that_silences_nothing_is_found(comment: str, message: str, hint: str) -> None:
+    (found,) = check(flow("{step: a, tool: {kind: noop}} # noetl: ignore " + comment))[1]
+    assert (found.code, found.line, found.col, found.message, found.hint) == ("W518", 5, 35, message, hint)
+
+
+def test_an_error_is_not_silenced() -> None:
+    playbook, found = check(flow("{step: a, tool: {kind: htpp}} # noetl: ignore E118"))
+    assert playbook is None
+    assert [d.code for d in found] == ["E118", "W518"]
+
+
+def test_text_that_looks_like_a_comment_is_none() -> None:
+    text = flow(
+        "step: a\ntool:\n  kind: python\n  code: |\n    # noetl: ignore W501\n    x = 1",
+        "step: b\ntool: {kind: noop, result: '# noetl: ignore W501'}",
+    )
+    assert [d.code for d in check(text)[1]] == ["W501"]
+
+
+def test_json_and_sarif_name_the_page() -> None:
+    found = check(LOST, "flow.yaml")[1]
+    page = "docs/language/lint/W501.md"
+    assert [one["page"] for one in json.loads(to_json(found))] == [page]
+    run = json.loads(to_sarif(found))["runs"][0]
+    assert run["tool"]["driver"]["rules"] == [{"id": "W501", "shortDescription": {"text": CODES["W501"]}, "helpUri": page}]
+    assert run["results"][0]["level"] == "warning"
+
+
+def test_validate_shows_warnings_and_fails_on_them_only_when_asked(tmp_path: Path) -> None:
+    file = tmp_path / "flow.yaml"
+    file.write_text(LOST)
+    run = CliRunner().invoke(app, ["validate", str(file)])
+    assert run.exit_code == 0
+    assert 'flow.yaml:6:12 W501 step "b" is never reached' in run.stdout
+    assert "docs/language/lint/W501.md" in run.output
+    assert CliRunner().invoke(app, ["validate", "--strict", str(file)]).exception is not None
+    assert CliRunner().invoke(app, ["validate", "--strict", str(GOOD[0])]).exit_code == 0
+
+
+def test_the_api_returns_them_with_a_valid_playbook(tmp_path: Path) -> None:
+    answer = Asker(tmp_path)("POST", "playbooks/validate", {"playbook": LOST})
+    assert answer.status == 200
+    assert answer.body["valid"] is True
+    found = [(d["code"], d["severity"], d["line"], d["page"]) for d in answer.body["diagnostics"]]
+    assert found == [("W501", "warning", 6, "docs/language/lint/W501.md")]
+
+
+# --- a thousand steps ---------------------------------------------------------------------------------------------------
+
+
+def test_validating_a_thousand_steps_with_lint_takes_under_a_second_with_the_whole_process(tmp_path: Path) -> None:
+    """Processor time, so that a busy machine does not count; twice the second allowed, for slow ones."""
+    file = tmp_path / "large.yaml"
+    file.write_text(large(1000))
+    before = os.times()
+    done = subprocess.run(
+        [sys.executable, "-m", "noetl_cli.main", "validate", str(file)], capture_output=True, timeout=60, check=False
+    )
+    after = os.times()
+    assert done.returncode == 0, done.stderr
+    assert after.children_user + after.children_system - before.children_user - before.children_system < 2
+
+
+def test_the_analysis_of_a_thousand_steps_takes_well_under_half_a_second() -> None:
+    r, playbook = _read(large(1000), "large.yaml")
+    assert playbook is not None
+    gc.collect()
+    started = time.process_time()
+    lint(r, playbook)
+    assert time.process_time() - started < 0.5
+    assert [str(d) for d in r.diagnostics] == []
+
+
+def test_its_time_grows_with_the_size_and_not_with_its_square() -> None:
+    """Forks that meet, chained: the shape that asks most of the analysis of the net."""
+
+    def taken(diamonds: int) -> float:
+        steps = []
+        for i in range(diamonds):
+            steps += [
+                f"step: f{i}\nnext: {{spec: {{mode: inclusive}}, arcs: [{{step: a{i}}}, {{step: b{i}}}]}}",
+                f"step: a{i}\nnext: {{arcs: [{{step: j{i}}}]}}",
+                f"step: b{i}\nnext: {{arcs: [{{step: j{i}}}]}}",
+                f"step: j{i}\nspec: {{join: {{count: 2}}}}\ntool: {{kind: noop}}"
+                + (f"\nnext: {{arcs: [{{step: f{i + 1}}}]}}" if i + 1 < diamonds else ""),
+            ]
+        r, playbook = _read(flow(*steps), "flow.yaml")
+        assert playbook is not None
+        started = time.process_time()
+        lint(r, playbook)
+        return time.process_time() - started
+
+    taken(10)
+    assert taken(250) < 0.5
