@@ -45,7 +45,7 @@ template: setup
 	@SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 $(BIN)/sam validate --lint
 
 unit: setup
-	@$(BIN)/pytest -n 2 tests --ignore tests/e2e
+	@$(BIN)/pytest -n 2 -m 'not e2e and not soak'
 
 e2e: setup
 	@$(BIN)/pytest tests/e2e
