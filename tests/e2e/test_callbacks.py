@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -30,6 +33,13 @@ workflow:
 """
 
 
+def _noetl(api: Api, *arguments: str) -> str:
+    """What the command line prints, asking this stack."""
+    env = {**os.environ, "NOETL_API_URL": api.url}
+    command = [str(Path(sys.executable).parent / "noetl"), *arguments, "--on", "stack"]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+
+
 def test_a_callback_is_answered_where_its_task_said_and_what_was_sealed_is_there_again(
     stack: Stack, api: Api, tmp_path: Path
 ) -> None:
@@ -49,7 +59,8 @@ def test_a_callback_is_answered_where_its_task_said_and_what_was_sealed_is_there
         assert api.call("POST", where, {"heartbeat": True})[1]["callback"] == "alive"
         assert api.call("POST", where, {"data": {"ok": "yes"}})[0] == 422
         assert api.call("POST", where[:-1], {"data": {"ok": True}})[0] == 403
-        assert api.call("POST", where, {"data": {"ok": True}})[1]["callback"] == "answered"
+        assert _noetl(api, "show", execution_id).count(sent["token"]) == 1
+        assert _noetl(api, "callback", sent["url"], "--data", '{"ok": true}') == f"{execution_id} answered\n"
         ended = api.wait(execution_id)
         assert (ended["status"], ended["result"]) == ("completed", {"ok": True}), ended
         assert mail.calls()[-1][1] == {"password": SECRET}

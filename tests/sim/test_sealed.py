@@ -156,3 +156,26 @@ def test_runs_without_secrets_seal_nothing() -> None:
     execution_id = world.start(LOOP.replace("EXEC", "local")).execution_id
     assert world.run(execution_id).status == "completed"
     assert sealed(world, execution_id) == []
+
+
+SEQUENCE = (
+    HEAD
+    + """
+workflow:
+  - step: start
+    loop: {in: [0, 1, 2], iterator: n, spec: {mode: sequential}}
+    tool:
+      - {name: use, kind: http, url: "{{ ctx.token | default('none') }}"}
+      - {name: login, kind: http, url: "http://auth/{{ iter.n }}", set_ctx: {token: "{{ outcome.result.token }}"}}
+      - {name: nap, kind: wait, duration: 600}
+"""
+)
+
+
+def test_what_an_earlier_iteration_wrote_to_ctx_is_there_for_the_later_ones_and_never_as_its_mask() -> None:
+    world = World()
+    world.tool = tool
+    execution_id = world.start(SEQUENCE).execution_id
+    assert world.run(execution_id).status == "completed"
+    assert [c.inputs["url"] for c in world.calls if c.task == "use"] == ["none", f"{TOKEN}0", f"{TOKEN}1"]
+    nothing_shows(world)

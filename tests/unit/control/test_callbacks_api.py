@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from noetl_core.control.api import Call, dispatch
 from tests.unit.control.test_api import Client, client, refusal
 
 __all__ = ["client"]
@@ -103,3 +104,21 @@ def test_answers_by_token_have_no_name_to_be_sent_by(client: Client, asked: tupl
 def test_a_service_without_a_key_says_so(client: Client, asked: tuple[str, str]) -> None:
     client.local.control.callback_key = None
     assert refusal(client("POST", f"/api/callbacks/{asked[1]}", {})) == (503, "unavailable")
+
+
+@pytest.mark.parametrize(
+    ("claims", "status"),
+    [
+        ({"scope": "openid"}, 403),
+        ({"scope": "noetl/secrets"}, 403),
+        ({}, 403),
+        ({"scope": "openid noetl/callbacks"}, 202),
+        ({"cognito:groups": "[ops callbacks]"}, 202),
+    ],
+    ids=str,
+)
+def test_tokens_are_shown_to_callers_who_may_answer(
+    client: Client, asked: tuple[str, str], claims: dict[str, str], status: int
+) -> None:
+    call = Call(client.api.service, "GET", f"/api/executions/{asked[0]}/callbacks", caller={"authorizer": {"claims": claims}})
+    assert dispatch(call).status == (200 if status == 202 else 403)

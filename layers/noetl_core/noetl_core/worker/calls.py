@@ -69,6 +69,7 @@ class Calls:
     """Whether secrets may be about: read from the keychain, or given by a tool. Until then nothing needs masking."""
 
     def __post_init__(self) -> None:
+        self.family_results = FamilyResults(self.results, self.resolve.family, self.execution_id)
         self.tainted = bool(self.playbook.keychain)
 
     # --- the gate and the heart -----------------------------------------------------------------------------------------
@@ -155,7 +156,7 @@ class Calls:
             path=pipe.path,
             timeout_s=timeout,
             cancelled=self.cancelled if self.tools.inline(task.kind) else threading.Event(),
-            results=FamilyResults(self.results, self.resolve.family, self.execution_id),
+            results=self.family_results,
             secrets=self.credentials,
             log=TaskLog(),
         )
@@ -279,9 +280,9 @@ class Calls:
         self.put(Event(name, self.clock.now(), data))
 
     def put(self, event: Event) -> None:
-        """As `record`, of an event already made. A `TaskProcessed` that hides something says so: `masked`."""
+        """As `record`, of an event already made. One that a successor goes on from says so when it hides something: `masked`."""
         if self.tainted and contains_secret(event.data):
-            hidden = {"masked": True} if event.name == "TaskProcessed" else {}
+            hidden = {"masked": True} if event.name in ("TaskProcessed", "LoopIterationCompleted") else {}
             event = Event(event.name, event.ts, {**mask(event.data), **hidden})
         self.journal.put(event)
 

@@ -96,7 +96,8 @@ def apply(past: Past, event: Event) -> None:
         case "TaskProcessed":
             past.tasks.setdefault(path, []).append(_without_masks(event) if d.get("masked") else event)
         case "LoopIterationCompleted":
-            past.finished.setdefault(path[:-1], {})[path[-1]] = d
+            shown = {**d, "set_ctx": _pruned(d["set_ctx"])} if d.get("masked") and "set_ctx" in d else d
+            past.finished.setdefault(path[:-1], {})[path[-1]] = shown
             past.finished.pop(path, None)
             past.collections.pop(path, None)
             past.tasks.pop(path, None)

@@ -60,7 +60,7 @@ def _secrets_of(leaf: Leaf) -> dict[str, Any]:
     parts: dict[str, Any] = {
         "results": _only(pipe.results),
         "iter": _only(pipe.iter),
-        "ctx": _only(leaf.ctx.writes),
+        "ctx": _only(leaf.ctx.view),  # in a sequential loop also what earlier iterations wrote
     }
     parts = {name: part for name, part in parts.items() if part}
     for name, value in (("prev", pipe.prev), ("last", pipe.last)):

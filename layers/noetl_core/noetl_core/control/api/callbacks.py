@@ -6,7 +6,8 @@ from http import HTTPStatus
 from typing import Any
 
 from noetl_core.control import callbacks
-from noetl_core.control.api.call import BadRequest, Call, Field, Route
+from noetl_core.control.api.call import BadRequest, Call, Field, NotAllowed, Route
+from noetl_core.control.api.callers import may_answer
 
 ERROR_KEYS = ("kind", "message", "code", "retryable", "details")
 
@@ -52,6 +53,8 @@ def _reply(reply: callbacks.Reply) -> dict[str, Any]:
 
 
 def waiting(call: Call) -> dict[str, Any]:
+    if not may_answer(call.caller):
+        raise NotAllowed("this caller may not answer callbacks: the scope or group `callbacks` is needed")
     return {"callbacks": callbacks.open_callbacks(call.control, call.execution_id)}
 
 

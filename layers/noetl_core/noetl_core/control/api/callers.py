@@ -1,4 +1,4 @@
-"""Who may read what credentials hold, by what API Gateway says of the caller."""
+"""Who may read what credentials hold, and who may answer callbacks, by what API Gateway says of the caller."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from noetl_core.control.api.call import Caller
 
 SCOPE = "secrets"
 """A scope (`secrets`, `<resource server>/secrets`) or a group of a token's that lets its bearer read secrets."""
+ANSWERS = "callbacks"
+"""The same for seeing, and so answering, callbacks that wait."""
 
 
 def reads_secrets(readers: str) -> Callable[[Caller], bool]:
@@ -17,17 +19,23 @@ def reads_secrets(readers: str) -> Callable[[Caller], bool]:
     allowed = {arn.strip() for arn in readers.split(",") if arn.strip()}
 
     def may(caller: Caller) -> bool:
-        return _by_token(caller) or _arn(caller) in allowed
+        return _by_token(caller, SCOPE) or _arn(caller) in allowed
 
     return may
 
 
-def _by_token(caller: Caller) -> bool:
+def may_answer(caller: Caller) -> bool:
+    """Whether a caller may see the tokens of callbacks: one who comes with a token of a user pool needs the scope or group
+    `callbacks`; to others IAM has allowed the route, or not."""
+    return not isinstance((caller.get("authorizer") or {}).get("claims"), Mapping) or _by_token(caller, ANSWERS)
+
+
+def _by_token(caller: Caller, right: str) -> bool:
     claims = (caller.get("authorizer") or {}).get("claims")
     if not isinstance(claims, Mapping):
         return False
     scopes = str(claims.get("scope") or "").split()
-    return any(s.rpartition("/")[2] == SCOPE for s in scopes) or SCOPE in _groups(claims.get("cognito:groups"))
+    return any(s.rpartition("/")[2] == right for s in scopes) or right in _groups(claims.get("cognito:groups"))
 
 
 def _groups(value: Any) -> list[str]:
