@@ -86,9 +86,17 @@ workflow:
 )
 
 
-def test_paginated_endpoints() -> None:
+LOOP = PAGINATED[PAGINATED.index("    loop:") : PAGINATED.index("    case:")]
+AS_IN_THE_PROMPT = (
+    PAGINATED.replace(LOOP, "").replace("    tool:\n", LOOP + "    tool:\n", 1).replace("      url:", "      endpoint:", 1)
+)
+"""The text has the example twice: in its second half the loop comes first and the address is called endpoint."""
+
+
+@pytest.mark.parametrize("source", [PAGINATED, AS_IN_THE_PROMPT], ids=["url", "endpoint"])
+def test_paginated_endpoints(source: str) -> None:
     """Pages are collected across `call`s, 503 is retried, and the last page's `next` ends the loop early (README 29)."""
-    ended = run(PAGINATED, {"http": [http_error(503), page(1, True), http_error(500), page(2, True), page(3, False)]})
+    ended = run(source, {"http": [http_error(503), page(1, True), http_error(500), page(2, True), page(3, False)]})
     assert ended.status == "completed"
     assert ended.steps["validate_results"] == {"pages": [[1], [2], [3]], "result": [[1], [2], [3]]}
     assert [c.inputs["params"] for c in ended.tools["http"].calls] == [

@@ -124,6 +124,8 @@ class _Case:
         leaving = leave[0][0].name if leave else "done"
         for made in (m for group in enter for m in group if m.to == "done"):
             made.to = leaving
+        if self.names.diverted and not any(m.to == leaving for m in enter[-1]):
+            enter.append([Made("entered", f"ctx.{self.names.flag}", do="jump", to=leaving)])
         end = "settle" if rules and leave else leaving
         called = self.names.call if self.names.tool is not None else after[0][0].name if after else end
         tasks = self._tasks(enter, called)

@@ -171,7 +171,7 @@ class Entries:
         if kept:
             made.set_ctx.append(Entry(self._kept_key(act), Map(kept)))
         made.set_ctx.append(Entry(self.names.flag, node(braced(f"ctx.{self.names.flag} + ['{act.label}']"))))
-        if act.enter is not None:
+        if act.enter is not None and [act] == self.names.diverted and act is self.names.enters[-1]:
             made.do, made.to = "jump", "done"
         self.arcs.append((f"'{act.label}' in ctx.{self.names.flag}", arcs))
 

@@ -44,6 +44,8 @@ class Names:
         plain = [a for a in self.exits if self.looped or all(x.key == "next" for x in a.actions)]
         self.routed = [a for a in acts if a.does("next") and a not in plain]
         """Entries that decide in the pipeline that their `next` is taken; the arcs of the others decide it."""
+        self.diverted = [a for a in self.enters if a.does("next")]
+        """Entries of `step.enter` whose `next` goes without the call."""
         self.flag = c.fresh_ctx(f"{name}_next") if self.routed else ""
         """The ctx key that lists the entries whose `next` was taken."""
         self.result_key = c.fresh_ctx(f"{name}_result") if self.has_result and self.looped else ""
