@@ -1,0 +1,36 @@
+"""The page on redriving, played through: each command says what the page says it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).parents[3] / "docs/redriving.md"
+NOETL = Path(sys.executable).parent / "noetl"
+ENV = {k: v for k, v in os.environ.items() if k not in ("NOETL_API_URL", "NOETL_HOME", "AWS_ENDPOINT_URL")}
+
+
+def test_the_commands_of_the_page_say_what_stands_below_them(tmp_path: Path) -> None:
+    text = PAGE.read_text()
+    (source,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (console,) = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "redriven.yaml").write_text(source)
+    execution_id = ""
+    commands = re.findall(r"^\$ noetl (.*)\n((?:[^$].*\n)*)", console, re.MULTILINE)
+    assert len(commands) == 6
+    for command, expected in commands:
+        arguments = [execution_id if word == "ID" else word for word in command.split()]
+        done = subprocess.run([NOETL, *arguments], cwd=tmp_path, env=ENV, capture_output=True, text=True, timeout=60, check=False)
+        execution_id = execution_id or json.loads(done.stdout)["execution_id"]
+        if expected.startswith("exit code"):
+            assert done.returncode == int(expected.split()[-1]), done.stderr
+            continue
+        assert done.returncode == 0, done.stderr
+        if expected.startswith('"'):
+            assert expected.strip() in done.stdout
+        else:
+            assert done.stdout == expected
