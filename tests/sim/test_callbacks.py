@@ -356,3 +356,56 @@ def test_a_command_redelivered_while_the_callback_waits_asks_nobody_again() -> N
     assert len(mail.tokens) == 1
     callbacks.answer(world.controls[0], mail.tokens[0], {"ok": True})
     assert result(world, ended(world, execution_id)) == {"ok": True}
+
+
+def test_an_answer_to_a_paused_execution_is_taken_and_given_when_it_goes_on() -> None:
+    world = World()
+    execution_id, token = asked(world)
+    operate.pause(world.controls[0], execution_id)
+    assert callbacks.answer(world.controls[0], token, {"ok": True}).became == "answered"
+    assert callbacks.answer(world.controls[0], token, {"ok": True}).became == "recorded"
+    with pytest.raises(Answered):
+        callbacks.answer(world.controls[0], token, {"ok": False})
+    world.clock.time += 7200 * SECOND  # its timeout passes meanwhile; the answer was first
+    world.drain(200)
+    assert world.state(execution_id).status == "paused"
+    operate.resume(world.controls[0], execution_id)
+    assert result(world, ended(world, execution_id)) == {"ok": True}
+
+
+def test_a_compensation_may_ask_and_is_answered_by_a_token_of_its_own() -> None:
+    source = (
+        HEAD
+        + """
+workflow:
+  - step: start
+    tool: {name: book, kind: http, url: "http://x"}
+    compensate:
+      - {name: send, kind: http, url: "http://mail/{{ callback.token }}"}
+      - {name: ask, kind: callback, schema: {type: boolean}}
+    next: {arcs: [{step: fails}]}
+  - step: fails
+    tool:
+      - {name: other, kind: callback, signal: never, timeout: 60}
+"""
+    )
+    world = World()
+    world.tool = mail = Mail()
+    execution_id = world.start(source).execution_id
+    world.run(execution_id, until=lambda: bool(mail.tokens) and bool(waits(world, execution_id)))
+    (shown,) = callbacks.open_callbacks(world.controls[0], execution_id)
+    assert shown["token"] == mail.tokens[-1]
+    with pytest.raises(Unfit):
+        callbacks.answer(world.controls[0], mail.tokens[-1], "yes")
+    assert callbacks.answer(world.controls[0], mail.tokens[-1], True).became == "answered"
+    failure = ended(world, execution_id, "failed").failure
+    assert failure is not None
+    assert failure["kind"] == "timeout"
+    assert "CompensationDone" in world.names(execution_id)
+
+
+def test_with_the_stream_off_an_answer_gets_there_by_the_sweeper_alone() -> None:
+    world = World(stream_on=False)
+    execution_id, token = asked(world)
+    assert callbacks.answer(world.controls[0], token, {"ok": True}).became == "answered"
+    assert result(world, ended(world, execution_id)) == {"ok": True}

@@ -95,7 +95,7 @@ def answer(control: Control, token: str, data: Any = None, error: Mapping[str, A
         raise Gone(f"execution {execution_id} ended meanwhile")
     if recorded.get("by") != mine:
         return _same(recorded, given, execution_id)
-    if standing.wait is not None and not recorded["matched"]:
+    if standing.wait is not None and not recorded["matched"] and not _waits_still(control, ticket, standing.wait):
         raise Gone("the callback timed out")
     return Reply(execution_id, "answered" if standing.wait is not None else "early")
 
@@ -174,6 +174,14 @@ def _standing(control: Control, ticket: Ticket) -> _Standing:
     if found.over and any(x.startswith(f"{ticket.task_run}.") for x in state.seen_signals):
         found.answered = True
     return found
+
+
+def _waits_still(control: Control, ticket: Ticket, wait: Mapping[str, Any]) -> bool:
+    """Whether an answer that was not handed on yet will be: the execution is paused."""
+    run = control.load(ticket.execution_id).runs.get(ticket.run_id)
+    if run is None or not any(w["wait_id"] == wait["wait_id"] for w in run.waits):
+        return False
+    return not any(m["wait_id"] == wait["wait_id"] for m in run.ready)
 
 
 def _look_at_run(control: Control, ticket: Ticket, found: _Standing, run: Run) -> None:

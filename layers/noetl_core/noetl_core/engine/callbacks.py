@@ -54,11 +54,11 @@ def by_token(task: Task) -> bool:
 
 
 def callback_tasks(playbook: Playbook, step: Step) -> tuple[int, ...]:
-    """Places of the step's callbacks by token; found once."""
-    known: dict[str, tuple[int, ...]] = playbook.memo.setdefault("callback_tasks", {})
-    if step.name not in known:
-        known[step.name] = tuple(n for n, task in enumerate(step.tasks) if by_token(task))
-    return known[step.name]
+    """Places of the callbacks by token in a step of the playbook, or in the body of its compensation; found once."""
+    known: dict[int, tuple[int, ...]] = playbook.memo.setdefault("callback_tasks", {})
+    if id(step) not in known:  # the playbook keeps both for as long as it lives
+        known[id(step)] = tuple(n for n, task in enumerate(step.tasks) if by_token(task))
+    return known[id(step)]
 
 
 def _mark(body: str, key: bytes) -> str:
