@@ -215,3 +215,33 @@ def test_what_is_read_is_written_as_it_was(text: str) -> None:
 )  # fmt: skip
 def test_new_scalars_read_back_as_they_are(value: object, text: str) -> None:
     assert quoted(value) == text
+
+
+def test_comments_of_rewritten_entries_stand_above_what_they_became() -> None:
+    text = HEAD + (
+        "workflow:\n"
+        "  - step: load   # the step\n"
+        "    tool: { kind: http, url: u }   # the tool\n"
+        "    case:   # what comes of it\n"
+        "      # the first\n"
+        "      - when: \"{{ event.name == 'call.done' and response is defined }}\"   # when\n"
+        "        # then\n"
+        "        then: { set: { a: 1 },   # the write\n"
+        "                next: [{ step: end }] }\n"
+        "      - when: \"{{ event.name == 'step.exit' and ctx.a }}\"   # at the end\n"
+        "        then: { next: [{ step: end }] }\n"
+        "    next:\n"
+        "      # the default\n"
+        "      end   # and its name\n"
+        "  - { step: end, next: [] }   # the last\n"
+        "# foot\n"
+    )
+    lines = canonical(text).splitlines()
+    at = {line.strip()[2:]: n for n, line in enumerate(lines) if line.strip().startswith("# ")}
+    first = lines.index("      - name: case_1")
+    assert [at[c] < first for c in ("what comes of it", "the first", "when", "then", "the write")] == [True] * 5
+    assert first - at["what comes of it"] == 5
+    assert lines[at["at the end"] + 1].strip() == "- step: end"
+    assert lines[at["the default"] + 1].strip() == "next:"
+    assert lines[-1] == "# foot"
+    assert any(line.endswith("# and its name") for line in lines)

@@ -133,6 +133,8 @@ class _Case:
             if self.names.tool.entry("name") is None:
                 self.names.tool.entries.insert(0, Entry("name", node(called)))
             tasks.append(Entry("", self.names.tool, [line for a in self.names.retries for line in a.entry.before]))
+            for act in self.names.retries:
+                self.c.place(act.entry, tasks[-1])
         tasks += self._tasks(after, end)
         if rules and leave:
             tasks.append(Entry("", _noop("settle", rules)))
@@ -178,6 +180,8 @@ class _Case:
             for made in group:
                 jumps = made is group[0] and len(group) > 1
                 out.append(Entry("", made.task({"do": "jump", "to": following} if jumps else {"do": "continue"}), made.before))
+                if made.source is not None:
+                    self.c.place(made.source, out[-1])
         return out
 
     # --- the call -------------------------------------------------------------------------------------------------------
@@ -224,7 +228,9 @@ class _Case:
             step.put("tool", Seq(tasks), next((i for i, e in enumerate(step.entries) if e.key == "next"), None))
         elif at is not None:
             at.raw = None
-            at.before += [line for a in self.names.retries for line in a.entry.before]
+            for act in self.names.retries:
+                at.before += act.entry.before
+                self.c.place(act.entry, at)
         elif self.names.looped:
             element = short({"kind": "noop", "result": braced(f"iter.{self.names.iterator}")})
             step.put("tool", element, step.index("loop") + 1)

@@ -32,10 +32,16 @@ class Context:
     guarded: bool = False
     """The playbook has forms of the eval dialect, whose `next` is a list of guarded arcs of which the first one fires."""
     cased: bool = False
+    places: list[tuple[int, int, Entry]] = field(default_factory=list)
+    """Lines (from, to) of what was rewritten, and where it is now."""
     results: dict[str, str] = field(default_factory=dict)
     """Steps whose result a `result` action sets while they loop -> the ctx key that holds it."""
     revisited: set[str] = field(default_factory=set)
     """Steps that may run more than once in an execution."""
+
+    def place(self, old: Entry, new: Entry) -> None:
+        """What was written in `old` is in `new` now: where its comments go that find no other place."""
+        self.places.append((old.line, old.line + max(1, len(old.raw or ())), new))
 
     def refuse(self, where: Node | Entry, message: str, hint: str = HAND) -> None:
         """What has no faithful form: the file is not rewritten."""

@@ -66,7 +66,7 @@ def migrate(text: str, source: str = "<string>") -> Migrated:
     if c.refused:
         return Migrated(text, False, _sorted(c))
     write_out_aliases(document.root)
-    new = _with_comments(document, lines)
+    new = _with_comments(c, document, lines)
     _, found = check(new, f"{source} (migrated)")
     errors = [_by_hand(d) for d in found if d.severity == "error"]
     if errors:
@@ -266,17 +266,19 @@ def _named(value: Node) -> Iterator[str]:
 # --- comments -----------------------------------------------------------------------------------------------------------
 
 
-def _with_comments(document: Document, before: str) -> str:
-    """The new text; a comment that found no place in it goes above the step it stood in."""
+def _with_comments(c: Context, document: Document, before: str) -> str:
+    """The new text; a comment that found no place in it goes above what it stood in is now, else above its step or section."""
     new = write(document)
     lost = Counter(text for _, text in comments(before)) - Counter(text for _, text in comments(new))
     if not lost:
         return new
     workflow = document.root.get("workflow")
-    holders = [*document.root.entries, *(workflow.entries if isinstance(workflow, Seq) else ())]
+    written = [*document.root.entries, *(workflow.entries if isinstance(workflow, Seq) else ())]
+    holders = [*((e.line, len(before), e) for e in written if e.line or e is document.root.entries[0]), *c.places]
     for line, text in comments(before):
         if lost[text] > 0:
             lost[text] -= 1
-            holder = max((e for e in holders if e.line <= line and e.raw != ""), key=lambda e: e.line, default=holders[0])
+            around = [(start, holder) for start, end, holder in holders if start <= line < end]
+            _, holder = max(around, key=lambda a: a[0], default=(0, document.root.entries[0]))
             holder.before.append((holder.col, text))
     return write(document)

@@ -32,6 +32,8 @@ class Made:
     set_iter: list[Entry] = field(default_factory=list)
     tool: Map | None = None
     desc: Entry | None = None
+    source: Entry | None = None
+    """The entry of `case` that this is the first task of."""
     before: list[Comment] = field(default_factory=list)
 
     @property
@@ -92,7 +94,7 @@ class Entries:
             if self.names.looped:
                 condition = all_of(["iter.index == 0", condition])
         desc = act.entry.value.entry("desc") if isinstance(act.entry.value, Map) else None
-        group = [Made(act.label, condition, desc=desc, before=act.entry.before)]
+        group = [Made(act.label, condition, desc=desc, source=act.entry, before=act.entry.before)]
         if self.names.keeps and act.error is not None and not act.does("fail") and not (entering or leaving):
             group[0].set_iter.append(Entry(self.names.iter["handled"], node(True)))
         for action in act.actions:

@@ -65,6 +65,7 @@ class Exits:
             for arc in arcs:
                 self._in_arcs(arc.value)
             arcs[0].before = [*act.entry.before, *arcs[0].before]
+            self.c.place(act.entry, arcs[0])
             taken.append((all_of([f"event.name == '{self.names.done}'", self._condition(act)]), arcs))
         return taken
 
@@ -100,6 +101,8 @@ class Exits:
             otherwise = all_of([done, *(negated(condition.removeprefix(f"{done} and ")) for condition, _ in taken)])
             rest = [self._guarded(arc, otherwise) for arc in rest]
         out += rest
+        if structural is not None:
+            self.c.place(structural, structural if out else step.entries[0])
         if out:
             if structural is not None and rest and not isinstance(followed(structural.value), Seq):
                 structural.eol = ""  # it stands beside its arc

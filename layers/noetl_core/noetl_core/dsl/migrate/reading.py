@@ -89,9 +89,10 @@ class _Reading:
         if not isinstance(root, Map):
             return None
         first = root.entries[0].line if root.entries and root.text is None else 0
+        end = next((n for n, line in enumerate(self.lines) if line.rstrip() == "..." and n not in self.covered), len(self.lines))
         if root.text is None:
-            self._regions(root, len(self.lines))
-        return Document(root, self.lines[:first], *self._habits(root))
+            self._regions(root, end)
+        return Document(root, self.lines[:first], self.lines[end:], *self._habits(root))
 
     def _node(self, event: Any, home: int) -> Node:
         made: Scalar | Map | Seq
@@ -155,7 +156,8 @@ class _Reading:
         for line in range(start.start_mark.line, end.end_mark.line):
             if line in self.comments:
                 later = next((e for e in made.entries if e.line > line), None)
-                (later.before if later is not None else made.tail).append(self.comments[line])
+                column = (later or made.entries[0]).col if made.entries else 0
+                (later.before if later is not None else made.tail).append((column, self.comments[line][1]))
 
     # --- regions --------------------------------------------------------------------------------------------------------
 

@@ -84,6 +84,8 @@ def rewrite_step(c: Context, item: Entry) -> None:
         return
     if c.refused:
         return
+    if step.text is not None and item.eol and not step.entries[0].eol:
+        step.entries[0].eol, item.eol = item.eol, ""
     step.text = None
     _pipe(c, step)
     for _, task in list(tasks_of(step.get("tool"))):

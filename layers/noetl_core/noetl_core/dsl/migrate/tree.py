@@ -127,10 +127,12 @@ N = TypeVar("N", Map, Seq)
 
 @dataclass(slots=True)
 class Document:
-    """`root` is the playbook; `head` what stands above its first key. `offset`: how far list items stand in from their key."""
+    """`root` is the playbook, `head` what stands above its first key, `foot` what follows it. `offset`: how far list items stand
+    in from their key, `step`: mappings from theirs."""
 
     root: Map
     head: list[str]
+    foot: list[str]
     offset: int
     step: int
 

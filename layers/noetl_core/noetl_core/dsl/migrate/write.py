@@ -16,7 +16,8 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][\w./\-]*\Z")
 
 def write(document: Document) -> str:
     """The text of the document."""
-    return "\n".join([*document.head, *_Writing(document.offset, document.step).entries(document.root, 0)]) + "\n"
+    body = _Writing(document.offset, document.step).entries(document.root, 0)
+    return "\n".join([*document.head, *body, *document.foot]) + "\n"
 
 
 def quoted(value: object) -> str:
