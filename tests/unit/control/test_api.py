@@ -262,6 +262,43 @@ def test_cancel_ends_what_waits(client: Client) -> None:
     assert client("GET", f"/api/executions/{execution_id}")[1]["status"] == "cancelled"
 
 
+FRAGILE = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: fragile, path: test/fragile }
+workflow:
+  - step: start
+    tool:
+      - { name: first, kind: noop, result: 20 }
+      - { name: divide, kind: noop, result: "{{ first // (ctx.by | default(0)) }}" }
+    compensate: [{ name: undo, kind: noop }]
+"""
+
+
+def test_redriving_what_failed(client: Client) -> None:
+    execution_id = client.start(playbook=FRAGILE)
+    path = f"/api/executions/{execution_id}"
+    assert client("POST", path + "/redrive")[0] == 409, "it runs"
+    assert client.local.run(execution_id, timeout_s=20)
+    status, body = client("POST", path + "/redrive", {"preview": True, "ctx": {"by": 4}})
+    assert (status, body["status"], body["redrive"]["ctx"]) == (200, "failed", {"by": 4})
+    assert body["redrive"]["again"][0]["tasks"] == ["divide"]
+    assert refusal(client("POST", path + "/redrive", {"from": "strat"})) == (422, "redrive")
+    assert refusal(client("POST", path + "/redrive", {"ctx": 4})) == (400, "malformed")
+    assert refusal(client("POST", path + "/redrive", {"frm": "start"})) == (400, "malformed")
+    status, body = client("POST", path + "/redrive", {"ctx": {"by": 4}})
+    assert (status, body["status"]) == (202, "running")
+    assert client.local.run(execution_id, timeout_s=20)
+    assert client("GET", path)[1]["result"] == 5
+    other = FRAGILE.replace("test/fragile", "test/other")
+    assert refusal(client("POST", path + "/redrive", {"from": "start", "playbook": other})) == (422, "redrive")
+    fixed = FRAGILE.replace("first // (ctx.by | default(0))", "first * 2")
+    assert client("POST", path + "/redrive", {"from": "start/divide", "playbook": fixed})[0] == 202
+    assert client.local.run(execution_id, timeout_s=20)
+    summary = client("GET", path)[1]
+    assert (summary["result"], summary["playbook"]["version"], summary["steps"]["start"]["runs"]) == (40, 2, 3)
+
+
 # --- refusals -------------------------------------------------------------------------------------------------------------
 
 

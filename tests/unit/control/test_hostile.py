@@ -14,7 +14,8 @@ from moto import mock_aws
 from noetl_core import wiring
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.control.api import MAX_BODY, ROUTES, Api, Call, Route, Service, dispatch
+from noetl_core.control.api import MAX_BODY, Api, Call, Route, Service, dispatch, routes
+from noetl_core.control.api.dispatch import MODULES, _patterns
 from noetl_core.control.api.openapi import document, refusals
 from noetl_core.local import LocalWiring
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
@@ -130,7 +131,7 @@ def well_formed(route: Route, execution: str) -> dict[str, Any]:
     return {n: fits.get(n, {} if f.kind is dict else "x") for n, f in (route.body or {}).items() if f.required}
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda r: f"{r.method} {r.path}")
+@pytest.mark.parametrize("route", routes(), ids=lambda r: f"{r.method} {r.path}")
 def test_hostile_requests_are_refused_as_documented(service: Service, execution: str, route: Route) -> None:
     calls = [Call(service, route.method, path) for path in paths(route, execution)]
     path = next(paths(route, execution))
@@ -153,9 +154,9 @@ def test_hostile_requests_are_refused_as_documented(service: Service, execution:
 
 
 def test_every_documented_route_is_there_and_says_what_it_refuses(service: Service) -> None:
-    documented = {(method.upper(), path) for path, methods in document(ROUTES)["paths"].items() for method in methods}
-    assert documented == {(r.method, r.path.replace("+}", "}")) for r in ROUTES}
-    for methods in document(ROUTES)["paths"].values():
+    documented = {(method.upper(), path) for path, methods in document(routes())["paths"].items() for method in methods}
+    assert documented == {(r.method, r.path.replace("+}", "}")) for r in routes()}
+    for methods in document(routes())["paths"].values():
         for operation in methods.values():
             assert {"400", "403", "503"} <= set(operation["responses"])
 
@@ -164,3 +165,10 @@ def test_a_method_nobody_has_is_not_found(service: Service) -> None:
     api = Api(service)
     event = {"httpMethod": "PATCH", "path": "/api/executions", "headers": None, "body": None}
     assert api.resolve(event, None)["statusCode"] == 404
+
+
+def test_no_path_fits_routes_of_two_modules(service: Service, execution: str) -> None:
+    for route in routes():
+        path = next(paths(route, execution))
+        fits = {m for m in MODULES for pattern, r in _patterns(m) if r.method == route.method and pattern.fullmatch(path)}
+        assert len(fits) == 1, f"{route.method} {path}"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from noetl_core.control.core import Control
+from noetl_core.control.core import SECOND, Control
 from noetl_core.control.cursor import BadCursor, Position, envelopes
 from noetl_core.control.envelopes import instant
 from noetl_core.engine.records import Event, StreamId
 from noetl_core.engine.state import Run, State, StepState, fold
-from noetl_core.ports import Head, NotFound
+from noetl_core.ports import Head, NotFound, PlaybookVersion
 from noetl_core.values import Values, at_once
 
 __all__ = ["MAX_PAGE", "BadCursor", "events", "head_as_dict", "load", "state_at", "status_of", "summary"]
@@ -20,6 +20,28 @@ MAX_PAGE = 1_000
 WAITING_FOR = ("kind", "signal", "child", "task", "iteration", "description", "wait_id")
 MAX_PAGE_BYTES = 4 * 1024 * 1024
 """Lambda answers with 6 MB at most."""
+
+BUSY_S = 20
+"""A view reads a log for so long at most: what is left of an API call's 29 seconds goes to the answer."""
+
+T = TypeVar("T")
+
+
+class Bounded(Iterator[T]):
+    """`found` as far as it can be read within `BUSY_S`; `partial` says whether that was not all."""
+
+    def __init__(self, found: Iterator[T], control: Control) -> None:
+        self._found, self._clock = found, control.clock
+        self._until = control.clock.now() + BUSY_S * SECOND
+        self._count = 0
+        self.partial = False
+
+    def __next__(self) -> T:
+        self._count += 1
+        if self._count % 256 == 0 and self._clock.now() > self._until:
+            self.partial = True
+            raise StopIteration
+        return next(self._found)
 
 
 def load(control: Control, execution_id: str) -> State:
@@ -119,6 +141,11 @@ def head_as_dict(head: Head) -> dict[str, Any]:
     }
 
 
+def version_as_dict(v: PlaybookVersion) -> dict[str, Any]:
+    """A version of a playbook as answers name it."""
+    return {"path": v.path, "version": v.version, "digest": v.digest}
+
+
 def events(control: Control, execution_id: str, **wanted: Any) -> tuple[list[dict[str, Any]], str | None]:
     """`page`, without its last word."""
     found, cursor, _ = page(control, execution_id, **wanted)
@@ -138,10 +165,13 @@ def page(
     there are more by now.
 
     `name` filters by either form; `after` is a cursor given here or an event id. A page ends at `limit` events, and with a limit
-    at `MAX_PAGE_BYTES` too. Raises `NotFound`, `BadCursor`.
+    at `MAX_PAGE_BYTES` and after `BUSY_S` too. Raises `NotFound`, `BadCursor`.
     """
     found, position, state = since(control, execution_id, after, key)
-    matching, over = page_of((e for e in found if name is None or name in (e["name"], e["event_type"])), limit)
+    bounded = Bounded(found, control)
+    read = found if limit is None else bounded
+    matching, over = page_of((e for e in read if name is None or name in (e["name"], e["event_type"])), limit)
+    over = over and not bounded.partial
     return matching, (None if over and state.finished else position.seal(execution_id, key)), not over
 
 

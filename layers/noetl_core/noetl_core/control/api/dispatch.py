@@ -1,29 +1,16 @@
-"""The table of routes, and the way of a request through it."""
+"""The way of a request through the table of routes, of which it loads what it needs: a short command line run asks for one."""
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
+from importlib import import_module
 from urllib.parse import unquote
 
-from noetl_core.control.api import callbacks, context, credentials, docs, executions, operating, playbooks, service, views
 from noetl_core.control.api.call import Answer, Call, NoRoute, Route
-from noetl_core.control.api.errors import refusal
-from noetl_core.control.api.openapi import document
 
-ROUTES: tuple[Route, ...] = (
-    *service.ROUTES,
-    *playbooks.ROUTES,
-    *executions.ROUTES,
-    *views.ROUTES,
-    *operating.ROUTES,
-    *callbacks.ROUTES,
-    *context.ROUTES,
-    *credentials.ROUTES,
-    Route("GET", "/api/openapi.json", "This document", lambda _: document(ROUTES)),
-    Route("GET", "/api/docs", "This document, to read", lambda _: docs.page(document(ROUTES))),
-)
-"""Of two routes that fit a path the one with more fixed text answers."""
+MODULES = ("executions", "operating", "views", "context", "callbacks", "playbooks", "credentials", "service")
+"""Each has its `ROUTES`. No path fits routes of two modules; of two routes of one, that with more fixed text answers."""
 
 
 def dispatch(call: Call) -> Answer:
@@ -34,20 +21,34 @@ def dispatch(call: Call) -> Answer:
         found = route.answer(call)
         return found if isinstance(found, Answer) else Answer(route.status, found)
     except Exception as error:  # the outermost place: what no row of the table of errors names is a bug, and logged as one
+        from noetl_core.control.api.errors import refusal
+
         return refusal(error, call.request_id)
 
 
+@cache
+def routes() -> tuple[Route, ...]:
+    """The whole table."""
+    return tuple(route for module in MODULES for route in _routes(module))
+
+
+def _routes(module: str) -> tuple[Route, ...]:
+    found: tuple[Route, ...] = import_module(f"noetl_core.control.api.{module}").ROUTES
+    return found
+
+
 def _find(method: str, path: str) -> tuple[Route, dict[str, str]]:
-    for pattern, route in _patterns():
-        found = pattern.fullmatch(path) if route.method == method else None
-        if found is not None:
-            return route, {name: unquote(value).strip("/") for name, value in found.groupdict().items()}
+    for module in MODULES:
+        for pattern, route in _patterns(module):
+            found = pattern.fullmatch(path) if route.method == method else None
+            if found is not None:
+                return route, {name: unquote(value).strip("/") for name, value in found.groupdict().items()}
     raise NoRoute(f"no such resource: {path}")
 
 
-@lru_cache(maxsize=1)
-def _patterns() -> list[tuple[re.Pattern[str], Route]]:
-    ordered = sorted(ROUTES, key=lambda r: -len(re.sub(r"\{\w+\+?\}", "", r.path)))
+@cache
+def _patterns(module: str) -> list[tuple[re.Pattern[str], Route]]:
+    ordered = sorted(_routes(module), key=lambda r: -len(re.sub(r"\{\w+\+?\}", "", r.path)))
     return [(re.compile(_regex(r.path)), r) for r in ordered]
 
 

@@ -9,7 +9,6 @@ from typing import Any, get_args
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, admit
 from noetl_core.control.api.call import BadRequest, Call, Field, Route, execution_id
-from noetl_core.control.api.playbooks import as_dict
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, seal, unseal
 from noetl_core.engine.state import Status
@@ -49,7 +48,7 @@ def start(call: Call) -> dict[str, Any]:
         trace_id=body.get("trace_id"),
     )
     started = admit(call.control, request)
-    out = {"execution_id": started.execution_id, "status": started.status, "playbook": as_dict(started.playbook)}
+    out = {"execution_id": started.execution_id, "status": started.status, "playbook": read.version_as_dict(started.playbook)}
     return {**out, "created": started.created}
 
 

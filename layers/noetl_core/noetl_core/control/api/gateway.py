@@ -9,7 +9,6 @@ from typing import Any
 
 from noetl_core.control.api.call import Call, Service, cursor_key
 from noetl_core.control.api.dispatch import dispatch
-from noetl_core.control.api.errors import refusal
 from noetl_core.control.core import Control
 from noetl_core.ports import TooLarge
 
@@ -44,6 +43,8 @@ class Api:
         answer = dispatch(call)
         text = answer.text()
         if len(text.encode("utf-8", "replace")) > MAX_ANSWER:
+            from noetl_core.control.api.errors import refusal
+
             large = TooLarge(f"the answer exceeds {MAX_ANSWER} bytes; ask for a part of it (limit, name, step)")
             answer = refusal(large, call.request_id)
             text = answer.text()

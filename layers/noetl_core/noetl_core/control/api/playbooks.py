@@ -9,8 +9,9 @@ from typing import Any
 from noetl_core.control.admit import register
 from noetl_core.control.api.call import Answer, BadRequest, Call, Route
 from noetl_core.control.api.errors import diagnostic
+from noetl_core.control.read import version_as_dict
 from noetl_core.dsl.parse import check
-from noetl_core.ports import NotFound, PlaybookVersion
+from noetl_core.ports import NotFound
 
 
 def validate(call: Call) -> Answer:
@@ -21,7 +22,7 @@ def validate(call: Call) -> Answer:
 
 def put(call: Call) -> dict[str, Any]:
     playbook, version = register(call.control, *_source(call))
-    return {**as_dict(version), "name": playbook.name}
+    return {**version_as_dict(version), "name": playbook.name}
 
 
 def _source(call: Call) -> tuple[str, str]:
@@ -37,7 +38,7 @@ def _source(call: Call) -> tuple[str, str]:
 
 
 def listed(call: Call) -> dict[str, Any]:
-    return {"playbooks": [as_dict(v) for v in call.control.catalog.list(call.argument("prefix") or "")]}
+    return {"playbooks": [version_as_dict(v) for v in call.control.catalog.list(call.argument("prefix") or "")]}
 
 
 def versions(call: Call) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def versions(call: Call) -> dict[str, Any]:
     found = call.control.catalog.versions(path)
     if not found:
         raise NotFound(f"no playbook {path}")
-    return {"versions": [as_dict(v) for v in found]}
+    return {"versions": [version_as_dict(v) for v in found]}
 
 
 def one(call: Call) -> dict[str, Any]:
@@ -53,12 +54,7 @@ def one(call: Call) -> dict[str, Any]:
     if wanted is not None and not (wanted.isdecimal() and len(wanted) < 10):
         raise BadRequest("version is a number", "query.version")
     found = call.control.catalog.get(call.params["path"], int(wanted) if wanted else None)
-    return {**as_dict(found), "source": found.source}
-
-
-def as_dict(v: PlaybookVersion) -> dict[str, Any]:
-    """A version as answers name it."""
-    return {"path": v.path, "version": v.version, "digest": v.digest}
+    return {**version_as_dict(found), "source": found.source}
 
 
 TEXT = "A playbook as YAML or JSON, or `{playbook: text}`"

@@ -6,7 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 from noetl_core import __version__
-from noetl_core.control.api.call import Call, Route
+from noetl_core.control.api.call import Answer, Call, Route
+from noetl_core.control.api.dispatch import routes
+from noetl_core.control.api.docs import page
+from noetl_core.control.api.openapi import document
 from noetl_core.dsl.kinds import KINDS
 
 
@@ -28,8 +31,18 @@ def _wiring(call: Call) -> dict[str, Any]:
     return {k: v for k, v in call.service.facts.items() if k in ("name", "stack", "region")}
 
 
+def openapi(_: Call) -> dict[str, Any]:
+    return document(routes())
+
+
+def read(_: Call) -> Answer:
+    return page(document(routes()))
+
+
 ROUTES = (
     Route("GET", "/api/health", "Liveness, versions, wiring", health),
     Route("GET", "/api/queue", "Backlog, in flight and dead letters of every queue", queue),
     Route("GET", "/api/runtime", "Pools, their limits, and the tool kinds", runtime),
+    Route("GET", "/api/openapi.json", "This document", openapi),
+    Route("GET", "/api/docs", "This document, to read", read),
 )

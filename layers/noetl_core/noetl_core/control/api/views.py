@@ -3,41 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from noetl_core.control import read
 from noetl_core.control.api.call import Answer, BadRequest, Call, Field, Route
 from noetl_core.control.core import SECOND, Control
 from noetl_core.control.cursor import history
+from noetl_core.control.read import BUSY_S, Bounded
 from noetl_core.control.replay import Unfit, replay
 from noetl_core.engine.records import StreamId
 from noetl_core.ports import NotFound
 
-BUSY_S = 20
-"""A view reads a log for so long at most: what is left of an API call's 29 seconds goes to the answer."""
 SPANS = 2_000
 LOGS = 100
 GRAPHS = {"json": "application/json", "mermaid": "text/plain", "dot": "text/plain", "svg": "image/svg+xml"}
-
-T = TypeVar("T")
-
-
-class Bounded(Iterator[T]):
-    """`found` as far as it can be read within `BUSY_S`; `partial` says whether that was not all."""
-
-    def __init__(self, found: Iterator[T], control: Control) -> None:
-        self._found, self._clock = found, control.clock
-        self._until = control.clock.now() + BUSY_S * SECOND
-        self._count = 0
-        self.partial = False
-
-    def __next__(self) -> T:
-        self._count += 1
-        if self._count % 256 == 0 and self._clock.now() > self._until:
-            self.partial = True
-            raise StopIteration
-        return next(self._found)
 
 
 def replayed(call: Call) -> dict[str, Any]:
