@@ -26,7 +26,7 @@ from noetl_core.adapters.aws.sealer import KmsSealer
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.engine.records import Command
 from noetl_core.ports import CommandQueue, EventStore, ExecutionIndex, Gates, PlaybookCatalog, ResultStore, Sealer, Secrets
-from tests.contract.catalog import GatesContract, LastingIndexContract, PlaybookCatalogContract
+from tests.contract.catalog import LastingGatesContract, LastingIndexContract, PlaybookCatalogContract
 from tests.contract.clocks import FakeClock
 from tests.contract.event_store import DurableLogContract
 from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
@@ -121,10 +121,10 @@ class DynamoExecutionIndexContract(_Aws, LastingIndexContract):
         return DynamoExecutionIndex(make_table("CatalogTable"), clock)
 
 
-class DynamoGatesContract(_Aws, GatesContract):
+class DynamoGatesContract(_Aws, LastingGatesContract):
     @pytest.fixture
-    def gates(self, aws: None) -> Gates:
-        return DynamoGates(make_table("CatalogTable"))
+    def gates(self, aws: None, clock: FakeClock) -> Gates:
+        return DynamoGates(make_table("CatalogTable"), clock)
 
 
 class S3ResultStoreContract(_Aws, ResultStoreContract):

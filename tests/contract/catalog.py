@@ -206,3 +206,13 @@ class GatesContract:
         gates.set_gate("7", Gate())
         assert gates.gate("7") == Gate()
         assert gates.gate("8") == Gate()
+
+
+class LastingGatesContract(GatesContract):
+    """Gates of a store that does not forget by itself; give a fixture `clock` too."""
+
+    def test_a_gate_expires_with_its_log_so_that_a_key_used_again_does_not_meet_it(self, gates: Gates, clock: FakeClock) -> None:
+        gates.set_gate("7", Gate("stop", expires_at=clock.now() // SECOND + 60))
+        assert gates.gate("7") == Gate("stop")
+        clock.sleep(62)
+        assert gates.gate("7") == Gate()
