@@ -1,10 +1,24 @@
-"""Folding an execution's log: from its newest snapshot, or as of a position."""
+"""Reading an execution's log page by page, and folding it: from its newest snapshot, or as of a position."""
 
 from __future__ import annotations
 
-from noetl_core.engine.records import StreamId
+from collections.abc import Iterator
+
+from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import REDUCER, State, fold_commits, restore
 from noetl_core.ports import EventStore
+
+PAGE = 32
+"""Commits read at a time: a stream of a hundred thousand iterations is never held whole."""
+
+
+def commits_of(store: EventStore, stream: StreamId, after: int = -1) -> Iterator[Commit]:
+    """The commits of a stream behind `after`, in order, read as they are taken."""
+    while page := store.read(stream, after=after, limit=PAGE):
+        yield from page
+        if len(page) < PAGE:
+            return
+        after = page[-1].seq
 
 
 def load_state(store: EventStore, execution_id: str, upto: int | None = None) -> State:

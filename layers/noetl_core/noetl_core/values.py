@@ -15,7 +15,7 @@ MAX_DECISION_BYTES = 8 * 1024 * 1024
 """What a guard or an argument may read behind one reference; more is the author's error (`kind: limit`)."""
 
 
-AT_ONCE = 8
+AT_ONCE = 4
 """Reads of one decision or manifest that are made together."""
 
 T = TypeVar("T")
@@ -124,12 +124,14 @@ class Values:
         """Fetch what a decision asks for into what it knows."""
         self._unstored.update(missing.objects)
         for need, value in zip(missing.needs, at_once(self, missing.needs), strict=True):
-            known[need[:3] if need[0] == "boundary" else need[:2]] = value
+            known[need[:2] if need[0] == "object" else need] = value
 
     def __call__(self, need: Need) -> Any:
         """The value of `("boundary", run, seq)` or `("object", key, ref)`."""
         if need[0] == "boundary":
             return self.boundary(need[1], need[2])
+        if need[0] == "writes":
+            return self.boundary(need[1], need[2])["ctx_writes"]
         ref = need[2]
         size = ref.get("size")
         if self._limit is not None and isinstance(size, int | float) and size > self._limit and self.family.owns(ref):

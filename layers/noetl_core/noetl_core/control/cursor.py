@@ -16,6 +16,7 @@ from typing import Any
 
 from noetl_core.control.envelopes import Expander
 from noetl_core.engine.records import Commit, Event, StreamId
+from noetl_core.history import commits_of
 from noetl_core.ports import EventStore
 
 MARK_BYTES = 12
@@ -105,17 +106,20 @@ def history(store: EventStore, execution_id: str, since: Position | None = None)
     """Commits in causal order from `since`: the control stream is the spine; a run's commits up to a boundary come before the
     control commit that consumed it, and what nothing has consumed yet comes last."""
     since = since or Position()
-    held: dict[str, list[Commit]] = {}
+    held: dict[str, Iterator[Commit]] = {}
+    ahead: dict[str, Commit] = {}
     open_runs = {run: at.seq for run, at in since.runs.items()}
 
     def upto(run: str, seq: int | None) -> Iterator[Commit]:
         if run not in held:
-            held[run] = list(store.read(StreamId(execution_id, run), after=open_runs.get(run, 0) - 1))
-        mine = held[run]
-        while mine and (seq is None or mine[0].seq <= seq):
-            yield mine.pop(0)
+            held[run] = commits_of(store, StreamId(execution_id, run), open_runs.get(run, 0) - 1)
+        while (commit := ahead.pop(run, None) or next(held[run], None)) is not None:
+            if seq is not None and commit.seq > seq:
+                ahead[run] = commit
+                return
+            yield commit
 
-    for commit in store.read(StreamId(execution_id), after=since.control.seq - 1):
+    for commit in commits_of(store, StreamId(execution_id), since.control.seq - 1):
         for event in commit.events:
             if event.name == "BoundaryRouted":
                 yield from upto(event.data["run"], event.data["seq"])

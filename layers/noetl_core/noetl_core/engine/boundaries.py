@@ -284,9 +284,9 @@ def _close_loop(p: RoutingPass, lead: Run, loop: LoopState) -> None:
 
 
 def _merged_writes(p: RoutingPass, loop: Loop, chunks: list[ChunkState]) -> dict[str, Any]:
-    needs = [("boundary", chunk.run, chunk.seq) for chunk in chunks if chunk.writes]
+    needs = [("writes", chunk.run, chunk.seq) for chunk in chunks if chunk.writes]
     p.want(needs)
-    writes = [(index, patch) for need in needs for index, patch in p.value(need)["ctx_writes"]]
+    writes = [(index, patch) for need in needs for index, patch in p.value(need)]
     return merge_ctx(writes, loop.reducers, p.state.ctx)
 
 

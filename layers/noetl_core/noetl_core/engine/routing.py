@@ -22,7 +22,8 @@ from noetl_core.engine.state import Run, State, StepState, Token, fold
 from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, render, truthy
 
 Need = tuple[Any, ...]
-"""`("boundary", run_id, seq)`: the data of that commit's last event; `("object", key)`: the value behind a reference."""
+"""`("boundary", run_id, seq)`: the data of that commit's last event; `("writes", run_id, seq)`: only its `ctx_writes`, which
+are small; `("object", key)`: the value behind a reference."""
 
 
 class NeedValues(Exception):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.engine.records import Commit, Event, StreamId, envelopes_of
 from noetl_core.expr import MASK
+from noetl_core.history import commits_of
 from noetl_core.ports import EventStore
 
 Path = tuple[int, ...]
-PAGE = 32
-"""Commits read at a time: the log of a loop of 100,000 iterations is folded without ever being held."""
 
 
 @dataclass(slots=True)
@@ -54,16 +53,6 @@ class Past:
 def read_past(store: EventStore, stream: StreamId, past: Past | None = None) -> Past:
     """Fold a run's stream, on top of `past` if that is given."""
     return fold_past(commits_of(store, stream), past)
-
-
-def commits_of(store: EventStore, stream: StreamId) -> Iterator[Commit]:
-    """A stream, page by page."""
-    after = -1
-    while page := store.read(stream, after=after, limit=PAGE):
-        yield from page
-        if len(page) < PAGE:
-            return
-        after = page[-1].seq
 
 
 def fold_past(commits: Iterable[Commit], past: Past | None = None) -> Past:

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noetl_core.engine.records import Event, StreamId
+from noetl_core.history import commits_of
 from noetl_core.ports import EventStore
-from noetl_core.worker.past import Past, Path, apply, commits_of
+from noetl_core.worker.past import Past, Path, apply
 
 Again = Mapping[str, Any]
 
