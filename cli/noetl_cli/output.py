@@ -136,6 +136,8 @@ def _console() -> Any:
 def event_line(e: Mapping[str, Any]) -> str:
     """An envelope on one line."""
     what = "".join(f" {e[k]}" for k in ("step", "task") if e.get(k))
+    if "authored" in e["data"]:
+        what += f" ({e['data']['authored']['label']}, line {e['data']['authored']['line']})"
     where = f" {e['iteration']}" if e.get("iteration") is not None else ""
     data = _shortened(json.dumps(e["data"], ensure_ascii=False, default=str), 160)
     return f"{e['timestamp'][11:26]} {e['source'][:1]} {e['name']:<26}{what}{where} {data}"

@@ -77,7 +77,9 @@ def test_text_json_and_sarif_say_the_same() -> None:
         (flow("step: a\ntool: {kind: noop, spec: {policy: {rules: [{when: '{{ workload.a }}', then: {do: fail}}]}}}"), "W402"),
         (flow("{step: a, tool: {kind: noop}, spec: {policy: {emit: {events: [x]}}}}"), "W403"),
         (
-            flow("step: a\ntool: {kind: noop}\nspec: {policy: {admit: {rules: [{when: '{{ workload.a }}', then: {allow: true}}]}}}"),
+            flow(
+                "step: a\ntool: {kind: noop}\nspec: {policy: {admit: {rules: [{when: '{{ workload.a }}', then: {allow: true}}]}}}"
+            ),
             "W404",
         ),
         (flow("{step: end}"), "W405"),

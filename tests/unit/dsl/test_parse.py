@@ -309,7 +309,7 @@ def test_sugar_keeps_prev_speaks_the_authors_terms_and_survives_a_dump() -> None
     text = tasks("- choose:", "    - when: '{{ ctx.a }}'", "      then: [{while: '{{ ctx.b }}', do: [{kind: noop}]}]")
     playbook = parse_playbook(text)
     made = [t for t in playbook.steps[0].tasks if t.label]
-    assert [t.label for t in made][:2] == ["choose[0]", "choose_0_then_0_while[0]"]
+    assert [t.label for t in made][:2] == ["choose[0]", "while[0] in entry 0 of choose[0]"]
     assert all(r.then.set_prev == "{{ _prev }}" for t in made if t.policy for r in t.policy.rules)
     assert made[0].path == ("workflow", 0, "tool", 0)
     assert parse_playbook(dump(playbook)) == playbook

@@ -81,7 +81,7 @@ class Expander:
             if event.data.get("step") and isinstance(run, str):
                 self._steps.setdefault(run, event.data["step"])
             if event.name == "TaskProcessed" and "started" in event.data:
-                keys = ("task", "run", "path", "attempt")
+                keys = ("task", "authored", "run", "path", "attempt")
                 began = Event("TaskStarted", event.data["started"], {k: event.data[k] for k in keys if k in event.data})
                 yield self._one(began, f"{event_id}s", commit)
             yield self._one(event, event_id, commit)

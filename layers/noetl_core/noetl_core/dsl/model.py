@@ -94,6 +94,13 @@ class Task:
     label: str | None = field(default=None, compare=False)
     """How the author calls it when the task was made from sugar (`choose`, `while`, `until`)."""
     path: Path = field(default=(), compare=False)
+    line: int = field(default=0, compare=False)
+    """Where it begins in the text, from 1; 0 when it comes from no text."""
+
+    @property
+    def called(self) -> str:
+        """The task in its author's words."""
+        return f"task {self.name}" if self.label is None else f"{self.label} (line {self.line})"
 
 
 @dataclass(frozen=True, slots=True)

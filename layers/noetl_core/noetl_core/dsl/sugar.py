@@ -2,7 +2,8 @@
 
 Labels are the author's `name`, else kind and place (`choose_1`, nested `choose_1_then_0_while_2`), so they stay as long as the
 text around them does. Every construct ends in a merge point `<label>_end`, so that no branch falls into the next one, and
-hands `_prev` through unchanged. `Task.label` and `Task.path` are the debug map back to what the author wrote.
+hands `_prev` through unchanged. `Task.label`, `Task.line` and `Task.path` are the debug map back to what the author wrote: messages
+and the events of these tasks (`data.authored`) say `choose[1] (line 9)`, where the label of the task is `choose_1`.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ _PREV: Final = "{{ _prev }}"
 
 def pipeline(r: Reader, node: Node, scope: TaskScope) -> tuple[Task, ...]:
     """The tasks of a list, in order, sugar compiled."""
-    return tuple(_tasks(r, node, "", scope))
+    return tuple(_tasks(r, node, "", "", scope))
 
 
-def _tasks(r: Reader, node: Node, prefix: str, scope: TaskScope) -> list[Task]:
-    """`prefix`: of the labels of what has no name."""
+def _tasks(r: Reader, node: Node, prefix: str, place: str, scope: TaskScope) -> list[Task]:
+    """`prefix`: of the labels of what has no name; `place`: where they stand, in the author's words."""
     items = [node] if isinstance(node.value, dict) else r.sequence(node, f'tasks of step "{scope.step}"')
     out: list[Task] = []
     for i, item in enumerate(items):
@@ -38,7 +39,7 @@ def _tasks(r: Reader, node: Node, prefix: str, scope: TaskScope) -> list[Task]:
         r.keys(item, _KEYS[kind], kind)
         label = r.name(item.get("name"), "a task") or f"{prefix}{kind}_{i}"
         make = {"choose": _choose, "while": _while, "until": _until}[kind]
-        out.extend(make(r, item, label, f"{prefix}{kind}[{i}]" if item.get("name") is None else label, scope))
+        out.extend(make(r, item, label, f"{kind}[{i}]{place}" if item.get("name") is None else f'{kind} "{label}"', scope))
     return out
 
 
@@ -71,14 +72,14 @@ def _choose(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> 
         if "else" in parts:
             if not last or "when" in parts or "then" in parts:
                 r.report("E114", (entry, "else"), f"else of {shown} must be its last entry, alone", "move it to the end")
-            body = _tasks(r, parts["else"], f"{label}_else_", scope)
+            body = _tasks(r, parts["else"], f"{label}_else_", f" in else of {shown}", scope)
             otherwise = _jump(body[0].name) if body else otherwise
         elif "when" not in parts or "then" not in parts:
             if isinstance(entry.value, dict):
                 r.report("E111", entry, f"{place} has no {'when' if 'when' not in parts else 'then'}", "write when and then")
             continue
         else:
-            body = _tasks(r, parts["then"], f"{label}_then_{i}_", scope)
+            body = _tasks(r, parts["then"], f"{label}_then_{i}_", f" in {place}", scope)
             rules.append((condition(r, parts["when"], place), _jump(body[0].name if body else end)))
         branches += body
         if body and not last:
@@ -92,7 +93,7 @@ def _body(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> li
     if body is None:
         r.report("E111", node, f"{shown} has no do", "do: [tasks]")
         return []
-    return _tasks(r, body, f"{label}_do_", scope)
+    return _tasks(r, body, f"{label}_do_", f" in {shown}", scope)
 
 
 def _while(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> list[Task]:

@@ -227,6 +227,7 @@ def layered(raw: RawTask, scope: TaskScope, path: Path, label: str | None = None
         timeout,
         label,
         path,
+        raw.node.line,
     )
 
 

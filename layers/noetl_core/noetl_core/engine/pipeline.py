@@ -69,6 +69,8 @@ def process(p: Pipeline, task: Task, outcome: Outcome, scope: Scope, now: int, s
     envelope = outcome.as_dict()
     directive = judge(task, outcome, p.attempt, p.task_run(task), scope.over({"outcome": envelope}))
     data: dict[str, Any] = {"task": task.name, "run": p.task_run(task)}
+    if task.label is not None:
+        data["authored"] = {"label": task.label, "line": task.line}
     if p.path:
         data["path"] = list(p.path)
     data["visit"] = p.visit(task)

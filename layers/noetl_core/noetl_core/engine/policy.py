@@ -52,7 +52,7 @@ def judge(task: Task, outcome: Outcome, attempt: int, task_run: str, scope: Scop
             return _with_task_writes(task, outcome, attempt, task_run, scope)
         return _ruled(task, outcome, attempt, task_run, scope, own)
     except TemplateError as error:
-        message = f"policy of task {task.name}: {error}"
+        message = f"policy of {task.called}: {error}"
         return Directive("fail", error={"kind": error.kind, "message": message, "retryable": False})
 
 

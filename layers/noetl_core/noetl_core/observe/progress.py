@@ -98,7 +98,7 @@ class Progress:
                 step.failed += e["status"] == "error"
             case "TaskProcessed":
                 step.tasks += 1
-                step.task = e.get("task")
+                step.task = data["authored"]["label"] if "authored" in data else e.get("task")
             case "TaskRetried":
                 step.retries += 1
             case "BoundaryRouted" | "LoopDone" | "StepDone" | "StepFailed":

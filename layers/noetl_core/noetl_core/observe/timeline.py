@@ -96,7 +96,8 @@ class Timeline:
         if name == "TaskStarted":
             facts = {"attempt": e.get("attempt", 1)} | ({"iteration": e["iteration"]} if e.get("iteration") else {})
             within = self._open.get(("iteration", run, tuple(e.get("iteration") or ())))
-            self._detail(key, Span("task", e["task"], at, e.get("step", ""), run, parent=within, facts=facts))
+            name = e["data"]["authored"]["label"] if "authored" in e["data"] else e["task"]
+            self._detail(key, Span("task", name, at, e.get("step", ""), run, parent=within, facts=facts))
         else:
             self._end(key, at, e["data"]["outcome"]["status"])
 

@@ -427,7 +427,7 @@ class Runner:
             event = self.calls.stored(event, announced=started is None)
         except (NotFound, NotJson) as error:
             kind: Literal["not_found", "schema"] = "not_found" if isinstance(error, NotFound) else "schema"
-            failed = Outcome.failed(kind, f"policy of task {task.name}: {error}", retryable=False)
+            failed = Outcome.failed(kind, f"policy of {task.called}: {error}", retryable=False)
             event, directive = process(pipe, Task(task.name, task.kind), failed, scope, now, begun)
         leaf.ctx.write(event.data.get("set_ctx") or {})
         fold(pipe, self.step.tasks, event)
