@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from noetl_core.control import callbacks, operate
 from noetl_core.control.redrive import redrive
+from noetl_core.control.sweep import bury
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.redrive import From, Redrive
@@ -109,6 +110,13 @@ def by_token(world: World, execution_id: str) -> None:
     (waiting,) = callbacks.open_callbacks(world.controls[0], execution_id)
     callbacks.heartbeat(world.controls[0], waiting["token"])
     callbacks.answer(world.controls[0], waiting["token"], {"ok": True})
+    world.run(execution_id)
+
+
+def stuck_and_mended(world: World, execution_id: str) -> None:
+    world.run(execution_id, until=lambda: waits(world, execution_id))
+    bury(world.controls[0], execution_id, "a command failed again and again")
+    operate.resume(world.controls[0], execution_id)
     world.run(execution_id)
 
 
@@ -338,6 +346,17 @@ SCENARIOS: Mapping[str, Scenario] = {
         "  - step: start\n    spec: { policy: { lifecycle: { timeout_s: 120 } } }\n    tool: { kind: wait, duration: 3600 }\n"
         "    next: { arcs: [{ step: late, when: \"{{ event.error.kind == 'timeout' }}\" }] }\n"
         "  - { step: late, tool: { kind: noop, result: late } }\n",
+    ),
+    "execution_timeout": Scenario(
+        "an execution that takes longer than it may",
+        "  - { step: start, tool: { kind: wait, duration: 3600 } }\n",
+        head="executor: { spec: { policy: { lifecycle: { timeout_s: 300 } } } }\n",
+    ),
+    "stuck": Scenario(
+        "an execution that is marked stuck, and goes on when it is resumed",
+        "  - { step: start, tool: { kind: wait, duration: 600 }, next: { arcs: [{ step: end }] } }\n"
+        "  - { step: end, tool: { kind: noop, result: done } }\n",
+        drive=stuck_and_mended,
     ),
     "template_error": Scenario(
         "a guard that cannot be evaluated",
