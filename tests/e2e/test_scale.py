@@ -99,9 +99,17 @@ def watched(stack: Stack) -> Iterator[dict[str, float]]:
 
 
 def _events(api: Api, execution_id: str, name: str) -> list[Any]:
-    status, page = api.call("GET", f"/api/executions/{execution_id}/events?name={name}&limit=1000")
-    assert status == 200, page
-    return list(page["events"])
+    """All events of a name: a page says when it looked long enough."""
+    found: list[Any] = []
+    path = f"/api/executions/{execution_id}/events?name={name}&limit=1000"
+    after = ""
+    while True:
+        status, page = api.call("GET", path + after)
+        assert status == 200, page
+        found += page["events"]
+        if not page["more"]:
+            return found
+        after = f"&after={page['cursor']}"
 
 
 @pytest.mark.parametrize("kind", ["local", "distributed"])
