@@ -10,7 +10,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -112,6 +112,7 @@ class LocalWiring:
         )
         self._wakes: deque[Commit] = deque()
         self._running = 0
+        self._broken: deque[BaseException] = deque()
         self._pool: ThreadPoolExecutor | None = None
         self._looked = 0
         self._alone = True
@@ -180,6 +181,8 @@ class LocalWiring:
 
     def _act(self) -> bool:
         """Do one thing that can be done now."""
+        if self._broken:
+            raise self._broken.popleft()
         if self._wakes:
             self._route()
             return True
@@ -221,7 +224,15 @@ class LocalWiring:
                     self._running -= 1
                     self.queue.changed.notify_all()
 
-        self._pool.submit(work)
+        self._pool.submit(work).add_done_callback(self._worked)
+
+    def _worked(self, work: Future[None]) -> None:
+        """What a worker's thread raised is a bug in the engine, to be seen where the execution is waited for."""
+        wrong = None if work.cancelled() else work.exception()
+        if wrong is not None:
+            self._broken.append(wrong)
+            with self.queue.changed:
+                self.queue.changed.notify_all()
 
     def _handle(self, delivery: Delivery) -> None:
         assert delivery.command is not None
