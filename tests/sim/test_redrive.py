@@ -19,7 +19,7 @@ from noetl_core.ports import PortError
 from noetl_core.tools.base import ToolCall
 from noetl_core.values import Values
 from tests.sim import invariants
-from tests.sim.ports import Crash, Faults
+from tests.sim.ports import SECOND, Crash, Faults
 from tests.sim.world import World
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/redrive}\nworkflow:\n"
@@ -410,6 +410,90 @@ def test_two_operators_at_once_redrive_once() -> None:
     with pytest.raises(NotNow):
         redrive(world.controls[0], execution_id, asked())
     ends(world, execution_id, "completed")
+
+
+@pytest.mark.parametrize("exec_", ["local", "distributed"])
+def test_a_loop_cancelled_half_way_goes_on_and_keeps_what_was_recorded(exec_: str) -> None:
+    world = World()
+    source = LOOP.replace("EXEC", exec_).replace("MODE", "fail_fast").replace("range(1000)", "range(60)")
+    execution_id = world.start(source).execution_id
+
+    def tool(call: ToolCall) -> Outcome:
+        world.clock.time += SECOND // 2
+        if call.task == "get" and str(call.inputs["url"]) == "30" and not world.state(execution_id).epoch:
+            operate.cancel(world.controls[0], execution_id)
+        return Outcome.ok(call.inputs.get("result", call.inputs.get("url")))
+
+    world.tool = tool
+    ends(world, execution_id, "cancelled")
+    recorded = {
+        e.data["path"][0]
+        for stream, commits in world.store.streams.items()
+        if stream.run_id is not None
+        for c in commits
+        for e in c.events
+        if e.name == "LoopIterationCompleted"
+    }
+    assert len(recorded) > 10
+    before = len(world.calls)
+    shown = again(world, execution_id, preview=True).shown
+    assert shown["again"][0]["kept_iterations"] == len(recorded)
+    again(world, execution_id)
+    state = ends(world, execution_id, "completed")
+    assert result(world, state) == {"sum": sum(range(60)), "n": 59}
+    ran = Counter(int(c.inputs["url"]) for c in world.calls[before:] if c.task == "get")
+    assert set(ran).isdisjoint(recorded)
+    assert len(ran) <= 60 - len(recorded)
+
+
+LATE = """
+executor: {spec: {policy: {lifecycle: {timeout_s: 600}}}}
+workflow:
+  - step: start
+    tool: [{name: a, kind: noop, result: 1}]
+    next: {arcs: [{step: ask}]}
+  - step: ask
+    tool: [{name: before, kind: noop}, {name: question, kind: callback, signal: answer}, {name: after, kind: noop, result: "{{ question }}"}]
+"""
+
+
+def test_an_execution_that_took_too_long_has_its_time_anew() -> None:
+    world = World()
+    execution_id = world.start(HEAD.replace("workflow:\n", "") + LATE).execution_id
+    state = ends(world, execution_id, "failed")
+    assert state.failure is not None
+    assert state.failure["kind"] == "timeout"
+    before = len(world.calls)
+    again(world, execution_id)
+    world.clock.time += 300 * SECOND
+    operate.signal(world.controls[0], execution_id, "answer", 42)
+    state = ends(world, execution_id, "completed")
+    assert [c.task for c in world.calls[before:]] == ["after"]
+    assert result(world, state) == 42
+
+
+CYCLE = (
+    HEAD
+    + """
+  - step: start
+    tool: [{name: page, kind: noop, result: "{{ (args.n | default(0)) + 1 }}"}]
+    next: {arcs: [{step: start, when: "{{ event.result < 4 }}", args: {n: "{{ event.result }}"}}, {step: end}]}
+  - step: end
+    tool: [{name: last, kind: noop, result: "{{ steps.start.result }}"}]
+"""
+)
+
+
+def test_the_last_time_round_of_a_cycle_is_meant() -> None:
+    world = World()
+    failing(world, lambda call: False)
+    execution_id = world.start(CYCLE).execution_id
+    ends(world, execution_id, "completed")
+    before = len(world.calls)
+    again(world, execution_id, "start")
+    state = ends(world, execution_id, "completed")
+    assert [c.task for c in world.calls[before:]] == ["page", "last"]
+    assert (result(world, state), state.steps["start"].visits) == (4, 5)
 
 
 SMALL = LOOP.replace("EXEC", "distributed").replace("MODE", "best_effort").replace("range(1000)", "range(6)")
