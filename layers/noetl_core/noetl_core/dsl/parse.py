@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, InvalidPlaybook, suggest
 from noetl_core.dsl.kinds import words
-from noetl_core.dsl.lint import lint, without_ignored
 from noetl_core.dsl.load import Node, load
 from noetl_core.dsl.model import UNSET, Executor, KeychainEntry, Limits, Playbook, Step, Task, TaskPolicy
 from noetl_core.dsl.policy import task_policy
@@ -56,6 +55,8 @@ def parse_playbook(text: str, source: str = "<string>") -> Playbook:
 
 def check(text: str, source: str = "<string>") -> tuple[Playbook | None, list[Diagnostic]]:
     """The model (None if there is any error) and everything worth saying, lint included, in the order of the text."""
+    from noetl_core.dsl.lint import lint, without_ignored  # a twentieth of a small run's time, and running does not lint
+
     with _collection_paused():
         r, playbook = _read(text, source)
         if playbook is not None:
