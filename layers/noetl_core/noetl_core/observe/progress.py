@@ -60,6 +60,8 @@ class Progress:
             self.status = words.get(name, name.removeprefix("Execution").lower())
         elif name == "ExecutionRedriven":
             self.status, self.ended = "running", None
+            for again in (self.steps[name] for name in data.get("steps") or () if name in self.steps):
+                again.done, again.failed = again.done - again.failed, 0  # what failed is still to be done
         elif name == "WorkflowFinished":
             self.status, self.ended = data["status"], at
         if e.get("step") is None or e["entity"] == "next" or name.startswith("Token"):
@@ -94,7 +96,7 @@ class Progress:
             case "LoopSliced" if step.total is None:
                 step.total = int(data["plan"]["total"])
             case "LoopIterationCompleted" if len(e.get("iteration") or ()) == 1:
-                step.done += 1
+                step.done = min(step.done + 1, step.total or step.done + 1)  # one that a redrive named had been done
                 step.failed += e["status"] == "error"
             case "TaskProcessed":
                 step.tasks += 1
