@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -10,7 +11,8 @@ import pytest
 from tests.conformance.cases import Case, all_cases
 from tests.conformance.wirings import AT_ONCE, on_both, stack
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("conformance")]  # one stack, one test process
+GROUP = "stack" if os.environ.get("NOETL_E2E_ENDPOINT") else "conformance"
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group(GROUP)]  # one stack, one test process
 Ended = tuple[list[str], list[str]]
 
 

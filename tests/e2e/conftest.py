@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from noetl_infra.stack import Stack, down, up
 from tests.e2e.support import Api
+
+SCRIPTED_TOOL = Path(__file__).parents[1] / "conformance" / "scripted_tool"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,7 +30,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("stack")
     endpoint = os.environ.get("NOETL_E2E_ENDPOINT")
     if endpoint:
-        yield up(folder, endpoint=endpoint)
+        yield up(folder, endpoint=endpoint, tools=[str(SCRIPTED_TOOL)])  # as the conformance kit deploys there
         return
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
