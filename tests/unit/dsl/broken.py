@@ -160,6 +160,14 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("no url", tasks("- §{name: one, kind: http}"), "E111", "add url"),
     ("input key", tasks("- {name: one, kind: http, url: x, §hedaers: {}}"), "E110", 'did you mean "headers"?'),
     ("method", tasks("- {name: one, kind: http, url: x, method: §GTE}"), "E113", 'did you mean "GET"?'),
+    ("compensation by two names", flow("step: a\ntool: {kind: noop}\n§compensate: {kind: noop}\nspec: {policy: {compensation: {kind: noop}}}"),
+     "E114", "keep compensate"),
+    ("compensation without a tool", flow("step: a\ntool: {kind: noop}\ncompensate: §{loop: {in: [1], iterator: x}}"), "E114", "tool: [...]"),
+    ("compensation in many workers", flow("step: a\ntool: {kind: noop}\ncompensate:\n  loop: §{in: [1], iterator: x, spec: {mode: parallel, "
+     "policy: {exec: distributed}}}\n  tool: {kind: noop}"), "E114", "leave exec out"),
+    ("kind in a compensation", flow("step: a\ntool: {kind: noop}\ncompensate: [{name: undo, kind: §htpp}]"), "E118", 'did you mean "http"?'),
+    ("jump out of a compensation", flow("step: a\ntool: [{name: one, kind: noop}]\ncompensate: [{name: undo, kind: noop, spec: {policy: {rules: "
+     "[{else: {then: {do: jump, to: §one}}}]}}}]"), "E202", "its tasks: undo"),
     ("two bodies", tasks("- {name: one, kind: http, url: x, json: {}, §body: x}"), "E114", "keep one"),
     ("task twice", tasks("- {name: one, kind: noop}", "- §{name: one, kind: noop}"), "E123", "rename one"),
     ("task named ctx", tasks("- {name: §ctx, kind: noop}"), "E115", "choose another name"),
