@@ -266,3 +266,10 @@ def test_words_for_tools() -> None:
     text = canonical(step(tool="{ kind: py, with: { a: 1 }, timeout: 5, code: 'result = a' }"))
     assert "tool: { kind: python, args: { a: 1 }, code: 'result = a', spec: { timeout: 5 } }" in text
     assert page(1, False).status == "ok"
+
+
+def test_a_workbook_task_answers_as_the_kind_it_is() -> None:
+    source = step(f"{DONE} => {{ set: {{ ctx: {{ x: '{{{{ response.x }}}}' }} }} }}", tool="{ kind: workbook, name: fetch }")
+    source = source.replace("workflow:\n", "workbook: { fetch: { kind: http, url: 'https://x' } }\nworkflow:\n", 1)
+    ended = run(source, {"http": [body(x=6)]})
+    assert (ended.status, dict(ended.ctx)) == ("completed", {"x": 6})

@@ -68,6 +68,7 @@ REFUSED: list[tuple[str, str, str]] = [
     ("pipe beside tool", step("tool: { kind: noop }", "§pipe: []"), "keep tool"),
     ("the type of old", step("§type: http", "tool: { kind: noop }"), HAND),
     ("save of old", step("tool: { kind: noop }", "§save: x"), HAND),
+    ("a sink beside a pipeline", step("tool: [{ kind: noop }]", "§sink: { tool: { kind: noop } }"), f"{HAND}: it is the last task"),
     ("variables that are no mapping", step("tool: { kind: noop }", "§vars: [1]"), HAND),
     # --- the case dialect
     ("a case that is no list", step("tool: { kind: noop }", "§case: { when: '{{ true }}' }"), HAND),

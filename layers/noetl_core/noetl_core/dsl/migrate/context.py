@@ -34,10 +34,19 @@ class Context:
     cased: bool = False
     places: list[tuple[int, int, Entry]] = field(default_factory=list)
     """Lines (from, to) of what was rewritten, and where it is now."""
+    workbook: dict[str, str] = field(default_factory=dict)
+    """Kinds of the workbook's tasks."""
     results: dict[str, str] = field(default_factory=dict)
     """Steps whose result a `result` action sets while they loop -> the ctx key that holds it."""
     revisited: set[str] = field(default_factory=set)
     """Steps that may run more than once in an execution."""
+
+    def kind_of(self, task: Map) -> str | None:
+        """The kind of a task; of `kind: workbook` that of the entry it runs."""
+        kind = text_of(task.get("kind"))
+        if kind != "workbook":
+            return kind
+        return self.workbook.get(str(text_of(task.get("task")) or text_of(task.get("name"))))
 
     def place(self, old: Entry, new: Entry) -> None:
         """What was written in `old` is in `new` now: where its comments go that find no other place."""

@@ -100,6 +100,19 @@ def _is_legacy(root: Map) -> bool:
     return any(legacy_task(task) for task in _workbook(root))
 
 
+def _kinds(root: Map) -> dict[str, str]:
+    """The kinds of the workbook's tasks by name (resolution 20)."""
+    book = root.get("workbook")
+    named = book.get("tasks") or book if isinstance(book, Map) else book
+    out = {}
+    for e in named.entries if isinstance(named, Map | Seq) else ():
+        held = followed(e.value)
+        tool = held.get("tool") or held if isinstance(held, Map) else held
+        if isinstance(held, Map) and isinstance(tool, Map):
+            out[e.key or str(text_of(held.get("name")))] = str(text_of(tool.get("kind")))
+    return out
+
+
 def _workbook(root: Map) -> Iterator[Map]:
     book = root.get("workbook")
     for mapping in mappings_of(book) if book is not None else ():
@@ -115,6 +128,7 @@ def _rewrite(c: Context, document: Document) -> None:
     c.guarded = any(_speaks_eval(step) for _, step in steps)
     c.cased = any(step.entry("case") is not None for _, step in steps)
     c.revisited = _revisited(root, steps)
+    c.workbook = _kinds(root)
     _declare(c, root, steps)
     c.rename_variables(root)
     for item, step in steps:
@@ -148,7 +162,7 @@ def _speaks_eval(step: Map) -> bool:
     guarded = isinstance(next_, Seq) and any(isinstance(t := followed(e.value), Map) and t.entry("when") for e in next_.entries)
     if step.entry("when") or guarded or (isinstance(spec, Map) and spec.entry("next_mode")):
         return True
-    return any(task.entry("eval") for _, task in tasks_of(step.get("tool")))
+    return any(task.entry("eval") for task in tasks_of(step.get("tool")))
 
 
 def _names(step: Map) -> None:

@@ -28,7 +28,7 @@ class Names:
         self.looped = isinstance(loop, Map)
         self.iterator = text_of(loop.get("iterator")) if isinstance(loop, Map) else None
         self.tool, self.tool_at = self._single_tool()
-        self.kind = text_of(self.tool.get("kind")) if self.tool is not None else None
+        self.kind = c.kind_of(self.tool) if self.tool is not None else None
         self.call = (text_of(self.tool.get("name")) if self.tool is not None else None) or "call"
         self.enters = [a for a in acts if a.enter is not None]
         self.retries = [a for a in acts if a.called and a.does("retry")]
@@ -100,8 +100,6 @@ class Names:
             return root, f"iter.{root}"
         if root in self.own_ctx:
             return root, f"ctx.{root}"
-        if read.path[:2] == ("event", "name"):
-            return None
         return None
 
     def in_policy(self, read: Read, text: str) -> tuple[str, str] | None:

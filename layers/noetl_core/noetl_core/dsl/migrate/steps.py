@@ -27,27 +27,27 @@ OLDER: Final = {
 }
 
 
-def tasks_of(tool: Node | None) -> Iterator[tuple[Entry | None, Map]]:
-    """The tasks below a step's tool or a list of tasks, in all shapes; the entry that holds a labelled one."""
+def tasks_of(tool: Node | None) -> Iterator[Map]:
+    """The tasks below a step's tool or a list of tasks, in all shapes."""
     tool = None if tool is None else followed(tool)
     if isinstance(tool, Seq):
         for item in tool.entries:
             yield from _listed(item)
     elif isinstance(tool, Map) and tool.entry("kind"):
-        yield None, tool
+        yield tool
 
 
-def _listed(item: Entry) -> Iterator[tuple[Entry | None, Map]]:
+def _listed(item: Entry) -> Iterator[Map]:
     value = followed(item.value)
     if not isinstance(value, Map):
         return
     if value.entry("kind") or value.entry("name"):
-        yield None, value
+        yield value
         return
     for e in value.entries:
         held = followed(e.value)
         if isinstance(held, Map) and held.entry("kind"):
-            yield item, held
+            yield held
         elif isinstance(held, Seq):  # choose, while, until
             for inner in held.entries:
                 yield from _listed(inner)
@@ -62,7 +62,7 @@ def is_legacy(step: Map) -> bool:
         return True
     if next_ is not None and not (isinstance(value := followed(next_.value), Map) and not value.entry("step")):
         return True
-    return any(legacy_task(task) for _, task in tasks_of(step.get("tool")))
+    return any(legacy_task(task) for task in tasks_of(step.get("tool")))
 
 
 def legacy_task(task: Map) -> bool:
@@ -88,7 +88,7 @@ def rewrite_step(c: Context, item: Entry) -> None:
         step.entries[0].eol, item.eol = item.eol, ""
     step.text = None
     _pipe(c, step)
-    for _, task in list(tasks_of(step.get("tool"))):
+    for task in list(tasks_of(step.get("tool"))):
         tool_words(c, task)
     scope = _result_scope(c, step, name)
     if step.entry("case") is not None:
@@ -113,34 +113,32 @@ def _pipe(c: Context, step: Map) -> None:
 
 
 def _sink(c: Context, step: Map) -> None:
-    """A `sink` block of a step without case: a last task that stores."""
-    sink = step.entry("sink")
+    """A `sink` block of a step without case: a task that stores what its tool gave."""
+    sink, at = step.pop("sink"), step.entry("tool")
     if sink is None:
         return
-    step.pop("sink")
     body = own(sink)
-    tool = step.entry("tool")
     held = body.get("tool") if isinstance(body, Map) and body.entry("tool") else body
-    if tool is None or not isinstance(held, Map) or held.entry("kind") is None:
-        c.refuse(sink, "a sink must be a tool, beside the step's own", "sink: { tool: { kind: ... } }")
+    if not isinstance(body, Map) or not isinstance(held, Map) or held.entry("kind") is None:
+        c.refuse(sink, "a sink must be a tool", "sink: { tool: { kind: ... } }")
         return
-    first = own(tool)
-    tasks = first.entries if isinstance(first, Seq) else [Entry("", first)]
-    if isinstance(first, Map) and first.entry("name") is None:
-        first.entries.insert(0, Entry("name", node("call")))
-        first.changed, first.text = True, None
-    source = text_of(next((t.get("name") for _, t in tasks_of(Seq(tasks))), None))
-    if source is None:
-        c.refuse(sink, "a sink after a pipeline", "write it as the last task")
+    tool = own(at) if at is not None else None
+    if at is None or not isinstance(tool, Map) or tool.entry("kind") is None:
+        c.refuse(sink, "a sink beside anything but one tool", f"{HAND}: it is the last task")
         return
+    source = text_of(tool.get("name")) or "call"
+    if tool.entry("name") is None:
+        tool.entries.insert(0, Entry("name", node(source)))
+    held.entries += [e for e in body.entries if body is not held and e.key == "args"]
+    held.entries.insert(0, Entry("name", node("sink")))
+    for task in (tool, held):
+        task.text, task.changed = None, True
     tool_words(c, held)
-    kind = text_of(first.get("kind")) if isinstance(first, Map) else None
+    kind = c.kind_of(tool)
     for scalar in templates(held):
         edit(scalar, lambda read, text: result_of(read, text, ("result", "response"), source, kind))
-    held.entries.insert(0, Entry("name", node("sink")))
-    held.changed, held.text = True, None
-    keep = Map([Entry("name", node("done")), Entry("kind", node("noop")), Entry("result", node(f"{{{{ {source} }}}}"))])
-    tool.value, tool.raw = Seq([*tasks, Entry("", held, sink.before), Entry("", keep)]), None
+    done = Map([Entry("name", node("done")), Entry("kind", node("noop")), Entry("result", node(f"{{{{ {source} }}}}"))])
+    at.value, at.raw = Seq([Entry("", tool), Entry("", held, sink.before), Entry("", done)]), None
     step.changed = True
 
 
@@ -149,7 +147,7 @@ def _sink(c: Context, step: Map) -> None:
 
 def _tasks(c: Context, step: Map, name: str) -> None:
     parallel = is_parallel(step)
-    for _, task in list(tasks_of(step.get("tool"))):
+    for task in list(tasks_of(step.get("tool"))):
         if task.entry("eval") or task.entry("policy") or has_older_rules(task) or legacy_task(task):
             task.text = None
             rewrite_task(c, task, parallel)
@@ -249,7 +247,7 @@ def _reset(c: Context, step: Map, reset: dict[str, str], looped: bool) -> None:
 
 def _result_scope(c: Context, step: Map, name: str) -> Replace:
     """What `result` is to the control plane, of a step without case."""
-    kinds = [text_of(task.get("kind")) for _, task in tasks_of(step.get("tool"))]
+    kinds = [c.kind_of(task) for task in tasks_of(step.get("tool"))]
     base, kind = path("steps", name) + ".result", kinds[-1] if kinds else None
     looped = step.entry("loop") is not None
     return lambda read, text: step_result(read, text, base, kind, looped)
