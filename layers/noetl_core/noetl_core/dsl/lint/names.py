@@ -6,7 +6,7 @@ read with `default(...)`, `is defined`, `or` or an `if`, and places that see nam
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -52,6 +52,12 @@ class Names:
     ctx: frozenset[str] = frozenset()
     steps: frozenset[str] = frozenset()
     arc_args: dict[str, set[str]] = field(default_factory=dict)
+    suggestions: int = 100
+    """How many more near names are looked for: each look compares with all names."""
+
+    def suggest(self, name: str, known: frozenset[str]) -> str:
+        self.suggestions -= 1
+        return suggest(name, known) if self.suggestions >= 0 else ""
 
 
 def names(lint: Lint) -> None:
@@ -100,7 +106,7 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
         if (part := node.get(key)) is not None:
             yield part, Scope(CONTROL | {"event"}, "an arc" if key == "next" else "set_ctx of a step", args)
     outer = frozenset(_iterators(step.loop))
-    written = frozenset(_iter_written(step)) | frozenset(_policy_writes(bound.lint.root.get("executor"), "iter"))
+    written = frozenset(_iter_written(step.tasks)) | frozenset(_policy_writes(bound.lint.root.get("executor"), "iter"))
     inside = Scope(CONTROL | WORKER, "a task", args, outer | written | ITER_ALWAYS, frozenset(task.name for task in step.tasks))
     loop = node.get("loop")
     while loop is not None:
@@ -112,6 +118,23 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
             yield from _task_places(task, inside)
     if policy is not None and (default := policy.get("task")) is not None:
         yield default, replace(inside, roots=inside.roots | {"outcome"}, where="task policy")
+    undo = node.get("compensate") or (policy.get("compensation") if policy is not None else None)
+    if undo is not None:
+        yield from _undo_places(step, undo, args)
+
+
+def _undo_places(step: Step, node: Node, args: frozenset[str]) -> Iterator[tuple[Node, Scope]]:
+    """A compensation: tasks, and maybe a loop, of their own."""
+    outer = frozenset(_iterators(step.compensate_loop)) | frozenset(_iter_written(step.compensate)) | ITER_ALWAYS
+    names = frozenset(task.name for task in step.compensate)
+    loop = node.get("loop") if isinstance(node.value, dict) else None
+    while loop is not None:
+        if (source := loop.get("in")) is not None:
+            yield source, Scope(CONTROL | {"iter"}, "loop.in", args, outer)
+        loop = loop.get("loop")
+    whole = node.get("tool") if isinstance(node.value, dict) else None
+    for task in _task_nodes(whole if whole is not None else node):
+        yield from _task_places(task, Scope(CONTROL | WORKER, "a task", args, outer, names))
 
 
 def _task_nodes(node: Node) -> Iterator[Node]:
@@ -151,8 +174,8 @@ def _iterators(loop: Loop | None) -> Iterator[str]:
         loop = loop.inner
 
 
-def _iter_written(step: Step) -> Iterator[str]:
-    for task in step.tasks:
+def _iter_written(tasks: Sequence[Task]) -> Iterator[str]:
+    for task in tasks:
         yield from task.set_iter
         for rule in task.policy.rules if task.policy is not None else ():
             yield from rule.then.set_iter
@@ -203,7 +226,7 @@ def _judge(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
         return None
     if root in WORKER or root in ("outcome", "event"):
         return f"{root} means nothing in {scope.where}", _elsewhere(root)
-    near = suggest(root, _binding(bound, scope) | scope.roots | scope.tasks)
+    near = bound.suggest(root, _binding(bound, scope) | scope.roots | scope.tasks)
     if not near and not bound.declares_inputs:
         return None
     return f'nothing binds "{root}" in {scope.where}', near or "write the namespace: workload, ctx, iter, args or steps"
@@ -239,7 +262,7 @@ def _below(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
             return f"steps.{name} has no {path[2]}", suggest(path[2], STEP_ATTRIBUTES) or "it has result, status and loop"
     if known is None or name in known:
         return None
-    return f"nothing binds {root}.{name}", suggest(name, known) or hint
+    return f"nothing binds {root}.{name}", bound.suggest(name, known) or hint
 
 
 def _guarded(compiled: Compiled, path: tuple[str, ...]) -> bool:
@@ -282,7 +305,7 @@ def _unused(bound: Names) -> None:
     for key, node in workload.value.items():
         if key not in read and not key.startswith("x-") and not _shared(node):
             message = f"nothing reads workload.{key}"
-            near = suggest(key, {name for name in read if name not in bound.workload})
+            near = bound.suggest(key, frozenset(name for name in read if name not in bound.workload))
             bound.lint.report("W516", (workload, key), message, near or "remove it, or read it")
 
 
