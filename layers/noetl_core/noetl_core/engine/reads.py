@@ -95,20 +95,20 @@ def _templates(stack: list[Any]) -> Iterator[str]:
     """Every template in parts of a playbook; program text left out, which is never rendered."""
     while stack:
         value = stack.pop()
-        if not value:
-            continue
         kind = type(value)
         if kind is str:
             if is_template(value):
                 yield value
+        elif kind is dict:
+            stack.extend(filter(None, value.values()))
         elif kind is list or kind is tuple:
             stack.extend(value)
-        elif isinstance(value, Mapping):
-            stack.extend(value.values())
         elif kind in _PARTS or hasattr(kind, "__dataclass_fields__"):
             if kind not in _PARTS:
                 _PARTS[kind] = attrgetter(*(name for name in kind.__dataclass_fields__ if name not in _PLAIN), "__class__")
-            stack.extend(_PARTS[kind](value)[:-1])
+            stack.extend(filter(None, _PARTS[kind](value)[:-1]))
             if kind is Task:
                 raw = KINDS[value.kind].raw if value.kind in KINDS else ()
                 stack.extend(v for k, v in value.inputs.items() if k not in raw)
+        elif isinstance(value, Mapping):
+            stack.extend(value.values())
