@@ -12,14 +12,18 @@ from pathlib import Path
 
 import pytest
 from bench.validate import large
+from hypothesis import HealthCheck, given, settings
 from typer.testing import CliRunner
 
 from noetl_cli.main import app
 from noetl_core.dsl.diagnostics import CODES, to_json, to_sarif
+from noetl_core.dsl.dump import dump
 from noetl_core.dsl.lint import lint
+from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import _read, check
 from tests.unit.control.test_service import Asker
 from tests.unit.dsl.broken import flow
+from tests.unit.dsl.models import playbooks
 
 ROOT = Path(__file__).parents[3]
 GOOD = sorted([*ROOT.glob("examples/**/*.yaml"), *ROOT.glob("tests/unit/spec_examples/playbooks/*.yaml")])
@@ -142,3 +146,22 @@ def test_its_time_grows_with_the_size_and_not_with_its_square() -> None:
 
     taken(10)
     assert taken(250) < 0.5
+
+
+def test_a_net_made_to_cost_much_is_left_alone() -> None:
+    """Every join's tokens come by all steps before it: what would take time with the square of the steps is given up."""
+    arcs = "next: {{spec: {{mode: inclusive}}, arcs: [{{step: s{j}}}, {{step: s{k}}}]}}"
+    steps = [f"step: s{i}\nspec: {{join: {{count: 9}}}}\n" + arcs.format(j=i + 1, k=i + 2) for i in range(1500)]
+    r, playbook = _read(flow(*steps, *(f"step: s{i}\ntool: {{kind: noop}}" for i in (1500, 1501))), "flow.yaml")
+    assert playbook is not None
+    started = time.process_time()
+    lint(r, playbook)
+    assert time.process_time() - started < 5
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(playbooks())
+def test_every_valid_playbook_is_linted_without_a_stumble(playbook: Playbook) -> None:
+    read, found = check(dump(playbook))
+    assert read == playbook
+    assert all(d.code in CODES and d.line > 0 and d.col > 0 and d.message for d in found)

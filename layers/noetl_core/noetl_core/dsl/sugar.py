@@ -2,8 +2,8 @@
 
 Labels are the author's `name`, else kind and place (`choose_1`, nested `choose_1_then_0_while_2`), so they stay as long as the
 text around them does. Every construct ends in a merge point `<label>_end`, so that no branch falls into the next one, and
-hands `_prev` through unchanged. `Task.label`, `Task.line` and `Task.path` are the debug map back to what the author wrote: messages
-and the events of these tasks (`data.authored`) say `choose[1] (line 9)`, where the label of the task is `choose_1`.
+hands `_prev` through unchanged. `Task.label`, `Task.line` and `Task.path` are the debug map back to what the author wrote:
+messages and the events of these tasks (`data.authored`) say `choose[1] (line 9)`, where the label of the task is `choose_1`.
 """
 
 from __future__ import annotations

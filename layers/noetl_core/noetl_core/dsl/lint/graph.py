@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 Graph = Sequence[Sequence[int]]
 """Node -> its successors."""
+
+STEPS_PER_EDGE: Final = 200
+"""How many steps up a tree of dominators the analysis of a net may take, for each of its edges. Real nets need a few; one that is
+made to need more is left alone."""
+
+
+class OverBudget(Exception):
+    """The net would take too long to analyse. Nobody acts: rules that need it say nothing."""
 
 
 def reachable(graph: Graph, roots: Iterable[int]) -> set[int]:
@@ -91,9 +100,13 @@ def _postorder(graph: Graph, root: int) -> list[int]:
 
 
 class Dominators:
-    """Which nodes every path from `root` passes on its way (Cooper, Harvey and Kennedy). Nodes it does not reach are unknown."""
+    """Which nodes every path from `root` passes on its way (Cooper, Harvey and Kennedy). Nodes it does not reach are unknown.
+
+    What climbs the tree raises `OverBudget` when it has climbed too much in all.
+    """
 
     def __init__(self, graph: Graph, root: int) -> None:
+        self._left = 10_000 + STEPS_PER_EDGE * sum(len(targets) for targets in graph)
         post = _postorder(graph, root)
         self.order = {node: i for i, node in enumerate(post)}
         """Place in the postorder of a depth-first walk: an ancestor's is higher."""
@@ -118,15 +131,26 @@ class Dominators:
         order = self.order
         while a != b:
             while order[a] < order[b]:
-                a = self.above[a]
+                a = self.up(a)
             while order[b] < order[a]:
-                b = self.above[b]
+                b = self.up(b)
         return a
+
+    def up(self, node: int) -> int:
+        """The nearest node that dominates `node`."""
+        self.spend(1)
+        return self.above[node]
+
+    def spend(self, steps: int) -> None:
+        """Count steps of the analysis. Raises `OverBudget`."""
+        self._left -= steps
+        if self._left < 0:
+            raise OverBudget
 
     def child_towards(self, top: int, node: int) -> int:
         """The node just below `top` on the way up from `node`; `node` itself when it is `top`."""
         while node != top and self.above[node] != top:
-            node = self.above[node]
+            node = self.up(node)
         return node
 
     def dominates(self, top: int, node: int) -> bool:

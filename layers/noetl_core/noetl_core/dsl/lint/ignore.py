@@ -7,6 +7,7 @@ a finding, so that none outlives its reason.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import yaml
 from noetl_core.dsl.diagnostics import CODES, Diagnostic, suggest
 
 _COMMENT: Final = re.compile(r"(?:^|(?<=\s))#\s*noetl:\s*ignore\b[:\s]*([^#\n]*)")
+_END: Final = (1 << 60, 0)
 _SCANNER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -49,13 +51,14 @@ def _comments(text: str) -> dict[int, tuple[int, list[str]]]:
     for number, row in enumerate(text.splitlines(), 1):
         for match in _COMMENT.finditer(row):
             inside = _scalars(text) if inside is None else inside
-            if not any(start <= (number, match.start()) < end for start, end in inside):
+            before = bisect_right(inside, ((number, match.start()), _END)) - 1
+            if before < 0 or (number, match.start()) >= inside[before][1]:
                 out[number] = (match.start() + 1, re.findall(r"[\w-]+", match[1]))
     return out
 
 
 def _scalars(text: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """From where to where every scalar goes, as (line, column - 1)."""
+    """From where to where every scalar goes, in order, as (line, column - 1)."""
     return [
         ((t.start_mark.line + 1, t.start_mark.column), (t.end_mark.line + 1, t.end_mark.column))
         for t in yaml.scan(text, Loader=_SCANNER)

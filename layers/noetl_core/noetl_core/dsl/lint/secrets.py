@@ -12,12 +12,12 @@ from noetl_core.dsl.reader import is_template
 
 _SHAPES: Final = (
     ("an AWS access key", re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])")),
-    ("a private key", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")),
-    ("a GitHub token", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,})")),
-    ("a Slack token", re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{10,}")),
-    ("an API key", re.compile(r"\b(?:sk|rk)[-_](?:live[-_]|test[-_]|proj-|ant-)?[A-Za-z0-9]{20,}")),
+    ("a private key", re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----")),
+    ("a GitHub token", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{40})")),
+    ("a Slack token", re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{10}")),
+    ("an API key", re.compile(r"\b(?:sk|rk)[-_](?:live[-_]|test[-_]|proj-|ant-)?[A-Za-z0-9]{20}")),
     ("a Google API key", re.compile(r"\bAIza[A-Za-z0-9_-]{35}")),
-    ("a signed token", re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}")),
+    ("a signed token", re.compile(r"\beyJ[A-Za-z0-9_-]{8,2000}\.eyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8}")),
     (
         "a URL with a password",
         re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s/:@{}<>$*\"']{0,100}:(?![*x<]{2,})[^\s/@{}<>$*\"']{1,200}@"),
@@ -43,6 +43,10 @@ _NAMES: Final = words("secret token authorization")
 _PLACEHOLDER: Final = re.compile(
     r"[*x.\-_]*|<.*>|\$\{.*\}|\$[A-Z_]+|(your|my|the)[-_ ].*|.*(change|replace)[-_ ]?me.*|none|null|todo", re.IGNORECASE
 )
+
+
+_LOOKED_AT: Final = 100_000
+"""Characters of one text that are searched."""
 
 
 def secrets(lint: Lint) -> None:
@@ -80,7 +84,7 @@ def _number(node: Node) -> str | None:
 def _shape(text: str) -> str | None:
     if len(text) < 8:
         return None
-    return next((what for what, pattern in _SHAPES if pattern.search(text)), None)
+    return next((what for what, pattern in _SHAPES if pattern.search(text, 0, _LOOKED_AT)), None)
 
 
 def _kind(key: str) -> str | None:

@@ -39,7 +39,7 @@ def _tokens(net: Net, join: int, in_cycle: set[int], runs: dict[int, float]) -> 
     """
     chain = [join]
     while chain[-1] not in runs:
-        chain.append(net.dominators.above[chain[-1]])
+        chain.append(net.dominators.up(chain[-1]))
     tokens = 0.0
     for above, node in pairwise(reversed(chain)):
         tokens = runs[above] * _most_tokens(net, above, node)
@@ -62,6 +62,7 @@ def _most_tokens(net: Net, source: int, target: int) -> float:
                 region.add(node)
                 if node != source or source == net.entry:
                     stack.append(node)
+    net.dominators.spend(20 * len(region))  # what is done with each of them below
     order = sorted(region)
     place = {node: n for n, node in enumerate(order)}
     graph = [[place[t] for t in net.live[node] if t in region] if node != target else [] for node in order]
@@ -108,7 +109,7 @@ def _grows(lint: Lint, net: Net, cycle: list[int]) -> bool:
             if len(always) < 2:
                 continue
             step = net.steps[i]
-            names = listed([f'"{a.step}"' for a in always])
+            names = listed(list(dict.fromkeys(f'"{a.step}"' for a in always)))
             message = (
                 f'tokens grow without bound: step "{step.name}" forks to {names} each time round, and all of them lead back to it'
             )
@@ -194,7 +195,7 @@ def _counted(net: Net, reported: set[int], fork: int, ends: tuple[int, int]) -> 
         while node != fork:
             if node in reported:
                 return True
-            node = net.dominators.above[node]
+            node = net.dominators.up(node)
     return False
 
 
