@@ -13,7 +13,7 @@ from typing import Any, Final
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, DependencyFinderVisitor, Frame
 from jinja2.exceptions import TemplateRuntimeError
-from jinja2.lexer import Lexer
+from jinja2.lexer import Lexer, TokenStream
 from jinja2.nodes import EvalContext
 from jinja2.parser import Parser
 from jinja2.runtime import LoopContext, Macro, Undefined
@@ -210,6 +210,10 @@ class PlaybookEnvironment(ImmutableSandboxedEnvironment):
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         """As Jinja2 does it, without a walk that tells every node its environment: only the optimizer asks for that."""
         return nodes.Template(Parser(self, source, name, filename).subparse(), lineno=1)
+
+    def _tokenize(self, source: str, name: str | None, filename: str | None = None, state: str | None = None) -> TokenStream:
+        """As Jinja2 does it, without asking its extensions: there are none."""
+        return self.lexer.tokenize(source, name, filename, state)
 
     def root(self, template: nodes.Template) -> Callable[[Any, Any], Any]:
         """The compiled function of a parsed and checked template. Raises `SyntaxError` where Python refuses what Jinja2 takes."""

@@ -67,9 +67,11 @@ def names(lint: Lint) -> None:
         lint,
         frozenset(playbook.workload) | GIVEN_BY_TRIGGERS,
         bool(playbook.workload),
-        frozenset(key for step in playbook.steps for key in ctx_written(step))
-        | {key for task in playbook.workbook.values() for key in _task_ctx(task)}
-        | set(_policy_writes(lint.root.get("executor"), "ctx")),
+        _heads(
+            *(key for step in playbook.steps for key in ctx_written(step)),
+            *(key for task in playbook.workbook.values() for key in _task_ctx(task)),
+            *_policy_writes(lint.root.get("executor"), "ctx"),
+        ),
         frozenset(step.name for step in playbook.steps),
     )
     for step in playbook.steps:
@@ -84,6 +86,11 @@ def names(lint: Lint) -> None:
     if result is not None:
         _check(bound, result, Scope(CONTROL, "the execution's result", frozenset()))
     _unused(bound)
+
+
+def _heads(*keys: str) -> frozenset[str]:
+    """The keys, and what stands before a dot in them."""
+    return frozenset(keys) | {key.partition(".")[0] for key in keys}
 
 
 # --- places -------------------------------------------------------------------------------------------------------------
