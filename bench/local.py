@@ -19,8 +19,9 @@ from playbooks import chain, map_over
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.fence import boundary_of
 from noetl_core.engine.decide import decide
+from noetl_core.engine.fold import fold_commits
 from noetl_core.engine.records import StreamId
-from noetl_core.engine.state import State, fold_commits
+from noetl_core.engine.state import State
 from noetl_core.local import LocalWiring
 
 ROOT = Path(__file__).parents[1]

@@ -7,8 +7,9 @@ from dataclasses import asdict
 
 from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import expand
+from noetl_core.engine.fold import REDUCER, fold_commits, restore
 from noetl_core.engine.records import Event, StreamId
-from noetl_core.engine.state import REDUCER, State, fold_commits, restore
+from noetl_core.engine.state import State
 from tests.sim.world import World
 
 TERMINAL_RUN = {"StepDone", "StepFailed", "LoopChunkDone"}

@@ -12,8 +12,9 @@ from typing import Any
 from hypothesis import given
 
 from noetl_core.control.replay import replay
+from noetl_core.engine.fold import fold_commits
 from noetl_core.engine.records import StreamId
-from noetl_core.engine.state import State, fold_commits
+from noetl_core.engine.state import State
 from noetl_core.values import Values
 from tests.sim import generated, invariants
 from tests.sim.generated import GenLoop, GenStep, GenTask, examples

@@ -186,7 +186,7 @@ class World:
 
     def state(self, execution_id: str) -> State:
         """The fold of the log, without faults."""
-        from noetl_core.engine.state import fold_commits
+        from noetl_core.engine.fold import fold_commits
 
         return fold_commits(State(execution_id), self.store.streams.get(StreamId(execution_id), []))
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from noetl_core.engine.passes import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.engine.records import StreamId
-from noetl_core.engine.routing import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.ports import CorruptLog, EventStore, NotFound, ResultStore
 
 MAX_DECISION_BYTES = 8 * 1024 * 1024

@@ -13,8 +13,8 @@ from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
 from noetl_core.engine.decide import NewExecution, start
+from noetl_core.engine.passes import Need, NeedValues
 from noetl_core.engine.records import Commit, StreamId
-from noetl_core.engine.routing import Need, NeedValues
 from noetl_core.ports import Conflict, NotFound, PlaybookVersion
 from noetl_core.values import Values
 

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 from noetl_core.control.core import SECOND, Control
 from noetl_core.control.cursor import BadCursor, Position, envelopes
 from noetl_core.control.envelopes import instant
+from noetl_core.engine.fold import fold
 from noetl_core.engine.records import Event, StreamId
-from noetl_core.engine.state import Run, State, StepState, fold
+from noetl_core.engine.state import Run, State, StepState
 from noetl_core.ports import Head, NotFound, PlaybookVersion
 from noetl_core.values import Values, at_once
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl_core.control import read
 from noetl_core.control.core import Control
-from noetl_core.engine.routing import Need, NeedValues, RoutingPass, event_namespace
+from noetl_core.engine.passes import Need, NeedValues, RoutingPass, event_namespace
 from noetl_core.expr import TemplateError, referenced, render
 from noetl_core.ports import NotFound, Unavailable
 from noetl_core.values import Values

@@ -14,9 +14,10 @@ from typing import Any
 from noetl_core.control.core import Control
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.decide import Decision, Fact, NewExecution, decide, digest_for, start
+from noetl_core.engine.fold import fold_commits
+from noetl_core.engine.passes import Need, NeedValues
 from noetl_core.engine.records import Boundary, Commit, Event, StreamId
-from noetl_core.engine.routing import Need, NeedValues
-from noetl_core.engine.state import State, fold_commits
+from noetl_core.engine.state import State
 from noetl_core.ports import NotFound
 from noetl_core.values import Values
 

@@ -10,8 +10,9 @@ from typing import Any, Literal
 from noetl_core.dsl.model import Loop
 from noetl_core.engine import ids
 from noetl_core.engine.loops import CtxConflict, merge_ctx
+from noetl_core.engine.passes import RoutingPass, boundary_event
 from noetl_core.engine.records import Boundary
-from noetl_core.engine.routing import RoutingPass, boundary_event, redriven, take_arcs
+from noetl_core.engine.routing import redriven, take_arcs
 from noetl_core.engine.state import ChunkState, LoopState, Run
 from noetl_core.engine.waits import beats_as_one, signal_name
 

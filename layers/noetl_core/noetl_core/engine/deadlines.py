@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.routing import merge_workload
+from noetl_core.engine.passes import merge_workload
 from noetl_core.engine.state import State
 from noetl_core.expr import Scope, TemplateError, render
 

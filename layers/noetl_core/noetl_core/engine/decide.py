@@ -14,9 +14,10 @@ from typing import Any
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
 from noetl_core.engine.boundaries import Fact, advance_loop, match_waits, route_boundary, take_fact
+from noetl_core.engine.passes import Need, RoutingPass, StepsView, merge_workload
 from noetl_core.engine.reads import steps_read
 from noetl_core.engine.records import Boundary, Command, Event
-from noetl_core.engine.routing import Need, RoutingPass, StepsView, merge_workload, settle
+from noetl_core.engine.routing import settle
 from noetl_core.engine.state import Run, State
 
 __all__ = ["Decision", "Fact", "NewExecution", "commands_of", "decide", "digest_for", "start", "steps_seen"]

@@ -1,223 +1,20 @@
-"""One routing pass: the working state of a decision, and the rules for tokens, admission, joins, arcs and completion.
-
-Every change is an event that is folded into the working state the moment it is emitted, so that the rules read one state and
-replaying the commit gives the same one. Pure: `now` is given, values behind references are given or asked for (`NeedValues`).
-"""
+"""The rules of a routing pass for tokens, admission, arcs and completion (formal spec 4 and 8)."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from hashlib import sha256
+from collections.abc import Mapping
 from typing import Any
 
 from noetl_core.dsl.model import UNSET, Arc, Playbook, Step
 from noetl_core.engine import ids
-from noetl_core.engine.graph import leads_to
+from noetl_core.engine.joins import fire_joins, held_by_join
+from noetl_core.engine.passes import RoutingPass, boundary_event, event_namespace
 from noetl_core.engine.qos import Quality, quality
 from noetl_core.engine.reads import result_needs
-from noetl_core.engine.records import Event
-from noetl_core.engine.state import Run, State, StepState, Token, fold
-from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, render, truthy
-
-Need = tuple[Any, ...]
-"""`("boundary", run_id, seq)`: the data of that commit's last event; `("writes", run_id, seq)`: only its `ctx_writes`, which
-are small; `("object", key)`: the value behind a reference."""
-
-
-class NeedValues(Exception):
-    """The decision reads values it was not given; fetch them and decide again. Who acts: the shell, at once.
-
-    `objects` are those that the decision itself would store: what it asks for may lie in them.
-    """
-
-    def __init__(self, needs: Sequence[Need], objects: Sequence[tuple[str, bytes]] = ()) -> None:
-        super().__init__(str(needs[0]))
-        self.needs = tuple(needs)
-        self.objects = tuple(objects)
-
-
-@dataclass(frozen=True, slots=True)
-class TooMuch:
-    """Given in place of a value that is too large to decide on (`size` bytes); reading it fails with `kind: limit`."""
-
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """Given in place of a value that is not there, or is no data; reading it fails with `kind: template`."""
-
-    reason: str
-
-
-class StepsView(Mapping[str, Mapping[str, Any]]):
-    """`steps.<name>.result|status|loop` of finished steps, built only when read (resolution 14)."""
-
-    __slots__ = ("_steps",)
-
-    def __init__(self, steps: Mapping[str, StepState]) -> None:
-        self._steps = steps
-
-    def __getitem__(self, name: str) -> Mapping[str, Any]:
-        step = self._steps[name]
-        return {"status": step.status, "result": result_at(step.at), "loop": step.loop}
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name, step in self._steps.items() if step.at is not None)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def plain(self, names: Iterable[str] | None) -> dict[str, Any]:
-        """As a command carries it: pointers stay pointers. Of the finished steps, those in `names`; None: all."""
-        found = self._steps.items() if names is None else ((n, self._steps[n]) for n in names if n in self._steps)
-        return {name: {"status": s.status, "at": s.at, "loop": s.loop} for name, s in found if s.at is not None}
-
-
-def result_at(at: Mapping[str, Any] | None) -> Any:
-    """What a stored pointer stands for in a scope: a lazy `Pointer`, or the value the control plane made itself."""
-    if at is None:
-        return None
-    return at["value"] if "value" in at else Pointer(at)
-
-
-def merge_workload(defaults: Mapping[str, Any], payload: Mapping[str, Any]) -> dict[str, Any]:
-    """MergedWorkload (formal spec 4.1): maps merge deep, the request wins, lists are replaced."""
-    out = dict(defaults)
-    for key, value in payload.items():
-        mine = out.get(key)
-        out[key] = merge_workload(mine, value) if isinstance(mine, Mapping) and isinstance(value, Mapping) else value
-    return out
-
-
-@dataclass(slots=True)
-class RoutingPass:
-    """A decision being made: `state` is owned and advanced by `emit`; `events` is what will be committed at `seq`."""
-
-    playbook: Playbook
-    state: State
-    now: int
-    seq: int
-    values: Mapping[Need, Any]
-    events: list[Event] = field(default_factory=list)
-    scheduled: list[str] = field(default_factory=list)
-    objects: list[tuple[str, bytes]] = field(default_factory=list)
-    judged: int = -1
-    """`ctx_version` at which the parked tokens were last judged; -1 judges them all again."""
-    advance: list[str] = field(default_factory=list)
-    """Leads of distributed loops that a redrive goes on with: their windows are to be filled."""
-    made: list[str] = field(default_factory=list)
-    """Tokens of this pass not judged yet: those of passes before are parked, held by a join, or may not move at all."""
-    _workload: dict[str, Any] | None = None
-
-    def emit(self, name: str, /, **data: Any) -> None:
-        """Record an event and fold it; keys whose value is None are left out."""
-        event = Event(name, self.now, {k: v for k, v in data.items() if v is not None})
-        self.events.append(event)
-        if name == "TokenEnqueued":
-            self.made.append(data["token"])
-        fold(self.state, event, self.seq)
-
-    @property
-    def workload(self) -> dict[str, Any]:
-        if self._workload is None:
-            self._workload = merge_workload(self.playbook.workload, self.state.payload)
-        return self._workload
-
-    def scope(self, args: Mapping[str, Any], event: Mapping[str, Any] | None = None) -> Scope:
-        """What control-plane expressions see: no secrets, no pipeline locals (formal spec 3.2)."""
-        return Scope(
-            {
-                "workload": self.workload,
-                "ctx": self.state.ctx,
-                "args": args,
-                "steps": StepsView(self.state.steps),
-                "execution_id": self.state.execution_id,
-                "event": event or {},
-            },
-            resolve=self.resolve,
-        )
-
-    def resolve(self, ref: Any) -> Any:
-        """Value behind a pointer or a reference, or `NeedValues`."""
-        if isinstance(ref, Pointer):
-            return self.value(("boundary", ref.at["run"], ref.at["seq"])).get("result")
-        value = self.value(("object", ref["key"]), ref)
-        if isinstance(value, TooMuch):
-            raise LimitExceeded(f"a decision reads {value.size} bytes behind one reference; compute what it needs in a task")
-        if isinstance(value, Unreadable):
-            raise TemplateError(value.reason)
-        return value
-
-    def value(self, need: Need, ref: Any = None) -> Any:
-        try:
-            return self.values[need]
-        except KeyError:
-            raise NeedValues([need if ref is None else (*need, ref)], self.objects) from None
-
-    def carried(self, values: Mapping[str, Any], name: str) -> dict[str, Any]:
-        """`values` as tokens and ctx carry them: those over the inline limit are references, so that what is passed on from step
-        to step makes no event or command large (resolution 22)."""
-        limit = self.playbook.executor.limits.max_payload_bytes
-        out = dict(values)
-        for n, (key, value) in enumerate(values.items()):
-            if type(value) not in (str, list, dict):
-                continue
-            body = json.dumps(value, separators=(",", ":")).encode()
-            if len(body) > limit:
-                hint = {"type": "list", "length": len(value)} if type(value) is list else {"type": type(value).__name__}
-                out[key] = self.stored(f"args/{name}-{n}.json", body, hint)
-        return out
-
-    def stored(self, name: str, body: bytes, hint: Any) -> dict[str, Any]:
-        """A reference to an object of the execution that is stored before the decision is committed."""
-        key = f"{self.state.execution_id}/{name}"
-        self.objects.append((key, body))
-        checksum = "sha256:" + sha256(body).hexdigest()
-        return {"kind": "result_ref", "store": "s3", "key": key, "size": len(body), "checksum": checksum, "schema_hint": hint}
-
-    def want(self, needs: Iterable[Need]) -> None:
-        """Ask for all of `needs` at once, where one after the other would be a round each."""
-        missing = [need for need in needs if need not in self.values]
-        if missing:
-            raise NeedValues(missing, self.objects)
-
-    def goes_on(self, run: Run) -> bool:
-        """Whether news may reach `run`: not while paused or stuck, nor once it is to be ended."""
-        return self.state.status == "running" or (self.state.status == "cancelling" and run.undoes is not None)
-
-    @property
-    def may_schedule(self) -> bool:
-        """Nothing new starts while paused, cancelling or stuck, nor after an unhandled failure unless best effort (11)."""
-        s = self.state
-        if s.status != "running":
-            return False
-        return s.failure is None or (self.playbook.executor.failure_mode == "best_effort" and not s.failure.get("fatal"))
-
-    def fail(self, kind: str, message: str, step: str | None = None) -> None:
-        """The whole execution fails with a decision of its own (a template or limit error)."""
-        error = {"kind": kind, "message": message, "retryable": False, "fatal": True}
-        if step is not None:
-            error["step"] = step
-        self.emit("ExecutionFailing", error=error)
-
+from noetl_core.engine.state import Run, Token
+from noetl_core.expr import Scope, TemplateError, render, truthy
 
 # --- arcs ---------------------------------------------------------------------------------------------------------------
-
-
-def boundary_event(name: str, step: str, run: str, at: Mapping[str, Any] | None, **more: Any) -> dict[str, Any]:
-    """`event` as stored with tokens: `name` in dotted form (resolution 3), a pointer instead of the result."""
-    return {"name": name, "step": step, "run_id": run, "at": at, **{k: v for k, v in more.items() if v is not None}}
-
-
-def event_namespace(event: Mapping[str, Any]) -> dict[str, Any]:
-    """`event` as guards read it."""
-    out = {k: v for k, v in event.items() if k != "at"}
-    out["result"] = result_at(event.get("at"))
-    out["status"] = "error" if event["name"] == "step.failed" else "success"
-    return out
 
 
 def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> None:
@@ -292,11 +89,11 @@ def _select(playbook: Playbook, step: Step, scope: Scope, failed: bool) -> list[
 def settle(p: RoutingPass) -> None:
     """Move tokens until nothing moves: joins, admission, schedules; then, when nothing is open, completion (DESIGN 4)."""
     while p.may_schedule:
-        if not _move_tokens(p) and not _fire_joins(p, quiet=False):
+        if not _move_tokens(p) and not fire_joins(p, quiet=False):
             break
     if p.state.runs or p.state.finished or p.state.status in ("paused", "stuck"):
         return
-    if p.may_schedule and _fire_joins(p, quiet=True):
+    if p.may_schedule and fire_joins(p, quiet=True):
         settle(p)
         return
     _finish(p)
@@ -307,7 +104,7 @@ def _move_tokens(p: RoutingPass) -> bool:
     s = p.state
     rejudge = p.judged != s.ctx_version
     known = s.tokens.values() if rejudge else [s.tokens[name] for name in p.made if name in s.tokens]
-    waiting = [t for t in known if (rejudge or not t.parked) and not _held_by_join(p, t)]
+    waiting = [t for t in known if (rejudge or not t.parked) and not held_by_join(p, t)]
     waiting.sort(key=lambda t: -t.priority)
     p.judged = s.ctx_version
     p.made.clear()
@@ -317,10 +114,6 @@ def _move_tokens(p: RoutingPass) -> bool:
             return moved
         moved = _admit(p, token) or moved
     return moved
-
-
-def _held_by_join(p: RoutingPass, token: Token) -> bool:
-    return not token.joined and p.playbook.by_name[token.step].join is not None
 
 
 def _admit(p: RoutingPass, token: Token) -> bool:
@@ -394,73 +187,6 @@ def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
     else:
         p.emit("StepDone", run=run.id, step=step.name, undo=bool(step.compensate) or None)
         take_arcs(p, step, run, boundary_event("step.done", step.name, run.id, {"value": None}))
-
-
-def _fire_joins(p: RoutingPass, *, quiet: bool) -> bool:
-    """Fire the joins that may; `quiet`: nothing runs, so parked tokens no longer count as on their way."""
-    if "joins" not in p.playbook.memo:
-        p.playbook.memo["joins"] = tuple(step for step in p.playbook.steps if step.join is not None)
-    fired = False
-    for step in p.playbook.memo["joins"]:
-        fired = _judge_join(p, step, quiet=quiet) or fired
-    return fired
-
-
-def _judge_join(p: RoutingPass, step: Step, *, quiet: bool) -> bool:
-    assert step.join is not None
-    grows = _can_grow(p, step.name, quiet=quiet)
-    over = step.name in p.state.joins_fired
-    if grows and step.join.mode == "all" and not over:
-        return False  # thousands may wait here: they are looked at once
-    tokens = [t for t in p.state.tokens.values() if t.step == step.name and not t.joined]
-    if over:
-        for token in tokens:
-            p.emit("TokenExpired", token=token.id, reason=f"join {step.name} has already fired")
-        if not grows:
-            p.emit("JoinClosed", step=step.name, fired=False)
-        return bool(tokens)
-    need = {"any": 1, "count": step.join.count}.get(step.join.mode)
-    if need is not None and len(tokens) >= need:
-        _merge(p, step, tokens[:need])
-        if grows or len(tokens) > need:
-            p.emit("JoinClosed", step=step.name, fired=True)
-        return True
-    if grows or not tokens:
-        return False
-    if need is not None:
-        for token in tokens:
-            p.emit("TokenExpired", token=token.id, reason=f"join {step.name} waits for {need} tokens, {len(tokens)} came")
-        return True
-    _merge(p, step, tokens)
-    return True
-
-
-def _merge(p: RoutingPass, step: Step, tokens: Sequence[Token]) -> None:
-    """The tokens that met become one; their args merge in arc order (resolution 13)."""
-    ordered = sorted(tokens, key=lambda t: (_step_order(p.playbook, t), t.arc or 0, t.id))
-    args: dict[str, Any] = {}
-    for token in ordered:
-        args.update(token.args)
-    names = [t.id for t in ordered]
-    joined = ids.token_id(p.state.execution_id, "join:" + ",".join(sorted(names)), 0, p.state.epoch)
-    first = max(t.priority for t in ordered) or None
-    event = ordered[-1].event
-    p.emit("TokenEnqueued", token=joined, step=step.name, args=args or None, joined=names, event=event, priority=first)
-
-
-def _step_order(playbook: Playbook, token: Token) -> int:
-    places: dict[str, int] = playbook.memo.setdefault("places", {})
-    if not places:
-        places.update({s.name: i for i, s in enumerate(playbook.steps)})
-    return places.get((token.event or {}).get("step", ""), -1)
-
-
-def _can_grow(p: RoutingPass, join: str, *, quiet: bool) -> bool:
-    """Whether a live token could still reach `join` over forward edges."""
-    above = leads_to(p.playbook, join)
-    if any(run.step in above for run in p.state.runs.values()):
-        return True
-    return any(t.step in above and not (quiet and t.parked) for t in p.state.tokens.values())
 
 
 # --- completion ---------------------------------------------------------------------------------------------------------

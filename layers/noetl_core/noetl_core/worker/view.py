@@ -11,8 +11,8 @@ from typing import Any
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.decide import steps_seen
+from noetl_core.engine.passes import merge_workload, result_at
 from noetl_core.engine.records import Command
-from noetl_core.engine.routing import merge_workload, result_at
 from noetl_core.expr import Pointer, Secret, TemplateError
 from noetl_core.history import load_state
 from noetl_core.ports import EventStore, NotFound, ResultStore, Secrets
