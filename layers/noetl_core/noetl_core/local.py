@@ -33,6 +33,7 @@ from noetl_core.engine.records import Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import State
 from noetl_core.ports import NotFound, Secrets, Unavailable
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.worker.gates import RecentGates
 from noetl_core.worker.service import Worker
 from noetl_core.worker.tokens import LOCAL_URL
 
@@ -99,7 +100,7 @@ class LocalWiring:
         self.worker = Worker(
             self.store,
             self.results,
-            self.gates,
+            RecentGates(self.gates, self.clock),
             self.clock,
             playbooks=self.control.playbook,
             tools=tools or ToolRegistry(),

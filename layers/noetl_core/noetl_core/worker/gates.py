@@ -10,7 +10,7 @@ SECOND = 1_000_000
 STANDS_S = 1
 """As old as what a running pipeline knows: it reads its gate with its periodic commits, every second (DESIGN section 4). Until
 then a run that was fenced loses its claim, and a paused one runs a step further."""
-REMEMBERED = 64
+REMEMBERED = 1024
 
 
 class RecentGates:

@@ -32,6 +32,8 @@ SECOND = 1_000_000
 SCHEMA_VERSION = 1
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
+WAL_PAGES = 8000
+"""Pages (of 4 KB) written before SQLite copies them into the file, which syncs: by default every 1,000, some 300 steps."""
 _OF_AN_EXECUTION = ("commits", "snapshots", "gates", "due", "heads")
 """Tables with rows per execution; the head goes last, because it is what finds the rest."""
 
@@ -54,6 +56,7 @@ class Database:
         with self._alone():
             self._connection.execute(f"PRAGMA synchronous={'FULL' if durable == 'power' else 'NORMAL'}")
             self._enter_wal()
+            self._connection.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if version > SCHEMA_VERSION:
                 raise CorruptLog(f"{path} was made by a newer version (store {version}, this one reads {SCHEMA_VERSION})")
