@@ -19,12 +19,11 @@ from datetime import datetime
 from statistics import mean
 from typing import Any
 
-import boto3
 from figures import Figure
 from playbooks import chain, map_over
 from proxy import Proxy
 
-from noetl_infra.deploy import local_environment
+from noetl_infra.meter import Functions
 from noetl_infra.stack import Stack, down, up
 
 CHAIN = 20
@@ -128,13 +127,13 @@ def requests_per_step() -> list[Figure]:
     with running_stack(counted=True) as (stack, proxy):
         assert proxy is not None
         client = Client(stack.api_url)
-        metrics = Invocations(stack)
+        functions = Functions(stack)
         client.run(chain(CHAIN))  # warm: playbooks parsed and cached
         client.run(chain(1))
         counted = {}
         for steps in (1, CHAIN):
-            counted[steps] = _counted(client, proxy, metrics, chain(steps))
-        items = _counted(client, proxy, metrics, map_over(1000, "noop"))
+            counted[steps] = _counted(client, proxy, functions, chain(steps))
+        items = _counted(client, proxy, functions, map_over(1000, "noop"))
     one, many = counted[1], counted[CHAIN]
 
     def per_step(key: str) -> float:
@@ -158,51 +157,20 @@ def requests_per_step() -> list[Figure]:
     return out
 
 
-def _counted(client: Client, proxy: Proxy, metrics: Invocations, source: str) -> dict[str, float]:
+def _counted(client: Client, proxy: Proxy, functions: Functions, source: str) -> dict[str, float]:
     time.sleep(2)  # whatever the run before still does
     proxy.counts.take()
-    before = metrics.take()
+    before = functions.take()
     execution_id = client.call("POST", "/api/executions", {"playbook": source})["execution_id"]
     time.sleep(6)  # no polling: reads of the summary would be counted
     counts = proxy.counts.take()
-    after = metrics.take()
+    after = functions.take()
     summary = client.call("GET", f"/api/executions/{execution_id}")
     if summary["status"] != "completed":
         raise RuntimeError(f"the counted run is {summary['status']} after 6 s")
-    made = {name: after[name] - before[name] for name in after}
+    made = {name: float((after[name] - before[name]).invocations) for name in after}
     counts["invocations"] = made["worker"] + made["router"]
     counts["deliveries"] = made["worker"]
     sent = counts.get("sqs.SendMessage", 0) + counts.get("sqs.SendMessageBatch", 0)
     counts["sqs_requests"] = sent + 2 * made["worker"]  # Lambda receives and deletes: one message each (BatchSize 1)
     return counts
-
-
-class Invocations:
-    """Invocations by function: the start lines that Lambda itself writes to the function's log group."""
-
-    def __init__(self, stack: Stack) -> None:
-        env = local_environment(stack.endpoint)
-        self._logs, functions = (
-            boto3.client(
-                service,
-                endpoint_url=stack.endpoint,
-                region_name=env["AWS_DEFAULT_REGION"],
-                aws_access_key_id=env["AWS_ACCESS_KEY_ID"],
-                aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
-            )
-            for service in ("logs", "lambda")
-        )
-        self._groups = {}
-        for short, output in (("worker", "WorkerFunctionName"), ("router", "RouterFunctionName")):
-            name = stack.outputs[output]
-            logging = functions.get_function_configuration(FunctionName=name).get("LoggingConfig", {})
-            self._groups[short] = logging.get("LogGroup", f"/aws/lambda/{name}")
-
-    def take(self) -> dict[str, float]:
-        """Invocations so far."""
-        return {short: float(self._starts(group)) for short, group in self._groups.items()}
-
-    def _starts(self, group: str) -> int:
-        pages = self._logs.get_paginator("filter_log_events").paginate(logGroupName=group)
-        lines = (event["message"] for page in pages for event in page["events"])
-        return sum(1 for line in lines if line.startswith("START RequestId") or '"platform.start"' in line)
