@@ -15,6 +15,7 @@ from noetl_core.control.api import MAX_BODY, build_resolver
 from noetl_core.control.core import Control
 from noetl_core.local import LocalWiring
 from noetl_core.ports import Unavailable
+from tests.waiting import run_until_it_waits
 
 HELLO = """\
 apiVersion: noetl.io/v2
@@ -233,7 +234,7 @@ def test_events_are_filtered_and_paged(client: Client) -> None:
 def test_pause_resume_cancel_and_signals(client: Client) -> None:
     execution_id = client.start(playbook=WAITS)
     path = f"/api/executions/{execution_id}"
-    client.local.run(execution_id, timeout_s=0.3)
+    run_until_it_waits(client.local, execution_id)
     waiting = client("GET", path)[1]
     assert waiting["status"] == "waiting"
     assert waiting["waiting_for"][0]["signal"] == "answer"
@@ -256,7 +257,7 @@ def test_pause_resume_cancel_and_signals(client: Client) -> None:
 
 def test_cancel_ends_what_waits(client: Client) -> None:
     execution_id = client.start(playbook=WAITS)
-    client.local.run(execution_id, timeout_s=0.3)
+    run_until_it_waits(client.local, execution_id)
     status, body = client("POST", f"/api/executions/{execution_id}/cancel", {"reason": "enough"})
     assert (status, body["status"]) == (202, "cancelled")
     assert client("GET", f"/api/executions/{execution_id}")[1]["status"] == "cancelled"

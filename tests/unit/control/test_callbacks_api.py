@@ -8,6 +8,7 @@ import pytest
 
 from noetl_core.control.api import Call, dispatch
 from tests.unit.control.test_api import Client, client, refusal
+from tests.waiting import run_until_it_waits
 
 __all__ = ["client"]
 
@@ -29,7 +30,7 @@ workflow:
 def asked(client: Client) -> tuple[str, str]:
     """An execution that waits, and the token that answers it."""
     execution_id = client.start(playbook=ASK)
-    client.local.run(execution_id, timeout_s=0.2)
+    run_until_it_waits(client.local, execution_id)
     status, body = client("GET", f"/api/executions/{execution_id}/callbacks")
     assert status == 200
     (found,) = body["callbacks"]

@@ -15,6 +15,7 @@ from noetl_core.control.api import Answer, Api, Call, Service, dispatch, nothing
 from noetl_core.control.api.call import cursor_key
 from noetl_core.control.api.callers import reads_secrets
 from noetl_core.local import LocalWiring
+from tests.waiting import run_until_it_waits
 
 SOURCE = """\
 apiVersion: noetl.io/v2
@@ -53,7 +54,7 @@ class Asker:
 
     def waiting(self) -> str:
         started = self.local.start(StartRequest(playbook=SOURCE))
-        self.local.run(started.execution_id, timeout_s=0.3)
+        run_until_it_waits(self.local, started.execution_id)
         return started.execution_id
 
 

@@ -21,6 +21,7 @@ from noetl_core.observe.graph import dot, graph_of, mermaid
 from noetl_core.observe.logs import task_logs
 from noetl_core.observe.svg import svg
 from noetl_core.observe.timeline import Timeline
+from tests.waiting import run_until_it_waits
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: views, path: test/views }\nworkflow:\n"
 FORK = (
@@ -108,7 +109,7 @@ def test_what_waits_is_open_and_says_for_what() -> None:
     from noetl_core.control.admit import StartRequest
 
     started = local.start(StartRequest(playbook=HEAD + "  - { step: start, tool: { kind: callback, signal: go } }\n"))
-    local.run(started.execution_id, timeout_s=0.3)
+    run_until_it_waits(local, started.execution_id)
     line = Timeline()
     line.observe(expand(history(local.store, started.execution_id), started.execution_id))
     (wait,) = [s for s in line.as_dict(local.clock.now() / 1e6)["spans"] if s["kind"] == "wait"]
