@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from moto import mock_aws
+from moto.dynamodb.models import DynamoDBBackend
 
 from tests.contract.aws import (
     DynamoEventStoreContract,
@@ -24,6 +27,18 @@ from tests.contract.aws import (
 def aws() -> Iterator[None]:
     with mock_aws(), environment():
         yield
+
+
+@pytest.fixture(autouse=True)
+def one_put_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """moto looks at a condition and writes in two steps, so that two threads may both win; the tables it stands for do not."""
+    lock, put = threading.Lock(), DynamoDBBackend.put_item
+
+    def alone(*args: Any, **more: Any) -> Any:
+        with lock:
+            return put(*args, **more)
+
+    monkeypatch.setattr(DynamoDBBackend, "put_item", alone)
 
 
 class TestDynamoEventStore(DynamoEventStoreContract):
