@@ -42,12 +42,29 @@ def test_run_follow_and_look(noetl) -> None:  # type: ignore[no-untyped-def]
     assert "completed" in noetl("watch", execution_id).stdout
 
 
-def test_progress_and_result_for_people(noetl) -> None:  # type: ignore[no-untyped-def]
+def test_result_for_people(noetl) -> None:  # type: ignore[no-untyped-def]
     done = noetl("run", str(EXAMPLES / "weather_loop"), "--on", "stack", "--set", "temperature_threshold=99")
     assert done.returncode == 0, done.stderr
     assert "hotter than 99 F: Newark" in done.stdout
     assert "--on stack" in done.stdout
-    assert "city_loop: ok 4/4" in done.stderr
+
+
+SLOW = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: slow, path: e2e/slow}
+workflow:
+  - step: naps
+    loop: {in: [1, 2, 3, 4], iterator: n, spec: {mode: sequential}}
+    tool: {kind: python, code: "import time; time.sleep(0.3)"}
+"""
+
+
+def test_progress_of_what_takes_a_moment(noetl, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "slow.yaml").write_text(SLOW)  # longer than a run has to be for a picture
+    done = noetl("run", str(tmp_path / "slow.yaml"), "--on", "stack")
+    assert done.returncode == 0, done.stderr
+    assert "naps: ok 4/4" in done.stderr
 
 
 def test_register_and_run_by_path(noetl) -> None:  # type: ignore[no-untyped-def]
