@@ -54,13 +54,13 @@ conformance: setup
 	@$(BIN)/python -W error -m tests.conformance
 
 scale: setup
-	@$(BIN)/pytest -m scale -s tests/e2e
+	@$(BIN)/pytest -o faulthandler_timeout=0 -m scale -s tests/e2e
 
 properties: setup
-	@NOETL_EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/pytest -n 2 tests/sim/test_properties.py tests/sim/test_local_and_sim.py
+	@NOETL_EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/pytest -o faulthandler_timeout=0 -n 2 tests/sim/test_properties.py tests/sim/test_local_and_sim.py
 
 soak: setup
-	@$(BIN)/pytest -m soak -s tests/e2e
+	@$(BIN)/pytest -o faulthandler_timeout=0 -m soak -s tests/e2e
 
 bench: setup
 	@$(BIN)/python bench/run.py

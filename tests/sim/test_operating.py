@@ -352,6 +352,39 @@ def test_a_limit_fails_with_its_name_and_what_to_do(body: str, limit: str, value
     assert str(value) in state.failure["message"]
 
 
+REFUSED = """
+  - step: start
+    spec: {policy: {admit: {rules: [{else: {then: {allow: false}}}], on_deny: fail}}}
+    next: {arcs: [{step: start, when: "{{ event.name == 'step.failed' }}"}]}
+"""
+ROUTES = "  - {step: start, next: {arcs: [{step: back}]}}\n  - {step: back, next: {arcs: [{step: start}]}}\n"
+QUIET = """
+  - {step: start, next: {spec: {mode: inclusive}, arcs: [{step: meet}, {step: never}]}}
+  - {step: never, spec: {join: {count: 2}}, next: {arcs: [{step: meet}]}}
+  - {step: meet, spec: {join: all}, next: {arcs: [{step: meet}]}}
+"""
+
+
+@pytest.mark.parametrize("body", [REFUSED, ROUTES, QUIET])
+def test_cycles_in_which_nothing_runs_end_too(body: str) -> None:
+    world = World()
+    executor = "executor: {spec: {policy: {limits: {max_step_visits: 2000}}}}\nworkflow:\n"
+    execution_id = world.start(HEAD.replace("workflow:\n", executor) + body).execution_id
+    state = ends(world, execution_id, "failed")
+    assert state.failure is not None
+    assert "was scheduled 2000 times" in state.failure["message"]
+
+
+def test_a_cycle_through_many_steps_in_which_nothing_runs_ends_within_its_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.engine.routing.MAX_EVENTS", 2000)
+    world = World()
+    execution_id = world.start(HEAD + ROUTES).execution_id
+    state = ends(world, execution_id, "failed")
+    assert state.failure is not None
+    assert state.failure["kind"] == "limit"
+    assert "one decision made 2000 events" in state.failure["message"]
+
+
 LOOPED = """
   - step: start
     spec: {policy: {lifecycle: {timeout_s: 300}}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from noetl_core.dsl.model import UNSET, Arc, Playbook, Step
 from noetl_core.engine import ids
@@ -13,6 +13,9 @@ from noetl_core.engine.qos import Quality, quality
 from noetl_core.engine.reads import result_needs
 from noetl_core.engine.state import Run, Token
 from noetl_core.expr import Scope, TemplateError, render, truthy
+
+MAX_EVENTS: Final = 100_000
+"""Of one decision. What has no tasks costs nothing between its boundaries: a cycle of such steps ends here."""
 
 # --- arcs ---------------------------------------------------------------------------------------------------------------
 
@@ -89,14 +92,12 @@ def _select(playbook: Playbook, step: Step, scope: Scope, failed: bool) -> list[
 def settle(p: RoutingPass) -> None:
     """Move tokens until nothing moves: joins, admission, schedules; then, when nothing is open, completion (DESIGN 4)."""
     while p.may_schedule:
-        if not _move_tokens(p) and not fire_joins(p, quiet=False):
+        if _move_tokens(p) or fire_joins(p, quiet=False):
+            continue
+        if p.state.runs or not fire_joins(p, quiet=True):
             break
-    if p.state.runs or p.state.finished or p.state.status in ("paused", "stuck"):
-        return
-    if p.may_schedule and fire_joins(p, quiet=True):
-        settle(p)
-        return
-    _finish(p)
+    if not (p.state.runs or p.state.finished or p.state.status in ("paused", "stuck")):
+        _finish(p)
 
 
 def _move_tokens(p: RoutingPass) -> bool:
@@ -152,6 +153,8 @@ def _allowed(p: RoutingPass, step: Step, token: Token, event: Mapping[str, Any] 
 
 
 def _fail_admission(p: RoutingPass, step: Step, token: Token) -> None:
+    if _too_often(p, step, token):
+        return
     error = {"kind": "admission", "message": f"step {step.name} was not admitted", "retryable": False}
     run = _open(p, step, token, token.args)
     p.emit("StepFailed", run=run.id, step=step.name, error=error)
@@ -165,12 +168,26 @@ def _open(p: RoutingPass, step: Step, token: Token, args: Mapping[str, Any]) -> 
     return p.state.runs[run_id]
 
 
-def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
+def _too_often(p: RoutingPass, step: Step, token: Token) -> bool:
+    """Whether a cycle has run away, which ends the execution: through a step, or within this decision, where no task runs."""
     limit = p.playbook.executor.limits.max_step_visits
     if p.state.step(step.name).visits >= limit:
         p.emit("TokenExpired", token=token.id, reason=f"step {step.name} ran {limit} times")
         remedy = "if that is meant, raise executor.spec.policy.limits.max_step_visits"
         p.fail("limit", f"step {step.name} was scheduled {limit} times; {remedy}", step.name)
+        return True
+    if len(p.events) >= MAX_EVENTS:
+        p.emit("TokenExpired", token=token.id, reason=f"{MAX_EVENTS} events at once")
+        remedy = "let one of the steps that lead here have a tool"
+        p.fail(
+            "limit", f"one decision made {MAX_EVENTS} events, the last at step {step.name}, and no task ran; {remedy}", step.name
+        )
+        return True
+    return False
+
+
+def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
+    if _too_often(p, step, token):
         return
     args = token.args
     if step.args:
