@@ -57,7 +57,7 @@ scale: setup
 	@$(BIN)/pytest -o faulthandler_timeout=0 -m scale -s tests/e2e
 
 properties: setup
-	@NOETL_EXAMPLES=$(or $(EXAMPLES),1000) $(BIN)/pytest -o faulthandler_timeout=0 -n 2 tests/sim/test_properties.py tests/sim/test_local_and_sim.py
+	@NOETL_TIMES=$(or $(TIMES),20) $(BIN)/pytest -o faulthandler_timeout=0 -n 2 -m hypothesis
 
 soak: setup
 	@$(BIN)/pytest -o faulthandler_timeout=0 -m soak -s tests/e2e

@@ -5,33 +5,16 @@ What tasks answer is a function of their names, visits and attempts, so that a c
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from tests.sim.ports import Faults
-
-EXAMPLES = int(os.environ.get("NOETL_EXAMPLES", "0"))
-"""How many examples of each property; 0: the few that every test run takes, always the same ones."""
-
-
-def examples(few: int) -> settings:
-    """Settings of a property: `few` examples, or as many as asked for."""
-    return settings(
-        max_examples=EXAMPLES or few,
-        derandomize=not EXAMPLES,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
 
 faults = st.one_of(
     st.just(Faults()),

@@ -19,8 +19,9 @@ from noetl_core.local import LocalWiring
 from noetl_core.ports import EventStore
 from noetl_core.tools.base import Tool
 from noetl_core.tools.registry import ToolRegistry
+from tests.properties import examples
 from tests.sim import generated, invariants
-from tests.sim.generated import GenLoop, GenStep, GenTask, examples
+from tests.sim.generated import GenLoop, GenStep, GenTask
 from tests.sim.ports import Faults
 from tests.sim.workers import SCRIPTED, ScriptedTool
 from tests.sim.world import World

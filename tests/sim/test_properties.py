@@ -1,6 +1,6 @@
 """Properties over generated playbooks and delivery orders: the oracle's result, the invariants, and the same decisions again.
 
-`make properties` takes many more examples (`NOETL_EXAMPLES`).
+`make properties` takes many more examples (`NOETL_TIMES`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from noetl_core.engine.fold import fold_commits
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
 from noetl_core.values import Values
+from tests.properties import examples
 from tests.sim import generated, invariants
-from tests.sim.generated import GenLoop, GenStep, GenTask, examples
+from tests.sim.generated import GenLoop, GenStep, GenTask
 from tests.sim.ports import Faults
 from tests.sim.world import World
 

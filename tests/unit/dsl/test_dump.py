@@ -5,17 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from noetl_core.dsl.dump import dump
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import parse_playbook
+from tests.properties import examples
 from tests.unit.dsl.models import playbooks
 
 EXAMPLES = sorted(Path(__file__).parents[3].glob("examples/*/playbook.yaml"))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@examples(25)
 @given(playbooks())
 def test_a_dumped_model_parses_to_itself(playbook: Playbook) -> None:
     assert parse_playbook(dump(playbook)) == playbook

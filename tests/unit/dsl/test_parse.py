@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_core.dsl.dump import dump
 from noetl_core.dsl.model import UNSET, Join, Playbook, Step, Task
 from noetl_core.dsl.parse import check, digest_of, parse_playbook
+from tests.properties import examples
 from tests.unit.dsl.broken import HEAD, executor, flow, tasks
 from tests.unit.dsl.models import MAPS, VALUES
 
@@ -33,7 +34,7 @@ def then_of(text: str) -> Any:
 # --- task shapes
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(result=VALUES, spec=st.booleans(), set_ctx=MAPS)
 def test_all_task_shapes_normalise_equal(result: Any, spec: bool, set_ctx: dict[str, Any]) -> None:
     tool: dict[str, Any] = {"kind": "noop", "result": result, "set_ctx": set_ctx}

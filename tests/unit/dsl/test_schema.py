@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from noetl_core.dsl.dump import document
 from noetl_core.dsl.load import load
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.schema import playbook_schema, render
+from tests.properties import examples
 from tests.unit.dsl.broken import BROKEN
 from tests.unit.dsl.models import playbooks
 
@@ -42,7 +43,7 @@ def test_it_accepts_the_examples(path: Path) -> None:
     VALIDATOR.validate(plain(path.read_text()))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@examples(25)
 @given(playbooks())
 def test_it_accepts_every_canonical_playbook(playbook: Playbook) -> None:
     VALIDATOR.validate(document(playbook))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import jinja2
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -26,6 +26,7 @@ from noetl_core.expr import (
     reveal,
     truthy,
 )
+from tests.properties import examples
 
 scalars = (
     st.none()
@@ -142,7 +143,7 @@ SOUP = st.lists(
 ).map(" ".join)  # fmt: skip
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(SOUP)
 def test_any_text_gives_data_or_a_clear_error(source: str) -> None:
     started = time.thread_time()
@@ -187,7 +188,7 @@ def programs(draw: st.DrawFn) -> str:
     return draw(text)
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(programs())
 def test_any_program_gives_data_or_a_clear_error_and_changes_nothing(source: str) -> None:
     data = {"x": 3, "s": "aaab", "rows": [{"a": 2, "b": "x"}, {"a": 1, "b": [1]}]}
@@ -202,7 +203,7 @@ def test_any_program_gives_data_or_a_clear_error_and_changes_nothing(source: str
     assert json.dumps(data) == before
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(programs())
 def test_no_program_leaks_a_secret(source: str) -> None:
     word = "s3cr3t-w0rd"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from bench.validate import large
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from typer.testing import CliRunner
 
 from noetl_cli.main import app
@@ -21,6 +21,7 @@ from noetl_core.dsl.dump import dump
 from noetl_core.dsl.lint import lint
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import _read, check
+from tests.properties import examples
 from tests.unit.control.test_service import Asker
 from tests.unit.dsl.broken import flow
 from tests.unit.dsl.models import playbooks
@@ -159,7 +160,7 @@ def test_a_net_made_to_cost_much_is_left_alone() -> None:
     assert time.process_time() - started < 5
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@examples(25)
 @given(playbooks())
 def test_every_valid_playbook_is_linted_without_a_stumble(playbook: Playbook) -> None:
     read, found = check(dump(playbook))

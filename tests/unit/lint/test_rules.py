@@ -119,6 +119,10 @@ SILENT: list[tuple[str, str]] = [
         "b", "{step: b, when: '{{ workload.x }}'}",
         tool=admit("{when: \"{{ steps.b.status != 'error' }}\", then: {allow: true}}, {else: {then: {allow: false}}}").replace("§", "")
         + "tool: {kind: noop}\n"))),
+    ("a refusal that brings what the next token waits for",
+     flow(arcs("a", "{step: b, when: '{{ event.name == \"step.failed\" }}'}", tool=admit(
+         "{when: \"{{ steps.b.status == 'ok' }}\", then: {allow: true}}, {else: {then: {allow: false}}}", ", on_deny: fail").replace("§", "")
+         + "tool: {kind: noop}\n"), arcs("b", "{step: a, when: '{{ workload.x }}'}"))),
     ("a producer with a way out", flow(arcs("a", "{step: b}", "{step: a, when: '{{ event.result.more }}'}", mode="inclusive"), *leaf("b"))),
     ("a retry by arcs", flow(arcs("a", "{step: a, when: '{{ event.name == \"step.failed\" }}'}", "{step: b}"), *leaf("b"))),
     ("a cycle that failure leaves", flow(arcs("a", "{step: b}"), arcs("b", "{step: a}", "{step: c, when: '{{ event.name == \"step.failed\" }}'}"),

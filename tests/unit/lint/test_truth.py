@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check
 from noetl_core.local import LocalWiring
+from tests.properties import examples
 
 HEAD = {"apiVersion": "noetl.io/v2", "kind": "Playbook", "metadata": {"name": "net", "path": "net"}}
 LIMITS = {"spec": {"policy": {"limits": {"max_step_visits": 4, "max_tokens": 40}, "failure": {"mode": "best_effort"}}}}
@@ -78,7 +79,7 @@ def ran(text: str) -> tuple[set[str], set[tuple[str, int]]]:
     return steps, fired
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(40)
 @given(nets())
 def test_what_lint_calls_impossible_does_not_happen(net: dict[str, Any]) -> None:
     text = json.dumps(net)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
+from tests.properties import examples
 from tests.unit.migrate.legacy import HEAD, http_error, run
 
 Env = Mapping[str, Any]
@@ -196,7 +197,7 @@ def answered(answers: Sequence[Any]) -> Callable[[ToolCall], Outcome]:
     return answer
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(step=steps(), answers=ANSWERS)
 def test_entries_act_as_the_dialect_says(step: dict[str, Any], answers: list[Any]) -> None:
     legacy = Legacy(step, answers)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_core.dsl.dump import dump
@@ -19,6 +19,7 @@ from noetl_core.dsl.parse import check, parse_playbook
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.pipeline import Pipeline, fold, process
 from noetl_core.expr import Scope
+from tests.properties import examples
 from tests.unit.dsl.models import playbooks as models
 from tests.unit.migrate.legacy import HEAD
 
@@ -192,7 +193,7 @@ def comments(text: str) -> list[str]:
     return sorted(re.findall(r"# (?:above \d+|beside \d+|the end)", text))
 
 
-@settings(max_examples=80, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@examples(80)
 @given(text=LEGACY)
 def test_what_comes_out_is_valid_has_every_comment_once_and_stays_as_it_is(text: str) -> None:
     migrated = migrate(text, "flow.yaml")
@@ -208,7 +209,7 @@ def test_what_comes_out_is_valid_has_every_comment_once_and_stays_as_it_is(text:
     assert (again.changed, again.text) == (False, migrated.text)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(playbook=models())
 def test_canonical_playbooks_are_left_byte_identical(playbook: Any) -> None:
     text = dump(playbook)
@@ -358,7 +359,7 @@ def engine_trace(text: str, outcomes: Sequence[int]) -> tuple[list[tuple[str, in
     return trace, pipe.ctx
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(tasks=pipelines(), outcomes=OUTCOMES)
 def test_pipelines_decide_the_same_directives_as_the_legacy_rules(tasks: list[dict[str, Any]], outcomes: list[int]) -> None:
     text = HEAD + yaml.safe_dump({"workflow": [{"step": "s", "tool": tasks}]}, sort_keys=False)

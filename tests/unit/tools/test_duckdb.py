@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.duckdb import DuckDBTool
 from noetl_core.tools.invoke import invoke
+from tests.properties import examples
 
 from .conftest import Run
 
@@ -55,7 +56,7 @@ def test_parameters_are_bound_never_spliced(run: Run) -> None:
 
 
 @given(st.text(max_size=40).filter(lambda s: "\x00" not in s))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_any_text_goes_through_a_parameter_unchanged(text: str) -> None:
     outcome = DuckDBTool().run(ToolCall("duckdb", {"command": "SELECT $v AS v", "params": {"v": text}}))
     assert outcome.result["rows"] == [{"v": text}]

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
 from noetl_core.tools.base import ToolCall
+from tests.properties import examples
 
 from .one_run import OneRun, loop, task
 
@@ -120,7 +121,7 @@ def check_log(run: OneRun) -> None:
                 assert live <= limit, "I4"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@examples(60)
 @given(step=steps(), data=st.data())
 def test_a_takeover_at_any_commit_comes_to_the_same_end(step: dict[str, Any], data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", data.draw(st.sampled_from([1, 2, 5]), "events a commit"))
@@ -140,7 +141,7 @@ def test_a_takeover_at_any_commit_comes_to_the_same_end(step: dict[str, Any], da
         check_log(run)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(step=steps())
 def test_the_same_run_twice_writes_the_same_history(step: dict[str, Any]) -> None:
     one, two = OneRun(step, outcome_of), OneRun(step, outcome_of)

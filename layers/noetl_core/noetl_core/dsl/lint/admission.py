@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from noetl_core.dsl.lint.context import Lint, listed
 from noetl_core.dsl.lint.guards import NO_FACTS, UNDEFINED, Facts, Guards
-from noetl_core.dsl.lint.net import Net
+from noetl_core.dsl.lint.net import Net, boundaries
 from noetl_core.dsl.model import Admission, Step
 from noetl_core.expr import referenced
 
@@ -28,11 +28,19 @@ def admissions(lint: Lint, net: Net) -> None:
             message = f'step "{step.name}" is never admitted: no rule can allow it; {_THEN[step.admission.on_deny]}'
             lint.report("W507", at, message, "allow it in a rule or else, or remove the step")
             continue
+        if step.admission.on_deny == "fail" and _leads_on(net, i):
+            continue  # a token that is refused makes others, which may bring what the next one waits for
         later = dict(_only_later(net, i, step.admission, writers))
         if later and not _possible(net.guards, step.admission, dict.fromkeys(later, UNDEFINED)):
             waits = listed([f"{'.'.join(path)} ({why})" for path, why in sorted(later.items())])
             message = f'step "{step.name}" waits for what comes only after it: {waits}; {_THEN[step.admission.on_deny]}'
             lint.report("W508", at, message, "read what is there before, or move the step behind what it waits for")
+
+
+def _leads_on(net: Net, i: int) -> bool:
+    """Whether the failure of the step, which a refusal is, may fire one of its arcs."""
+    failures = [end for end in boundaries(net.steps[i]) if end.failed]
+    return any(net.fires(i, arc, end) is not False for arc in net.live_arcs(i) for end in failures)
 
 
 def _possible(guards: Guards, admission: Admission, facts: Facts) -> bool:
