@@ -82,6 +82,12 @@ SPEAKS: list[tuple[str, str, str]] = [
     ("in a folded text", "W515", flow("step: a\ntool:\n  kind: noop\n  result: >\n    one\n    two {{ §steps.b.result }}")),
     ("a bare name that is nearly one", "W515",
      HEAD + "workload: {endpoint: 1}\nworkflow: [{step: a, tool: {kind: noop, result: '{{ workload.endpoint }}{{ §endpiont }}'}}]\n"),
+    ("a workbook's task", "W515",
+     HEAD + "workload: {url: 1}\nworkbook: {get: {kind: noop, result: '{{ §args.b }}{{ args.a }}{{ iter.n }}{{ workload.url }}'}}\n"
+     "workflow: [{step: a, args: {a: 1}, loop: {in: [1], iterator: n}, tool: {kind: workbook, task: get}}]\n"),
+    ("the executor's defaults", "W515",
+     HEAD + "executor: {spec: {timeout_s: '{{ §workload.limt }}', policy: {task: {rules: [{when: '{{ outcome.status == §ctx.never }}',"
+     " then: {do: break}}]}}}}\nworkload: {limit: 3}\nworkflow: [{step: a, tool: {kind: noop, result: '{{ workload.limit }}'}}]\n"),
     ("a workload key", "W516", HEAD + "workload: {a: 1, §b: 2}\nworkflow: [{step: a, tool: {kind: noop, result: '{{ a }}'}}]\n"),
     ("an AWS key in a program", "W517", flow("step: a\ntool:\n  kind: python\n  code: §|\n    key = 'AKIAIOSFODNN7EXAMPLE'")),
     ("a password", "W517", flow("step: a\ntool: {kind: noop, args: {db_password: §s3cret}}")),
@@ -153,6 +159,10 @@ SILENT: list[tuple[str, str]] = [
           "        then: [{name: two, kind: noop, result: '{{ one }}'}]\n  - {kind: noop, result: '{{ two }} {{ choose_1 }}'}")),
     ("the loop around", flow("step: a\nloop: {in: [[1]], iterator: row, loop: {in: '{{ iter.row }}', iterator: cell}}\n"
                              "tool: {kind: noop, result: '{{ iter.cell }} {{ iter.index }} {{ iter.parent.row }} {{ cell }}'}")),
+    ("what a workbook's task reads of either step that runs it",
+     HEAD + "workbook: {get: {kind: noop, set_iter: {own: 1}, result: '{{ args.a }} {{ args.b }} {{ iter.own }} {{ first }} {{ event }}'}}\n"
+     "workflow: [{step: a, args: {a: 1, event: 2}, tool: [{name: first, kind: noop}, {name: get, kind: workbook}], next: {arcs: [{step: b, args: {b: 1}}]}},"
+     " {step: b, tool: {kind: workbook, task: get}}]\n"),
     ("the whole workload", HEAD + "workload: {a: 1}\nworkflow: [{step: a, tool: {kind: noop, result: '{{ workload }}'}}]\n"),
     ("a method", HEAD + "workload: {a: 1}\nworkflow: [{step: a, tool: {kind: noop, result: \"{{ workload.get('a') }}\"}}]\n"),
     ("an anchor", HEAD + "workload: {a: &a {b: 1}}\nworkflow: [{step: a, tool: {kind: noop, args: *a}}]\n"),

@@ -1,7 +1,7 @@
 """Names in templates that nothing binds, and workload keys that nothing reads (formal spec 3.2, resolutions 8 and 14).
 
-A name is reported only where it can have no value: what a request may add (`workload` of a playbook that declares none), what is
-read with `default(...)`, `is defined`, `or` or an `if`, and places that see names of many pipelines are left alone.
+A name is reported only where it can have no value: what a request may add (`workload` of a playbook that declares none), and
+what is read with `default(...)`, `is defined`, `or` or an `if`, is left alone. What pipelines share may read what any binds.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ def names(lint: Lint) -> None:
     for step in playbook.steps:
         for arc in step.router.arcs if step.router is not None else ():
             bound.arc_args.setdefault(arc.step, set()).update(arc.args)
+    inside: set[Scope] = set()
     for step, node in zip(playbook.steps, lint.step_nodes(), strict=True):
         for place, scope in _places(bound, step, node):
             _check(bound, place, scope)
-    result = lint.root.get("executor")
-    result = result.get("spec") if result is not None else None
-    result = result.get("result") if result is not None else None
-    if result is not None:
-        _check(bound, result, Scope(CONTROL, "the execution's result", frozenset()))
+            if scope.where == "a task":
+                inside.add(scope)
+    for place, scope in _shared_places(bound, inside):
+        _check(bound, place, scope)
     _unused(bound)
 
 
@@ -142,6 +142,29 @@ def _undo_places(step: Step, node: Node, args: frozenset[str]) -> Iterator[tuple
     whole = node.get("tool") if isinstance(node.value, dict) else None
     for task in _task_nodes(whole if whole is not None else node):
         yield from _task_places(task, Scope(CONTROL | WORKER, "a task", args, outer, names))
+
+
+def _shared_places(bound: Names, inside: set[Scope]) -> Iterator[tuple[Node, Scope]]:
+    """The workbook's tasks and the executor's defaults, which see what any of the pipelines `inside` binds; and the result."""
+    of_all = Scope(
+        CONTROL | WORKER,
+        "a task",
+        frozenset().union(*(scope.args for scope in inside)),
+        ITER_ALWAYS.union(_iter_written(tuple(bound.lint.playbook.workbook.values())), *(scope.iter for scope in inside)),
+        frozenset().union(*(scope.tasks for scope in inside)),
+    )
+    if (workbook := bound.lint.root.get("workbook")) is not None:
+        for task in _task_nodes(workbook):
+            yield from _task_places(task, of_all)
+    executor = bound.lint.root.get("executor")
+    spec = executor.get("spec") if executor is not None else None
+    for key, part in spec.value.items() if spec is not None and isinstance(spec.value, dict) else ():
+        if key == "result":
+            yield part, Scope(CONTROL, "the execution's result", frozenset())
+        elif key != "policy":
+            yield part, of_all
+        elif (default := part.get("task")) is not None:
+            yield default, replace(of_all, roots=of_all.roots | {"outcome"}, where="task policy")
 
 
 def _task_nodes(node: Node) -> Iterator[Node]:
