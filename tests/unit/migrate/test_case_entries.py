@@ -145,6 +145,29 @@ def test_fail_fails_with_its_message_and_skip_ends_the_step() -> None:
     assert (looped.status, len(looped.tools["http"].calls)) == ("completed", 2)
 
 
+def test_a_step_that_is_skipped_exits_too() -> None:
+    leaving = "event.name == 'step.exit' => { set: { left: true }, skip: true }"
+    ended = work(
+        f"{DONE} => {{ skip: true }}",
+        leaving,
+        "event.name == 'step.exit' and left => { next: [{ step: rescue }] }",
+        http=[body()],
+    )
+    assert (ended.status, dict(ended.ctx)["left"], ended.visits("rescue"), ended.visits("after")) == ("completed", True, 1, 0)
+
+
+def test_a_next_that_was_taken_counts_for_nothing_once_the_step_fails() -> None:
+    entries = (
+        f"{DONE} and response is defined => {{ next: [{{ step: rescue }}], call: {{ params: {{ n: 2 }} }} }}",
+        f"{DONE} and error.status == 404 => {{ set: {{ missing: true }} }}",
+    )
+    tool = "{ kind: http, url: 'https://x', params: { n: 1 } }"
+    ended = work(*entries, tool=tool, http=[body(), http_error(500)])
+    assert (ended.status, ended.visits("rescue"), ended.visits("after")) == ("failed", 0, 0)
+    ended = work(*entries, tool=tool, http=[body(), http_error(404)])
+    assert (ended.status, ended.visits("rescue"), ended.visits("after")) == ("completed", 1, 0)
+
+
 def test_next_at_step_enter_goes_there_without_the_call() -> None:
     ended = work(
         "event.name == 'step.enter' and workload.n == 3 => { next: [{ step: rescue, args: { n: '{{ workload.n }}' } }] }"

@@ -116,27 +116,16 @@ class Legacy:
                     if self.targets:
                         break
         except Skipped:
-            if "loop" not in self.step:
-                return self.over()
+            self.result = None  # of what it had; step.exit comes all the same
         except Failed:
             return "failed"
         try:
             self.event("step.exit")
-        except Skipped:
-            return self.over()
         except Failed:
             return "failed"
-        return self.route("completed")
-
-    def over(self) -> str:
-        """Skipped: it has no result."""
-        self.result = None
-        return self.route("completed")
-
-    def route(self, status: str) -> str:
         if not self.targets and "next" in self.step:
             self.targets.add(self.step["next"])
-        return status
+        return "completed"
 
     def visit(self, answers: Iterator[Any]) -> None:
         params: dict[str, Any] = {"p": 0}
@@ -167,6 +156,8 @@ class Legacy:
                 continue
             self.handled = True
             for action, said in entry["then"].items():
+                if action == "skip" and name == "step.exit":
+                    break  # the step is over: only what this entry does ends
                 self.act(action, said)
 
     def act(self, action: str, said: Any) -> None:

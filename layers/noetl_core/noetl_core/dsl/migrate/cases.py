@@ -124,6 +124,8 @@ class _Case:
         leaving = leave[0][0].name if leave else "done"
         for made in (m for group in enter for m in group if m.to == "done"):
             made.to = leaving
+        for made in (m for group in [*enter, *after] for m in group if leave and m.do == "break" and m.scope is None):
+            made.do, made.to = "jump", leaving  # a step that is skipped exits too
         if self.names.diverted and not any(m.to == leaving for m in enter[-1]):
             enter.append([Made("entered", f"ctx.{self.names.flag}", do="jump", to=leaving)])
         end = "settle" if rules and leave else leaving

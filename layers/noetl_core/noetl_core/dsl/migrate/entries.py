@@ -105,7 +105,7 @@ class Entries:
                 made = Made(_free(f"{act.label}_{action.key}", group))
                 group.append(made)
             getattr(self, f"_{action.key}")(act, action, group, scope)
-            if group[-1].do != "continue":
+            if group[-1].do != "continue" or action.key == "skip":
                 break
         return [] if all(m.idle for m in group) else group
 
@@ -175,7 +175,10 @@ class Entries:
         made.set_ctx.append(Entry(self.names.flag, node(braced(f"ctx.{self.names.flag} + ['{act.label}']"))))
         if act.enter is not None and [act] == self.names.diverted and act is self.names.enters[-1]:
             made.do, made.to = "jump", "done"
-        self.arcs.append((f"'{act.label}' in ctx.{self.names.flag}", arcs))
+        taken = f"'{act.label}' in ctx.{self.names.flag}"
+        if self.names.fails_late:
+            taken = f"event.name == '{self.names.done}' and {taken}"
+        self.arcs.append((taken, arcs))
 
     def _kept_key(self, act: Act) -> str:
         return f"{identifier(self.names.name)}_{act.label}"
@@ -240,6 +243,8 @@ class Entries:
             made.error = node(braced(f"iter.{self.names.iter['error']}"))
 
     def _skip(self, act: Act, action: Entry, group: list[Made], scope: Replace) -> None:
+        if scope == self.names.leaving:
+            return  # the step is over: only what this entry does ends
         group[-1].do, group[-1].scope = "break", "loop" if self.names.looped else None
 
     def retry(self, act: Act) -> Map | None:

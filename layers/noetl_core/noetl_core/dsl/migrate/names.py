@@ -46,6 +46,8 @@ class Names:
         """Entries that decide in the pipeline that their `next` is taken; the arcs of the others decide it."""
         self.diverted = [a for a in self.enters if a.does("next")]
         """Entries of `step.enter` whose `next` goes without the call."""
+        self.fails_late = any(a.does("call", "sink", "fail") for a in acts)
+        """The step may fail after an entry: what `next` it took then counts for nothing."""
         self.flag = c.fresh_ctx(f"{name}_next") if self.routed else ""
         """The ctx key that lists the entries whose `next` was taken."""
         self.result_key = c.fresh_ctx(f"{name}_result") if self.has_result and self.looped else ""
