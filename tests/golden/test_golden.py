@@ -12,8 +12,9 @@ from noetl_core.control import read as control_read
 from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import expand
 from noetl_core.control.replay import replay
-from noetl_core.engine.fold import fold_commits, restore, snapshot
+from noetl_core.engine.fold import fold_commits
 from noetl_core.engine.records import LOG_VERSION, StreamId
+from noetl_core.engine.snapshots import restore, snapshot
 from noetl_core.engine.state import State
 from noetl_core.observe.cost import Meter
 from noetl_core.observe.progress import Progress

@@ -7,8 +7,9 @@ from dataclasses import asdict
 
 from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import expand
-from noetl_core.engine.fold import REDUCER, fold_commits, restore
+from noetl_core.engine.fold import REDUCER, fold_commits
 from noetl_core.engine.records import Event, StreamId
+from noetl_core.engine.snapshots import restore
 from noetl_core.engine.state import State
 from tests.sim.world import World
 

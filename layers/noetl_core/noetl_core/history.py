@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from noetl_core.engine.fold import REDUCER, fold_commits, restore
+from noetl_core.engine.fold import REDUCER, fold_commits
 from noetl_core.engine.records import Commit, StreamId
+from noetl_core.engine.snapshots import restore
 from noetl_core.engine.state import State
 from noetl_core.ports import EventStore
 

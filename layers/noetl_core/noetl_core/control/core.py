@@ -16,10 +16,10 @@ from typing import Any
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.deadlines import deadlines
 from noetl_core.engine.decide import Decision, Fact, commands_of, decide, digest_for
-from noetl_core.engine.fold import snapshot
 from noetl_core.engine.passes import Need, NeedValues
 from noetl_core.engine.reads import needs_of
 from noetl_core.engine.records import Boundary, Commit, StreamId
+from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
 from noetl_core.engine.waits import due_at, signal_name
 from noetl_core.history import load_state

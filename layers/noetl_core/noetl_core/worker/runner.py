@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
-from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
 from noetl_core.dsl.kinds import KINDS
@@ -17,21 +16,17 @@ from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.engine.pipeline import SECOND, Pipeline, fold, process
 from noetl_core.expr import Scope, TemplateError, contains_secret, render
 from noetl_core.ports import NotFound
-from noetl_core.tools.base import ToolCall
-from noetl_core.worker.calls import MARGIN_S, Calls, NotJson, Running
+from noetl_core.worker.calls import MARGIN_S, Calls, NotJson
+from noetl_core.worker.flights import Flight, Flights
 from noetl_core.worker.journal import Journal
 from noetl_core.worker.loop_runner import LoopRunner
 from noetl_core.worker.nodes import CtxLayer, Leaf, LoopNode
 from noetl_core.worker.past import Past
 from noetl_core.worker.sealing import Seals, restore
-from noetl_core.worker.threads import TaskThreads
 from noetl_core.worker.tokens import CallbackTokens
 from noetl_core.worker.view import RunView
 from noetl_core.worker.waiting import INLINE_WAIT_S, WAITING_KINDS, BadWait, TooLong, outcome_of, wait_for
 
-POOL_THREADS = 64
-GRACE_S = 1.0
-"""A tool that keeps its timeout says so itself, and better; this long after it the worker stops waiting."""
 SPARE_S = 30.0
 """A task without a timeout of its own is not started with less than this left of the invocation."""
 TICK_S = 0.5
@@ -45,20 +40,6 @@ class Ended:
 
     name: Boundary
     data: Mapping[str, Any]
-
-
-@dataclass(slots=True, eq=False)
-class Flight:
-    """An attempt on a thread of its own. `until` (microseconds) is when it is given up, if ever."""
-
-    leaf: Leaf
-    task: Task
-    call: ToolCall
-    running: Running
-    until: int | None
-
-    outcome: Outcome | BaseException | None = None
-    """What the tool gave or raised, once it has ended."""
 
 
 @dataclass
@@ -83,16 +64,12 @@ class Runner:
     """Passes that sleep here for a little, by when they wake."""
     waiting: list[Leaf] = field(default_factory=list)
     """Passes that wait longer: the run is suspended once nothing else is left to do."""
-    flights: set[Flight] = field(default_factory=set)
+    flights: Flights = field(default_factory=Flights)
     halt: Literal["", "pause", "deadline"] = ""
     ended: Ended | None = None
     started_any: bool = False
-    _threads: TaskThreads | None = None
     _opened: Mapping[tuple[int, ...], Mapping[str, Any]] | None = None
     """What the newest suspension sealed, once it has been opened."""
-    _landed: SimpleQueue[Flight] = field(default_factory=SimpleQueue)
-    _overdue_at: int | None = None
-    """No flight is overdue before."""
     _order: count[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
@@ -128,10 +105,9 @@ class Runner:
                     return self._suspended()
             return self.ended
         finally:
-            if self._threads is not None:
-                if self.flights:
-                    self.calls.stop()  # what still runs runs for nobody
-                self._threads.close()
+            if self.flights:
+                self.calls.stop()  # what still runs runs for nobody
+            self.flights.close()
 
     def end(self, name: Boundary, data: Mapping[str, Any]) -> None:
         """The run has come to its end, or to a suspension."""
@@ -146,41 +122,28 @@ class Runner:
         self.calls.check()
         if self.calls.gate == "pause":
             self.halt = self.halt or "pause"
-        if self._overdue_at is not None and now >= self._overdue_at:
+        if self.flights.overdue_at is not None and now >= self.flights.overdue_at:
             self._give_up(now)
 
     def _collect(self) -> None:
         """Take one finished task, or stop waiting after a moment to look around."""
-        now, until = self.calls.clock.now(), self._overdue_at
+        now, until = self.calls.clock.now(), self.flights.overdue_at
         if self.sleeping and not self.halt:
             until = self.sleeping[0][0] if until is None else min(until, self.sleeping[0][0])
         pause = TICK_S if until is None else min(TICK_S, max(0.0, (until - now) / SECOND))
-        try:
-            flight = self._landed.get(timeout=pause)
-        except Empty:
-            return
-        if flight not in self.flights:
-            return  # given up: what it brings now counts for nothing
-        if isinstance(flight.outcome, BaseException):
-            raise flight.outcome
-        assert flight.outcome is not None
-        self._end_flight(flight, flight.outcome)
+        if (landed := self.flights.landed(pause)) is not None:
+            self._end_flight(*landed)
 
     def _end_flight(self, flight: Flight, outcome: Outcome) -> None:
-        self.flights.discard(flight)
         started = self.calls.ended(flight.running)
         self._processed(flight.leaf, flight.task, outcome, started)
         self.ready.append(flight.leaf)
 
     def _give_up(self, now: int) -> None:
-        """Tools that go on after their timeout are left behind: their tasks have timed out, and the pipeline goes on."""
-        for flight in [f for f in self.flights if f.until is not None and now >= f.until]:
-            flight.call.cancelled.set()
-            if self._threads is not None:
-                self._threads.lose()
+        """Tools that go on after their timeout: their tasks have timed out, and the pipeline goes on."""
+        for flight in self.flights.give_up(now):
             message = f"{flight.call.kind}: did not end within {flight.call.timeout_s:g} s, and was left behind"
             self._end_flight(flight, self.calls.measured(Outcome.failed("timeout", message), flight.call, flight.running))
-        self._overdue_at = min((f.until for f in self.flights if f.until is not None), default=None)
 
     def _wake_due(self) -> None:
         now = self.calls.clock.now()
@@ -309,34 +272,13 @@ class Runner:
             outcome = self.calls.invoke(call, running)
             self._processed(leaf, task, outcome, self.calls.ended(running))
             return True
-        self._submit(Flight(leaf, task, call, running, self._until(call, started)))
+        self.flights.begin(leaf, task, call, running, started, self.calls.invoke)
         return False
 
     def _failed(self, leaf: Leaf, task: Task, started: int, outcome: Outcome) -> bool:
         """A task that could not even be called: an outcome like any other."""
         self._processed(leaf, task, outcome, started)
         return True
-
-    @staticmethod
-    def _until(call: ToolCall, started: int) -> int | None:
-        """When a tool is given up that should have ended by itself."""
-        return None if call.timeout_s is None else started + int((call.timeout_s + GRACE_S) * SECOND)
-
-    def _submit(self, flight: Flight) -> None:
-        if self._threads is None:
-            self._threads = TaskThreads(POOL_THREADS)
-        self.flights.add(flight)
-        if flight.until is not None and (self._overdue_at is None or flight.until < self._overdue_at):
-            self._overdue_at = flight.until
-
-        def work() -> None:
-            try:
-                flight.outcome = self.calls.invoke(flight.call, flight.running)
-            except BaseException as error:  # the driver raises it: a task that vanished would be waited for, for ever
-                flight.outcome = error
-            self._landed.put(flight)
-
-        self._threads.submit(work)
 
     def _too_late(self, timeout: float | None, now: int) -> bool:
         """Whether the task might not end before the invocation does; a fresh invocation tries it anyway."""
