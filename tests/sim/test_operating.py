@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -375,14 +376,31 @@ def test_cycles_in_which_nothing_runs_end_too(body: str) -> None:
     assert "was scheduled 2000 times" in state.failure["message"]
 
 
-def test_a_cycle_through_many_steps_in_which_nothing_runs_ends_within_its_decision(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.engine.routing.MAX_EVENTS", 2000)
+@pytest.mark.parametrize(("limit", "value"), [("MAX_EVENTS", 2000), ("MAX_ARCS", 400)])
+def test_a_cycle_in_which_nothing_runs_ends_within_its_decision(limit: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"noetl_core.engine.routing.{limit}", value)
     world = World()
     execution_id = world.start(HEAD + ROUTES).execution_id
     state = ends(world, execution_id, "failed")
     assert state.failure is not None
     assert state.failure["kind"] == "limit"
-    assert "one decision made 2000 events" in state.failure["message"]
+    assert state.failure["message"].startswith("one decision made 2")
+    assert " and judged 400 arcs, the last at step start" in state.failure["message"]
+
+
+def test_joins_that_wait_for_each_other_cost_no_more_than_they_are_many() -> None:
+    """The last join of the chain comes first in the playbook, and each can be judged only once the one before it has fired."""
+    many = 600
+    joins = [f"  - {{step: j{n}, spec: {{join: all}}, next: {{arcs: [{{step: j{n + 1}}}]}}}}\n" for n in reversed(range(many))]
+    arcs = ", ".join(f"{{step: j{n}}}" for n in range(many))
+    body = (
+        f"  - {{step: start, next: {{spec: {{mode: inclusive}}, arcs: [{arcs}]}}}}\n  - {{step: j{many}, tool: {{kind: noop}}}}\n"
+    )
+    world = World()
+    began = time.process_time()
+    execution_id = world.start(HEAD + body + "".join(joins)).execution_id
+    assert time.process_time() - began < 4, "a second; five times as long when all pairs are looked at each time"
+    assert world.state(execution_id).step(f"j{many}").visits == 1
 
 
 LOOPED = """

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.model import Playbook, Step
 
 Edges = Mapping[str, tuple[str, ...]]
 
@@ -37,26 +37,44 @@ def forward_edges(edges: Edges, roots: tuple[str, ...]) -> Edges:
     return {name: tuple(targets) for name, targets in kept.items()}
 
 
-def leads_to(playbook: Playbook, target: str) -> frozenset[str]:
-    """The steps whose token could still reach `target` over forward edges (itself excluded). Found once per playbook and step."""
-    known: dict[str, frozenset[str]] = playbook.memo.setdefault("leads_to", {})
-    if target not in known:
-        sources = playbook.memo.get("sources")
-        if sources is None:
-            sources = playbook.memo["sources"] = _reversed(forward_edges(edges_of(playbook), (playbook.entry_step,)))
-        found: set[str] = set()
-        stack = [target]
-        while stack:
-            new = [name for name in sources.get(stack.pop(), ()) if name not in found]
-            found.update(new)
-            stack.extend(new)
-        known[target] = frozenset(found - {target})
-    return known[target]
+def joins_of(playbook: Playbook) -> tuple[Step, ...]:
+    """The steps with `spec.join`, in the playbook's order."""
+    if "joins" not in playbook.memo:
+        playbook.memo["joins"] = tuple(step for step in playbook.steps if step.join is not None)
+    joins: tuple[Step, ...] = playbook.memo["joins"]
+    return joins
 
 
-def _reversed(edges: Edges) -> Mapping[str, list[str]]:
-    sources: dict[str, list[str]] = {}
-    for name, targets in edges.items():
-        for target in dict.fromkeys(targets):
-            sources.setdefault(target, []).append(name)
-    return sources
+def joins_below(playbook: Playbook) -> Mapping[str, int]:
+    """Step name -> the joins that its tokens can still reach over forward edges (itself excluded), as bits in the order of
+    `joins_of`. Found once per playbook."""
+    if "joins_below" not in playbook.memo:
+        bit = {step.name: 1 << n for n, step in enumerate(joins_of(playbook))}
+        edges = forward_edges(edges_of(playbook), (playbook.entry_step,))
+        below: dict[str, int] = {}
+        for name in _targets_first(edges):
+            below[name] = 0
+            for target in edges[name]:
+                below[name] |= below[target] | bit.get(target, 0)
+        playbook.memo["joins_below"] = below
+    found: Mapping[str, int] = playbook.memo["joins_below"]
+    return found
+
+
+def _targets_first(edges: Edges) -> Iterator[str]:
+    """The steps of a graph without cycles, each after all that it leads to."""
+    seen: set[str] = set()
+    for root in edges:
+        if root in seen:
+            continue
+        seen.add(root)
+        path = [(root, iter(edges[root]))]
+        while path:
+            name, targets = path[-1]
+            target = next(targets, None)
+            if target is None:
+                path.pop()
+                yield name
+            elif target not in seen:
+                seen.add(target)
+                path.append((target, iter(edges[target])))

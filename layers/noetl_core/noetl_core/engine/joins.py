@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from noetl_core.dsl.model import Playbook, Step
 from noetl_core.engine import ids
-from noetl_core.engine.graph import leads_to
+from noetl_core.engine.graph import joins_below, joins_of
 from noetl_core.engine.passes import RoutingPass
 from noetl_core.engine.state import Token
 
@@ -18,41 +18,74 @@ def held_by_join(p: RoutingPass, token: Token) -> bool:
 
 def fire_joins(p: RoutingPass, *, quiet: bool) -> bool:
     """Fire the joins that may; `quiet`: nothing runs, so parked tokens no longer count as on their way."""
-    if "joins" not in p.playbook.memo:
-        p.playbook.memo["joins"] = tuple(step for step in p.playbook.steps if step.join is not None)
+    joins = joins_of(p.playbook)
+    if not joins:
+        return False
+    growing = _growing(p, quiet=quiet)
+    waiting: dict[str, list[Token]] | None = None
     fired = False
-    for step in p.playbook.memo["joins"]:
-        fired = _judge_join(p, step, quiet=quiet) or fired
+    for n, step in enumerate(joins):
+        assert step.join is not None
+        grows, over = bool(growing >> n & 1), step.name in p.state.joins_fired
+        if grows and step.join.mode == "all" and not over:
+            continue  # thousands may wait here: they are looked at once
+        if waiting is None:
+            waiting = _waiting(p)
+        judged = _judge_join(p, step, waiting.get(step.name, []), grows=grows, over=over)
+        if judged == "expired":
+            growing = _growing(p, quiet=quiet)
+        fired = fired or judged != ""
     return fired
 
 
-def _judge_join(p: RoutingPass, step: Step, *, quiet: bool) -> bool:
+def _growing(p: RoutingPass, *, quiet: bool) -> int:
+    """The joins that a live token could still reach over forward edges, as bits."""
+    below = joins_below(p.playbook)
+    found, most = 0, (1 << len(joins_of(p.playbook))) - 1
+    for run in p.state.runs.values():
+        found |= below.get(run.step, 0)
+        if found == most:
+            return found
+    for token in p.state.tokens.values():
+        if not (quiet and token.parked):
+            found |= below.get(token.step, 0)
+            if found == most:
+                break
+    return found
+
+
+def _waiting(p: RoutingPass) -> dict[str, list[Token]]:
+    found: dict[str, list[Token]] = {}
+    for token in p.state.tokens.values():
+        if held_by_join(p, token):
+            found.setdefault(token.step, []).append(token)
+    return found
+
+
+def _judge_join(
+    p: RoutingPass, step: Step, tokens: Sequence[Token], *, grows: bool, over: bool
+) -> Literal["", "fired", "expired"]:
     assert step.join is not None
-    grows = _can_grow(p, step.name, quiet=quiet)
-    over = step.name in p.state.joins_fired
-    if grows and step.join.mode == "all" and not over:
-        return False  # thousands may wait here: they are looked at once
-    tokens = [t for t in p.state.tokens.values() if t.step == step.name and not t.joined]
     if over:
         for token in tokens:
             p.emit("TokenExpired", token=token.id, reason=f"join {step.name} has already fired")
         if not grows:
             p.emit("JoinClosed", step=step.name, fired=False)
-        return bool(tokens)
+        return "expired" if tokens else ""
     need = {"any": 1, "count": step.join.count}.get(step.join.mode)
     if need is not None and len(tokens) >= need:
         _merge(p, step, tokens[:need])
         if grows or len(tokens) > need:
             p.emit("JoinClosed", step=step.name, fired=True)
-        return True
+        return "fired"
     if grows or not tokens:
-        return False
+        return ""
     if need is not None:
         for token in tokens:
             p.emit("TokenExpired", token=token.id, reason=f"join {step.name} waits for {need} tokens, {len(tokens)} came")
-        return True
+        return "expired"
     _merge(p, step, tokens)
-    return True
+    return "fired"
 
 
 def _merge(p: RoutingPass, step: Step, tokens: Sequence[Token]) -> None:
@@ -73,11 +106,3 @@ def _step_order(playbook: Playbook, token: Token) -> int:
     if not places:
         places.update({s.name: i for i, s in enumerate(playbook.steps)})
     return places.get((token.event or {}).get("step", ""), -1)
-
-
-def _can_grow(p: RoutingPass, join: str, *, quiet: bool) -> bool:
-    """Whether a live token could still reach `join` over forward edges."""
-    above = leads_to(p.playbook, join)
-    if any(run.step in above for run in p.state.runs.values()):
-        return True
-    return any(t.step in above and not (quiet and t.parked) for t in p.state.tokens.values())

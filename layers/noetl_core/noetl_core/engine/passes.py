@@ -107,6 +107,8 @@ class RoutingPass:
     """Leads of distributed loops that a redrive goes on with: their windows are to be filled."""
     made: list[str] = field(default_factory=list)
     """Tokens of this pass not judged yet: those of passes before are parked, held by a join, or may not move at all."""
+    arcs: int = 0
+    """How many arcs were judged."""
     _workload: dict[str, Any] | None = None
 
     def emit(self, name: str, /, **data: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from noetl_core.dsl.model import UNSET, Arc, Playbook, Step
+from noetl_core.dsl.model import UNSET, Arc, Step
 from noetl_core.engine import ids
 from noetl_core.engine.joins import fire_joins, held_by_join
 from noetl_core.engine.passes import RoutingPass, boundary_event, event_namespace
@@ -15,7 +15,8 @@ from noetl_core.engine.state import Run, Token
 from noetl_core.expr import Scope, TemplateError, render, truthy
 
 MAX_EVENTS: Final = 100_000
-"""Of one decision. What has no tasks costs nothing between its boundaries: a cycle of such steps ends here."""
+MAX_ARCS: Final = 100_000
+"""Made and judged by one decision. Steps without tasks follow each other within it: a cycle of such steps ends here."""
 
 # --- arcs ---------------------------------------------------------------------------------------------------------------
 
@@ -30,7 +31,7 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> No
             patch = p.carried(patch, f"{run.id}-ctx")
             p.emit("CtxPatched", run=run.id, patch=patch)
         scope = p.scope(run.args, seen)
-        fired = _select(p.playbook, step, scope, failed)
+        fired = _select(p, step, scope, failed)
         tokens = [_token(p, step, arc, scope) for arc in fired]
         patches = [
             p.carried(render(arc.set_ctx, scope, undefined_ok=True), f"{run.id}-{arc.index}-ctx") for arc in fired if arc.set_ctx
@@ -70,13 +71,14 @@ def _token(p: RoutingPass, step: Step, arc: Arc, scope: Scope) -> tuple[Arc, dic
     return arc, args, quality(step.router, arc, args, scope, p.state.epoch)
 
 
-def _select(playbook: Playbook, step: Step, scope: Scope, failed: bool) -> list[Arc]:
+def _select(p: RoutingPass, step: Step, scope: Scope, failed: bool) -> list[Arc]:
     if step.router is None:
         return []
+    p.arcs += len(step.router.arcs)
     fired = []
     for arc in step.router.arcs:
         if arc.when is None:
-            fires = not failed or playbook.executor.unconditional_on_failure
+            fires = not failed or p.playbook.executor.unconditional_on_failure
         else:
             fires = truthy(arc.when, scope)
         if fires:
@@ -176,12 +178,10 @@ def _too_often(p: RoutingPass, step: Step, token: Token) -> bool:
         remedy = "if that is meant, raise executor.spec.policy.limits.max_step_visits"
         p.fail("limit", f"step {step.name} was scheduled {limit} times; {remedy}", step.name)
         return True
-    if len(p.events) >= MAX_EVENTS:
-        p.emit("TokenExpired", token=token.id, reason=f"{MAX_EVENTS} events at once")
-        remedy = "let one of the steps that lead here have a tool"
-        p.fail(
-            "limit", f"one decision made {MAX_EVENTS} events, the last at step {step.name}, and no task ran; {remedy}", step.name
-        )
+    if len(p.events) >= MAX_EVENTS or p.arcs >= MAX_ARCS:
+        p.emit("TokenExpired", token=token.id, reason="too much at once")
+        did = f"made {len(p.events)} events and judged {p.arcs} arcs, the last at step {step.name}, and no task ran"
+        p.fail("limit", f"one decision {did}; let one of the steps that lead here have a tool", step.name)
         return True
     return False
 

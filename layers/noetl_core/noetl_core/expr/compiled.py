@@ -116,7 +116,7 @@ def _compile(source: str) -> Compiled:
     return compiled
 
 
-_compile_small = lru_cache(maxsize=4096)(_compile)
+_compile_small = lru_cache(maxsize=8192)(_compile)
 _compile_large = lru_cache(maxsize=64)(_compile)
 
 
