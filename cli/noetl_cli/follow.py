@@ -24,6 +24,8 @@ SHOW_AFTER_S = 0.3
 """A run shorter than this needs no picture."""
 LINE_EVERY_S = 5.0
 """Without a terminal, a loop under way says how far it is this often."""
+LOOK_S = 2.0
+"""A look at what is new takes no longer, however much there is: the summary does not wait for the picture."""
 BAR = 16
 
 
@@ -35,12 +37,13 @@ def polled(backend: Backend, execution_id: str) -> News:
     def read() -> list[Mapping[str, Any]]:
         nonlocal cursor, over
         found: list[Mapping[str, Any]] = []
+        until = time.monotonic() + LOOK_S
         while not over:
             page = backend.get(f"executions/{execution_id}/events", after=cursor, limit=PAGE)
             found += page["events"]
             cursor = page["cursor"]
             over = cursor is None  # the execution has ended, and this was all of it
-            if not page["more"]:
+            if not page["more"] or time.monotonic() > until:
                 break
         return found
 

@@ -93,3 +93,17 @@ def test_nothing_is_read_for_a_program_without_a_terminal(monkeypatch: pytest.Mo
     watch.tick()
     watch.close()
     assert watch.silent
+
+
+def test_a_look_at_a_long_log_ends_and_the_next_one_goes_on(clock: None) -> None:
+    class Slow(StackBackend):
+        """Every page takes a second, and there is always another."""
+
+        def get(self, what: str, **query: Any) -> dict[str, Any]:
+            backends.time.sleep(1)
+            n = int(query["after"] or 0) + 1
+            return {"events": [{"n": n}], "cursor": str(n), "more": True}
+
+    read = polled(Slow("http://stack"), "1")
+    assert [e["n"] for e in read()] == [1, 2, 3]
+    assert [e["n"] for e in read()] == [4, 5, 6]

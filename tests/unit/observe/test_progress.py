@@ -54,3 +54,13 @@ def test_half_a_history_is_a_running_execution() -> None:
     assert progress.status == "running"
     assert progress.steps["map"].status == "running"
     assert progress.steps["map"].done == 1
+
+
+def test_a_step_that_runs_many_times_is_told_once() -> None:
+    again = "  - step: again\n    tool: {kind: noop}\n    next: {arcs: [{step: again, when: '{{ args.n | default(3) > 1 }}', args: N}]}\n"
+    again = again.replace("args: N", "args: {n: '{{ args.n | default(3) - 1 }}'}")
+    local, state = run_text(PLAYBOOK.partition("  - step: map")[0] + again)
+    envelopes, _ = read.events(local.control, state.execution_id)
+    local.close()
+    progress = Progress()
+    assert [(s.name, s.runs) for s in progress.observe(envelopes)] == [("again", 3)]

@@ -46,6 +46,8 @@ FIRST_LOOK_S = 90
 """When the sweeper first looks at an execution: lease (60 s) and some."""
 SNAPSHOT_EVERY = 100
 """Commits between snapshots at least; a large state waits until its tail has outgrown it."""
+SNAPSHOT_EVENTS = 5_000
+"""Events of one decision that nobody should have to fold again."""
 COMMIT_BYTES = 512
 """About what a routing commit holds, for that comparison."""
 CACHED_STATES = 256
@@ -186,7 +188,8 @@ class Control:
             self.put_head(state)
         if state.finished:
             self._finish(state)
-        elif state.seq >= self._snapshots.get(state.execution_id, SNAPSHOT_EVERY):
+        long = len(decision.events) >= SNAPSHOT_EVENTS
+        if long or (not state.finished and state.seq >= self._snapshots.get(state.execution_id, SNAPSHOT_EVERY)):
             self._snapshot(state)
 
     def send(self, playbook: Playbook, state: State, runs: Sequence[str]) -> None:

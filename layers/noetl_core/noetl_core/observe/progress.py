@@ -41,8 +41,8 @@ class Progress:
     ended: float | None = None
 
     def observe(self, envelopes: Iterable[Mapping[str, Any]]) -> list[StepProgress]:
-        """Apply envelopes; returns the steps that ended with them."""
-        ended = []
+        """Apply envelopes; returns the steps that ended with them, each once however often it ran."""
+        ended: dict[str, StepProgress] = {}
         for envelope in envelopes:
             self.events += 1
             at = datetime.fromisoformat(envelope["timestamp"]).timestamp()
@@ -50,8 +50,8 @@ class Progress:
                 self.began = at
             step = self._apply(envelope["name"], envelope, at)
             if step is not None and step.ended is not None:
-                ended.append(step)
-        return ended
+                ended[step.name] = step
+        return [step for step in ended.values() if step.ended is not None]
 
     def _apply(self, name: str, e: Mapping[str, Any], at: float) -> StepProgress | None:
         data = e["data"]
