@@ -6,6 +6,7 @@ What tasks answer is a function of their names, visits and attempts, so that a c
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +31,11 @@ faults = st.one_of(
     ),
 )
 """Delivery orders: none of the messages lost for ever, all of them anyhow else."""
+
+
+def given_up(faults: Faults, error: Mapping[str, Any] | None) -> bool:
+    """Whether workers happened to die so often in a row that the control plane had to give a run up."""
+    return faults.crash > 0 and error is not None and error["kind"] == "lost"
 
 
 def playbook(steps: list[dict[str, Any]], path: str = "sim/generated") -> str:

@@ -344,6 +344,25 @@ def test_a_task_that_kills_its_worker_every_time_is_given_up_with_a_reason() -> 
     assert len(world.calls) == MAX_TAKEOVERS + 1
 
 
+def test_a_run_that_gets_on_is_never_given_up_however_often_its_workers_die() -> None:
+    world = World()
+    seen: set[str] = set()
+
+    def dies_once_each(call: ToolCall) -> Outcome:
+        if call.task not in seen:
+            seen.add(call.task)
+            raise Crash
+        world.clock.sleep(5)  # long enough for its outcome to be committed before the next task begins
+        return Outcome.ok(call.task)
+
+    world.tool = dies_once_each
+    tasks = "".join(f"      - {{name: t{n}, kind: noop}}\n" for n in range(MAX_TAKEOVERS + 3))
+    source = CHAIN[: CHAIN.index("workflow:")] + "workflow:\n  - step: start\n    tool:\n" + tasks
+    execution_id = world.start(source).execution_id
+    done(world, execution_id)
+    assert len(world.calls) == 2 * (MAX_TAKEOVERS + 3)
+
+
 def test_a_worker_that_cannot_start_leaves_the_command_to_be_sent_again() -> None:
     world = World()
     execution_id = world.start(CHAIN).execution_id

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from noetl_core.control import read
@@ -21,7 +21,7 @@ from noetl_core.tools.base import Tool
 from noetl_core.tools.registry import ToolRegistry
 from tests.properties import examples
 from tests.sim import generated, invariants
-from tests.sim.generated import GenLoop, GenStep, GenTask
+from tests.sim.generated import GenLoop, GenStep, GenTask, given_up
 from tests.sim.ports import Faults
 from tests.sim.workers import SCRIPTED, ScriptedTool
 from tests.sim.world import World
@@ -67,7 +67,9 @@ def simulated(source: str, tool: Any, faults: Faults) -> dict[str, Any]:
     world.faults.quiet = True
     world.drain()
     invariants.check(world, execution_id)
-    return _told(read.summary(world.controls[0], execution_id), world.store, execution_id)
+    summary = read.summary(world.controls[0], execution_id)
+    assume(not given_up(faults, summary["error"]))
+    return _told(summary, world.store, execution_id)
 
 
 def _told(summary: dict[str, Any], store: EventStore, execution_id: str) -> dict[str, Any]:

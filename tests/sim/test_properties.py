@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given
+from hypothesis import assume, given
 
 from noetl_core.control.replay import replay
 from noetl_core.engine.fold import fold_commits
@@ -34,6 +34,7 @@ def run(source: str, tool: Any, faults: Faults, routers: int = 2) -> tuple[World
     world.drain()
     invariants.check(world, execution_id)
     assert replay(world.controls[0], execution_id).differences == ()
+    assume(not generated.given_up(faults, state.failure))
     return world, world.state(execution_id)
 
 

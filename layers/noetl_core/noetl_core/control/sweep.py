@@ -6,8 +6,9 @@ With the stream and every queue message lost, executions still complete by this 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from noetl_core.control.children import look_at_child
 from noetl_core.control.core import SECOND, Control
@@ -16,9 +17,10 @@ from noetl_core.control.operate import carry_through, fence_all
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.deadlines import deadlines
 from noetl_core.engine.decide import Fact, commands_of
-from noetl_core.engine.records import MAX_TAKEOVERS, Boundary, Command, Commit, StreamId
+from noetl_core.engine.records import MAX_TAKEOVERS, Boundary, Command, Commit, StreamId, in_vain
 from noetl_core.engine.state import Run, State
 from noetl_core.engine.waits import due_at
+from noetl_core.history import commits_of
 from noetl_core.ports import CorruptLog, NotFound, PortError
 
 log = logging.getLogger(__name__)
@@ -145,8 +147,10 @@ def _inspect(control: Control, playbook: Playbook, state: State, now: int) -> tu
             if _forgotten(control, run, now):
                 resend.append(run.id)
         elif tail[-1].lease_until < now:
-            if _takeovers(control.store.read(StreamId(state.execution_id, run.id))) >= MAX_TAKEOVERS:
-                error = {"kind": "lost", "message": f"its worker was lost {MAX_TAKEOVERS + 1} times", "retryable": False}
+            events = (e for c in commits_of(control.store, StreamId(state.execution_id, run.id)) for e in c.events)
+            if reduce(in_vain, events, 0) >= MAX_TAKEOVERS:
+                message = f"its worker was lost {MAX_TAKEOVERS + 1} times with nothing done in between"
+                error = {"kind": "lost", "message": message, "retryable": False}
                 boundaries.append(fence(control, state.execution_id, run.id, error, state.expires_at))
                 fenced += 1
             else:
@@ -167,10 +171,6 @@ def _some(runs: list[Run], now: int) -> list[Run]:
 def _forgotten(control: Control, run: Run, now: int) -> bool:
     age = now - run.scheduled_at
     return age > GRACE_S * SECOND and control.queue.depth(run.pool) < DEEP_QUEUE
-
-
-def _takeovers(tail: Sequence[Commit]) -> int:
-    return sum(1 for c in tail for e in c.events if e.name == "StepStarted" and e.data.get("takeover"))
 
 
 def _takeover(playbook: Playbook, state: State, run: Run, last: Commit) -> list[Command]:

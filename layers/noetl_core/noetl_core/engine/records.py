@@ -14,7 +14,8 @@ LOG_VERSION = 1
 """Written as `v` in every commit: the lowest reader version that may interpret it. Readers refuse what they do not know."""
 
 MAX_TAKEOVERS = 5
-"""After so many takeovers no worker tries a run again; the control plane ends it as `lost` (DESIGN section 4.4)."""
+"""After so many takeovers in a row that brought nothing no worker tries a run again; the control plane ends it as `lost`
+(DESIGN section 4.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +106,11 @@ class Boundary:
     run_id: str
     seq: int
     event: Event
+
+
+def in_vain(takeovers: int, event: Event) -> int:
+    """How many takeovers in a row brought no outcome, after one more event of a run's stream: a run that gets on with its work is
+    not what kills its workers."""
+    if event.name in ("TaskProcessed", "LoopIterationCompleted"):
+        return 0
+    return takeovers + (event.name == "StepStarted" and "takeover" in event.data)

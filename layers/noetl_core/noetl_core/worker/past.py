@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from noetl_core.engine.records import Commit, Event, StreamId, envelopes_of
+from noetl_core.engine.records import Commit, Event, StreamId, envelopes_of, in_vain
 from noetl_core.expr import MASK
 from noetl_core.history import commits_of
 from noetl_core.ports import EventStore
@@ -24,6 +24,8 @@ class Past:
 
     as_of: int | None = None
     takeovers: int = 0
+    in_vain: int = 0
+    """Takeovers since anything was done."""
     worker: str = ""
     """Who opened the newest activation."""
     collections: dict[Path, Mapping[str, Any]] = field(default_factory=dict)
@@ -70,6 +72,7 @@ def apply(past: Past, event: Event) -> None:
     """Fold one event of a run stream."""
     d = event.data
     path = tuple(d.get("path") or ())
+    past.in_vain = in_vain(past.in_vain, event)
     match event.name:
         case "StepStarted":
             past.as_of = d["as_of"] if past.as_of is None else past.as_of

@@ -76,7 +76,7 @@ def _forget(past: Past, again: Again) -> None:
     past.waits.clear()
     past.mail.clear()
     past.sealed, past.sealed_at = None, {}
-    past.as_of, past.takeovers, past.worker, past.last, past.events = None, 0, "", None, 0
+    past.as_of, past.takeovers, past.in_vain, past.worker, past.last, past.events = None, 0, 0, "", None, 0
 
 
 def _overrule(past: Past, keys: frozenset[str]) -> None:

@@ -136,7 +136,7 @@ class Worker:
         left = past.last.lease_until - self.clock.now()
         if left > 0 and not (self.gone is not None and self.gone(past.worker)):
             return Handled("hand_back", "another worker holds the lease", left / SECOND)
-        if past.takeovers >= MAX_TAKEOVERS:
+        if past.in_vain >= MAX_TAKEOVERS:
             return Handled("dropped", "its workers keep dying; the control plane ends the run")
         return None
 
