@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -318,90 +317,7 @@ def test_gates_expire_with_the_log() -> None:
     assert world.gates.gate(execution_id).expires_at == world.state(execution_id).expires_at > 0
 
 
-# --- limits ---------------------------------------------------------------------------------------------------------------
-
-AROUND = """
-  - step: start
-    tool:
-      - {name: one, kind: noop}
-      - name: two
-        kind: noop
-        spec: {policy: {rules: [{else: {then: {do: jump, to: one}}}]}}
-"""
-CYCLE = "  - step: start\n    tool: [{name: one, kind: noop}]\n    next: {arcs: [{step: start}]}\n"
-FAN = """
-  - step: start
-    next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: a}, {step: a}]}
-  - step: a
-    spec: {policy: {admit: {rules: [{when: "{{ ctx.never is defined }}", then: {allow: true}}, {else: {then: {allow: false}}}]}}}
-    tool: [{name: one, kind: noop}]
-"""
-
-
-@pytest.mark.parametrize(
-    ("body", "limit", "value"),
-    [(AROUND, "max_task_visits", 40), (CYCLE, "max_step_visits", 5), (CYCLE, "max_commits", 7), (FAN, "max_tokens", 2)],
-)
-def test_a_limit_fails_with_its_name_and_what_to_do(body: str, limit: str, value: int) -> None:
-    world = World()
-    executor = f"executor: {{spec: {{policy: {{limits: {{{limit}: {value}}}}}}}}}\nworkflow:\n"
-    execution_id = world.start(HEAD.replace("workflow:\n", executor) + body).execution_id
-    state = ends(world, execution_id, "failed")
-    assert state.failure is not None
-    assert state.failure["kind"] == "limit"
-    assert f"raise executor.spec.policy.limits.{limit}" in state.failure["message"]
-    assert str(value) in state.failure["message"]
-
-
-REFUSED = """
-  - step: start
-    spec: {policy: {admit: {rules: [{else: {then: {allow: false}}}], on_deny: fail}}}
-    next: {arcs: [{step: start, when: "{{ event.name == 'step.failed' }}"}]}
-"""
-ROUTES = "  - {step: start, next: {arcs: [{step: back}]}}\n  - {step: back, next: {arcs: [{step: start}]}}\n"
-QUIET = """
-  - {step: start, next: {spec: {mode: inclusive}, arcs: [{step: meet}, {step: never}]}}
-  - {step: never, spec: {join: {count: 2}}, next: {arcs: [{step: meet}]}}
-  - {step: meet, spec: {join: all}, next: {arcs: [{step: meet}]}}
-"""
-
-
-@pytest.mark.parametrize("body", [REFUSED, ROUTES, QUIET])
-def test_cycles_in_which_nothing_runs_end_too(body: str) -> None:
-    world = World()
-    executor = "executor: {spec: {policy: {limits: {max_step_visits: 2000}}}}\nworkflow:\n"
-    execution_id = world.start(HEAD.replace("workflow:\n", executor) + body).execution_id
-    state = ends(world, execution_id, "failed")
-    assert state.failure is not None
-    assert "was scheduled 2000 times" in state.failure["message"]
-
-
-@pytest.mark.parametrize(("limit", "value"), [("MAX_EVENTS", 2000), ("MAX_ARCS", 400)])
-def test_a_cycle_in_which_nothing_runs_ends_within_its_decision(limit: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"noetl_core.engine.routing.{limit}", value)
-    world = World()
-    execution_id = world.start(HEAD + ROUTES).execution_id
-    state = ends(world, execution_id, "failed")
-    assert state.failure is not None
-    assert state.failure["kind"] == "limit"
-    assert state.failure["message"].startswith("one decision made 2")
-    assert " and judged 400 arcs, the last at step start" in state.failure["message"]
-
-
-def test_joins_that_wait_for_each_other_cost_no_more_than_they_are_many() -> None:
-    """The last join of the chain comes first in the playbook, and each can be judged only once the one before it has fired."""
-    many = 600
-    joins = [f"  - {{step: j{n}, spec: {{join: all}}, next: {{arcs: [{{step: j{n + 1}}}]}}}}\n" for n in reversed(range(many))]
-    arcs = ", ".join(f"{{step: j{n}}}" for n in range(many))
-    body = (
-        f"  - {{step: start, next: {{spec: {{mode: inclusive}}, arcs: [{arcs}]}}}}\n  - {{step: j{many}, tool: {{kind: noop}}}}\n"
-    )
-    world = World()
-    began = time.process_time()
-    execution_id = world.start(HEAD + body + "".join(joins)).execution_id
-    assert time.process_time() - began < 4, "a second; five times as long when all pairs are looked at each time"
-    assert world.state(execution_id).step(f"j{many}").visits == 1
-
+# --- timeouts -------------------------------------------------------------------------------------------------------------
 
 LOOPED = """
   - step: start

@@ -186,11 +186,11 @@ class Control:
         self.end_orphans(state)
         if names & {"ExecutionPaused", "ExecutionResumed", "ExecutionCancelled", "ExecutionStuck", "ExecutionRedriven"}:
             self.put_head(state)
-        if state.finished:
-            self._finish(state)
         long = len(decision.events) >= SNAPSHOT_EVENTS
         if long or (not state.finished and state.seq >= self._snapshots.get(state.execution_id, SNAPSHOT_EVERY)):
             self._snapshot(state)
+        if state.finished:
+            self._finish(state)
 
     def send(self, playbook: Playbook, state: State, runs: Sequence[str]) -> None:
         """Send the commands of scheduled runs; raises `Unavailable` when some could not be sent (redelivery sends again)."""

@@ -103,6 +103,7 @@ def decide(
     if p.seq >= limit and p.may_schedule:
         remedy = "if that is meant, raise executor.spec.policy.limits.max_commits"
         p.fail("limit", f"the execution made {limit} commits; {remedy}")
+    p.arcs = 0  # those of boundaries that came in are as many as came: what may run away begins here
     settle(p)
     while p.advance:
         advance_loop(p, state.runs[p.advance.pop()])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from graphlib import TopologicalSorter
 
 from noetl_core.dsl.model import Playbook, Step
 
@@ -52,29 +53,10 @@ def joins_below(playbook: Playbook) -> Mapping[str, int]:
         bit = {step.name: 1 << n for n, step in enumerate(joins_of(playbook))}
         edges = forward_edges(edges_of(playbook), (playbook.entry_step,))
         below: dict[str, int] = {}
-        for name in _targets_first(edges):
+        for name in TopologicalSorter(edges).static_order():  # targets first
             below[name] = 0
             for target in edges[name]:
                 below[name] |= below[target] | bit.get(target, 0)
         playbook.memo["joins_below"] = below
     found: Mapping[str, int] = playbook.memo["joins_below"]
     return found
-
-
-def _targets_first(edges: Edges) -> Iterator[str]:
-    """The steps of a graph without cycles, each after all that it leads to."""
-    seen: set[str] = set()
-    for root in edges:
-        if root in seen:
-            continue
-        seen.add(root)
-        path = [(root, iter(edges[root]))]
-        while path:
-            name, targets = path[-1]
-            target = next(targets, None)
-            if target is None:
-                path.pop()
-                yield name
-            elif target not in seen:
-                seen.add(target)
-                path.append((target, iter(edges[target])))

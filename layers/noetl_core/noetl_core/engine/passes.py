@@ -108,7 +108,7 @@ class RoutingPass:
     made: list[str] = field(default_factory=list)
     """Tokens of this pass not judged yet: those of passes before are parked, held by a join, or may not move at all."""
     arcs: int = 0
-    """How many arcs were judged."""
+    """How many arcs were judged since tokens began to move."""
     _workload: dict[str, Any] | None = None
 
     def emit(self, name: str, /, **data: Any) -> None:
