@@ -8,7 +8,7 @@ import typer
 
 from noetl_cli import output
 from noetl_cli.app import Output, app
-from noetl_cli.errors import FAILED, UNREACHABLE, Exit
+from noetl_cli.errors import FAILED, UNREACHABLE, USAGE, Exit
 
 
 @app.command()
@@ -27,8 +27,11 @@ def up(
     """Start the embedded AWS stack and deploy template.yaml to it."""
     import time
 
-    from noetl_infra import stack
-    from noetl_infra.deploy import DeployFailed
+    try:
+        from noetl_infra import stack
+        from noetl_infra.deploy import DeployFailed
+    except ModuleNotFoundError as missing:
+        raise Exit(USAGE, f"`noetl up` needs {missing.name}, which the extra `stack` brings: install noetl[stack]") from None
 
     began = time.monotonic()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from noetl_core.local import LocalWiring
 from noetl_core.values import Values
 
 ROOT = Path(__file__).parents[3]
+PACKAGES = sorted(
+    p.parent for r in ("layers/noetl_core", "cli", "infra") for p in (ROOT / r).rglob("__init__.py") if "build" not in p.parts
+)
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
 
@@ -52,3 +56,19 @@ def test_links_and_named_files_exist(document: Path) -> None:
     missing = [link for link in links if not (document.parent / link).exists()]
     missing += [name for name in named if not (ROOT / name).exists()]
     assert missing == []
+
+
+def test_each_page_of_the_language_stands_once_in_its_index() -> None:
+    folder = ROOT / "docs" / "language"
+    listed = re.findall(r"^\| \[[^]]+\]\(([^)]+)\)", (folder / "README.md").read_text(), re.MULTILINE)
+    pages = {p.name for p in folder.glob("*.md")} - {"README.md"} | {"lint/README.md"}
+    assert sorted(listed) == sorted(pages)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_a_package_names_modules_that_it_has(package: Path) -> None:
+    """Of a package's docstring: `name` that is a plain word and said to be or do something (`name` is, are, finds ...)."""
+    docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    named = re.findall(r"(?:^|[;,.:] |and )`([a-z_]+)`(?= (?:is|are|finds|shows|holds|has|says|makes|knows))", docstring)
+    known = {p.stem for p in package.glob("*.py")} | {p.name for p in package.iterdir() if p.is_dir()}
+    assert [name for name in named if name not in known] == []

@@ -139,7 +139,7 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(0.05)
 
     def on_silent(self, query: dict[str, str], body: bytes) -> None:
-        self.server.stopping.wait(10)
+        self.server.stopping.wait()
 
     def on_hang_up(self, query: dict[str, str], body: bytes) -> None:
         self.close_connection = True

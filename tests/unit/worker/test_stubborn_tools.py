@@ -63,7 +63,7 @@ class Stubborn:
         self.calls.append(call)
         n = (call.inputs.get("args") or {}).get("n", 0)
         if n % 2 == 0:
-            self.release.wait(30)
+            self.release.wait()
         self.ended.release()
         return Outcome.ok(f"late {n}" if n % 2 == 0 else n)
 
@@ -130,12 +130,11 @@ def test_a_cancel_does_not_wait_for_it(local: LocalWiring, tool: Stubborn) -> No
         operate.cancel(local.control, execution_id)
 
     helper = threading.Thread(target=cancel)
-    began = time.monotonic()
     helper.start()
     assert local.run(execution_id, timeout_s=20)
     helper.join()
     assert local.control.load(execution_id).status == "cancelled"
-    assert time.monotonic() - began < 10
+    assert not tool.release.is_set(), "it goes on for as long as it is let"
     (run,) = _runs(local, execution_id)
     assert [e.name for c in local.store.read(run) for e in c.events if e.name.startswith("Step")][-1] == "StepFailed"
 

