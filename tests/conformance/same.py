@@ -65,7 +65,12 @@ def _streams(events: Sequence[Mapping[str, Any]]) -> Counter[str]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {k: _plain(v) for k, v in value.items() if k not in VOLATILE}
+        return {k: "#" if k == "delay" and _drawn(v) else _plain(v) for k, v in value.items() if k not in VOLATILE}
     if isinstance(value, list):
         return [_plain(v) for v in value]
     return value
+
+
+def _drawn(delay: Any) -> bool:
+    """Whether a delay has jitter: it is drawn from the run's id."""
+    return isinstance(delay, float) and round(delay, 3) != delay

@@ -48,6 +48,15 @@ def test_any_other_difference_is_found(twice: tuple[Observed, Observed], change:
     assert list(same.differences(one, other, concurrent=concurrent))
 
 
+def test_a_delay_drawn_from_the_ids_is_no_difference_whatever_its_digits(twice: tuple[Observed, Observed]) -> None:
+    one, other = copy.deepcopy(twice)
+    for seen, delay in ((one, 0.018325658403337), (other, 0.0183256584033371)):
+        seen.events[10]["data"]["directive"] = {"do": "retry", "delay": delay}
+    assert not list(same.differences(one, other, concurrent=True))
+    other.events[10]["data"]["directive"]["delay"] = 0.02
+    assert list(same.differences(one, other, concurrent=True))
+
+
 def test_the_order_of_runs_counts_only_where_they_are_not_concurrent(twice: tuple[Observed, Observed]) -> None:
     one, other = copy.deepcopy(twice)
     control = [i for i, e in enumerate(other.events) if e["source"] == "server"]
