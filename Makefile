@@ -28,7 +28,7 @@ down: setup
 	@$(BIN)/noetl down
 
 test: setup lint types contracts template
-	@$(BIN)/pytest -n 2 --dist loadgroup
+	@$(BIN)/pytest -n 3 --dist loadgroup --durations=10
 
 lint: setup
 	@$(BIN)/ruff format --check --quiet .

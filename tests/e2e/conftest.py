@@ -22,7 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "/tests/e2e/" in str(item.path):
             item.add_marker("e2e")
-            item.add_marker(pytest.mark.xdist_group("stack"))  # one stack, one test process
+            # one stack, one test process; what mostly waits has another, so that nobody waits for it
+            alone = item.get_closest_marker("slow") is not None and "NOETL_E2E_ENDPOINT" not in os.environ
+            item.add_marker(pytest.mark.xdist_group("slow stack" if alone else "stack"))
 
 
 @pytest.fixture(scope="session")
