@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 from moto import mock_aws
 
-from noetl_core.adapters.aws.catalog import HEAD_SHARDS, DynamoExecutionIndex, DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog import HEAD_SHARDS, HEAD_STATUSES, DynamoExecutionIndex, DynamoPlaybookCatalog
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.dead_letters import drain
 from noetl_core.adapters.aws.events import SPREAD, DynamoEventStore, commit_from_image, partition, sort_key
@@ -173,7 +173,37 @@ class TestRequests:
         with requests("dynamodb") as seen:
             index.put_head(head())
             index.heads(limit=10)
-        assert seen == ["PutItem", *["Query"] * HEAD_SHARDS]
+            index.heads(status="failed")
+        assert seen == ["PutItem", *["Query"] * HEAD_SHARDS * (len(HEAD_STATUSES) + 1)]
+
+    def test_a_listing_reads_what_it_shows_however_many_executions_there_are(self) -> None:
+        index = DynamoExecutionIndex(make_table("CatalogTable"), FakeClock())
+        for n in (0, 1, 2):
+            index.put_head(head(str(n), status="failed", path="etl/rare"))
+
+        def read_by(**asked: Any) -> int:
+            scanned: list[int] = []
+            count = "after-call.dynamodb.Query"
+            client("dynamodb").meta.events.register(count, lambda parsed, **_: scanned.append(parsed["ScannedCount"]), "count")
+            index.heads(limit=20, **asked)
+            client("dynamodb").meta.events.unregister(count, unique_id="count")
+            return sum(scanned)
+
+        known: list[list[int]] = []
+        for n in range(3, 603):
+            index.put_head(head(str(n), status="completed"))
+            if n in (302, 602):
+                asked: list[dict[str, Any]] = [
+                    {"status": "failed"},
+                    {"path": "etl/rare"},
+                    {"path": "etl/rare", "status": "failed"},
+                ]
+                known.append([read_by(**a) for a in (*asked, {}, {"status": "completed", "path": "etl/daily"})])
+        few, many = known
+        assert few == many
+        assert many[:3] == [3, 3, 3]
+        assert [h.execution_id for h in index.heads(status="failed", path="etl/rare")] == ["2", "1", "0"]
+        assert [h.execution_id for h in index.heads(limit=30)] == [str(n) for n in range(602, 572, -1)], "further pages, too"
 
 
 class TestRefusals:

@@ -5,16 +5,20 @@
 | playbook version | `p#<path>` | `v#<version>` | |
 | latest version of a path | `latest` | `<path>` | moves |
 | content by digest | `d#<digest>` | `source` | written first and once: what a version pins can always be had |
-| head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads`, in shards |
+| head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads`, by status; `path_list`, `status_at`: the sparse index `heads_by_path`; both in shards |
 | gate | `x#<execution_id>` | `gate` | |
 | due | `due#<shard>` | `<execution_id>` | `due_at`: the local index `by_due` |
 """
 
 from __future__ import annotations
 
+import heapq
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -25,13 +29,17 @@ from noetl_core.ports import Clock, Gate, Head, NotFound, PlaybookVersion, TooLa
 
 DUE_SHARDS = 4
 HEAD_SHARDS = 8
-"""Partitions of the index of heads: one takes 1,000 write units a second, and a start and an end each write a head."""
+"""Partitions of an index of heads for each status and for each path: one takes 1,000 write units a second, and a start and an end
+each write a head."""
 MAX_SOURCE = 380 * 1024
 """Bytes of a compressed playbook one item takes."""
-HEADS_PAGE = 200
-"""Heads looked at per request when filters may drop some."""
+HEADS_PAGE = 10
+"""Heads read at least per request: a listing reads pages of many partitions, and further ones where the newest are."""
+LOOKS_AT_ONCE = 10
+"""Connections a client keeps (botocore's default)."""
 SECOND = 1_000_000
 TERMINAL = ("completed", "failed", "cancelled")
+HEAD_STATUSES = ("running", "waiting", "paused", "cancelling", "stuck", *TERMINAL)
 Item = Mapping[str, Any]
 
 IS_FREE = "attribute_not_exists(pk)"
@@ -170,6 +178,31 @@ def _version(item: Item) -> PlaybookVersion:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    """Heads of one status (and path) in one shard, from `since` to `newest`."""
+
+    status: str
+    path: str | None
+    shard: int
+    since: str
+    newest: str
+
+    def query(self, values: dict[str, Any]) -> dict[str, Any]:
+        index, partition, sort, sorts_by = "heads", "list", "listed_at", ""
+        key = f"heads#{self.status}#{self.shard}"
+        if self.path is not None:
+            index, partition, sort, sorts_by = "heads_by_path", "path_list", "status_at", f"{self.status}#"
+            key = f"{self.path}#{self.shard}"
+        bounds = {":from": {"S": sorts_by + self.since}, ":to": {"S": sorts_by + self.newest}}
+        return {
+            "IndexName": index,
+            "KeyConditionExpression": f"#partition = :partition AND {sort} BETWEEN :from AND :to",
+            "ExpressionAttributeNames": {"#partition": partition},
+            "ExpressionAttributeValues": {":partition": {"S": key}, **bounds, **values},
+        }
+
+
 class DynamoExecutionIndex(_Table):
     """`ExecutionIndex` on the catalog table."""
 
@@ -178,11 +211,15 @@ class DynamoExecutionIndex(_Table):
         self._clock = clock or SystemClock()
 
     def put_head(self, head: Head) -> None:
+        shard = int(head.execution_id) % HEAD_SHARDS
+        listed_at = f"{head.started_at:020d}#{head.execution_id}"
         item: dict[str, Any] = {
             "pk": {"S": f"x#{head.execution_id}"},
             "sk": {"S": "head"},
-            "list": {"S": f"heads#{int(head.execution_id) % HEAD_SHARDS}"},
-            "listed_at": {"S": f"{head.started_at:020d}#{head.execution_id}"},
+            "list": {"S": f"heads#{head.status}#{shard}"},
+            "listed_at": {"S": listed_at},
+            "path_list": {"S": f"{head.path}#{shard}"},
+            "status_at": {"S": f"{head.status}#{listed_at}"},
             "execution_id": {"S": head.execution_id},
             "status": {"S": head.status},
             "path": {"S": head.path},
@@ -213,34 +250,39 @@ class DynamoExecutionIndex(_Table):
         limit: int = 50,
         before: str | None = None,
     ) -> Sequence[Head]:
-        values: dict[str, Any] = {":now": {"N": str(self._clock.now() // SECOND)}, ":since": {"S": f"{since or 0:020d}"}}
-        names = {"#list": "list"}
-        filters = [LIVES]
-        for name, wanted in (("status", status), ("path", path)):
-            if wanted is not None:
-                names[f"#{name}"] = name
-                values[f":{name}"] = {"S": wanted}
-                filters.append(f"#{name} = :{name}")
-        values[":before"] = {"S": "~"}  # behind every digit
+        newest = "~"  # behind every digit
         if before is not None:
             item = self._get(f"x#{before}", "head")
             if item is None:
                 return []
-            values[":before"] = item["listed_at"]
-        found: list[Item] = []
-        for shard in range(HEAD_SHARDS):
-            found += self._query(
-                limit + 1,
-                IndexName="heads",
-                KeyConditionExpression="#list = :list AND listed_at BETWEEN :since AND :before",
-                FilterExpression=" AND ".join(filters),
-                ExpressionAttributeNames=names,
-                ExpressionAttributeValues={**values, ":list": {"S": f"heads#{shard}"}},
+            newest = item["listed_at"]["S"]
+        statuses = HEAD_STATUSES if status is None else (status,)
+        wanted = [_Partition(s, path, shard, f"{since or 0:020d}", newest) for s in statuses for shard in range(HEAD_SHARDS)]
+        size = max(HEADS_PAGE, limit if len(wanted) == HEAD_SHARDS else limit // 4) + 1
+        with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
+            first = list(pool.map(lambda partition: self._heads_page(partition, size), wanted))
+        streams = [self._heads_of(partition, size, page) for partition, page in zip(wanted, first, strict=True)]
+        listed = heapq.merge(*streams, key=lambda item: str(item["listed_at"]["S"]), reverse=True)
+        return [_head(item) for item in islice((i for i in listed if i["listed_at"]["S"] != newest), limit)]
+
+    def _heads_of(self, partition: _Partition, size: int, page: Item) -> Iterator[Item]:
+        """The heads of a partition, newest first, behind its first `page`; read as they are taken."""
+        yield from page["Items"]
+        while "LastEvaluatedKey" in page:
+            page = self._heads_page(partition, size, ExclusiveStartKey=page["LastEvaluatedKey"])
+            yield from page["Items"]
+
+    def _heads_page(self, partition: _Partition, size: int, **more: Any) -> Item:
+        with errors_of("catalog read"):
+            found: Item = client("dynamodb").query(
+                TableName=self._table,
+                FilterExpression=LIVES,
                 ScanIndexForward=False,
-                Limit=limit + 1 if len(filters) == 1 else max(limit, HEADS_PAGE),
+                Limit=size,
+                **partition.query({":now": {"N": str(self._clock.now() // SECOND)}}),
+                **more,
             )
-        newest = sorted(found, key=lambda item: item["listed_at"]["S"], reverse=True)
-        return [_head(item) for item in newest if item["listed_at"] != values[":before"]][:limit]
+        return found
 
     def set_due(self, execution_id: str, at: int) -> None:
         self._put({"pk": {"S": _shard(execution_id)}, "sk": {"S": execution_id}, "due_at": {"N": str(at)}})
