@@ -23,8 +23,8 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("sub_loop", {}, {"north": 27, "south": 81}),
     (
         "upload",
-        {"s3": {"bucket": "inbox", "key": "triggers/examples/upload/a.csv", "size": 3, "etag": "e", "version_id": "v"}},
-        {"object": "s3://inbox/triggers/examples/upload/a.csv", "size": 3, "version_id": "v"},
+        {"s3": {"bucket": "inbox", "key": "triggers/examples/upload/a.json", "size": 3, "object": [{"a": 1}, {"a": 2}]}},
+        {"object": "s3://inbox/triggers/examples/upload/a.json", "size": 3, "rows": 2},
     ),
     ("weather_loop", {}, {"alert": True, "cities": ["Newark"], "message": "hotter than 99 F: Newark"}),
     ("weather_loop", {"temperature_threshold": 101}, {"alert": False, "cities": [], "message": "no city was hotter than 101 F"}),

@@ -14,8 +14,9 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.control.api import build_resolver
-from noetl_core.control.uploads import Upload, take_upload
-from noetl_core.wiring import control
+from noetl_core.control.uploads import take_upload
+from noetl_core.ports import Upload
+from noetl_core.wiring import control, inbox
 
 logger = Logger()
 metrics = Metrics()
@@ -37,23 +38,26 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
 
 
 def _notified(record: SQSRecord) -> None:
-    for s3 in (r["s3"] for r in json.loads(record.body).get("Records", ())):  # a test notification has none
-        thing = s3["object"]
-        upload = Upload(
-            bucket=s3["bucket"]["name"],
-            key=unquote_plus(thing["key"]),
-            size=int(thing.get("size", 0)),
-            etag=thing.get("eTag", ""),
-            version_id=thing.get("versionId"),
-            sequencer=thing.get("sequencer"),
-        )
-        outcome = take_upload(control(), upload, _read)
+    for upload in _uploads(record.body):
+        outcome = take_upload(control(), upload, inbox())
         logger.info("upload taken", extra={"key": upload.key, "outcome": outcome})
 
 
-def _read(upload: Upload) -> str:
-    from noetl_core.adapters.aws.clients import client
-
-    more = {"VersionId": upload.version_id} if upload.version_id and upload.version_id != "null" else {}
-    body: bytes = client("s3").get_object(Bucket=upload.bucket, Key=upload.key, **more)["Body"].read()
-    return body.decode()
+def _uploads(body: str) -> list[Upload]:
+    """The puts that a notification tells of. One that cannot be read is reported and done with: it would never read."""
+    try:
+        told = [r["s3"] for r in json.loads(body).get("Records", ())]  # a test notification has none
+        return [
+            Upload(
+                bucket=str(s3["bucket"]["name"]),
+                key=unquote_plus(s3["object"]["key"]),
+                size=int(s3["object"].get("size", 0)),
+                etag=str(s3["object"].get("eTag", "")),
+                version_id=s3["object"].get("versionId"),
+                sequencer=s3["object"].get("sequencer"),
+            )
+            for s3 in told
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        logger.exception("a notification does not read", extra={"body": body[:1000]})
+        return []

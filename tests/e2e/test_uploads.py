@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 from noetl_infra.stack import Stack
@@ -30,14 +31,14 @@ def test_one_put_starts_exactly_one_execution(stack: Stack, api: Api) -> None:
     assert status == 201, answer
     s3, bucket = aws(stack, "s3"), stack.outputs["InboxBucketName"]
     known = ids_of(api)
-    put = s3.put_object(Bucket=bucket, Key=f"triggers/{PATH}/report one.csv", Body=b"a,b\n1,2\n")
+    s3.put_object(Bucket=bucket, Key=f"triggers/{PATH}/report one.csv", Body=b"a,b\n1,2\n")
     (started,) = settled(api, known)
     summary = api.wait(started)
     assert summary["status"] == "completed"
     assert summary["result"] == {
         "object": f"s3://{bucket}/triggers/{PATH}/report one.csv",
         "size": 8,
-        "version_id": put["VersionId"],
+        "rows": 1,
     }
     s3.put_object(Bucket=bucket, Key=f"triggers/{PATH}/report one.csv", Body=b"a,b\n3,4\n")
     assert len(settled(api, {*known, started})) == 1, "the same key put again is another upload"
@@ -51,3 +52,18 @@ def test_a_playbook_put_under_playbooks_is_registered(stack: Stack, api: Api) ->
         assert time.monotonic() < until, answer
         time.sleep(0.2)
     assert answer[1]["version"] == 1
+
+
+def test_an_object_that_cannot_be_taken_is_moved_aside_with_its_error(stack: Stack) -> None:
+    s3, bucket = aws(stack, "s3"), stack.outputs["InboxBucketName"]
+    s3.put_object(Bucket=bucket, Key="playbooks/bad.yaml", Body=b"kind: Nothing\n")
+    until = time.monotonic() + 30
+    while "Contents" not in (listed := s3.list_objects_v2(Bucket=bucket, Prefix="rejected/playbooks/bad.yaml")):
+        assert time.monotonic() < until, "nothing was moved aside"
+        time.sleep(0.2)
+    told = json.loads(s3.get_object(Bucket=bucket, Key="rejected/playbooks/bad.yaml.error.json")["Body"].read())
+    assert told["error"]["code"] == "invalid_playbook"
+    while len(listed.get("Contents", ())) < 2 or "Contents" in s3.list_objects_v2(Bucket=bucket, Prefix="playbooks/bad.yaml"):
+        assert time.monotonic() < until, "it is still there"
+        time.sleep(0.2)
+        listed = s3.list_objects_v2(Bucket=bucket, Prefix="rejected/playbooks/bad.yaml")

@@ -246,6 +246,40 @@ class Sealer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """One put into the inbox, as its notification tells it. `version_id` (or `sequencer`) makes one put differ from the next."""
+
+    bucket: str
+    key: str
+    size: int = 0
+    etag: str = ""
+    version_id: str | None = None
+    sequencer: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """Equal for every delivery of the same put, different for every put."""
+        mark = self.version_id if self.version_id not in (None, "", "null") else self.sequencer or self.etag
+        return f"s3:{self.bucket}/{self.key}@{mark}"
+
+
+class Inbox(Protocol):
+    """Where uploads are. Raises `NotFound` for an object that is gone."""
+
+    def read(self, upload: Upload) -> bytes:
+        """The object's content; the caller has looked at its size."""
+        ...
+
+    def copy(self, upload: Upload, key: str) -> Mapping[str, Any]:
+        """Copy the object into the result store, as this put left it; the reference `{kind, store, key, size}`."""
+        ...
+
+    def reject(self, upload: Upload, error: Mapping[str, Any]) -> None:
+        """Move the object aside, with what is wrong with it beside it."""
+        ...
+
+
 class Clock(Protocol):
     """Time and chance, injected, so that tests own both."""
 

@@ -13,7 +13,7 @@ from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.control.core import RETENTION_S, Control
-from noetl_core.ports import ResultStore, Sealer
+from noetl_core.ports import Inbox, ResultStore, Sealer
 from noetl_core.worker.service import Worker
 
 
@@ -21,6 +21,14 @@ from noetl_core.worker.service import Worker
 def results() -> ResultStore:
     """The results bucket."""
     return S3ResultStore(os.environ["RESULTS_BUCKET"])
+
+
+@cache
+def inbox() -> Inbox:
+    """The inbox bucket, for the function that takes uploads."""
+    from noetl_core.adapters.aws.inbox import S3Inbox
+
+    return S3Inbox(os.environ["RESULTS_BUCKET"])
 
 
 @cache

@@ -60,7 +60,7 @@ def cloud() -> Iterator[None]:
 
 
 def forget() -> None:
-    for made in (wiring.results, wiring.control, wiring.worker):
+    for made in (wiring.results, wiring.control, wiring.worker, wiring.inbox):
         made.cache_clear()
 
 
@@ -106,9 +106,31 @@ def test_a_start_sent_twice_is_one_execution(cloud: None) -> None:
     assert len(commands()) == 1
 
 
-def test_an_upload_for_no_playbook_is_reported_and_done_with(cloud: None) -> None:
-    assert call("admit", "upload") == {"batchItemFailures": []}
+def upload() -> Any:
+    """The sample's object, put, and the function's answer to its notification."""
+    notified = event("upload")
+    told = json.loads(notified["Records"][0]["body"])
+    s3 = told["Records"][0]["s3"]
+    bucket, key = s3["bucket"]["name"], s3["object"]["key"]
+    client("s3").create_bucket(Bucket=bucket)
+    client("s3").put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    s3["object"]["versionId"] = client("s3").put_object(Bucket=bucket, Key=key, Body=b"{}")["VersionId"]
+    notified["Records"][0]["body"] = json.dumps(told)
+    return lambda: app("admit").handler(notified, Context())
+
+
+def test_an_upload_for_no_playbook_is_moved_aside_and_done_with(cloud: None) -> None:
+    assert upload()() == {"batchItemFailures": []}
     assert commands() == []
+    listed = client("s3").list_objects_v2(Bucket="noetl-inboxbucket-1abc")["Contents"]
+    assert [o["Key"] for o in listed] == [f"rejected/triggers/examples/hello/today.json{end}" for end in ("", ".error.json")]
+
+
+@pytest.mark.parametrize("body", ["no json", "[]", '{"Records": 5}', '{"Records": [{"s3": {}}]}', '{"Event": "s3:TestEvent"}'])
+def test_a_notification_of_odd_shape_is_reported_and_done_with(cloud: None, body: str) -> None:
+    notified = event("upload")
+    notified["Records"][0]["body"] = body
+    assert app("admit").handler(notified, Context()) == {"batchItemFailures": []}
 
 
 def test_an_upload_delivered_twice_starts_its_playbook_once(cloud: None) -> None:
@@ -117,7 +139,8 @@ def test_an_upload_delivered_twice_starts_its_playbook_once(cloud: None) -> None
     start = event("api_start")
     register = {**start, "path": "/api/playbooks", "body": json.dumps({"playbook": json.loads(start["body"])["playbook"]})}
     assert app("admit").handler(register, Context())["statusCode"] in (200, 201)
-    assert call("admit", "upload") == call("admit", "upload") == {"batchItemFailures": []}
+    deliver = upload()
+    assert deliver() == deliver() == {"batchItemFailures": []}
     assert len(commands()) == 1
 
 

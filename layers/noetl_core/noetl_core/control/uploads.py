@@ -1,62 +1,105 @@
-"""Objects put into the inbox bucket: `triggers/<playbook path>/...` starts, `playbooks/...` registers (CONTRACT "S3")."""
+"""Objects put into the inbox bucket: `triggers/<playbook path>/...` starts, `playbooks/...` registers (CONTRACT "S3").
+
+An execution that an upload starts has the object as a reference in `workload.s3.object`: a copy among its results, as this put
+left it, so that it reads what started it, even when the key is put again. What cannot be taken is moved aside with its error.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
 from noetl_core.control.admit import KeyReused, StartRequest, admit, register
 from noetl_core.control.core import Control
 from noetl_core.dsl.diagnostics import InvalidPlaybook
-from noetl_core.ports import NotFound, PlaybookVersion
+from noetl_core.dsl.load import MAX_BYTES
+from noetl_core.engine import ids
+from noetl_core.ports import Inbox, NotFound, PlaybookVersion, TooLarge, Upload
 
 log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """One put, as its notification tells it. `version_id` (or `sequencer`) is what makes one put differ from the next."""
-
-    bucket: str
-    key: str
-    size: int = 0
-    etag: str = ""
-    version_id: str | None = None
-    sequencer: str | None = None
-
-    @property
-    def identity(self) -> str:
-        """Equal for every delivery of the same put, different for every put."""
-        mark = self.version_id if self.version_id not in (None, "", "null") else self.sequencer or self.etag
-        return f"s3:{self.bucket}/{self.key}@{mark}"
+MAX_UPLOAD = 20 * 1024**3
+"""Bytes: what is copied well within the function's time."""
+FORMATS = {"json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "parquet": "parquet"}
 
 
-def take_upload(control: Control, upload: Upload, read: Callable[[Upload], str]) -> str:
+class Refused(Exception):
+    """The upload cannot be taken, however often it is tried. Who acts: who put it."""
+
+    def __init__(self, code: str, message: str, details: list[dict[str, Any]] | None = None) -> None:
+        super().__init__(message)
+        self.code, self.details = code, details or []
+
+
+def take_upload(control: Control, upload: Upload, inbox: Inbox) -> str:
     """Start or register what was uploaded; says what became of it. However often the notification comes, it happens once.
 
-    An upload that names no playbook, or holds an invalid one, is reported and done with: trying again would not help.
+    Raises `Unavailable`: the notification comes again.
     """
     folder, _, rest = upload.key.partition("/")
-    if folder == "playbooks" and rest:
-        try:
-            _, version = register(control, read(upload), upload.key)
-        except InvalidPlaybook as error:
-            log.error("upload %s is not a valid playbook: %s", upload.key, error)
-            return f"refused: {error}"
-        return f"registered {version.path} version {version.version}"
-    if folder != "triggers":
-        return "ignored: the key is under neither triggers/ nor playbooks/"
-    version_or_none = _playbook_of(control, rest)
-    if version_or_none is None:
-        log.error("upload %s: no playbook is registered under any beginning of %s", upload.key, rest)
-        return f"refused: no playbook is registered for {rest!r}"
-    s3 = {"bucket": upload.bucket, "key": upload.key, "size": upload.size, "etag": upload.etag, "version_id": upload.version_id}
-    request = StartRequest(digest=version_or_none.digest, payload={"s3": s3}, idempotency_key=upload.identity)
     try:
+        if folder == "playbooks" and rest:
+            return _register(control, upload, rest, inbox)
+        if folder == "triggers":
+            return _start(control, upload, rest, inbox)
+    except Refused as why:
+        error = {"code": why.code, "message": str(why), "details": why.details}
+        inbox.reject(upload, {"key": upload.key, "version_id": upload.version_id, "error": error})
+        log.error("upload %s is refused: %s", upload.key, why)
+        return f"refused: {why}"
+    except NotFound as gone:
+        return f"ignored: {gone}"
+    return "ignored: the key is under neither triggers/ nor playbooks/"
+
+
+def _register(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
+    if upload.size > MAX_BYTES:
+        raise Refused("too_large", f"a playbook has {MAX_BYTES // 1024**2} MB at most, this object {upload.size} bytes")
+    try:
+        source = inbox.read(upload).decode()
+    except UnicodeDecodeError as error:
+        raise Refused(
+            "malformed", f"the object is not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}"
+        ) from None
+    try:
+        playbook = control.playbook.parse(source, upload.key)
+        folder = rest.rpartition("/")[0]
+        if folder and playbook.path != folder and not playbook.path.startswith(f"{folder}/"):
+            message = f"metadata.path {playbook.path!r} is not below the folder {folder!r} that the object is in"
+            raise Refused("conflict", f"{message}: put it under playbooks/{playbook.path}/")
+        _, version = register(control, source, upload.key)
+    except InvalidPlaybook as error:
+        raise Refused("invalid_playbook", str(error), [d.as_dict() for d in error.diagnostics]) from None
+    except TooLarge as error:
+        raise Refused("too_large", str(error)) from None
+    return f"registered {version.path} version {version.version}"
+
+
+def _start(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
+    version = _playbook_of(control, rest)
+    if version is None:
+        raise Refused("not_found", f"no playbook is registered under any beginning of {rest!r}")
+    if upload.size > MAX_UPLOAD:
+        raise Refused("too_large", f"an upload has {MAX_UPLOAD // 1024**3} GB at most, this object {upload.size} bytes")
+    s3 = {"bucket": upload.bucket, "key": upload.key, "size": upload.size, "etag": upload.etag, "version_id": upload.version_id}
+    request = StartRequest(digest=version.digest, payload={"s3": s3}, idempotency_key=upload.identity)
+    execution_id = ids.execution_id_from_key(upload.identity)
+    if control.load(execution_id).seq >= 0:
+        return "started before"
+    try:
+        s3["object"] = _reference(inbox, upload, execution_id)
         return f"started {admit(control, request).execution_id}"
     except KeyReused:
         return "started before"  # the path's latest version has moved since the first delivery
+
+
+def _reference(inbox: Inbox, upload: Upload, execution_id: str) -> Mapping[str, Any]:
+    """A copy of the object among the execution's own; the same at every delivery of the same put."""
+    suffix = upload.key.rpartition("/")[2].rpartition(".")[2].lower()
+    form = FORMATS.get(suffix)
+    reference = inbox.copy(upload, f"{execution_id}/upload/object" + (f".{suffix}" if form else ""))
+    return {**reference, "format": form} if form else reference
 
 
 def _playbook_of(control: Control, rest: str) -> PlaybookVersion | None:

@@ -5,7 +5,8 @@
 | playbook version | `p#<path>` | `v#<version>` | |
 | latest version of a path | `latest` | `<path>` | moves |
 | content by digest | `d#<digest>` | `source` | written first and once: what a version pins can always be had |
-| head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads`, by status; `path_list`, `status_at`: the sparse index `heads_by_path`; both in shards |
+| head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads`, by status, in shards |
+| | | | `path_list`, `status_at`: the sparse index `heads_by_path`, in shards |
 | gate | `x#<execution_id>` | `gate` | |
 | due | `due#<shard>` | `<execution_id>` | `due_at`: the local index `by_due` |
 """

@@ -1,0 +1,84 @@
+"""The inbox bucket: uploads are read or copied as their put left them, and what cannot be taken goes under `rejected/`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from noetl_core.adapters.aws.clients import client, code_of, errors_of
+from noetl_core.adapters.keys import MAX_KEY, check_key
+from noetl_core.ports import NotFound, Upload
+
+REJECTED, SUFFIX = "rejected/", ".error.json"
+GONE = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
+PARTS_FROM = 256 * 1024 * 1024
+"""A larger object is copied in parts, several at a time: one request copies 5 GB at most."""
+PART = 128 * 1024 * 1024
+
+
+class S3Inbox:
+    """`Inbox` over S3; `results` names the bucket of the result store."""
+
+    def __init__(self, results: str) -> None:
+        self._results = results
+
+    def read(self, upload: Upload) -> bytes:
+        with _found(upload):
+            body: bytes = client("s3").get_object(**_object(upload))["Body"].read()
+        return body
+
+    def copy(self, upload: Upload, key: str) -> Mapping[str, Any]:
+        check_key(key)
+        with _found(upload):
+            if upload.size <= PARTS_FROM:
+                client("s3").copy_object(Bucket=self._results, Key=key, CopySource=_object(upload), TaggingDirective="REPLACE")
+            else:
+                from boto3.s3.transfer import TransferConfig
+
+                client("s3").copy(
+                    _object(upload), self._results, key, Config=TransferConfig(PARTS_FROM, multipart_chunksize=PART)
+                )
+        return {"kind": "result_ref", "store": "s3", "key": key, "size": upload.size}
+
+    def reject(self, upload: Upload, error: Mapping[str, Any]) -> None:
+        aside = _aside(upload.key)
+        with errors_of(f"reject {upload.key}"):
+            client("s3").put_object(
+                Bucket=upload.bucket,
+                Key=aside + SUFFIX,
+                Body=json.dumps(error, ensure_ascii=False, indent=2).encode(),
+                ContentType="application/json",
+            )
+        with _found(upload):
+            if upload.size <= PARTS_FROM:
+                client("s3").copy_object(Bucket=upload.bucket, Key=aside, CopySource=_object(upload), TaggingDirective="REPLACE")
+                if client("s3").head_object(Bucket=upload.bucket, Key=upload.key).get("VersionId", "null") == (
+                    upload.version_id or "null"
+                ):  # what was put over it since is another upload
+                    client("s3").delete_object(Bucket=upload.bucket, Key=upload.key)
+
+
+def _aside(key: str) -> str:
+    fits = len((REJECTED + key + SUFFIX).encode()) <= MAX_KEY
+    return REJECTED + (key if fits else sha256(key.encode()).hexdigest())
+
+
+def _object(upload: Upload) -> dict[str, str]:
+    version = {"VersionId": upload.version_id} if upload.version_id and upload.version_id != "null" else {}
+    return {"Bucket": upload.bucket, "Key": upload.key, **version}
+
+
+@contextmanager
+def _found(upload: Upload) -> Iterator[None]:
+    try:
+        with errors_of(f"upload {upload.key}"):
+            yield
+    except ClientError as error:
+        if code_of(error) in GONE:
+            raise NotFound(f"{upload.key} is gone") from error
+        raise

@@ -1,0 +1,139 @@
+"""Uploads: each object starts or registers once, is there for what it starts, and is moved aside once when it cannot be taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from moto import mock_aws
+
+from noetl_core.adapters.aws.clients import client
+from noetl_core.adapters.aws.inbox import S3Inbox
+from noetl_core.adapters.aws.results import S3ResultStore
+from noetl_core.control import read
+from noetl_core.control.uploads import MAX_UPLOAD, take_upload
+from noetl_core.dsl.load import MAX_BYTES
+from noetl_core.local import LocalWiring
+from noetl_core.ports import Upload
+from tests.contract.aws import environment, make_bucket
+
+COUNT = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: count, path: etl/count}
+workload: {s3: null}
+workflow:
+  - step: start
+    tool:
+      kind: duckdb
+      sources: {rows: "{{ workload.s3.object }}"}
+      command: SELECT count(*) AS n, sum(b) AS b FROM rows
+"""
+
+
+class Cloud:
+    def __init__(self) -> None:
+        self.results = S3ResultStore(make_bucket())
+        self.inbox = S3Inbox(self.results._bucket)
+        self.bucket = make_bucket()
+        client("s3").put_bucket_versioning(Bucket=self.bucket, VersioningConfiguration={"Status": "Enabled"})
+        self.local = LocalWiring()
+        for service in (self.local.control, self.local.worker):
+            service.results = self.results
+
+    def put(self, key: str, body: bytes) -> Upload:
+        put = client("s3").put_object(Bucket=self.bucket, Key=key, Body=body)
+        return Upload(self.bucket, key, len(body), put["ETag"], put["VersionId"])
+
+    def take(self, upload: Upload) -> str:
+        return take_upload(self.local.control, upload, self.inbox)
+
+    def objects(self) -> list[str]:
+        return sorted(o["Key"] for o in client("s3").list_objects_v2(Bucket=self.bucket).get("Contents", ()))
+
+    def error(self, key: str) -> dict[str, object]:
+        told = json.loads(client("s3").get_object(Bucket=self.bucket, Key=f"rejected/{key}.error.json")["Body"].read())
+        return dict(told["error"])
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    with mock_aws(), environment():
+        cloud = Cloud()
+        yield cloud
+        cloud.local.close()
+
+
+def test_an_execution_reads_the_object_that_started_it_even_when_it_is_put_again(cloud: Cloud) -> None:
+    assert cloud.take(cloud.put("playbooks/count.yaml", COUNT.encode())) == "registered etl/count version 1"
+    first = cloud.put("triggers/etl/count/in/a.csv", b"a,b\n1,2\n3,4\n")
+    said = cloud.take(first)
+    cloud.put("triggers/etl/count/in/a.csv", b"a,b\n9,9\n")
+    execution_id = said.removeprefix("started ")
+    assert cloud.local.run(execution_id, timeout_s=60)
+    summary = read.summary(cloud.local.control, execution_id)
+    assert (summary["status"], summary["result"]["rows"]) == ("completed", [{"n": 2, "b": 6}]), summary["error"]
+    assert cloud.take(first) == "started before", "however often the notification comes"
+
+
+def test_another_put_of_the_same_key_is_another_execution(cloud: Cloud) -> None:
+    cloud.take(cloud.put("playbooks/count.yaml", COUNT.encode()))
+    started = {cloud.take(cloud.put("triggers/etl/count/a.csv", b"a,b\n1,2\n")) for _ in range(3)}
+    assert len(started) == 3
+
+
+@pytest.mark.parametrize(
+    ("key", "body", "code", "message"),
+    [
+        ("playbooks/x.yaml", b"\xff\xfe", "malformed", "not UTF-8 text: byte 0 is 0xff"),
+        ("playbooks/x.yaml", b"kind: Nothing\n", "invalid_playbook", "playbooks/x.yaml:1:"),
+        ("playbooks/x.yaml", b"#" * (MAX_BYTES + 1), "too_large", "5 MB at most"),
+        ("playbooks/other/x.yaml", COUNT.encode(), "conflict", "'etl/count' is not below the folder 'other'"),
+        ("playbooks/et/x.yaml", COUNT.encode(), "conflict", "put it under playbooks/etl/count/"),
+        ("triggers/nobody/x.csv", b"a\n1\n", "not_found", "no playbook is registered under any beginning of 'nobody/x.csv'"),
+    ],
+)
+def test_a_bad_object_is_moved_aside_with_its_error_at_the_first_delivery(
+    cloud: Cloud, key: str, body: bytes, code: str, message: str
+) -> None:
+    said = cloud.take(cloud.put(key, body))
+    assert said.startswith("refused: ")
+    error = cloud.error(key)
+    assert error["code"] == code
+    assert message in str(error["message"])
+    assert cloud.objects() == [f"rejected/{key}", f"rejected/{key}.error.json"]
+
+
+def test_an_object_that_is_too_large_is_refused_before_it_is_read(cloud: Cloud) -> None:
+    cloud.take(cloud.put("playbooks/count.yaml", COUNT.encode()))
+    upload = cloud.put("triggers/etl/count/a.csv", b"")
+    huge = Upload(upload.bucket, upload.key, MAX_UPLOAD + 1, upload.etag, upload.version_id)
+    assert cloud.take(huge).startswith("refused: an upload has 20 GB at most")
+    assert "triggers/etl/count/a.csv" in cloud.objects(), "what is too large to be moved stays, with its error beside it"
+    assert cloud.error("triggers/etl/count/a.csv")["code"] == "too_large"
+
+
+@pytest.mark.parametrize("key", ["playbooks/etl/count.yaml", "playbooks/etl/count/playbook.yaml", "playbooks/count.yaml"])
+def test_a_playbook_is_put_where_its_path_begins(cloud: Cloud, key: str) -> None:
+    assert cloud.take(cloud.put(key, COUNT.encode())) == "registered etl/count version 1"
+
+
+def test_a_bad_object_put_over_in_the_meantime_leaves_its_successor_alone(cloud: Cloud) -> None:
+    bad = cloud.put("playbooks/x.yaml", b"\xff")
+    good = cloud.put("playbooks/x.yaml", COUNT.encode())
+    assert cloud.take(bad).startswith("refused")
+    assert cloud.take(good) == "registered etl/count version 1"
+    assert "playbooks/x.yaml" in cloud.objects()
+
+
+def test_an_object_that_is_gone_is_done_with(cloud: Cloud) -> None:
+    upload = cloud.put("playbooks/x.yaml", COUNT.encode())
+    client("s3").delete_object(Bucket=cloud.bucket, Key=upload.key, VersionId=upload.version_id)
+    assert cloud.take(upload) == "ignored: playbooks/x.yaml is gone"
+
+
+def test_a_key_of_the_greatest_length_is_answered_too(cloud: Cloud) -> None:
+    key = "playbooks/" + "/".join(["k" * 200] * 5)
+    assert cloud.take(cloud.put(key, b"\xff")).startswith("refused")
+    assert [k for k in cloud.objects() if k.startswith("rejected/") and k.endswith(".error.json")]
