@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from noetl_core.engine import places
 from noetl_core.engine.records import Commit, Event
 from noetl_core.engine.state import Child, ChunkState, LoopState, Run, State, Token
 from noetl_core.engine.waits import beat_by, signal_name
 
-REDUCER = 2
+REDUCER = 3
 """Version of this fold, written in snapshots; a snapshot of another version is folded again from the log."""
 
 
@@ -61,6 +62,7 @@ def _nothing(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 
 def _token_enqueued(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     joined = d.get("joined")
+    places.made(s, d["token"], d.get("run"), d.get("arc"), joined)
     for token in joined or ():
         s.tokens.pop(token, None)
     s.tokens[d["token"]] = Token(
@@ -83,15 +85,17 @@ def _token_parked(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 
 def _token_gone(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     s.tokens.pop(d["token"], None)
+    places.gone(s, d["token"])
 
 
 def _token_claimed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    places.claimed(s, d["tokens"], d["run"])
     for token in d["tokens"]:
         s.tokens.pop(token, None)
 
 
 def _step_skipped(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
-    s.tokens.pop(d["token"], None)
+    _token_gone(s, e, d, seq)
     step = s.step(d["step"])
     step.status = step.status or "skipped"
 
@@ -199,6 +203,7 @@ def _server_done(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 
 
 def _next_evaluated(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    places.branches(s, d["run"], [arc["arc"] for arc in d["selected"]])
     if d.get("unhandled") and s.failure is None:
         s.failure = dict(d["unhandled"])
 
@@ -318,7 +323,7 @@ def _redriven(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     """The execution as it stood before what is run again; the tokens that run it again follow in the same commit."""
     s.status, s.epoch, s.redriven_at = "running", d["epoch"], e.ts
     s.failure = s.finished_at = s.result = s.stuck = None
-    s.cancelled_for, s.undo, s.not_undone, s.children = "", False, [], {}
+    s.cancelled_for, s.undo, s.not_undone, s.children, s.places = "", False, [], {}, {}
     s.version, s.digest = d.get("version", s.version), d.get("digest", s.digest)
     s.ctx = dict(d["ctx"])
     s.ctx_version += 1

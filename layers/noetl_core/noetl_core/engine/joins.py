@@ -89,8 +89,10 @@ def _judge_join(
 
 
 def _merge(p: RoutingPass, step: Step, tokens: Sequence[Token]) -> None:
-    """The tokens that met become one; their args merge in arc order (resolution 13)."""
-    ordered = sorted(tokens, key=lambda t: (_step_order(p.playbook, t), t.arc or 0, t.id))
+    """The tokens that met become one; their args merge in arc order, those of one arc in the order of their branches (resolution
+    13)."""
+    places = p.state.places
+    ordered = sorted(tokens, key=lambda t: (_step_order(p.playbook, t), t.arc or 0, places[t.id]))
     args: dict[str, Any] = {}
     for token in ordered:
         args.update(token.args)

@@ -26,6 +26,8 @@ class TokenPast:
     expired: str | None = None
     over: bool = False
     """Taken back, or put back under another id."""
+    place: tuple[int, ...] = ()
+    """Where it stands in the tree of branches (`engine.places`), never numbered anew."""
 
 
 @dataclass(slots=True)
@@ -50,6 +52,8 @@ class RunPast:
     chunks: dict[int, dict[str, Any]] = field(default_factory=dict)
     prior: Mapping[str, Any] | None = None
     over: bool = False
+    branches: bool = False
+    """Its arcs made several tokens."""
 
 
 @dataclass(slots=True)
@@ -66,6 +70,8 @@ class Lineage:
     """The playbooks it was pinned to, the newest last."""
     _chunks: dict[str, tuple[str, int]] = field(default_factory=dict)
     _priors: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _put_back: dict[str, str] = field(default_factory=dict)
+    """Token -> the one that a redrive put it back for."""
     _stopping: bool = False
 
     def after(self, targets: Iterable[str]) -> tuple[set[str], set[str]]:
@@ -123,7 +129,7 @@ def _fold(x: Lineage, event: Event) -> None:
         case "PlaybookExecutionRequested":
             x.ctx, x.digests = d.get("ctx") or {}, [d["digest"]]
         case "TokenEnqueued":
-            token = x.tokens[d["token"]] = TokenPast(d["token"], d)
+            token = x.tokens[d["token"]] = TokenPast(d["token"], d, place=_place(x, d))
             x.order.append(token)
             for joined in d.get("joined") or ():
                 x.tokens[joined].merged = token.id
@@ -150,6 +156,7 @@ def _fold(x: Lineage, event: Event) -> None:
             run = x.runs[d["run"]]
             run.unhandled = run.unhandled or d.get("unhandled") is not None
             run.lost_way = d.get("error") is not None
+            run.branches = len(d["selected"]) > 1
         case "CtxPatched":
             x.writes.append((d.get("run"), d["patch"]))
         case "ExecutionCancelled":
@@ -162,6 +169,18 @@ def _fold(x: Lineage, event: Event) -> None:
             _redriven(x, d)
         case _:
             pass  # nothing that a token or a run comes of
+
+
+def _place(x: Lineage, d: Mapping[str, Any]) -> tuple[int, ...]:
+    if d["token"] in x._put_back:
+        return x.tokens[x._put_back[d["token"]]].place
+    if d.get("joined"):
+        return min(x.tokens[name].place for name in d["joined"])
+    run = x.runs.get(d.get("run") or "")
+    if run is None:
+        return ()
+    place = x.tokens[run.token].place
+    return (*place, d["arc"]) if run.branches else place
 
 
 def _ended(x: Lineage, name: str, d: Mapping[str, Any]) -> None:
@@ -196,6 +215,7 @@ def _redriven(x: Lineage, d: Mapping[str, Any]) -> None:
     x.writes = [(run, patch) for run, patch in x.writes if run not in runs]
     if d.get("set"):
         x.writes.append((None, d["set"]))
+    x._put_back.update({t["token"]: t["of"] for t in d["tokens"]})
     x._priors = {t["token"]: t["prior"] for t in d["tokens"] if t.get("prior")}
     if "digest" in d:
         x.digests.append(d["digest"])

@@ -82,6 +82,7 @@ def plan(state: State, past: Lineage, old: Playbook, new: Playbook, asked: Redri
     epoch = state.epoch + 1
     tokens = [_token(state, past, epoch, run, again, new, asked) for run, again in agains]
     tokens += [_put_back(state, epoch, token, {}) for token in revived]
+    tokens.sort(key=lambda t: past.tokens[t["of"]].place)  # they go on in the order in which they branched off
     _fits(new, {t["step"] for t in tokens})
     edits = _edited(past.ctx_without(gone_runs), asked.ctx)
     data: dict[str, Any] = {
@@ -238,7 +239,7 @@ def _edited(ctx: Mapping[str, Any], edits: Mapping[str, Any]) -> dict[str, Any]:
 
 def _steps_without(past: Lineage, gone: set[str]) -> dict[str, Any]:
     """What `steps` shows of every step that is taken back: its last run that is kept, if any."""
-    out: dict[str, Any] = {past.runs[name].step: {} for name in gone}
+    out: dict[str, Any] = {run.step: {} for run in past.runs.values() if run.id in gone}
     for name in past.ended:
         run = past.runs[name]
         if run.step in out and name not in gone and not run.over:

@@ -141,6 +141,8 @@ class State:
     ctx: dict[str, Any] = field(default_factory=dict)
     ctx_version: int = 0
     tokens: dict[str, Token] = field(default_factory=dict)
+    places: dict[str, list[int]] = field(default_factory=dict)
+    """Where live tokens and runs stand in the tree of branches (`engine.places`)."""
     made: dict[str, str] = field(default_factory=dict)
     """Tokens of deduplicating routers by their key: what was made is not made again."""
     joins_fired: list[str] = field(default_factory=list)
