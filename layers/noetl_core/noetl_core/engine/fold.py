@@ -171,7 +171,7 @@ def _chunk_done(s: State, run: Run, d: Mapping[str, Any]) -> None:
         return
     index = parent.loop.open.pop(run.id)
     parent.loop.done[str(index)] = ChunkState(
-        run.id, d["seq"], d.get("succeeded", 0), d.get("failed", 0), bool(d.get("writes")), d.get("result")
+        run.id, d["seq"], d.get("succeeded", 0), d.get("failed", 0), bool(d.get("writes")), d.get("result"), d.get("innermost")
     )
     parent.loop.broke = parent.loop.broke or bool(d.get("broke"))
     if d.get("error") and parent.loop.error is None:

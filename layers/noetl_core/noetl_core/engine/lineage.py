@@ -189,7 +189,7 @@ def _ended(x: Lineage, name: str, d: Mapping[str, Any]) -> None:
         return
     if d["run"] in x._chunks:
         parent, chunk = x._chunks[d["run"]]
-        keys = ("seq", "succeeded", "failed", "writes", "result", "error")
+        keys = ("seq", "succeeded", "failed", "writes", "result", "error", "innermost")
         x.runs[parent].chunks[chunk] = {"run": d["run"], **{k: d[k] for k in keys if k in d}}
         return
     run = x.runs.get(d["run"])

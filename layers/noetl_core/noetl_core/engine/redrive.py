@@ -160,7 +160,8 @@ def _check_path(step: Step, runs: list[RunPast], begin: From) -> None:
     if len(begin.path) > depth:
         raise BadRedrive(f"the loop of step {begin.step!r} is {depth} deep; {begin} names an iteration {len(begin.path)} deep")
     for run in runs:
-        total = (run.plan or run.loop or {}).get("total")
+        counted = run.plan or run.loop or {}
+        total = counted.get("items", counted.get("total"))
         if total is not None and begin.path[0] >= total:
             raise BadRedrive(f"the loop of step {begin.step!r} has {total} iterations, 0 to {total - 1}; there is no {begin}")
 

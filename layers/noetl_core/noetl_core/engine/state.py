@@ -40,6 +40,8 @@ class ChunkState:
     failed: int
     writes: bool = False
     result: Any = None
+    innermost: dict[str, int] | None = None
+    """Of a nested loop: what its innermost loop counted."""
 
 
 @dataclass(slots=True)
@@ -54,6 +56,17 @@ class LoopState:
     next_chunk: int = 0
     error: dict[str, Any] | None = None
     broke: bool = False
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Iterations of the innermost loop; one that never began counts as one (as `worker.nodes.LoopNode.counts`)."""
+        total, succeeded, failed = self.plan["total"], 0, 0
+        for chunk in self.done.values():
+            ended = chunk.succeeded + chunk.failed
+            inner = chunk.innermost or {"total": ended, "succeeded": chunk.succeeded, "failed": chunk.failed}
+            total += inner["total"] - ended
+            succeeded, failed = succeeded + inner["succeeded"], failed + inner["failed"]
+        return {"total": total, "succeeded": succeeded, "failed": failed}
 
 
 @dataclass(slots=True)

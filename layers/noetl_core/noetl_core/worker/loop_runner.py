@@ -229,10 +229,13 @@ class LoopRunner:
         result: Any = None,
         error: Mapping[str, Any] | None = None,
         broke: bool = False,
+        counts: Mapping[str, int] | None = None,
     ) -> None:
-        """An iteration of `node` is over: with `result`, or failed with `error`."""
+        """An iteration of `node` is over: with `result`, or failed with `error`. `counts` are those of the loop inside of it."""
         done: dict[str, Any] = {"path": list(path), "status": "success" if error is None else "error"}
         done["result" if error is None else "error"] = result if error is None else error
+        if counts is not None and (error is None or counts["failed"]):
+            done["loop"] = counts
         if layer.writes:
             done["set_ctx"] = layer.writes
         if broke:
@@ -274,15 +277,19 @@ class LoopRunner:
             self._merge(node)
         result = self._results(node)
         if node.parent is not None:
-            self.finish(node.parent, node.path, node.ctx, result=result, error=node.error)
+            self.finish(node.parent, node.path, node.ctx, result=result, error=node.error, counts=node.counts)
             return
-        data: dict[str, Any] = {"total": len(node.items), "succeeded": node.succeeded, "failed": node.failed, "result": result}
-        if self._r.chunk is not None:
+        data: dict[str, Any] = {**node.counts, "result": result}
+        if self._r.chunk is None:
+            data.update({} if node.loop.inner is None else {"items": len(node.items)})
+        else:
             self._see(node)
+            data.update(total=len(node.items), succeeded=node.succeeded, failed=node.failed)
+            data.update({} if node.loop.inner is None else {"innermost": node.innermost})
             data.update(first=node.first, count=len(node.items), broke=node.broke)
             writes = condense(sorted(node.writes, key=lambda w: w[0]), node.loop.reducers)
             data["ctx_writes"] = [[index, patch] for index, patch in writes]
-        elif node.ctx.writes:
+        if self._r.chunk is None and node.ctx.writes:
             data["set_ctx"] = self._r.written(node.ctx)
         if node.error is not None:
             data["error"] = node.error
