@@ -88,6 +88,8 @@ _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": DAY_S}
 
 def in_range(value: Any, allowed: Range, what: str) -> float:
     """A value as a number of the range; text that says one counts. Raises `BadNumber`, which names `what`."""
+    if allowed.switch and isinstance(value, bool):
+        return float(value)
     try:
         number = None if isinstance(value, bool) or not isinstance(value, int | float | str) else float(value)
     except (ValueError, OverflowError):

@@ -73,7 +73,7 @@ def _number(allowed: Range) -> Schema:
 
 def _duration(allowed: Range) -> Schema:
     text: Schema = {"type": "string", "pattern": _pattern(DURATION)}
-    return {"anyOf": [allowed.schema(), text, _TEMPLATE, {"type": "null"}]}
+    return {"anyOf": [allowed.schema(), text, _TEMPLATE]}
 
 
 def _closed(keys: Iterable[str], required: Iterable[str] = (), **known: Schema) -> Schema:

@@ -193,7 +193,7 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
             r.choice(child, sorted(w for w in allowed if w.upper() == w) or sorted(allowed), f"{key} of {what}")
     for key, allowed_range in known.durations.items():
         child = entries.get(key)
-        if child is not None and child.value is not None and not is_template(child.value):
+        if child is not None and not is_template(child.value):
             _check_duration(r, child, allowed_range, f"{key} of {what}")
     for key in known.raw:
         child = entries.get(key)

@@ -60,6 +60,10 @@ def _nothing(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     pass
 
 
+def _started(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.timeout_s = d.get("timeout_s")
+
+
 def _token_enqueued(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     joined = d.get("joined")
     places.made(s, d["token"], d.get("run"), d.get("arc"), joined)
@@ -119,6 +123,7 @@ def _step_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
         pool=d.get("pool", "default"),
         tokens=list(d.get("tokens", ())),
         event=d.get("event"),
+        limits={k: d[k] for k in ("timeout_s", "deadline_s") if k in d},
         prior=next((s.priors.pop(t) for t in d.get("tokens", ()) if t in s.priors), None),
     )
     s.step(d["step"]).visits += 1
@@ -136,6 +141,7 @@ def _chunk_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None
         as_of=parent.as_of,
         scheduled_seq=seq,
         pool=parent.pool,
+        limits=parent.limits,
         chunk=d["chunk"],
         parent=parent.id,
     )
@@ -339,7 +345,7 @@ def _redriven(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 _FOLD: Mapping[str, _Apply] = {
     "PlaybookExecutionRequested": _requested,
     "PlaybookRequestEvaluated": _nothing,
-    "WorkflowStarted": _nothing,
+    "WorkflowStarted": _started,
     "TokenEnqueued": _token_enqueued,
     "TokenClaimed": _token_claimed,
     "TokenParked": _token_parked,

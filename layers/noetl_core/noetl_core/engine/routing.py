@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from noetl_core.dsl.model import UNSET, Arc, Step
 from noetl_core.engine import ids
+from noetl_core.engine.deadlines import run_limits
 from noetl_core.engine.joins import fire_joins, held_by_join
 from noetl_core.engine.passes import RoutingPass, boundary_event, event_namespace
 from noetl_core.engine.qos import Quality, quality
@@ -155,18 +156,22 @@ def _allowed(p: RoutingPass, step: Step, token: Token, event: Mapping[str, Any] 
 
 
 def _fail_admission(p: RoutingPass, step: Step, token: Token) -> None:
-    if _too_often(p, step, token):
-        return
-    error = {"kind": "admission", "message": f"step {step.name} was not admitted", "retryable": False}
-    run = _open(p, step, token, token.args)
+    if not _too_often(p, step, token):
+        _fail_unrun(p, step, token, token.args, "admission", f"step {step.name} was not admitted")
+
+
+def _fail_unrun(p: RoutingPass, step: Step, token: Token, args: Mapping[str, Any], kind: str, message: str) -> None:
+    """The step fails before a worker is asked; its arcs may take that up."""
+    error = {"kind": kind, "message": message, "retryable": False}
+    run = _open(p, step, token, args)
     p.emit("StepFailed", run=run.id, step=step.name, error=error)
     take_arcs(p, step, run, boundary_event("step.failed", step.name, run.id, None, error=error))
 
 
-def _open(p: RoutingPass, step: Step, token: Token, args: Mapping[str, Any]) -> Run:
+def _open(p: RoutingPass, step: Step, token: Token, args: Mapping[str, Any], **limits: float | None) -> Run:
     run_id = ids.step_run_id(p.state.execution_id, [token.id], p.state.epoch)
     p.emit("TokenClaimed", tokens=[token.id], run=run_id)
-    p.emit("StepScheduled", run=run_id, step=step.name, args=dict(args) or None, pool=step.pool, tokens=[token.id])
+    p.emit("StepScheduled", run=run_id, step=step.name, args=dict(args) or None, pool=step.pool, tokens=[token.id], **limits)
     return p.state.runs[run_id]
 
 
@@ -193,7 +198,12 @@ def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
     if step.args:
         event = event_namespace(token.event) if token.event else None
         args = {**render(step.args, p.scope(token.args, event), undefined_ok=True), **token.args}
-    run = _open(p, step, token, args)
+    try:
+        limits = run_limits(p, step, args)
+    except TemplateError as wrong:
+        _fail_unrun(p, step, token, args, wrong.kind, str(wrong))
+        return
+    run = _open(p, step, token, args, **limits)
     if run.prior is not None and "loop" in run.prior and step.loop is not None:
         p.emit("LoopSliced", run=run.id, step=step.name, plan=run.prior["loop"]["plan"])
         p.advance.append(run.id)

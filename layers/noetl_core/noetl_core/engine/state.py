@@ -104,6 +104,8 @@ class Run:
     loop: LoopState | None = None
     prior: dict[str, Any] | None = None
     """What a redrive keeps of the runs before it (`engine.redrive`): their finished tasks and iterations are not run again."""
+    limits: dict[str, float] = field(default_factory=dict)
+    """Its `timeout_s` and `deadline_s` where expressions gave them when it was scheduled."""
     undoes: dict[str, Any] | None = None
     """The finished run that this one compensates: `{run, at, loop}`."""
 
@@ -145,6 +147,8 @@ class State:
     trace_id: str | None = None
     key: dict[str, str] | None = None
     epoch: int = 0
+    timeout_s: float | None = None
+    """Of the whole, where an expression gave it at the start."""
     started_at: int = 0
     finished_at: int | None = None
     updated_at: int = 0

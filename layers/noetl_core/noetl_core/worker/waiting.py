@@ -111,9 +111,9 @@ def _callback(inputs: Mapping[str, Any], wait_id: str, task_run: str, now: int) 
             raise BadWait(f"a signal's name does not begin with {BY_TOKEN!r}: those are answers by token")
     else:
         wait["callback"] = task_run
-    if inputs.get("timeout") is not None:
+    if "timeout" in inputs:
         wait["at"] = now + int(_seconds("callback", "timeout", inputs["timeout"]) * SECOND)
-    if inputs.get("heartbeat") is not None:
+    if "heartbeat" in inputs:
         if "signal" in wait:
             raise BadWait("`heartbeat` needs a callback by token: leave `signal` out")
         wait["heartbeat"] = _seconds("callback", "heartbeat", inputs["heartbeat"])
@@ -183,7 +183,7 @@ def _until(inputs: Mapping[str, Any], now: int) -> int:
     until = inputs.get("until")
     if until is None:
         for key in ("duration", "seconds"):
-            if inputs.get(key) is not None:
+            if key in inputs:
                 return now + int(_seconds("wait", key, inputs[key]) * SECOND)
         raise BadWait("kind wait needs `duration` (seconds) or `until` (an instant)")
     try:
