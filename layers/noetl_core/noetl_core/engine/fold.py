@@ -77,6 +77,7 @@ def _token_enqueued(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
         d.get("arc"),
         d.get("event"),
         joined=joined is not None,
+        rounds=dict(d.get("rounds") or {}),
         priority=d.get("priority", 0),
     )
     if "key" in d:
@@ -95,7 +96,9 @@ def _token_gone(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 def _token_claimed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     places.claimed(s, d["tokens"], d["run"])
     for token in d["tokens"]:
-        s.tokens.pop(token, None)
+        claimed = s.tokens.pop(token, None)
+        if claimed is not None and claimed.rounds:
+            s.rounds[d["run"]] = claimed.rounds
 
 
 def _step_skipped(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
@@ -105,10 +108,16 @@ def _step_skipped(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 
 
 def _join_closed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    key = round_key(d["step"], d.get("round", 0))
     if d["fired"]:
-        s.joins_fired.append(d["step"])
+        s.joins_fired.append(key)
     else:
-        s.joins_fired.remove(d["step"])
+        s.joins_fired.remove(key)
+
+
+def round_key(join: str, number: int) -> str:
+    """How `joins_fired` names a round of a join."""
+    return f"{join}@{number}" if number else join
 
 
 def _step_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
@@ -209,6 +218,7 @@ def _server_done(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 
 
 def _next_evaluated(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.rounds.pop(d["run"], None)
     places.branches(s, d["run"], [arc["arc"] for arc in d["selected"]])
     if d.get("unhandled") and s.failure is None:
         s.failure = dict(d["unhandled"])
@@ -329,7 +339,7 @@ def _redriven(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     """The execution as it stood before what is run again; the tokens that run it again follow in the same commit."""
     s.status, s.epoch, s.redriven_at = "running", d["epoch"], e.ts
     s.failure = s.finished_at = s.result = s.stuck = None
-    s.cancelled_for, s.undo, s.not_undone, s.children, s.places = "", False, [], {}, {}
+    s.cancelled_for, s.undo, s.not_undone, s.children, s.places, s.rounds = "", False, [], {}, {}, {}
     s.version, s.digest = d.get("version", s.version), d.get("digest", s.digest)
     s.ctx = dict(d["ctx"])
     s.ctx_version += 1
@@ -337,7 +347,7 @@ def _redriven(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
         step = s.step(name)
         step.status, step.at, step.loop = stood.get("status"), stood.get("at"), stood.get("loop")
     s.last_result = d.get("last_result")
-    s.joins_fired = [name for name in s.joins_fired if name not in d.get("joins", ())]
+    s.joins_fired = [key for key in s.joins_fired if key.partition("@")[0] not in d.get("joins", ())]
     s.completed = [c for c in s.completed if c["run"] not in d.get("forgotten", ())]
     s.priors = {t["token"]: t["prior"] for t in d["tokens"] if t.get("prior")}
 

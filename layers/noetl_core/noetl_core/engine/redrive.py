@@ -22,8 +22,6 @@ from noetl_core.engine.passes import boundary_event, merge_workload
 from noetl_core.engine.state import State
 
 FROM = re.compile(r"(?P<step>[^/@]+)(?:/(?P<task>[^/@]+))?(?:@(?P<path>\d{1,9}(?:\.\d{1,9})*))?", re.ASCII)
-DEAD = "join "
-"""How the reasons begin for which a join lets tokens go: those stay gone."""
 
 
 class BadRedrive(ValueError):
@@ -182,9 +180,10 @@ def _fits(new: Playbook, steps: set[str]) -> None:
 
 
 def _comes_back(token: TokenPast, gone: set[str]) -> bool:
-    """Whether a kept token is where it was before: expired with the execution, or taken by a join that is taken back."""
+    """Whether a kept token is where it was before: expired with the execution, or taken by a join that is taken back. What a
+    join let go stays gone."""
     if token.expired is not None:
-        return not token.expired.startswith(DEAD)
+        return token.expired != "join"
     return token.merged in gone
 
 
@@ -201,7 +200,7 @@ def _token(
 
 
 def _put_back(state: State, epoch: int, token: TokenPast, args: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("step", "run", "arc", "event", "priority")
+    keys = ("step", "run", "arc", "event", "priority", "rounds")
     out: dict[str, Any] = {k: token.data[k] for k in keys if k in token.data}
     whole = {**(token.data.get("args") or {}), **args}
     if whole:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from noetl_core.dsl.model import UNSET, Arc, Step
 from noetl_core.engine import ids
 from noetl_core.engine.deadlines import run_limits
-from noetl_core.engine.joins import fire_joins, held_by_join
+from noetl_core.engine.joins import fire_joins, held_by_join, round_of
 from noetl_core.engine.passes import RoutingPass, boundary_event, event_namespace
 from noetl_core.engine.qos import Quality, quality
 from noetl_core.engine.reads import result_needs
@@ -44,6 +44,7 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> No
     unhandled = None
     if failed and not fired:
         unhandled = {**(event.get("error") or {"kind": "unknown", "message": "the step failed"}), "step": step.name}
+    rounds = {arc.step: round_of(p, run.id, step.name, arc.step) for arc in fired}
     p.emit(
         "NextEvaluated",
         run=run.id,
@@ -58,7 +59,7 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> No
         if q.key is not None and q.key in p.state.made:
             continue  # `selected` has it; the token was made before
         token = ids.token_id(p.state.execution_id, run.id, arc.index, p.state.epoch)
-        rank = {"priority": q.priority or None, "key": q.key}
+        rank = {"priority": q.priority or None, "key": q.key, "rounds": rounds[arc.step]}
         args = p.carried(args, token)
         p.emit("TokenEnqueued", token=token, step=arc.step, args=args or None, run=run.id, arc=arc.index, event=event, **rank)
     if len(p.state.tokens) > p.playbook.executor.limits.max_tokens:
@@ -130,7 +131,7 @@ def _admit(p: RoutingPass, token: Token) -> bool:
             _schedule(p, step, token)
             return True
     except TemplateError as error:
-        p.emit("TokenExpired", token=token.id, reason=str(error))
+        p.emit("TokenExpired", token=token.id, code="error", reason=str(error))
         p.fail(error.kind, f"admission of step {step.name}: {error}", step.name)
         return True
     assert step.admission is not None
@@ -179,12 +180,12 @@ def _too_often(p: RoutingPass, step: Step, token: Token) -> bool:
     """Whether a cycle has run away, which ends the execution: through a step, or within this decision, where no task runs."""
     limit = p.playbook.executor.limits.max_step_visits
     if p.state.step(step.name).visits >= limit:
-        p.emit("TokenExpired", token=token.id, reason=f"step {step.name} ran {limit} times")
+        p.emit("TokenExpired", token=token.id, code="limit", reason=f"step {step.name} ran {limit} times")
         remedy = "if that is meant, raise executor.spec.policy.limits.max_step_visits"
         p.fail("limit", f"step {step.name} was scheduled {limit} times; {remedy}", step.name)
         return True
     if len(p.events) >= MAX_EVENTS or p.arcs >= MAX_ARCS:
-        p.emit("TokenExpired", token=token.id, reason="too much at once")
+        p.emit("TokenExpired", token=token.id, code="limit", reason="too much at once")
         did = f"made {len(p.events)} events and judged {p.arcs} arcs, the last at step {step.name}, and no task ran"
         p.fail("limit", f"one decision {did}; let one of the steps that lead here have a tool", step.name)
         return True
@@ -227,7 +228,7 @@ def _finish(p: RoutingPass) -> None:
         return
     for token in list(s.tokens.values()):
         reason = "admission stayed denied" if token.parked else "the execution ended before it was scheduled"
-        p.emit("TokenExpired", token=token.id, reason=reason)
+        p.emit("TokenExpired", token=token.id, code="denied" if token.parked else "ended", reason=reason)
     status, result = "completed", s.last_result
     if s.status == "cancelling":
         status = "cancelled"
@@ -253,7 +254,7 @@ def redriven(p: RoutingPass, d: Mapping[str, Any]) -> bool:
     if not s.finished or d["after"] != s.seq:
         return False
     p.emit("ExecutionRedriven", **d)
-    keys = ("token", "step", "args", "run", "arc", "event", "joined", "priority")
+    keys = ("token", "step", "args", "run", "arc", "event", "joined", "priority", "rounds")
     for token in d["tokens"]:
         p.emit("TokenEnqueued", **{k: token[k] for k in keys if k in token})
     for again in d.get("arcs", ()):

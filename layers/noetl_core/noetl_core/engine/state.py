@@ -26,6 +26,8 @@ class Token:
     parked: bool = False
     joined: bool = False
     """Made by a join out of the tokens that met there: not held at the join again."""
+    rounds: dict[str, int] = field(default_factory=dict)
+    """Joins that its branch has gone round, and how often (`engine.joins`)."""
     priority: float = 0
     """Among tokens that may move the higher goes first (`next.spec.policy.priority`)."""
 
@@ -162,8 +164,11 @@ class State:
     """Where live tokens and runs stand in the tree of branches (`engine.places`)."""
     made: dict[str, str] = field(default_factory=dict)
     """Tokens of deduplicating routers by their key: what was made is not made again."""
+    rounds: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Run -> the rounds of the token it has consumed, where it has any."""
     joins_fired: list[str] = field(default_factory=list)
-    """Joins of mode any or count that have fired and drop late tokens until nothing upstream is live."""
+    """Joins of mode any or count that have fired and drop late tokens of the same round until nothing upstream is live in it: the
+    step's name, and `@n` for a later round."""
     runs: dict[str, Run] = field(default_factory=dict)
     steps: dict[str, StepState] = field(default_factory=dict)
     last_result: dict[str, Any] | None = None
