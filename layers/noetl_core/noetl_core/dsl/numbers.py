@@ -16,6 +16,8 @@ from noetl_core.expr import Scope, TemplateError, render
 
 DAY_S: Final = 86_400
 YEAR_S: Final = 366 * DAY_S
+ANY: Final = 1e12
+"""The highest where nothing sensible bounds a number: all there is to say is that it is finite."""
 
 
 class BadNumber(TemplateError):
@@ -46,9 +48,10 @@ class Range:
     def words(self) -> str:
         """As error messages say it."""
         kind = "a whole number" if self.whole else "a number"
-        if self.above:
-            return f"{kind} above {self.low:g}, {_plain(self.high)} at most"
-        return f"{kind} between {_plain(self.low)} and {_plain(self.high)}"
+        if not self.above and self.high < ANY:
+            return f"{kind} between {_plain(self.low)} and {_plain(self.high)}"
+        least = f"above {_plain(self.low)}" if self.above else f"of at least {_plain(self.low)}"
+        return f"{kind} {least}" + ("" if self.high >= ANY else f" and at most {_plain(self.high)}")
 
     def schema(self) -> dict[str, Any]:
         """Of the number itself, as JSON Schema says it."""
@@ -56,7 +59,7 @@ class Range:
         return {"type": "integer" if self.whole else "number", least: _short(self.low), "maximum": _short(self.high)}
 
 
-TIMEOUT: Final = Range(0, 1e12, above=True)
+TIMEOUT: Final = Range(0, ANY, above=True)
 DELAY: Final = Range(0, YEAR_S)
 LIFETIME: Final = Range(1, YEAR_S, template=False)
 ATTEMPTS: Final = Range(1, 1_000_000, whole=True)
@@ -64,7 +67,7 @@ JITTER: Final = Range(0, 1, switch=True)
 MULTIPLIER: Final = Range(1, 100, template=False)
 WINDOW: Final = Range(1, 10_000, whole=True)
 CHUNK_SIZE: Final = Range(1, 100_000, whole=True)
-TOLERATED_COUNT: Final = Range(0, 1e12, whole=True)
+TOLERATED_COUNT: Final = Range(0, ANY, whole=True)
 TOLERATED_PERCENT: Final = Range(0, 100)
 JOIN_COUNT: Final = Range(1, 10_000, whole=True, template=False, null=False)
 PRIORITY: Final = Range(-1e6, 1e6)
@@ -133,7 +136,7 @@ def _short(number: float) -> float:
 
 
 def _plain(number: float) -> str:
-    return f"{_short(number):,}" if abs(number) < 1e9 else f"{number:g}"
+    return f"{_short(number):,}"
 
 
 def _shown(value: Any) -> str:

@@ -11,7 +11,7 @@ from noetl_core.engine.deadlines import run_limits
 from noetl_core.engine.joins import fire_joins, held_by_join, round_of
 from noetl_core.engine.passes import RoutingPass, boundary_event, event_namespace
 from noetl_core.engine.qos import Quality, quality
-from noetl_core.engine.reads import result_needs
+from noetl_core.engine.reads import admissions_on_steps, result_needs
 from noetl_core.engine.state import Run, Token
 from noetl_core.expr import Scope, TemplateError, render, truthy
 
@@ -98,7 +98,7 @@ def settle(p: RoutingPass) -> None:
     while p.may_schedule:
         if _move_tokens(p) or fire_joins(p, quiet=False):
             continue
-        if p.state.runs or not fire_joins(p, quiet=True):
+        if p.state.runs or not (_judge_parked(p) or fire_joins(p, quiet=True)):
             break
     if not (p.state.runs or p.state.finished or p.state.status in ("paused", "stuck")):
         _finish(p)
@@ -108,10 +108,17 @@ def _move_tokens(p: RoutingPass) -> bool:
     """Judge every token that may move now; True when something did."""
     s = p.state
     rejudge = p.judged != s.ctx_version
-    known = s.tokens.values() if rejudge else [s.tokens[name] for name in p.made if name in s.tokens]
-    waiting = [t for t in known if (rejudge or not t.parked) and not held_by_join(p, t)]
+    concerned = admissions_on_steps(p.playbook) if p.ended else frozenset()
+    if rejudge:
+        known = list(s.tokens.values())
+    elif concerned:
+        made = set(p.made)
+        known = [t for t in s.tokens.values() if t.id in made or (t.parked and t.step in concerned)]
+    else:
+        known = [s.tokens[name] for name in p.made if name in s.tokens]
+    waiting = [t for t in known if (rejudge or not t.parked or t.step in concerned) and not held_by_join(p, t)]
     waiting.sort(key=lambda t: -t.priority)
-    p.judged = s.ctx_version
+    p.judged, p.ended = s.ctx_version, False
     p.made.clear()
     moved = False
     for token in waiting:
@@ -119,6 +126,14 @@ def _move_tokens(p: RoutingPass) -> bool:
             return moved
         moved = _admit(p, token) or moved
     return moved
+
+
+def _judge_parked(p: RoutingPass) -> bool:
+    """Nothing runs: judge what is parked once more before joins go on without it, or it expires. True when something moved."""
+    if not any(token.parked for token in p.state.tokens.values()):
+        return False
+    p.judged = -1
+    return _move_tokens(p)
 
 
 def _admit(p: RoutingPass, token: Token) -> bool:
