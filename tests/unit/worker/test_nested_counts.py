@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from noetl_core.control.redrive import redrive
 from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.redrive import BadRedrive, From, Redrive
 from noetl_core.tools.base import ToolCall
 from noetl_core.values import Values
 from tests.sim.generated import playbook
@@ -114,3 +116,20 @@ def test_what_failed_inside_shows_in_the_event_and_in_steps_wherever_it_ran(wher
     each = 2 ** (depth - 2)
     expected = {"total": 6 * each, "succeeded": 4 * each, "failed": 2 * each}
     assert Values(world.store, world.results, execution_id).at(state.result) == [expected, expected]
+
+
+def test_a_redrive_counts_the_iterations_of_the_outer_loop() -> None:
+    """Three rows of four: there is a row 2, and no row 3 - whatever the innermost loop counted."""
+    loop = nested("fail_fast", "fail_fast") | {"in": "{{ [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]] }}"}
+    start = {"step": "start", "loop": loop, "tool": task("a", result="{{ iter.i }}")}
+    world = World(tool=fail_at(12))
+    execution_id = world.start(playbook([start])).execution_id
+    assert world.run(execution_id).status == "failed"
+    world.drain()
+    with pytest.raises(BadRedrive, match="3 iterations, 0 to 2"):
+        redrive(world.controls[0], execution_id, Redrive(From.parse("start@3")))
+    world.tool = echo
+    redrive(world.controls[0], execution_id, Redrive(From.parse("start@2")))
+    state = world.run(execution_id)
+    assert state.status == "completed"
+    assert state.steps["start"].loop == {"total": 12, "succeeded": 12, "failed": 0}
