@@ -339,7 +339,8 @@ def _redriven(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     """The execution as it stood before what is run again; the tokens that run it again follow in the same commit."""
     s.status, s.epoch, s.redriven_at = "running", d["epoch"], e.ts
     s.failure = s.finished_at = s.result = s.stuck = None
-    s.cancelled_for, s.undo, s.not_undone, s.children, s.places, s.rounds = "", False, [], {}, {}, {}
+    s.cancelled_for, s.undo, s.not_undone, s.children, s.rounds = "", False, [], {}, {}
+    places.put_back(s, (t["token"] for t in d["tokens"]))
     s.version, s.digest = d.get("version", s.version), d.get("digest", s.digest)
     s.ctx = dict(d["ctx"])
     s.ctx_version += 1

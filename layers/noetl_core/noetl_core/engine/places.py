@@ -34,10 +34,17 @@ def branches(state: State, run: str, arcs: Sequence[int]) -> None:
 
 
 def made(state: State, token: str, run: str | None, arc: int | None, joined: Iterable[str] | None) -> None:
-    """A token is made: by an arc of a run, of tokens that met, or put back by a redrive."""
+    """A token is made: by an arc of a run, or of tokens that met. One that a redrive puts back has its place."""
+    if token in state.places:
+        return
     met = [place for name in joined or () if (place := state.places.pop(name, None)) is not None]
     place = min(met) if met else state.places.pop(_coming(run, arc), None)
     state.places[token] = _after_all(state) if place is None else place
+
+
+def put_back(state: State, tokens: Iterable[str]) -> None:
+    """A redrive puts back `tokens`, in the order of their branches, where nothing else is live."""
+    state.places = {token: [n] for n, token in enumerate(tokens)}
 
 
 def claimed(state: State, tokens: Iterable[str], run: str) -> None:
