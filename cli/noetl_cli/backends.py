@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import threading
 import time
 from collections import deque
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from noetl_cli.errors import FAILED, INTERRUPTED, TIMEOUT, UNREACHABLE, USAGE, Exit
+from noetl_cli.errors import FAILED, TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped
 
 if TYPE_CHECKING:
     from noetl_core.control.api import Answer, Service
@@ -108,9 +109,9 @@ class StackBackend:
                 if until is not None and time.monotonic() > until:
                     raise Exit(TIMEOUT, f"execution {execution_id} did not end within {timeout:g} s; it goes on")
                 time.sleep(POLL_S)
-        except KeyboardInterrupt:
+        except Stopped as stopped:
             message = f"execution {execution_id} goes on; `noetl watch {execution_id} --on stack` follows it again"
-            raise Exit(INTERRUPTED, message) from None
+            raise Exit(stopped.code, message) from None
 
     def news(self, execution_id: str) -> None:
         return None
@@ -242,29 +243,35 @@ class LocalBackend:
         return {"execution_id": started.execution_id, "status": started.status}
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
-        from noetl_core.local import Interrupted
+        from noetl_core.ports import StorageFailed
 
-        if execution_id not in self._created:
-            self.wiring.adopt(execution_id)
-        over = threading.Event()
+        def carry_out() -> bool:
+            if execution_id not in self._created:
+                self.wiring.adopt(execution_id)
+            return self.wiring.run(execution_id, timeout_s=timeout)
 
-        def draw() -> None:
-            while not over.wait(POLL_S):
-                tick()
-
-        drawing = threading.Thread(target=draw, name="progress", daemon=True)
-        drawing.start()
         try:
-            in_time = self.wiring.run(execution_id, timeout_s=timeout)
-        except Interrupted:
-            raise Exit(INTERRUPTED, f"interrupted; `noetl resume {execution_id}` goes on where it was") from None
-        finally:
-            over.set()
-            drawing.join()
+            carrier = _Carrier(carry_out)  # signals reach the main thread: it only waits, so they break nothing off half-way
+            while not carrier.over.wait(POLL_S):
+                tick()
+            in_time = carrier.answer()
+        except Stopped as stopped:
+            self.wiring.leave(stopped.signal)
+            raise Exit(stopped.code, f"interrupted by {stopped.signal}; {self._goes_on(execution_id)}") from None
+        except StorageFailed as error:
+            self.wiring.leave("storage")
+            message = f"storage: {error}\nthe execution was interrupted, it did not fail. Once that is repaired, {self._goes_on(execution_id)}"
+            raise Exit(UNREACHABLE, message) from None
         if not in_time:
-            raise Exit(
-                TIMEOUT, f"execution {execution_id} did not end within {timeout:g} s; `noetl resume {execution_id}` goes on"
-            )
+            self.wiring.leave("timeout")
+            message = f"execution {execution_id} did not end within {timeout:g} s; {self._goes_on(execution_id)}"
+            raise Exit(TIMEOUT, message)
+
+    def _goes_on(self, execution_id: str) -> str:
+        if self._store == MEMORY:
+            return "it was kept in memory only, and is gone"
+        store = "" if self._store == self.default_store() else f" --store {shlex.quote(self._store)}"
+        return f"`noetl resume {execution_id}{store}` goes on where it was"
 
     def news(self, execution_id: str) -> Callable[[], list[Mapping[str, Any]]]:
         from noetl_core.control.cursor import history
@@ -329,6 +336,31 @@ class LocalBackend:
     def close(self) -> None:
         if self._wiring is not None:
             self._wiring.close()
+
+
+class _Carrier:
+    """A call on a thread of its own."""
+
+    def __init__(self, call: Callable[[], bool]) -> None:
+        self.over = threading.Event()
+        self._call = call
+        self._answer = False
+        self._error: BaseException | None = None
+        threading.Thread(target=self._run, name="carrier", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._answer = self._call()
+        except BaseException as error:  # whatever it is, it is raised where the answer is waited for
+            self._error = error
+        finally:
+            self.over.set()
+
+    def answer(self) -> bool:
+        """What the call returned, or raised."""
+        if self._error is not None:
+            raise self._error
+        return self._answer
 
 
 def all_events(where: Backend, execution_id: str, name: str | None = None, after: str | None = None) -> list[dict[str, Any]]:

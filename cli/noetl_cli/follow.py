@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl_cli import output
 from noetl_cli.backends import PAGE, Backend, all_events
-from noetl_cli.errors import FAILED, Exit
+from noetl_cli.errors import COMPLETED, FAILED, Exit, OutputLost, say
 from noetl_core.observe.progress import Progress, StepProgress
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Watch:
         for step, at in lines:
             self._said_at = time.monotonic()
             since = at - (self.progress.began or at)
-            print(f"[{since:7.1f} s] {step.name}: {step.status} {counts(step, at)}".rstrip(), file=sys.stderr, flush=True)
+            say(f"[{since:7.1f} s] {step.name}: {step.status} {counts(step, at)}".rstrip())
 
     def _draw(self) -> None:
         if self._live is None:
@@ -122,14 +122,21 @@ def ended(where: Backend, execution_id: str, how: str, events: bool) -> None:
     summary = where.get(f"executions/{execution_id}")
     if events:
         summary["event_log"] = all_events(where, execution_id)
-    if how != "human":
-        output.as_json(summary)
-    else:
-        output.summary(summary, where.name)
-        for event in summary.get("event_log", ()):
-            print(output.event_line(event))
-    if summary["status"] != "completed":
-        raise Exit(FAILED)
+    code = COMPLETED if summary["status"] == "completed" else FAILED
+    try:
+        if how != "human":
+            output.as_json(summary)
+        else:
+            output.summary(summary, where.name)
+            for event in summary.get("event_log", ()):
+                print(output.event_line(event))
+        sys.stdout.flush()
+    except OutputLost as lost:
+        lost.code = code
+        lost.remedy = f"execution {execution_id} {summary['status']}, and `noetl show {execution_id}` has its result"
+        raise
+    if code != COMPLETED:
+        raise Exit(code)
 
 
 def counts(step: StepProgress, now: float) -> str:

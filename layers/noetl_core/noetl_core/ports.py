@@ -6,6 +6,7 @@ Errors of the ports are one small vocabulary, split by who must act:
   * `Conflict`: the position is taken; the caller reloads and decides again (control) or stops (worker).
   * `NotFound`: there is no such thing; the caller answers so.
   * `Unavailable`: the service did not answer or throttled; the platform retries (queue redelivery, stream retry).
+    * `StorageFailed`: the disk is full, read-only or broken; whoever owns the machine must make room, and go on then.
   * `TooLarge`: the value exceeds the service's limit; the author must make it smaller or reference it.
   * `CorruptLog`: a commit that cannot be interpreted (unknown version, gap, checksum); an operator must look.
 """
@@ -37,6 +38,10 @@ class NotFound(PortError):
 
 class Unavailable(PortError):
     """The service did not answer, or refused for load; trying again later is right."""
+
+
+class StorageFailed(Unavailable):
+    """What is kept on this machine cannot be written: no room, read-only, broken. Trying again helps once somebody acted."""
 
 
 class TooLarge(PortError):

@@ -86,8 +86,9 @@ def bury(control: Control, execution_id: str, what: str) -> None:
         log.error("dead letter of unknown execution %s: %s", execution_id, what)
 
 
-def look(control: Control, execution_id: str, swept: Swept) -> Swept:
-    """Everything the log says should have happened to one execution, done now."""
+def look(control: Control, execution_id: str, swept: Swept, *, asked: bool = False) -> Swept:
+    """Everything the log says should have happened to one execution, done now. `asked`: because a person wants it to go on, so
+    no run is given up for how often its workers died."""
     now = control.clock.now()
     state = control.load(execution_id)
     if state.seq < 0:
@@ -108,7 +109,7 @@ def look(control: Control, execution_id: str, swept: Swept) -> Swept:
         return swept
     late = [d for d in late if d.run in state.runs]
     control.put_head(state)
-    boundaries, commands, fenced, leased_until = _inspect(control, playbook, state, now)
+    boundaries, commands, fenced, leased_until = _inspect(control, playbook, state, now, asked)
     runs = [d for d in late if d.run is not None and state.runs[d.run].loop is None]
     boundaries += [fence(control, execution_id, d.run, d.error, state.expires_at) for d in runs if d.run is not None]
     fenced += len(runs)
@@ -129,7 +130,9 @@ def _look_at_nothing(control: Control, execution_id: str, swept: Swept) -> Swept
     return swept
 
 
-def _inspect(control: Control, playbook: Playbook, state: State, now: int) -> tuple[list[Boundary], list[Command], int, int]:
+def _inspect(
+    control: Control, playbook: Playbook, state: State, now: int, asked: bool
+) -> tuple[list[Boundary], list[Command], int, int]:
     """Boundaries nobody routed, commands to send again, how many runs were given up, and when the first live lease ends."""
     boundaries: list[Boundary] = []
     resend: list[str] = []
@@ -148,13 +151,13 @@ def _inspect(control: Control, playbook: Playbook, state: State, now: int) -> tu
                 resend.append(run.id)
         elif tail[-1].lease_until < now:
             events = (e for c in commits_of(control.store, StreamId(state.execution_id, run.id)) for e in c.events)
-            if reduce(in_vain, events, 0) >= MAX_TAKEOVERS:
+            if not asked and reduce(in_vain, events, 0) >= MAX_TAKEOVERS:
                 message = f"its worker was lost {MAX_TAKEOVERS + 1} times with nothing done in between"
                 error = {"kind": "lost", "message": message, "retryable": False}
                 boundaries.append(fence(control, state.execution_id, run.id, error, state.expires_at))
                 fenced += 1
             else:
-                takeovers.extend(_takeover(playbook, state, run, tail[-1]))
+                takeovers.extend(_takeover(playbook, state, run, tail[-1], asked))
         else:
             leased_until = min(leased_until, tail[-1].lease_until)
     return boundaries, commands_of(playbook, state, resend) + takeovers, fenced, leased_until
@@ -173,8 +176,8 @@ def _forgotten(control: Control, run: Run, now: int) -> bool:
     return age > GRACE_S * SECOND and control.queue.depth(run.pool) < DEEP_QUEUE
 
 
-def _takeover(playbook: Playbook, state: State, run: Run, last: Commit) -> list[Command]:
-    return [replace(c, mode="takeover", expected_seq=last.seq + 1) for c in commands_of(playbook, state, [run.id])]
+def _takeover(playbook: Playbook, state: State, run: Run, last: Commit, asked: bool) -> list[Command]:
+    return [replace(c, mode="takeover", expected_seq=last.seq + 1, asked=asked) for c in commands_of(playbook, state, [run.id])]
 
 
 def _next_look(playbook: Playbook, state: State, now: int) -> int:
