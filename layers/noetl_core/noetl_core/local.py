@@ -93,12 +93,14 @@ class LocalWiring:
         self.results: FileResultStore = (
             FileResultStore(Path(store).parent / "results", durable) if kept else LazyTempResultStore()
         )
-        for expired in self.database.forget_expired(self.clock.now()):
-            self.results.forget(expired)
+        if not self.database.read_only:
+            for expired in self.database.forget_expired(self.clock.now()):
+                self.results.forget(expired)
         self.catalog = SqlitePlaybookCatalog(self.database)
         self.index = SqliteExecutionIndex(self.database, self.clock)
         self.gates = SqliteGates(self.database)
-        key = file_key(Path(store).parent / "callback.key") if kept else memory_key()
+        beside = Path(store).parent / "callback.key"
+        key = file_key(beside) if kept and (beside.exists() or not self.database.read_only) else memory_key()
         self.control = Control(self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock)
         self.control.callback_key = key
         self.worker = Worker(

@@ -112,9 +112,7 @@ def test_six_interrupts_are_nobodys_death(folder: Folder) -> None:
 
 def test_six_kills_and_a_resume_each_time_are_no_lost_run(folder: Folder) -> None:
     folder.interrupted(1, signal.SIGKILL, "run", "nap.yaml", "--idempotency-key", "k")
-    (execution_id,) = {e.data["worker"] for e in folder.events() if e.name == "StepStarted"} and {
-        c for (c,) in _ids(folder.path)
-    }
+    (execution_id,) = {e.data["worker"] for e in folder.events() if e.name == "StepStarted"} and {c for (c,) in _ids(folder.path)}
     for times in range(2, 8):
         folder.interrupted(times, signal.SIGKILL, "resume", execution_id)
     assert resumed(folder, execution_id)["status"] == "completed"

@@ -39,6 +39,9 @@ def replayed(call: Call) -> dict[str, Any]:
             {"event_id": f"{call.execution_id}.control.{d.seq}.0", "seq": d.seq, "recorded": d.recorded, "decided": d.decided}
             for d in done.differences
         ],
+        "missing": [
+            {"event_id": f"{call.execution_id}.control.{m.seq}.0", "seq": m.seq, "reasons": m.reasons} for m in done.missing
+        ],
         "cursor": None if done.over or (playbook is not None and done.differences) else str(done.last),
     }
 
