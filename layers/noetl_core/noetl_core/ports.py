@@ -52,6 +52,14 @@ class CorruptLog(PortError):
     """The log holds something this reader must not interpret."""
 
 
+class CommitReader(Protocol):
+    """What readers of a history need of the log."""
+
+    def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
+        """As `EventStore.read`."""
+        ...
+
+
 class EventStore(Protocol):
     """The append-only log. Reads are strongly consistent."""
 
