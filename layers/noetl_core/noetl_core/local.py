@@ -19,6 +19,7 @@ from noetl_core.adapters.clock import SteadyClock
 from noetl_core.adapters.local.catalog import SqliteExecutionIndex, SqliteGates, SqlitePlaybookCatalog
 from noetl_core.adapters.local.database import MEMORY, Database
 from noetl_core.adapters.local.events import SqliteEventStore
+from noetl_core.adapters.local.home import home
 from noetl_core.adapters.local.keys import file_key, memory_key
 from noetl_core.adapters.local.processes import has_ended, name_of
 from noetl_core.adapters.local.queue import SECOND, Delivery, LocalQueue
@@ -72,7 +73,7 @@ class LocalWiring:
     """Everything of one local store. Close it when done.
 
     `store` is a database file, or `:memory:`; results lie beside the file. `durable` as in `Database`. Without `secrets`,
-    credentials come from `.noetl/credentials.json` (or under `NOETL_HOME`) and the environment. Several processes may share a
+    credentials come from `credentials.json` in `home` and the environment. Several processes may share a
     store: each carries out what it was given, and notices what the others do to it.
     """
 
@@ -110,7 +111,7 @@ class LocalWiring:
             self.clock,
             playbooks=self.control.playbook,
             tools=tools or ToolRegistry(),
-            secrets=secrets or LocalSecrets(Path(os.environ.get("NOETL_HOME", ".noetl")) / "credentials.json"),
+            secrets=secrets or LocalSecrets(home() / "credentials.json"),
             name=name_of(),
             gone=has_ended,
             sealer=LocalSealer(file_key(Path(store).parent / "seal.key") if kept else memory_key()),

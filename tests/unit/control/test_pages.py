@@ -20,12 +20,22 @@ HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"
 
 def loop(items: int, where: str) -> list[dict[str, Any]]:
     spec = {"mode": "parallel", "max_in_flight": 2, "policy": {"exec": where}}
-    return [{"step": "map", "loop": {"in": f"{{{{ range({items}) | list }}}}", "iterator": "n", "spec": spec}, "tool": {"kind": "noop"}}]
+    return [
+        {
+            "step": "map",
+            "loop": {"in": f"{{{{ range({items}) | list }}}}", "iterator": "n", "spec": spec},
+            "tool": {"kind": "noop"},
+        }
+    ]
 
 
 def chain(steps: int) -> list[dict[str, Any]]:
     return [
-        {"step": f"s{i}", "tool": {"kind": "noop", "result": i}, "next": {"arcs": [{"step": f"s{i + 1}"}] if i + 1 < steps else []}}
+        {
+            "step": f"s{i}",
+            "tool": {"kind": "noop", "result": i},
+            "next": {"arcs": [{"step": f"s{i + 1}"}] if i + 1 < steps else []},
+        }
         for i in range(steps)
     ]
 
