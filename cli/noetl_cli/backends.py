@@ -292,8 +292,8 @@ class LocalBackend:
             raise Exit(stopped.code, f"interrupted by {stopped.signal}; {self._goes_on(execution_id)}") from None
         except StorageFailed as error:
             self.wiring.leave("storage")
-            message = f"storage: {error}\nthe execution was interrupted, it did not fail. Once that is repaired, {self._goes_on(execution_id)}"
-            raise Exit(UNREACHABLE, message) from None
+            remedy = f"the execution was interrupted, it did not fail; once that is repaired, {self._goes_on(execution_id)}"
+            raise Exit(UNREACHABLE, f"storage: {error}\n{remedy}") from None
         if not in_time:
             self.wiring.leave("timeout")
             message = f"execution {execution_id} did not end within {timeout:g} s; {self._goes_on(execution_id)}"

@@ -1,4 +1,4 @@
-"""Playbooks that lie beside the one that is run: what it calls by `kind: playbook` is found there, and put into the local catalog."""
+"""Playbooks that lie beside the one that is run: what it calls is found there, and put into the local catalog."""
 
 from __future__ import annotations
 

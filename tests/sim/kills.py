@@ -287,4 +287,4 @@ class _Killed:
 
 if __name__ == "__main__":
     total = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    print(kill_runs(total, int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(10**6) * 1000))
+    sys.stdout.write(f"{kill_runs(total, int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(10**6) * 1000)}\n")

@@ -24,7 +24,7 @@ def replay(
     store: Store = None,
     output_: Output = "human",
 ) -> None:
-    """Take every control decision of an execution again; exit code 1 when one comes out differently, 3 when what one read is gone."""
+    """Take every control decision of an execution again; exit code 1 when one comes out differently, 3 when its input is gone."""
     if at is not None and playbook is not None:
         raise Exit(USAGE, "--at shows what was recorded: it takes no --playbook")
     source = None

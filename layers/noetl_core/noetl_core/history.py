@@ -11,8 +11,8 @@ from noetl_core.engine.state import State
 from noetl_core.ports import CommitReader, EventStore
 
 FIRST, PAGE = 4, 32
-"""Commits read at a time: at first as many as most runs have, then as many as hold about `PAGE_EVENTS`, but not more than a page. A
-stream of a hundred thousand iterations, thousands in a commit, is never held whole, nor read much further than it is taken."""
+"""Commits read at a time: at first as many as most runs have, then as many as hold about `PAGE_EVENTS`, a page at most. A stream
+of a hundred thousand iterations, thousands in a commit, is never held whole, nor read much further than it is taken."""
 PAGE_EVENTS = 2_000
 
 

@@ -1,4 +1,4 @@
-"""Commits read a moment ago, decoded: a history is read page by page, and a page may end within a commit of thousands of events."""
+"""Commits read a moment ago, decoded: a history is read page by page, and a page may end within a commit of thousands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_EVENTS = 16_000
 
 
 class RecentCommits:
-    """`EventStore.read`, remembering. A commit never changes; what a stream holds behind those that are known is always asked for.
+    """`EventStore.read`, remembering. A commit never changes; what a stream holds behind those known is always asked for.
     Thread-safe."""
 
     def __init__(self, store: CommitReader) -> None:

@@ -59,7 +59,8 @@ class Missing:
 class Replay:
     """How many control commits were decided again, and where they differ (the first of them, when another playbook is tried).
 
-    `missing` are those of which that cannot be said. `last` is the position of the last one; `over` says whether that was the end of the log, or where its limit was.
+    `missing` are those of which that cannot be said. `last` is the position of the last one; `over` says whether that was the end
+    of the log, or where its limit was.
     """
 
     commits: int

@@ -85,7 +85,7 @@ class Journal:
             raise Fenced(f"{self._stream} was released")
 
     def release(self, reason: str) -> None:
-        """Give up the lease in an orderly way: commit what is buffered, and say so. Nothing is written behind it. Raises `Fenced`."""
+        """Give up the lease in order: commit what is buffered, and say so. Nothing is written behind it. Raises `Fenced`."""
         with self.lock:
             if self.closed or self._released:
                 return

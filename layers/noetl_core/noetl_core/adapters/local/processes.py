@@ -67,7 +67,7 @@ def _here() -> Place:
     machine = socket.gethostname() + _text(Path("/etc/machine-id"))
     boot = _text(_PROC / "sys/kernel/random/boot_id").replace("-", "")
     try:
-        pids = re.sub(r"\D", "", os.readlink(_PROC / "self/ns/pid"))
+        pids = re.sub(r"\D", "", str((_PROC / "self/ns/pid").readlink()))
     except OSError:
         pids = ""
     return Place(sha256(machine.encode()).hexdigest()[:8], boot[:8], pids)
