@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from typing import Protocol
 
 log = logging.getLogger(__name__)
@@ -23,6 +22,7 @@ class Heart:
         self._watched: set[Beats] = set()
         self._lock = threading.Lock()
         self._some = threading.Event()
+        self._pause = threading.Event()  # never set: `time.sleep` fails where the clock is faked
         self._thread: threading.Thread | None = None
 
     def add(self, watched: Beats) -> None:
@@ -42,7 +42,7 @@ class Heart:
     def _beat(self) -> None:
         while True:
             self._some.wait()
-            time.sleep(BEAT_S)
+            self._pause.wait(BEAT_S)
             with self._lock:
                 watched = list(self._watched)
             for one in watched:
