@@ -20,7 +20,8 @@ from noetl_core.local import LocalWiring
 from noetl_core.tools.base import Tool
 from noetl_core.tools.registry import ToolRegistry
 from noetl_infra.stack import Stack, down, up
-from tests.conformance import checks
+from noetl_core.values import Values
+from tests.conformance import checks, inline
 from tests.conformance.cases import Case
 from tests.conformance.observed import Observed, problems
 from tests.conformance.same import differences
@@ -43,7 +44,7 @@ class NoAnswer(Exception):
 
 class Wiring(Protocol):
     """`call` sends a request to the API; `secret` stores a credential; `work` lets the execution go on for at most so long, and
-    returns when it ended."""
+    returns when it ended; `values` reads what is behind the references of an execution."""
 
     name: str
 
@@ -52,6 +53,8 @@ class Wiring(Protocol):
     def secret(self, name: str, fields: Mapping[str, Any]) -> None: ...
 
     def work(self, execution_id: str, seconds: float) -> None: ...
+
+    def values(self, execution_id: str) -> Values: ...
 
 
 def scripted_tool() -> Tool:
@@ -85,6 +88,9 @@ class Local:
 
     def work(self, execution_id: str, seconds: float) -> None:
         self._wiring.run(execution_id, timeout_s=seconds)
+
+    def values(self, execution_id: str) -> Values:
+        return Values(self._wiring.control.store, self._wiring.control.results, execution_id, limit=None)
 
     def close(self) -> None:
         self._wiring.close()
@@ -136,6 +142,24 @@ def on_local(case: Case) -> tuple[Observed, list[str]]:
         return _tried(case, wiring)
     finally:
         wiring.close()
+
+
+def limits_compared(case: Case) -> list[str]:
+    """In what a case is otherwise on the local runner with an inline limit of a few bytes than with the default."""
+    plain, small = Local(), Local()
+    try:
+        return list(_limits_compared(case, plain, small))
+    except NoAnswer as error:
+        return [str(error)]
+    finally:
+        plain.close()
+        small.close()
+
+
+def _limits_compared(case: Case, plain: Wiring, small: Wiring) -> Iterator[str]:
+    seen = observe(case, plain), observe(inline.with_small_limit(case), small)
+    values = [wiring.values(s.execution_id) for wiring, s in zip((plain, small), seen, strict=True)]
+    yield from inline.differences(*(inline.Whole(s, v) for s, v in zip(seen, values, strict=True)), concurrent=case.concurrent)
 
 
 def on_both(case: Case, wiring: OnStack) -> tuple[list[str], list[str]]:

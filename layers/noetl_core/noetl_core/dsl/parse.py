@@ -33,7 +33,11 @@ EXECUTOR_POLICY: Final = words(
     "defaults results limits task failure lifecycle unconditional_on_failure placement cost tracing quotas quantum"
 )
 EXECUTOR_NO_EFFECT: Final = ("placement", "cost", "tracing", "quotas", "quantum")
-LIMITS: Final = {k: 200 * 1024 if k == "max_payload_bytes" else 10_000_000 for k in Limits.__dataclass_fields__}
+LIMITS: Final = {
+    **dict.fromkeys(Limits.__dataclass_fields__, 10_000_000),
+    "max_payload_bytes": 200 * 1024,
+    "max_input_bytes": 1024 * 1024 * 1024,
+}
 """Each limit with the highest value it may have; a result beyond 200 KB would not fit a commit beside its events."""
 PLAYBOOK_PATH: Final = re.compile(r"[\w][\w.\-]*(/[\w][\w.\-]*)*\Z")
 MAX_PATH: Final = 512

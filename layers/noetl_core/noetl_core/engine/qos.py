@@ -36,7 +36,7 @@ def quality(router: Router, arc: Arc, args: Mapping[str, Any], scope: Scope, epo
 
 def _priority(value: Any, scope: Scope) -> float:
     if isinstance(value, str):
-        value = render(value, scope, undefined_ok=True)
+        value = render(value, scope, undefined_ok=True, whole=True)
     try:
         return 0 if value is None else float(value)
     except (TypeError, ValueError):
@@ -46,7 +46,7 @@ def _priority(value: Any, scope: Scope) -> float:
 def _key(dedupe: Any, arc: Arc, args: Mapping[str, Any], scope: Scope, epoch: int) -> str | None:
     if dedupe is None or dedupe is False:
         return None
-    value = dict(args) if dedupe is True else render(dedupe, scope, undefined_ok=True)
+    value = dict(args) if dedupe is True else render(dedupe, scope, undefined_ok=True, whole=True)
     if value is None:
         return None
     body = json.dumps([epoch, arc.step, value], sort_keys=True, default=str)

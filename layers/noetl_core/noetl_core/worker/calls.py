@@ -19,7 +19,8 @@ from noetl_core.ports import Clock, Gates, PortError, ResultStore
 from noetl_core.tools.base import SecretReader, Tool, ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.registry import ToolRegistry, UnknownKind
-from noetl_core.values import FamilyResults
+from noetl_core.values import MARK, FamilyResults
+from noetl_core.worker.inputs import loaded
 from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, Fenced, Journal
 from noetl_core.worker.task_log import TaskLog
 from noetl_core.worker.view import Resolver
@@ -120,7 +121,7 @@ class Calls:
 
     def timeout_of(self, task: Task, scope: Scope) -> float | None:
         """The task's timeout in seconds; raises `TemplateError`."""
-        value = render(task.timeout_s, scope, undefined_ok=True) if isinstance(task.timeout_s, str) else task.timeout_s
+        value = render(task.timeout_s, scope, undefined_ok=True, whole=True) if isinstance(task.timeout_s, str) else task.timeout_s
         if value is None:
             return None
         try:
@@ -208,12 +209,16 @@ class Calls:
 
     # --- values ---------------------------------------------------------------------------------------------------------
 
+    def loaded(self, task: Task, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The task's rendered inputs, or spec, as values (`inputs.loaded`). Raises `Unloaded`."""
+        return loaded(task.kind, task.name, inputs, self.resolve, self.playbook.executor.limits.max_input_bytes)
+
     def small(self, value: Any, name: str) -> Any:
         """`value` itself when it is within the inline limit, else a reference to it under `<execution_id>/<name>.json`.
 
         Raises `NotJson` for what no log can hold. A value with secrets in it stays as it is: the log gets it masked.
         """
-        if value is None or type(value) is bool or type(value) is int:
+        if value is None or type(value) is bool or type(value) is int or (is_reference(value) and self.resolve.family.owns(value)):
             return value
         executor = self.playbook.executor
         try:
@@ -223,16 +228,16 @@ class Calls:
                 self.tainted = True
                 return value
             raise
-        first = executor.reference_first and type(value) in (list, dict) and value and not is_reference(value)
-        if len(body) <= executor.limits.max_payload_bytes and not first:
-            return value
+        first = executor.reference_first and type(value) in (list, dict) and value
+        if not first and (len(body) <= executor.limits.max_payload_bytes or not value or type(value) is float):
+            return value  # numbers, and what is empty, are asked about as they stand
         return self.referenced(value, body, name)
 
     def referenced(self, value: Any, body: bytes, name: str) -> dict[str, Any]:
         """A reference to `value`, stored as `body`."""
         ref = dict(self.results.put(f"{self.execution_id}/{name}.json", body))
         ref["schema_hint"] = _hint(value)
-        self.resolve.remember(ref["key"], value)
+        self.resolve.remember(ref["key"], value, MARK in body)
         return ref
 
     def kept(self, outcome: Outcome, task_run: str, attempt: int) -> Outcome:
