@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import yaml
 
+from noetl_core.dsl.kinds import KINDS
+from noetl_core.engine.outcome import Outcome
+from noetl_core.expr import path_text, references_in
+from noetl_core.tools.base import Tool, ToolCall
+from noetl_core.tools.registry import ToolRegistry
 from noetl_core.values import Values
 from tests.conformance.cases import Case
 from tests.conformance.observed import Observed
@@ -33,6 +39,33 @@ def _limited(text: str) -> str:
     return yaml.safe_dump(playbook, sort_keys=False, allow_unicode=True, width=10**6)
 
 
+class Watched(ToolRegistry):
+    """Tools that note what they are given by reference where the language says that it is a value."""
+
+    def __init__(self, tools: dict[str, Tool]) -> None:
+        super().__init__(tools)
+        self.by_reference: list[str] = []
+
+    def get(self, kind: str) -> Tool:
+        return _Watching(super().get(kind), self.by_reference)
+
+
+class _Watching:
+    def __init__(self, tool: Tool, noted: list[str]) -> None:
+        self._tool, self._noted = tool, noted
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tool, name)
+
+    def run(self, call: ToolCall) -> Outcome:
+        assert call.references is not None
+        kind = KINDS.get(call.kind)
+        values = {k: v for k, v in call.inputs.items() if kind is None or k not in kind.references}
+        for path, _ in [*references_in(values, call.references.owns), *references_in(call.spec, call.references.owns)]:
+            self._noted.append(f"{call.step}.{call.task} is given a reference: {path_text(path)}")
+        return self._tool.run(call)
+
+
 @dataclass(frozen=True)
 class Whole:
     """What a run showed, and what is behind its references."""
@@ -45,7 +78,9 @@ class Whole:
 
     @property
     def path(self) -> list[str]:
-        return [json.dumps([e.get(k) for k in ("name", "step", "task", "iteration", "attempt", "status")]) for e in self.seen.events]
+        return [
+            json.dumps([e.get(k) for k in ("name", "step", "task", "iteration", "attempt", "status")]) for e in self.seen.events
+        ]
 
 
 def differences(plain: Whole, small: Whole, *, concurrent: bool) -> Iterator[str]:

@@ -18,9 +18,8 @@ from noetl_core.adapters.local.secrets import PREFIX, LocalSecrets
 from noetl_core.control.api import Call, Service, dispatch
 from noetl_core.local import LocalWiring
 from noetl_core.tools.base import Tool
-from noetl_core.tools.registry import ToolRegistry
-from noetl_infra.stack import Stack, down, up
 from noetl_core.values import Values
+from noetl_infra.stack import Stack, down, up
 from tests.conformance import checks, inline
 from tests.conformance.cases import Case
 from tests.conformance.observed import Observed, problems
@@ -75,7 +74,8 @@ class Local:
     def __init__(self) -> None:
         self._environment: dict[str, str] = {}
         secrets = LocalSecrets(Path("no-such-file"), self._environment)
-        self._wiring = LocalWiring(secrets=secrets, tools=ToolRegistry({"scripted": scripted_tool()}))
+        self.tools = inline.Watched({"scripted": scripted_tool()})
+        self._wiring = LocalWiring(secrets=secrets, tools=self.tools)
         self._service = Service(lambda: self._wiring.control, lambda: b"conformance")
 
     def call(self, method: str, path: str, body: Any = None, /, **query: str) -> tuple[int, Any]:
@@ -148,7 +148,7 @@ def limits_compared(case: Case) -> list[str]:
     """In what a case is otherwise on the local runner with an inline limit of a few bytes than with the default."""
     plain, small = Local(), Local()
     try:
-        return list(_limits_compared(case, plain, small))
+        return [*_limits_compared(case, plain, small), *plain.tools.by_reference, *small.tools.by_reference]
     except NoAnswer as error:
         return [str(error)]
     finally:

@@ -180,13 +180,13 @@ class Values:
             return [json.loads(line) for line in body.splitlines() if line.strip()], nested
         return json.loads(body), nested
 
-    def whole(self, value: Any, room: Room | None = None, opened: Open | None = None) -> Any:
+    def whole(self, value: Any, room: Room | None = None, opened: Open | None = None, place: Path = ()) -> Any:
         """`value` with everything in it that is behind references, however deep; lists and mappings that hold none are shared.
 
-        `opened` is another way to open one than by reading it. Raises `NoRoom`, `NotFound`, `ValueError`, with the place in the
-        value.
+        `opened` is another way to open one than by reading it; `place` is where the value itself stands. Raises `NoRoom`,
+        `NotFound`, `ValueError`, each with the place.
         """
-        return self._whole(value, room, (), frozenset(), opened or self.opened)
+        return self._whole(value, room, place, frozenset(), opened or self.opened)
 
     def _whole(self, value: Any, room: Room | None, place: Path, above: frozenset[str], opened: Open) -> Any:
         found = references_in(value, self.family.owns)
@@ -224,7 +224,7 @@ class Values:
 
     def _page(self, part: Mapping[str, Any], room: Room | None) -> Any:
         """One chunk's results, in index order."""
-        result = part["result"] if "result" in part else self.boundary(part["run"], part["seq"]).get("result")
+        result: Any = part["result"] if "result" in part else self.boundary(part["run"], part["seq"]).get("result")
         if not is_reference(result) or not self.family.owns(result):
             return result or []
         if room is not None:

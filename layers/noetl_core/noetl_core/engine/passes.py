@@ -16,7 +16,7 @@ from noetl_core.dsl.model import Playbook
 from noetl_core.engine.fold import fold
 from noetl_core.engine.records import Event
 from noetl_core.engine.state import Run, State, StepState
-from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, is_reference
+from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, is_reference, load
 
 Need = tuple[Any, ...]
 """`("boundary", run_id, seq)`: the data of that commit's last event; `("writes", run_id, seq)`: only its `ctx_writes`, which
@@ -159,6 +159,12 @@ class RoutingPass:
         if isinstance(value, Unreadable):
             raise TemplateError(value.reason)
         return ref if value is JUST_DATA else value
+
+    def behind(self, value: Any, deep: bool) -> Any:
+        """The value that a reference stands for; with `deep` those that it holds, too. Raises as `resolve`."""
+        if deep:
+            return load(value, self.scope({}))
+        return self.resolve(value) if is_reference(value) else value
 
     def ahead(self, refs: Iterable[Mapping[str, Any]]) -> None:
         """Ask for values that are about to be read one after the other: together, as each question is a decision begun anew."""

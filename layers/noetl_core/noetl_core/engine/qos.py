@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Any
 
 from noetl_core.dsl.model import Arc, Router
-from noetl_core.expr import Scope, TemplateError, render
+from noetl_core.expr import Scope, TemplateError, load, render
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def _priority(value: Any, scope: Scope) -> float:
 def _key(dedupe: Any, arc: Arc, args: Mapping[str, Any], scope: Scope, epoch: int) -> str | None:
     if dedupe is None or dedupe is False:
         return None
-    value = dict(args) if dedupe is True else render(dedupe, scope, undefined_ok=True, whole=True)
+    value = load(dict(args), scope) if dedupe is True else render(dedupe, scope, undefined_ok=True, whole=True)
     if value is None:
         return None
     body = json.dumps([epoch, arc.step, value], sort_keys=True, default=str)

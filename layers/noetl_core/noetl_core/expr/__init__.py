@@ -23,7 +23,7 @@ from noetl_core.expr.filters import FILTERS, TESTS
 from noetl_core.expr.functions import FUNCTIONS
 from noetl_core.expr.limits import Limits
 from noetl_core.expr.references import path_text, references_in, replaced
-from noetl_core.expr.rendering import render, truthy
+from noetl_core.expr.rendering import load, render, truthy
 from noetl_core.expr.scope import Pointer, Scope, is_reference
 from noetl_core.expr.secret import MASK, Secret, contains_secret, mask, reveal
 
@@ -46,6 +46,7 @@ __all__ = [
     "contains_secret",
     "is_reference",
     "is_template",
+    "load",
     "mask",
     "path_text",
     "referenced",

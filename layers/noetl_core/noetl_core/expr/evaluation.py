@@ -345,9 +345,7 @@ class Evaluation(Budget):
         self.charge(self.weight * 2)
         return str(value)
 
-    def plain(
-        self, value: Any, *, undefined_ok: bool = True, keep_secrets: bool = False, keep_references: bool = False
-    ) -> Any:
+    def plain(self, value: Any, *, undefined_ok: bool = True, keep_secrets: bool = False, keep_references: bool = False) -> Any:
         """`value` as JSON data: tuples as lists, keys as text, secrets opened and noted, pointers and references resolved.
 
         `weight` is then about how many characters it takes as JSON.

@@ -44,7 +44,19 @@ def render(
         return value
     evaluation = Evaluation(_scope(scope), limits)
     rendered = _render(value, evaluation, undefined_ok, 0)
-    return evaluation.plain(rendered, keep_secrets=True) if whole and type(rendered) not in SCALARS else rendered
+    return _whole(rendered, evaluation) if whole and type(rendered) not in SCALARS else rendered
+
+
+def load(value: Any, scope: Scope | Mapping[str, Any], *, limits: Limits = DEFAULT_LIMITS) -> Any:
+    """`value`, which has no templates in it, with every reference in it replaced by what it stands for. Raises as `render`."""
+    return value if type(value) in SCALARS else _whole(value, Evaluation(_scope(scope), limits))
+
+
+def _whole(value: Any, evaluation: Evaluation) -> Any:
+    try:
+        return evaluation.plain(value, keep_secrets=True)
+    except RecursionError:
+        raise LimitExceeded("what references lead to nests too deeply") from None
 
 
 def _scope(scope: Scope | Mapping[str, Any]) -> Scope:

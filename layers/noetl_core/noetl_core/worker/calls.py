@@ -15,12 +15,12 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.pipeline import SECOND, Pipeline
 from noetl_core.engine.records import Event
 from noetl_core.expr import Scope, TemplateError, contains_secret, is_reference, mask, render
-from noetl_core.ports import Clock, Gates, PortError, ResultStore
+from noetl_core.ports import Clock, Gates, NotFound, PortError, ResultStore
 from noetl_core.tools.base import SecretReader, Tool, ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.registry import ToolRegistry, UnknownKind
 from noetl_core.values import MARK, FamilyResults
-from noetl_core.worker.inputs import loaded
+from noetl_core.worker.inputs import TaskReferences, loaded
 from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, Fenced, Journal
 from noetl_core.worker.task_log import TaskLog
 from noetl_core.worker.view import Resolver
@@ -121,7 +121,9 @@ class Calls:
 
     def timeout_of(self, task: Task, scope: Scope) -> float | None:
         """The task's timeout in seconds; raises `TemplateError`."""
-        value = render(task.timeout_s, scope, undefined_ok=True, whole=True) if isinstance(task.timeout_s, str) else task.timeout_s
+        value = (
+            render(task.timeout_s, scope, undefined_ok=True, whole=True) if isinstance(task.timeout_s, str) else task.timeout_s
+        )
         if value is None:
             return None
         try:
@@ -158,6 +160,7 @@ class Calls:
             timeout_s=timeout,
             cancelled=self.cancelled if self.tools.inline(task.kind) else threading.Event(),
             results=self.family_results,
+            references=TaskReferences(task.name, self.resolve, self.playbook.executor.limits.max_input_bytes),
             secrets=self.credentials,
             log=TaskLog(),
         )
@@ -213,12 +216,26 @@ class Calls:
         """The task's rendered inputs, or spec, as values (`inputs.loaded`). Raises `Unloaded`."""
         return loaded(task.kind, task.name, inputs, self.resolve, self.playbook.executor.limits.max_input_bytes)
 
+    def behind(self, value: Any, deep: bool) -> Any:
+        """The value that a reference stands for; with `deep` those that it holds, too. Raises `TemplateError`."""
+        if not deep:
+            return self.resolve(value) if is_reference(value) else value
+        try:
+            return self.resolve.whole(value)
+        except (NotFound, ValueError) as error:
+            raise TemplateError(str(error)) from None
+
     def small(self, value: Any, name: str) -> Any:
         """`value` itself when it is within the inline limit, else a reference to it under `<execution_id>/<name>.json`.
 
         Raises `NotJson` for what no log can hold. A value with secrets in it stays as it is: the log gets it masked.
         """
-        if value is None or type(value) is bool or type(value) is int or (is_reference(value) and self.resolve.family.owns(value)):
+        if (
+            value is None
+            or type(value) is bool
+            or type(value) is int
+            or (is_reference(value) and self.resolve.family.owns(value))
+        ):
             return value
         executor = self.playbook.executor
         try:

@@ -9,7 +9,8 @@ from noetl_core.dsl.kinds import KINDS
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import is_reference, path_text
 from noetl_core.expr.values import SCALARS
-from noetl_core.ports import NotFound
+from noetl_core.ports import NotFound, TooLarge
+from noetl_core.tools.base import BadInput
 from noetl_core.values import NoRoom, Room, claimed
 from noetl_core.worker.view import Resolver
 
@@ -49,6 +50,24 @@ def loaded(kind: str, name: str, given: Mapping[str, Any], resolve: Resolver, li
         hint = "a task of kind duckdb reads it as one of its sources"
         raise Unloaded(Outcome.failed("schema", f"inputs of task {name}: {error}; {hint}", retryable=False)) from None
     return {key: whole[key] for key in given}
+
+
+class TaskReferences:
+    """`tools.base.References` of one task."""
+
+    def __init__(self, name: str, resolve: Resolver, limit: int) -> None:
+        self._name, self._resolve, self._limit = name, resolve, limit
+
+    def owns(self, value: Any) -> bool:
+        return is_reference(value) and self._resolve.family.owns(value)
+
+    def load(self, value: Any, name: str, limit: int | None = None) -> Any:
+        try:
+            return self._resolve.apart(value, Room(self._limit if limit is None else limit), (name,))
+        except NoRoom as full:
+            raise TooLarge(_too_large(self._name, full)) from None
+        except ValueError as error:
+            raise BadInput(str(error)) from None
 
 
 def _mapping(key: str, value: Any, resolve: Resolver, room: Room) -> Any:

@@ -14,6 +14,7 @@ from noetl_core.engine.decide import steps_seen
 from noetl_core.engine.passes import merge_workload, result_at
 from noetl_core.engine.records import Command
 from noetl_core.expr import Pointer, Secret, TemplateError
+from noetl_core.expr.references import Path
 from noetl_core.history import load_state
 from noetl_core.ports import EventStore, NotFound, ResultStore, Secrets
 from noetl_core.values import Room, Values
@@ -118,9 +119,9 @@ class Resolver:
         """`value` with what is behind the references in it, however deep. Raises `NoRoom`, `NotFound`, `ValueError`."""
         return self._values.whole(value, room, self._opened)
 
-    def apart(self, value: Any, room: Room | None = None) -> Any:
-        """As `whole`, for other threads and for once: nothing is kept at hand."""
-        return self._values.whole(value, room)
+    def apart(self, value: Any, room: Room, place: Path) -> Any:
+        """As `whole`, for other threads and for once: nothing is kept at hand. `place` is where the value stands."""
+        return self._values.whole(value, room, place=place)
 
     def remember(self, key: object, value: Any, nested: bool = True) -> tuple[Any, bool]:
         """Keep a value at hand that was just loaded or stored; `nested`: there may be references in it."""
