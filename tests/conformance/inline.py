@@ -25,7 +25,15 @@ SMALL = 64
 
 def with_small_limit(case: Case) -> Case:
     """The case with an inline limit of `SMALL` bytes in all its playbooks."""
-    return replace(case, text=_limited(case.text), registered=tuple(map(_limited, case.registered)))
+    request = dict(case.request)
+    if "idempotency_key" in request:  # another request needs another key
+        request["idempotency_key"] += "-small"
+    return replace(case, text=_limited(case.text), registered=tuple(map(_limited, case.registered)), request=request)
+
+
+def has_references(seen: Observed) -> bool:
+    """Whether anything in a run was kept behind a reference."""
+    return '"result_ref"' in json.dumps(seen.events)
 
 
 def _limited(text: str) -> str:
