@@ -65,7 +65,8 @@ class Family:
         owner = key.partition("/")[0]
         if owner not in self._known:
             number = owner.isascii() and owner.isdecimal() and len(owner) <= 19
-            self._known[owner] = number and self._ancestor(owner) == self._ours()
+            first = self._ancestor(owner) if number else None
+            self._known[owner] = first is not None and first == self._ours()
         return self._known[owner]
 
     def _ours(self) -> str | None:
