@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from noetl_core.engine.passes import JUST_DATA, Need, NeedValues, TooMuch, Unreadable
+from noetl_core.engine.passes import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.engine.records import StreamId
 from noetl_core.expr import is_reference, path_text, references_in, replaced
 from noetl_core.expr.references import Path
@@ -137,7 +137,7 @@ class Values:
             return self.boundary(need[1], need[2])["ctx_writes"]
         ref = need[2]
         if not self.family.owns(ref):
-            return JUST_DATA
+            return ref
         if self._limit is not None and claimed(ref) > self._limit:
             return TooMuch(claimed(ref))
         try:
