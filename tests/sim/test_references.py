@@ -215,7 +215,7 @@ def test_a_guard_goes_through_hundreds_of_references_in_a_few_rounds(monkeypatch
     world = World()
     world.tool = lambda call: Outcome.ok({"n": 1, "rows": ["x" * 100] * 100})
     execution_id = world.start(MANY).execution_id
-    state = world.run(execution_id)
+    state = world.run(execution_id, limit=100)
     assert (state.status, state.failure) == ("completed", None)
     assert state.step("each").visits == state.step("all").visits == 1 and state.step("none").visits == 0
     assert sum(asked) >= 450 and len(asked) < 10
