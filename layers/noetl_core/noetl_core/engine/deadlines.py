@@ -70,7 +70,7 @@ def _seconds(value: Any, playbook: Playbook, state: State, args: Mapping[str, An
     if isinstance(value, str):
         scope = Scope({"workload": merge_workload(playbook.workload, state.payload), "ctx": state.ctx, "args": args})
         try:
-            value = render(value, scope, undefined_ok=True, whole=True)
+            value = render(value, scope, undefined_ok=True)
         except TemplateError:
             return None
     try:

@@ -115,7 +115,7 @@ def delay_of(then: Then, attempt: int, task_run: str, scope: Scope) -> float:
         delay = min(delay, _number(then.max_delay, scope, delay))
     share = then.jitter
     if isinstance(share, str):
-        share = render(share, scope, undefined_ok=True, whole=True)
+        share = render(share, scope, undefined_ok=True)
     if share:
         fraction = 1.0 if share is True else min(max(_number(share, scope, 0.0), 0.0), 1.0)
         draw = int.from_bytes(blake2b(f"{task_run}:{attempt}".encode(), digest_size=4).digest(), "big") / 2**32
@@ -134,7 +134,7 @@ def _power(base: float, exponent: int) -> float:
 def _number(value: Any, scope: Scope, default: float) -> float:
     """A number written as one, as text, or as a template; raises `TemplateError` for anything else."""
     if isinstance(value, str):
-        value = render(value, scope, undefined_ok=True, whole=True)
+        value = render(value, scope, undefined_ok=True)
     if value is None:
         return default
     try:

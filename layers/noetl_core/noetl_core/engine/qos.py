@@ -36,7 +36,7 @@ def quality(router: Router, arc: Arc, args: Mapping[str, Any], scope: Scope, epo
 
 def _priority(value: Any, scope: Scope) -> float:
     if isinstance(value, str):
-        value = render(value, scope, undefined_ok=True, whole=True)
+        value = render(value, scope, undefined_ok=True)
     try:
         return 0 if value is None else float(value)
     except (TypeError, ValueError):

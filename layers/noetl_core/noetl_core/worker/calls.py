@@ -121,9 +121,7 @@ class Calls:
 
     def timeout_of(self, task: Task, scope: Scope) -> float | None:
         """The task's timeout in seconds; raises `TemplateError`."""
-        value = (
-            render(task.timeout_s, scope, undefined_ok=True, whole=True) if isinstance(task.timeout_s, str) else task.timeout_s
-        )
+        value = render(task.timeout_s, scope, undefined_ok=True) if isinstance(task.timeout_s, str) else task.timeout_s
         if value is None:
             return None
         try:

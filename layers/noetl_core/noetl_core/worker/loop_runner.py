@@ -99,7 +99,7 @@ class LoopRunner:
     def _number(self, value: Any, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> float | None:
         try:
             if isinstance(value, str):
-                value = render(value, self._r.scope(ctx, outer), undefined_ok=True, whole=True)
+                value = render(value, self._r.scope(ctx, outer), undefined_ok=True)
             number = None if value is None else float(value)
         except TemplateError as error:
             raise LoopFailed(error.kind, f"{what} of the loop: {error}") from None
