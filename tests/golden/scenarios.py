@@ -12,6 +12,7 @@ from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.redrive import From, Redrive
 from noetl_core.tools.base import ToolCall
+from tests.sim.ports import Faults
 from tests.sim.world import World
 
 Drive = Callable[[World, str], None]
@@ -46,15 +47,16 @@ class Scenario:
     others: Mapping[str, str] = field(default_factory=dict)
     payload: Mapping[str, object] = field(default_factory=dict)
 
-    def play(self, name: str) -> tuple[World, str, dict[str, str]]:
-        """The world after it happened, the execution, and the playbooks that took part."""
-        world = World(tool=self.tool)
+    def play(self, name: str, key: str = "key", seed: int = 0) -> tuple[World, str, dict[str, str]]:
+        """The world after it happened, the execution, and the playbooks that took part. `key` is what the execution's id is
+        made from, `seed` what the order of deliveries is."""
+        world = World(Faults(seed=seed), tool=self.tool)
         sources = {f"golden/{name}": playbook(name, self.workflow, self.head)}
         for other, text in self.others.items():
             sources[f"golden/{other}"] = playbook(other, text)
             digest = parse_playbook(sources[f"golden/{other}"]).digest
             world.catalog.register(f"golden/{other}", digest, sources[f"golden/{other}"], world.clock.time)
-        started = world.start(sources[f"golden/{name}"], self.payload)
+        started = world.start(sources[f"golden/{name}"], self.payload, idempotency_key=key)
         self.drive(world, started.execution_id)
         world.drain()
         return world, started.execution_id, sources

@@ -73,15 +73,15 @@ def test_waiting_until_an_instant() -> None:
 @pytest.mark.parametrize(
     "when",
     [
-        "duration: -1",
-        'duration: "nan"',
-        'duration: "inf"',
+        'duration: "{{ -1 }}"',
+        "duration: \"{{ 'nan' }}\"",
+        "duration: \"{{ 'inf' }}\"",
         'duration: "{{ -0.5 }}"',
-        "duration: 1e30",
-        "duration: 9999d",
-        "duration: soon",
-        "duration: true",
-        "duration: [1]",
+        'duration: "{{ 1e30 }}"',
+        "duration: \"{{ '9999d' }}\"",
+        "duration: \"{{ 'soon' }}\"",
+        'duration: "{{ true }}"',
+        'duration: "{{ [1] }}"',
         'until: "nan"',
         'until: "inf"',
         "until: 1e30",
@@ -107,7 +107,7 @@ def test_what_is_no_retry_delay_fails_the_task_clearly(delay: str) -> None:
     source = playbook(retrying(f'delay: "{delay}"'))
     failure = world.run(world.start(source).execution_id).failure
     assert failure is not None
-    assert failure["kind"] == "template"
+    assert failure["kind"] == "schema"
     assert len(world.calls) == 1
 
 
@@ -145,7 +145,7 @@ def test_a_callback_that_nobody_answers_ends_with_the_executions_life() -> None:
     assert "lived longer" in state.failure["message"]
 
 
-@pytest.mark.parametrize("seconds", ["nan", "-1", "0.5", "soon"])
+@pytest.mark.parametrize("seconds", ["{{ 'nan' }}", "{{ -1 }}", "{{ 0.5 }}", "{{ 'soon' }}"])
 def test_a_heartbeat_is_a_time_of_a_second_at_least(seconds: Any) -> None:
     world = World()
     state = world.run(world.start(playbook(f'kind: callback, heartbeat: "{seconds}"')).execution_id)

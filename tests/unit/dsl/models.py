@@ -83,7 +83,7 @@ INPUTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "python": {"code": st.just("result = 1\n"), "args": MAPS},
     "http": {"url": st.just("https://x/{{ args.n }}"), "method": st.sampled_from(["GET", "POST"]), "params": MAPS},
     "duckdb": {"command": st.just("SELECT 1"), "params": MAPS},
-    "wait": {"seconds": SECONDS},
+    "wait": {"seconds": SECONDS.filter(lambda value: value is not None)},
 }
 SPECS = st.dictionaries(st.sampled_from(["tracing", "resources"]), st.dictionaries(NAMES, SCALARS, max_size=2), max_size=2)
 

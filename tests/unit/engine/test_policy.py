@@ -112,7 +112,7 @@ def test_a_delay_that_is_no_number_fails_the_task(bad: Any) -> None:
     directive = decide(task(policy(Rule(None, Then("retry", delay=bad)))), FAILED)
     assert directive.do == "fail"
     assert directive.error is not None
-    assert directive.error["kind"] == "template"
+    assert directive.error["kind"] == "schema"
 
 
 def test_writes_keep_their_types_and_undefined_is_null() -> None:

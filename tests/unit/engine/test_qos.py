@@ -73,4 +73,4 @@ def test_a_priority_that_is_no_number_fails_the_execution_clearly() -> None:
     world = World()
     state = world.run(world.start(FAN % '{ priority: "{{ workload }}" }').execution_id)
     assert state.failure is not None
-    assert (state.status, state.failure["kind"]) == ("failed", "template")
+    assert (state.status, state.failure["kind"]) == ("failed", "schema")

@@ -13,7 +13,7 @@ from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
 from samtranslator.yaml_helper import yaml_parse
 
-from noetl_core.dsl.parse import MAX_LIFETIME_S
+from noetl_core.dsl.numbers import LIFETIME
 
 ROOT = Path(__file__).parents[3]
 FUNCTIONS = (
@@ -175,7 +175,7 @@ def test_every_method_of_the_api_asks_who_calls(conditions: dict[str, bool], sec
 
 def test_results_outlive_every_execution_and_its_log() -> None:
     parameters = yaml_parse((ROOT / "template.yaml").read_text())["Parameters"]
-    log_days = MAX_LIFETIME_S / 86_400 + parameters["RetentionSeconds"]["Default"] / 86_400
+    log_days = LIFETIME.high / 86_400 + parameters["RetentionSeconds"]["Default"] / 86_400
     assert parameters["ResultsDays"]["Default"] >= log_days
 
 

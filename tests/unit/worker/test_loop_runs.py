@@ -255,7 +255,7 @@ def test_three_levels_and_pagination_by_jump() -> None:
     run = OneRun({"loop": block, "tool": body})
     run.handle()
     assert run.last.data["result"] == [[[[a, b, c, 2] for c in range(2)] for b in range(a + 1)] for a in range(3)]
-    assert counts(run) == (3, 3, 0)
+    assert counts(run) == (12, 12, 0)
     assert len([c for c in run.calls if c.task == "fetch"]) == 2 * 2 * (1 + 2 + 3)
     assert len({c.task_run_id for c in run.calls}) == len(run.calls)
 
@@ -265,7 +265,7 @@ def test_the_failure_of_an_inner_loop_is_that_of_the_iteration_around_it() -> No
     run = OneRun({"loop": block, "tool": BODY}, fail_at(3))
     run.handle()
     assert run.last.data["error"]["iteration"] == [1, 1]
-    assert counts(run) == (2, 1, 1)
+    assert counts(run) == (4, 3, 1)
 
 
 def test_writes_of_nested_loops_reach_ctx() -> None:

@@ -262,7 +262,14 @@ def test_until_an_instant_and_until_the_past() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"duration": -1}, {"duration": "soon"}, {"duration": "{{ 'nan' }}"}, {"until": "never"}, {"duration": "400d"}]
+    "bad",
+    [
+        {"duration": "{{ -1 }}"},
+        {"duration": "{{ 'soon' }}"},
+        {"duration": "{{ 'nan' }}"},
+        {"until": "never"},
+        {"duration": "{{ '400d' }}"},
+    ],
 )
 def test_a_wait_that_cannot_be_understood_fails_the_task(bad: dict[str, Any]) -> None:
     run = OneRun({"tool": {"kind": "wait", **bad}})

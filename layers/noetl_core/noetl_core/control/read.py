@@ -122,9 +122,7 @@ def _step(step: StepState, open_runs: list[Run], result: Any) -> dict[str, Any]:
         out["loop"] = step.loop
     for run in open_runs:
         if run.loop is not None:
-            done = run.loop.done.values()
-            counts = {"succeeded": sum(c.succeeded for c in done), "failed": sum(c.failed for c in done)}
-            out["loop"] = {"total": run.loop.plan["total"], **counts}
+            out["loop"] = run.loop.counts
     return out
 
 

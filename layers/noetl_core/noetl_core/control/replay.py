@@ -86,7 +86,8 @@ def replay(
     seq = after
     for seq in range(after + 1, len(commits)):
         decision = _again(control, first, playbook, past, commits[seq], values, known)
-        recorded, decided = _plain(commits[seq].events), _plain(decision.events)
+        recorded = _plain(commits[seq].events)
+        decided = _as_known_then(_plain(decision.events), recorded)
         if playbook is not None and seq == 0:
             recorded, decided = _undated(recorded), _undated(decided)
         if recorded != decided:
@@ -197,6 +198,20 @@ def _plain(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
     import json
 
     return tuple({"name": e.name, "data": json.loads(json.dumps(e.data))} for e in events)
+
+
+ADDED = {"TokenExpired": ("code",), "StepScheduled": ("timeout_s", "deadline_s"), "WorkflowStarted": ("timeout_s",)}
+"""What events say since logs were written that do not say it."""
+
+
+def _as_known_then(decided: tuple[dict[str, Any], ...], recorded: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+    """Without what an older log could not say."""
+    if len(decided) != len(recorded):
+        return decided
+    return tuple(
+        {**e, "data": {k: v for k, v in e["data"].items() if k in old["data"] or k not in ADDED.get(e["name"], ())}}
+        for e, old in zip(decided, recorded, strict=True)
+    )
 
 
 def _undated(events: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:

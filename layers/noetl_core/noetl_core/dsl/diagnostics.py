@@ -76,6 +76,7 @@ CODES: Final[dict[str, str]] = {
     "W516": "a workload key that nothing reads",
     "W517": "a secret in plain text",
     "W518": "an ignore comment that silences nothing",
+    "W519": "a pipeline that never ends",
 }
 """Every code with its subject."""
 

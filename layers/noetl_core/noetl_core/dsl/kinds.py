@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from noetl_core.dsl.numbers import ANSWER, HEARTBEAT, WAIT, Range
+
 
 @dataclass(frozen=True, slots=True)
 class KindSpec:
@@ -31,6 +33,8 @@ class KindSpec:
     """The kind's defaults for `spec` (spec layering, canonical 3.1)."""
     exclusive: tuple[frozenset[str], ...] = ()
     """Of each group at most one key."""
+    durations: Mapping[str, Range] = field(default_factory=dict)
+    """Inputs that are seconds, or text such as `15m`."""
     needs: Mapping[str, str] = field(default_factory=dict)
     """A key that means something only beside another."""
 
@@ -114,11 +118,13 @@ KINDS: Final[dict[str, KindSpec]] = {
         inputs=words("signal timeout heartbeat schema description"),
         maps=words("schema"),
         exclusive=(words("signal heartbeat"),),
+        durations={"timeout": ANSWER, "heartbeat": HEARTBEAT},
     ),
     "wait": KindSpec(
         inputs=words("duration seconds until result"),
         required=(words("duration seconds until"),),
         exclusive=(words("duration seconds until"),),
+        durations={"duration": WAIT, "seconds": WAIT},
     ),
     "workbook": KindSpec(inputs=words("task args")),
     "quantum": KindSpec(

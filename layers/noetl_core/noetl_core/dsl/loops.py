@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from noetl_core.dsl.kinds import words
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import FailureMode, Loop
+from noetl_core.dsl.numbers import CHUNK_SIZE, TOLERATED_COUNT, TOLERATED_PERCENT, WINDOW, Range
 from noetl_core.dsl.reader import Reader, is_template
 from noetl_core.dsl.tasks import RESERVED
 
@@ -47,20 +48,22 @@ def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1)
         in_=source.plain() if source is not None else [],
         iterator=iterator or "item",
         mode=r.choice(options.get("mode") or rules.get("mode"), ("sequential", "parallel"), f"mode of {what}") or "sequential",
-        max_in_flight=r.number(
-            options.get("max_in_flight") or rules.get("max_in_flight"), f"max_in_flight of {what}", low=1, high=10_000, whole=True
-        ),
+        max_in_flight=_either(r, options, rules, "max_in_flight", WINDOW, what),
         exec=r.choice(rules.get("exec"), ("local", "distributed"), f"exec of {what}"),
-        chunk_size=r.number(
-            options.get("chunk_size") or rules.get("chunk_size"), f"chunk_size of {what}", low=1, high=100_000, whole=True
-        ),
+        chunk_size=_either(r, options, rules, "chunk_size", CHUNK_SIZE, what),
         reducers=_reducers(r, rules.get("reducers"), what),
         failure_mode=r.choice(limits.get("mode"), FAILURE_MODES, f"failure mode of {what}") or failure,
-        tolerated_count=r.number(limits.get("tolerated_count"), f"tolerated_count of {what}", whole=True),
-        tolerated_percent=r.number(limits.get("tolerated_percent"), f"tolerated_percent of {what}", high=100),
+        tolerated_count=r.number(limits.get("tolerated_count"), f"tolerated_count of {what}", TOLERATED_COUNT),
+        tolerated_percent=r.number(limits.get("tolerated_percent"), f"tolerated_percent of {what}", TOLERATED_PERCENT),
         inner=None if inner is None else loop(r, inner, step, failure, depth + 1),
         path=node.path,
     )
+
+
+def _either(r: Reader, spec: dict[str, Node], policy: dict[str, Node], key: str, allowed: Range, what: str) -> Any:
+    """A number that may stand in the loop's spec or in its policy; the former wins (resolution 29)."""
+    own, other = (r.number(entries.get(key), f"{key} of {what}", allowed) for entries in (spec, policy))
+    return other if own is None else own
 
 
 def _reducers(r: Reader, node: Node | None, what: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, InvalidPlaybook, sug
 from noetl_core.dsl.kinds import words
 from noetl_core.dsl.load import Node, load
 from noetl_core.dsl.model import UNSET, Executor, KeychainEntry, Limits, Playbook, Step, Task, TaskPolicy
+from noetl_core.dsl.numbers import LIFETIME, LIMITS, TIMEOUT
 from noetl_core.dsl.policy import task_policy
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.references import check_references
@@ -26,19 +27,12 @@ from noetl_core.dsl.templates import check_templates
 from noetl_core.dsl.variants import rewrite_variants
 
 API_VERSIONS: Final = ("noetl.io/v2", "noetl.io/v10")
-MAX_LIFETIME_S: Final = 366 * 86_400
 ROOT_KEYS: Final = words("apiVersion kind metadata keychain executor workload workflow workbook")
 LEGACY_ROOT: Final = {"steps": "steps stand in workflow", "name": "it stands in metadata", "path": "it stands in metadata"}
 EXECUTOR_POLICY: Final = words(
     "defaults results limits task failure lifecycle unconditional_on_failure placement cost tracing quotas quantum"
 )
 EXECUTOR_NO_EFFECT: Final = ("placement", "cost", "tracing", "quotas", "quantum")
-LIMITS: Final = {
-    **dict.fromkeys(Limits.__dataclass_fields__, 10_000_000),
-    "max_payload_bytes": 200 * 1024,
-    "max_input_bytes": 1024 * 1024 * 1024,
-}
-"""Each limit with the highest value it may have; a result beyond 200 KB would not fit a commit beside its events."""
 PLAYBOOK_PATH: Final = re.compile(r"[\w][\w.\-]*(/[\w][\w.\-]*)*\Z")
 MAX_PATH: Final = 512
 
@@ -176,12 +170,9 @@ def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
     lifecycle = _keys(r, policy.get("lifecycle"), ("timeout_s", "lifetime_s"), "lifecycle of executor")
     failure = _keys(r, policy.get("failure"), ("mode",), "failure of executor")
     results = _keys(r, policy.get("results"), ("reference_first",), "results of executor")
-    lifetime = r.number(
-        lifecycle.get("lifetime_s") or options.get("lifetime_s"),
-        "lifetime_s of executor",
-        low=1,
-        high=MAX_LIFETIME_S,
-        template=False,
+    lifetime = _first(
+        r.number(lifecycle.get("lifetime_s"), "lifetime_s of executor", LIFETIME),
+        r.number(options.get("lifetime_s"), "lifetime_s of executor", LIFETIME),
     )
     kind = entries.get("kind")
     executor = Executor(
@@ -193,14 +184,17 @@ def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
         reference_first=r.flag(results.get("reference_first"), "reference_first of executor"),
         limits=_limits(r, policy.get("limits")),
         lifetime_s=float(lifetime) if lifetime is not None else Executor().lifetime_s,
-        timeout_s=r.number(lifecycle.get("timeout_s") or timeouts.get("execution_s"), "timeout_s of executor"),
+        timeout_s=_first(
+            r.number(lifecycle.get("timeout_s"), "timeout_s of executor", TIMEOUT),
+            r.number(timeouts.get("execution_s"), "execution_s of executor", TIMEOUT),
+        ),
         extensions=extensions,
         pool=r.name(options.get("pool") or resources.get("pool"), "a pool") or "default",
         spec=handed,
     )
-    task_timeout = r.number(timeouts.get("task_s"), "task_s of executor")
+    task_timeout = r.number(timeouts.get("task_s"), "task_s of executor", TIMEOUT)
     scope = StepScope(executor, handed if task_timeout is None else {"timeout_s": task_timeout, **handed})
-    scope.step_timeout = r.number(timeouts.get("step_s"), "step_s of executor")
+    scope.step_timeout = r.number(timeouts.get("step_s"), "step_s of executor", TIMEOUT)
     scope.on_unmatched = r.choice(defaults.get("on_unmatched"), ("continue", "fail"), "on_unmatched of executor") or "continue"
     if "task" in policy:
         scope.policy = _default_policy(r, policy["task"], scope)
@@ -215,6 +209,11 @@ def _default_policy(r: Reader, node: Node, scope: StepScope) -> TaskPolicy | Non
     return policy
 
 
+def _first(value: Any, other: Any) -> Any:
+    """The one of two spellings that was written; the first wins."""
+    return other if value is None else value
+
+
 def _keys(r: Reader, node: Node | None, allowed: tuple[str, ...], what: str) -> dict[str, Node]:
     return {} if node is None else r.keys(node, allowed, what)
 
@@ -222,7 +221,7 @@ def _keys(r: Reader, node: Node | None, allowed: tuple[str, ...], what: str) -> 
 def _limits(r: Reader, node: Node | None) -> Limits:
     found: dict[str, Any] = {}
     for key, child in _keys(r, node, tuple(LIMITS), "limits of executor").items():
-        value = r.number(child, f"{key} of executor", low=1, high=LIMITS[key], whole=True, template=False)
+        value = r.number(child, f"{key} of executor", LIMITS[key])
         if value is not None:
             found[key] = value
     return Limits(**found)

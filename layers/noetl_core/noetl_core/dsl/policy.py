@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeVar
 from noetl_core.dsl.kinds import words
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import UNSET, Admission, AdmitRule, Do, Rule, TaskPolicy, Then
+from noetl_core.dsl.numbers import ATTEMPTS, DELAY, JITTER, MULTIPLIER
 from noetl_core.dsl.reader import Reader, is_template
 
 DIRECTIVES: Final = ("continue", "retry", "jump", "break", "fail")
@@ -169,13 +170,13 @@ def then(r: Reader, node: Node, what: str, jumps: list[tuple[Node, str]]) -> The
     )
     return Then(
         do=do,
-        attempts=r.number(entries.get("attempts"), f"attempts in {place}", low=1, high=1_000_000, whole=True),
+        attempts=r.number(entries.get("attempts"), f"attempts in {place}", ATTEMPTS),
         backoff="none" if backoff == "fixed" else backoff,
-        delay=r.number(entries.get("delay"), f"delay in {place} (seconds)", high=366 * 86_400),
-        max_delay=r.number(entries.get("max_delay"), f"max_delay in {place} (seconds)", high=366 * 86_400),
-        jitter=_jitter(r, entries.get("jitter"), place),
+        delay=r.number(entries.get("delay"), f"delay in {place} (seconds)", DELAY),
+        max_delay=r.number(entries.get("max_delay"), f"max_delay in {place} (seconds)", DELAY),
+        jitter=r.number(entries.get("jitter"), f"jitter in {place}", JITTER),
         backoff_multiplier=float(
-            r.number(entries.get("backoff_multiplier"), f"backoff_multiplier in {place}", low=1, high=100, template=False) or 2.0
+            r.number(entries.get("backoff_multiplier"), f"backoff_multiplier in {place}", MULTIPLIER) or 2.0
         ),
         to=to,
         scope=scope,
@@ -184,12 +185,6 @@ def then(r: Reader, node: Node, what: str, jumps: list[tuple[Node, str]]) -> The
         set_prev=entries["set_prev"].plain() if "set_prev" in entries else UNSET,
         error=entries["error"].plain() if "error" in entries else None,
     )
-
-
-def _jitter(r: Reader, node: Node | None, place: str) -> Any:
-    if node is None or isinstance(node.value, bool):
-        return None if node is None else node.value
-    return r.number(node, f"jitter in {place}", high=1)
 
 
 # --- admission ----------------------------------------------------------------------------------------------------------

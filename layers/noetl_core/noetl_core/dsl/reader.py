@@ -11,6 +11,7 @@ from typing import Any, Final
 from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, Severity, suggest
 from noetl_core.dsl.load import Loaded, Node
 from noetl_core.dsl.model import Path
+from noetl_core.dsl.numbers import Range
 from noetl_core.expr import Compiled, Read, compile_text
 
 NAME: Final = re.compile(r"\w[\w.\-]{0,127}\Z")
@@ -184,26 +185,24 @@ class Reader:
         self.report("E112", node, f"{what} must be true or false, not {self.word(node)}", hint)
         return default
 
-    def number(
-        self, node: Node | None, what: str, *, low: float = 0, high: float = 1e12, whole: bool = False, template: bool = True
-    ) -> Any:
-        """A number in [low, high], or (unless `template` is False) a template for one."""
-        if node is None or node.value is None:
+    def number(self, node: Node | None, what: str, allowed: Range) -> Any:
+        """A number of a range, or what else that allows; None when missing or reported."""
+        if node is None or (node.value is None and allowed.null):
             return None
         value = node.value
-        if template and is_template(value):
+        if (allowed.template and is_template(value)) or (allowed.switch and isinstance(value, bool)):
             return value
         if isinstance(value, bool) or not isinstance(value, int | float):
             hint = f"write {value} without quotes" if isinstance(value, str) and re.fullmatch(r"[0-9.]+", value) else ""
             self.report("E112", node, f"{what} must be a number, not {self.word(node)}", hint)
             return None
-        if whole and not isinstance(value, int):
+        if allowed.whole and not float(value).is_integer():
             self.report("E112", node, f"{what} must be a whole number")
             return None
-        if not low <= value <= high:
-            self.report("E124", node, f"{what} must be between {low:g} and {high:g}, not {value}")
+        if not allowed.holds(value):
+            self.report("E124", node, f"{what} must be {allowed.words}, not {value}")
             return None
-        return value
+        return int(value) if allowed.whole else value
 
     def values(self, node: Node | None, what: str) -> dict[str, Any]:
         """A mapping of plain values (`args`, `set_ctx`)."""

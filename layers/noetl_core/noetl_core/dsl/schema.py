@@ -14,10 +14,27 @@ from typing import Any, Final
 from noetl_core.dsl.kinds import ALL_SPEC, COMMON_SPEC, KINDS, words
 from noetl_core.dsl.loops import FAILURE_MODES, REDUCERS
 from noetl_core.dsl.loops import POLICY_KEYS as LOOP_POLICY
-from noetl_core.dsl.parse import API_VERSIONS, EXECUTOR_POLICY, LIMITS, PLAYBOOK_PATH, ROOT_KEYS
+from noetl_core.dsl.numbers import (
+    ATTEMPTS,
+    CHUNK_SIZE,
+    DELAY,
+    DURATION,
+    JITTER,
+    JOIN_COUNT,
+    LIFETIME,
+    LIMITS,
+    MULTIPLIER,
+    PRIORITY,
+    TIMEOUT,
+    TOLERATED_COUNT,
+    TOLERATED_PERCENT,
+    WINDOW,
+    Range,
+)
+from noetl_core.dsl.parse import API_VERSIONS, EXECUTOR_POLICY, PLAYBOOK_PATH, ROOT_KEYS
 from noetl_core.dsl.policy import BACKOFFS, DIRECTIVES, HOOKS, THEN_KEYS
 from noetl_core.dsl.reader import NAME
-from noetl_core.dsl.specs import EXECUTOR_KEYS, LOOP_KEYS, STEP_KEYS
+from noetl_core.dsl.specs import EXECUTOR_KEYS, LOOP_KEYS, STEP_KEYS, TIMEOUT_PARTS
 from noetl_core.dsl.steps import ARC_KEYS, NEXT_POLICY_KEYS, STEP_FIELDS
 from noetl_core.dsl.steps import POLICY_KEYS as STEP_POLICY
 from noetl_core.dsl.tasks import RESERVED, TASK_FIELDS
@@ -45,9 +62,18 @@ def _pattern(regex: re.Pattern[str]) -> str:
     return "^" + regex.pattern.removesuffix(r"\Z") + "$"
 
 
-def _number(low: float = 0, *, whole: bool = False, template: bool = True) -> Schema:
-    number: Schema = {"type": "integer" if whole else "number", "minimum": low}
-    return {"anyOf": [number, _TEMPLATE, {"type": "null"}]} if template else number
+def _number(allowed: Range) -> Schema:
+    others = [
+        *([_TEMPLATE] if allowed.template else []),
+        *([{"type": "null"}] if allowed.null else []),
+        *([_BOOL] if allowed.switch else []),
+    ]
+    return {"anyOf": [allowed.schema(), *others]} if others else allowed.schema()
+
+
+def _duration(allowed: Range) -> Schema:
+    text: Schema = {"type": "string", "pattern": _pattern(DURATION)}
+    return {"anyOf": [allowed.schema(), text, _TEMPLATE]}
 
 
 def _closed(keys: Iterable[str], required: Iterable[str] = (), **known: Schema) -> Schema:
@@ -97,12 +123,14 @@ def render() -> str:
 
 
 def _sections() -> dict[str, Schema]:
-    limits: Schema = {k: {"type": "integer", "minimum": 1, "maximum": high} for k, high in LIMITS.items()}
+    limits: Schema = {name: _number(allowed) for name, allowed in LIMITS.items()}
     policy = _closed(
         EXECUTOR_POLICY,
         defaults=_closed(
             ("timeouts", "resources", "on_unmatched"),
-            timeouts=_closed(("task_s", "step_s", "execution_s"), task_s=_number(), step_s=_number(), execution_s=_number()),
+            timeouts=_closed(
+                ("task_s", "step_s", "execution_s"), task_s=_ref("seconds"), step_s=_ref("seconds"), execution_s=_ref("seconds")
+            ),
             resources=_closed(("pool", "memory_mb"), pool=_ref("name")),
             on_unmatched=_ref("on_unmatched"),
         ),
@@ -110,7 +138,7 @@ def _sections() -> dict[str, Schema]:
         limits=_closed(LIMITS, **limits),
         task=_ref("task_policy"),
         failure=_closed(("mode",), mode={"enum": list(FAILURE_MODES)}),
-        lifecycle=_closed(("timeout_s", "lifetime_s"), timeout_s=_number(), lifetime_s=_number(1, template=False)),
+        lifecycle=_closed(("timeout_s", "lifetime_s"), timeout_s=_ref("seconds"), lifetime_s=_number(LIFETIME)),
         unconditional_on_failure=_BOOL,
     )
     spec = _closed(
@@ -120,7 +148,8 @@ def _sections() -> dict[str, Schema]:
         extensions=_BOOL,
         pool=_ref("name"),
         timeout=_ref("timeout"),
-        timeout_s=_number(),
+        timeout_s=_ref("seconds"),
+        lifetime_s=_number(LIFETIME),
     )
     return {
         "name": {"type": "string", "pattern": _pattern(NAME)},
@@ -144,8 +173,9 @@ def _sections() -> dict[str, Schema]:
         },
         "timeout": {
             "description": "Seconds for the whole task, or by part",
-            "anyOf": [_number(), _closed(words("connect read write pool total"))],
+            "anyOf": [_ref("seconds"), _closed(TIMEOUT_PARTS, **{part: _ref("seconds") for part in TIMEOUT_PARTS})],
         },
+        "seconds": _number(TIMEOUT),
     }
 
 
@@ -153,14 +183,14 @@ def _steps() -> dict[str, Schema]:
     failure = {"enum": list(FAILURE_MODES)}
     step_spec = _closed(
         STEP_KEYS | ALL_SPEC,
-        join={"anyOf": [{"enum": ["all", "any"]}, _closed(("count",), ("count",), count=_number(1, whole=True, template=False))]},
+        join={"anyOf": [{"enum": ["all", "any"]}, _closed(("count",), ("count",), count=_number(JOIN_COUNT))]},
         pool=_ref("name"),
         timeout=_ref("timeout"),
-        timeout_s=_number(),
+        timeout_s=_ref("seconds"),
         policy=_closed(
             STEP_POLICY,
             admit=_ref("admission"),
-            lifecycle=_closed(("timeout_s", "deadline_s"), timeout_s=_number(), deadline_s=_number()),
+            lifecycle=_closed(("timeout_s", "deadline_s"), timeout_s=_ref("seconds"), deadline_s=_ref("seconds")),
             failure=_closed(("mode",), mode=failure),
             task=_ref("task_policy"),
             resources=_closed(("pool", "memory_mb"), pool=_ref("name")),
@@ -184,11 +214,14 @@ def _steps() -> dict[str, Schema]:
     loop_failure = _closed(
         ("mode", "tolerated_count", "tolerated_percent"),
         mode=failure,
-        tolerated_count=_number(whole=True),
-        tolerated_percent=_number(),
+        tolerated_count=_number(TOLERATED_COUNT),
+        tolerated_percent=_number(TOLERATED_PERCENT),
     )
-    window = _number(1, whole=True)
-    loop_spec = {"mode": {"enum": ["sequential", "parallel"]}, "max_in_flight": window, "chunk_size": window}
+    loop_spec = {
+        "mode": {"enum": ["sequential", "parallel"]},
+        "max_in_flight": _number(WINDOW),
+        "chunk_size": _number(CHUNK_SIZE),
+    }
     loop_policy = _closed(
         LOOP_POLICY,
         exec={"enum": ["local", "distributed"]},
@@ -201,12 +234,12 @@ def _steps() -> dict[str, Schema]:
         ("in", "iterator"),
         in_={"anyOf": [{"type": ["array", "object"]}, _TEMPLATE]},
         iterator=_ref("name"),
-        spec=_closed(LOOP_KEYS | ALL_SPEC, policy=loop_policy, **loop_spec),
+        spec=_closed(LOOP_KEYS | ALL_SPEC, policy=loop_policy, timeout=_ref("timeout"), timeout_s=_ref("seconds"), **loop_spec),
         loop=_ref("loop"),
     )
     values = {"args": _MAP, "input": _MAP, "set_ctx": _MAP, "set": _ref("set")}
     arc = _closed(ARC_KEYS, ("step",), step=_ref("name"), when=_WHEN, desc={"type": ["string", "null"]}, **values)
-    hints = _closed(NEXT_POLICY_KEYS, priority=_number(-1e6), dedupe={"anyOf": [_BOOL, _TEMPLATE, {"type": "null"}]})
+    hints = _closed(NEXT_POLICY_KEYS, priority=_number(PRIORITY), dedupe={"anyOf": [_BOOL, _TEMPLATE, {"type": "null"}]})
     router_spec = _closed(("mode", "policy"), mode={"enum": ["exclusive", "inclusive"]}, policy=hints)
     return {
         "step": step | {"anyOf": [{"required": ["tool"]}, {"required": ["next"]}, {"properties": {"step": {"const": "end"}}}]},
@@ -238,12 +271,12 @@ def _policies() -> dict[str, Schema]:
     then = _closed(
         THEN_KEYS,
         do={"enum": list(DIRECTIVES)},
-        attempts=_number(1, whole=True),
+        attempts=_number(ATTEMPTS),
         backoff={"enum": list(BACKOFFS)},
-        delay=_number(),
-        max_delay=_number(),
-        jitter={"anyOf": [_BOOL, _number()]},
-        backoff_multiplier=_number(1, template=False),
+        delay=_number(DELAY),
+        max_delay=_number(DELAY),
+        jitter=_number(JITTER),
+        backoff_multiplier=_number(MULTIPLIER),
         to=_ref("name"),
         scope={"enum": ["iteration", "loop"]},
         set_iter=_MAP,
@@ -317,12 +350,13 @@ def _kind(kind: str) -> Schema:
     fields = TASK_FIELDS[kind]
     known: dict[str, Schema] = dict.fromkeys(spec.maps, _MAP_OR_TEMPLATE)
     known |= {k: {"type": "string", "minLength": 1} for k in spec.raw}
+    known |= {k: _duration(allowed) for k, allowed in spec.durations.items()}
     known |= {k: {"anyOf": [{"enum": sorted(v)}, _TEMPLATE]} for k, v in spec.choices.items()}
     known |= {
         "kind": {"const": kind},
         "name": {"allOf": [_ref("name"), {"not": {"enum": sorted(RESERVED)}}]},
         "spec": _closed(
-            COMMON_SPEC | spec.spec | {"policy"}, policy=_ref("task_policy"), timeout=_ref("timeout"), timeout_s=_number()
+            COMMON_SPEC | spec.spec | {"policy"}, policy=_ref("task_policy"), timeout=_ref("timeout"), timeout_s=_ref("seconds")
         ),
         "set_iter": _MAP,
         "set_ctx": _MAP,

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from noetl_core.dsl.kinds import ALL_SPEC, COMMON_SPEC, KINDS, NO_EFFECT_SPEC
 from noetl_core.dsl.load import Node
+from noetl_core.dsl.numbers import TIMEOUT
 from noetl_core.dsl.reader import Reader
 
 EXECUTOR_KEYS: Final = frozenset({"policy", "entry_step", "result", "extensions", "pool", "lifetime_s"})
@@ -17,7 +18,7 @@ STEP_KEYS: Final = frozenset({"policy", "join", "pool"})
 LOOP_KEYS: Final = frozenset({"policy", "mode", "max_in_flight", "chunk_size"})
 TASK_KEYS: Final = frozenset({"policy"})
 
-_TIMEOUT_PARTS: Final = frozenset({"connect", "read", "write", "pool", "total"})
+TIMEOUT_PARTS: Final = frozenset({"connect", "read", "write", "pool", "total"})
 
 
 def merge(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,10 +59,10 @@ def _layer(
         if key in ("timeout", "timeout_s") and not (key == "timeout" and isinstance(child.value, dict)):
             if key == "timeout" and "timeout_s" in entries:
                 r.report("E114", (node, key), f"{what} has timeout and timeout_s", "keep one")
-            out["timeout_s"] = r.number(child, f"{what}.{key} (seconds)")
+            out["timeout_s"] = r.number(child, f"{what}.{key} (seconds)", TIMEOUT)
         elif key == "timeout":
-            for part, limit in r.keys(child, _TIMEOUT_PARTS, f"{what}.timeout").items():
-                r.number(limit, f"{what}.timeout.{part} (seconds)")
+            for part, limit in r.keys(child, TIMEOUT_PARTS, f"{what}.timeout").items():
+                r.number(limit, f"{what}.timeout.{part} (seconds)", TIMEOUT)
             out[key] = child.plain()
         else:
             out[key] = child.plain()

@@ -11,6 +11,7 @@ from noetl_core.dsl.kinds import words
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.loops import FAILURE_MODES, loop
 from noetl_core.dsl.model import Arc, Executor, FailureMode, Join, Loop, Router, Step, Task, TaskPolicy
+from noetl_core.dsl.numbers import JOIN_COUNT, PRIORITY, TIMEOUT
 from noetl_core.dsl.policy import OnUnmatched, admission, condition, task_policy, written
 from noetl_core.dsl.reader import Reader, is_template
 from noetl_core.dsl.specs import LOOP_KEYS, STEP_KEYS, handed_down, merge
@@ -87,7 +88,7 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
         r.report("E114", (node, "set"), f"{what} cannot write iter: it belongs to one iteration", "write it in a task")
     if "input" in entries and "args" in entries:
         r.report("E114", (node, "input"), f"{what} has args and input", "keep args")
-    timeout = r.number(timing.get("timeout_s"), f"timeout_s of {what}")
+    timeout = r.number(timing.get("timeout_s"), f"timeout_s of {what}", TIMEOUT)
     undo = entries.get("compensate") or policy.get("compensation")
     if "compensate" in entries and "compensation" in policy:
         r.report("E114", (node, "compensate"), f"{what} has compensate and spec.policy.compensation", "keep compensate")
@@ -104,7 +105,7 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
         set_ctx=set_ctx,
         pool=_pool(r, spec, policy, what) or scope.executor.pool,
         timeout_s=timeout if "timeout_s" in timing else scope.step_timeout,
-        deadline_s=r.number(timing.get("deadline_s"), f"deadline_s of {what}"),
+        deadline_s=r.number(timing.get("deadline_s"), f"deadline_s of {what}", TIMEOUT),
         failure_mode=failure_mode,
         compensate=undoing,
         compensate_loop=undo_loop,
@@ -182,7 +183,7 @@ def _join(r: Reader, node: Node | None, what: str) -> Join | None:
         if "count" not in entries:
             r.missing(node, "count", f"join of {what} has no count", "join: all, any or {count: n}")
             return None
-        count = r.number(entries["count"], f"count of join of {what}", low=1, high=10_000, whole=True, template=False)
+        count = r.number(entries["count"], f"count of join of {what}", JOIN_COUNT)
         return Join("count", count or 1)
     mode = r.choice(node, ("all", "any"), f"join of {what}")
     return None if mode is None else Join(mode)
@@ -237,7 +238,7 @@ def _router(r: Reader, node: Node | None, name: str) -> Router | None:
     return Router(
         arcs=tuple(_arc(r, arc, i, name) for i, arc in enumerate(r.sequence(entries.get("arcs"), f"arcs of {what}"))),
         mode=r.choice(options.get("mode"), ("exclusive", "inclusive"), f"mode of {what}") or "exclusive",
-        priority=r.number(hints.get("priority"), f"priority of {what}", low=-1e6, high=1e6),
+        priority=r.number(hints.get("priority"), f"priority of {what}", PRIORITY),
         dedupe=_dedupe(r, hints.get("dedupe"), what),
     )
 

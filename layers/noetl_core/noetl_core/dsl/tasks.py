@@ -10,6 +10,7 @@ from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.kinds import KINDS, KindSpec, words
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path, Task, TaskPolicy
+from noetl_core.dsl.numbers import BadNumber, Range, duration
 from noetl_core.dsl.policy import OnUnmatched, task_policy, written
 from noetl_core.dsl.reader import Reader, is_template
 from noetl_core.dsl.specs import merge, own_spec
@@ -190,10 +191,21 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
         child = entries.get(key)
         if child is not None and not is_template(child.value) and child.value not in list(allowed):
             r.choice(child, sorted(w for w in allowed if w.upper() == w) or sorted(allowed), f"{key} of {what}")
+    for key, allowed_range in known.durations.items():
+        child = entries.get(key)
+        if child is not None and not is_template(child.value):
+            _check_duration(r, child, allowed_range, f"{key} of {what}")
     for key in known.raw:
         child = entries.get(key)
         if child is not None:
             r.text(child, f"{key} of {what}")
+
+
+def _check_duration(r: Reader, node: Node, allowed: Range, what: str) -> None:
+    try:
+        duration(node.value, allowed, what)
+    except BadNumber as error:
+        r.report("E124", node, str(error))
 
 
 def finish(r: Reader, raw: RawTask | None, scope: TaskScope, label: str | None = None) -> Task | None:

@@ -71,7 +71,7 @@ def _run_ended(p: RoutingPass, run: Run, name: str, seq: int, data: Mapping[str,
         seq=seq,
         name=name,
         error=error,
-        loop=counts,
+        loop={**counts, "items": data["items"]} if counts and "items" in data else counts,
         undo=undo,
         events=data.get("events"),
     )
@@ -251,6 +251,7 @@ def _chunk_done(p: RoutingPass, run: Run, boundary: Boundary) -> None:
         name=boundary.event.name,
         succeeded=data.get("succeeded", 0),
         failed=data.get("failed", 0),
+        innermost=data.get("innermost"),
         error=data.get("error"),
         broke=data.get("broke") or None,
         writes=bool(data.get("ctx_writes")) or None,
@@ -266,11 +267,7 @@ def _close_loop(p: RoutingPass, lead: Run, loop: LoopState) -> None:
     step = p.playbook.by_name[lead.step]
     assert step.loop is not None
     chunks = [loop.done[k] for k in sorted(loop.done, key=int)]
-    counts = {
-        "total": loop.plan["total"],
-        "succeeded": sum(c.succeeded for c in chunks),
-        "failed": sum(c.failed for c in chunks),
-    }
+    counts = loop.counts
     error = loop.error or _too_many_failed(p, lead, loop)
     patch: dict[str, Any] = {}
     try:

@@ -2,6 +2,7 @@
 
 `executor.spec.policy.lifecycle.timeout_s` bounds the execution, `step.spec.policy.lifecycle.timeout_s` one run of the step from
 its scheduling, `deadline_s` the same from the execution's start. What is late is ended by the control plane: `kind: timeout`.
+Expressions are evaluated once, when the execution starts and when the run is scheduled, and recorded there.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from noetl_core.dsl.model import Playbook
-from noetl_core.engine.passes import merge_workload
+from noetl_core.dsl.model import Playbook, Step
+from noetl_core.dsl.numbers import TIMEOUT, value_of
+from noetl_core.engine.passes import RoutingPass
 from noetl_core.engine.state import State
-from noetl_core.expr import Scope, TemplateError, render
+from noetl_core.expr import TemplateError
 
 SECOND = 1_000_000
 DAY_US = 24 * 3600 * SECOND
@@ -40,7 +42,7 @@ def deadlines(playbook: Playbook, state: State) -> Iterator[Deadline]:
     yield Deadline(_in_log(state, began + int(executor.lifetime_s * SECOND)), None, message)
     if state.status == "paused":
         return  # time that passes in a pause brings nothing about before it ends
-    whole = _seconds(executor.timeout_s, playbook, state, {})
+    whole = _seconds(executor.timeout_s, state.timeout_s)
     if whole is not None:
         yield Deadline(began + int(whole * SECOND), None, f"the execution took longer than {whole:g} s")
     for run in state.runs.values():
@@ -51,13 +53,31 @@ def deadlines(playbook: Playbook, state: State) -> Iterator[Deadline]:
         step = playbook.by_name[run.step]
         if step.timeout_s is None and step.deadline_s is None:
             continue
-        timeout = _seconds(step.timeout_s, playbook, state, run.args)
+        timeout = _seconds(step.timeout_s, run.limits.get("timeout_s"))
         if timeout is not None:
             yield Deadline(run.opened_at + int(timeout * SECOND), run.id, f"step {run.step} took longer than {timeout:g} s")
-        until = _seconds(step.deadline_s, playbook, state, run.args)
+        until = _seconds(step.deadline_s, run.limits.get("deadline_s"))
         if until is not None:
             message = f"step {run.step} had not ended {until:g} s after the execution's start"
             yield Deadline(began + int(until * SECOND), run.id, message)
+
+
+def execution_limit(p: RoutingPass) -> tuple[float | None, TemplateError | None]:
+    """The whole's timeout as an expression gives it at the start; or what is wrong with it."""
+    value = p.playbook.executor.timeout_s
+    if not isinstance(value, str):
+        return None, None
+    try:
+        return value_of(value, TIMEOUT, "timeout_s of the execution", p.scope({})), None
+    except TemplateError as wrong:
+        return None, wrong
+
+
+def run_limits(p: RoutingPass, step: Step, args: Mapping[str, Any]) -> dict[str, float | None]:
+    """The time limits of a run as expressions give them when it is scheduled. Raises `TemplateError`."""
+    written = {"timeout_s": step.timeout_s, "deadline_s": step.deadline_s}
+    scope = p.scope(args)
+    return {k: value_of(v, TIMEOUT, f"{k} of step {step.name}", scope) for k, v in written.items() if isinstance(v, str)}
 
 
 def _in_log(state: State, at: int) -> int:
@@ -65,15 +85,6 @@ def _in_log(state: State, at: int) -> int:
     return min(at, state.expires_at * SECOND - DAY_US) if state.redriven_at and state.expires_at else at
 
 
-def _seconds(value: Any, playbook: Playbook, state: State, args: Mapping[str, Any]) -> float | None:
-    """A number, or a template over workload, ctx and args; one that gives no number is no deadline to keep."""
-    if isinstance(value, str):
-        scope = Scope({"workload": merge_workload(playbook.workload, state.payload), "ctx": state.ctx, "args": args})
-        try:
-            value = render(value, scope, undefined_ok=True)
-        except TemplateError:
-            return None
-    try:
-        return None if value is None else float(value)
-    except (TypeError, ValueError):
-        return None
+def _seconds(written: Any, recorded: float | None) -> float | None:
+    """A number of the playbook, or what its expression gave."""
+    return recorded if isinstance(written, str) or written is None else float(written)

@@ -14,6 +14,7 @@ from typing import Any
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
 from noetl_core.engine.boundaries import Fact, advance_loop, match_waits, route_boundary, take_fact
+from noetl_core.engine.deadlines import execution_limit
 from noetl_core.engine.passes import Need, RoutingPass, StepsView, merge_workload
 from noetl_core.engine.reads import steps_read
 from noetl_core.engine.records import Boundary, Command, Event
@@ -70,7 +71,10 @@ def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[N
         trace_id=request.trace_id,
     )
     p.emit("PlaybookRequestEvaluated", digest=playbook.digest)
-    p.emit("WorkflowStarted", entry=playbook.entry_step)
+    timeout, wrong = execution_limit(p)
+    p.emit("WorkflowStarted", entry=playbook.entry_step, timeout_s=timeout)
+    if wrong is not None:
+        p.fail(wrong.kind, str(wrong))
     p.emit("TokenEnqueued", token=ids.token_id(request.execution_id, None, 0), step=playbook.entry_step)
     settle(p)
     return _decision(p, ())

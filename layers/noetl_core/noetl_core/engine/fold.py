@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from noetl_core.engine import places
 from noetl_core.engine.records import Commit, Event
 from noetl_core.engine.state import Child, ChunkState, LoopState, Run, State, Token
 from noetl_core.engine.waits import beat_by, signal_name
 
-REDUCER = 2
+REDUCER = 3
 """Version of this fold, written in snapshots; a snapshot of another version is folded again from the log."""
 
 
@@ -59,8 +60,13 @@ def _nothing(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     pass
 
 
+def _started(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.timeout_s = d.get("timeout_s")
+
+
 def _token_enqueued(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     joined = d.get("joined")
+    places.made(s, d["token"], d.get("run"), d.get("arc"), joined)
     for token in joined or ():
         s.tokens.pop(token, None)
     s.tokens[d["token"]] = Token(
@@ -71,6 +77,7 @@ def _token_enqueued(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
         d.get("arc"),
         d.get("event"),
         joined=joined is not None,
+        rounds=dict(d.get("rounds") or {}),
         priority=d.get("priority", 0),
     )
     if "key" in d:
@@ -83,24 +90,34 @@ def _token_parked(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 
 def _token_gone(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     s.tokens.pop(d["token"], None)
+    places.gone(s, d["token"])
 
 
 def _token_claimed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    places.claimed(s, d["tokens"], d["run"])
     for token in d["tokens"]:
-        s.tokens.pop(token, None)
+        claimed = s.tokens.pop(token, None)
+        if claimed is not None and claimed.rounds:
+            s.rounds[d["run"]] = claimed.rounds
 
 
 def _step_skipped(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
-    s.tokens.pop(d["token"], None)
+    _token_gone(s, e, d, seq)
     step = s.step(d["step"])
     step.status = step.status or "skipped"
 
 
 def _join_closed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    key = round_key(d["step"], d.get("round", 0))
     if d["fired"]:
-        s.joins_fired.append(d["step"])
+        s.joins_fired.append(key)
     else:
-        s.joins_fired.remove(d["step"])
+        s.joins_fired.remove(key)
+
+
+def round_key(join: str, number: int) -> str:
+    """How `joins_fired` names a round of a join."""
+    return f"{join}@{number}" if number else join
 
 
 def _step_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
@@ -115,6 +132,7 @@ def _step_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
         pool=d.get("pool", "default"),
         tokens=list(d.get("tokens", ())),
         event=d.get("event"),
+        limits={k: d[k] for k in ("timeout_s", "deadline_s") if k in d},
         prior=next((s.priors.pop(t) for t in d.get("tokens", ()) if t in s.priors), None),
     )
     s.step(d["step"]).visits += 1
@@ -132,6 +150,7 @@ def _chunk_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None
         as_of=parent.as_of,
         scheduled_seq=seq,
         pool=parent.pool,
+        limits=parent.limits,
         chunk=d["chunk"],
         parent=parent.id,
     )
@@ -167,7 +186,7 @@ def _chunk_done(s: State, run: Run, d: Mapping[str, Any]) -> None:
         return
     index = parent.loop.open.pop(run.id)
     parent.loop.done[str(index)] = ChunkState(
-        run.id, d["seq"], d.get("succeeded", 0), d.get("failed", 0), bool(d.get("writes")), d.get("result")
+        run.id, d["seq"], d.get("succeeded", 0), d.get("failed", 0), bool(d.get("writes")), d.get("result"), d.get("innermost")
     )
     parent.loop.broke = parent.loop.broke or bool(d.get("broke"))
     if d.get("error") and parent.loop.error is None:
@@ -199,6 +218,8 @@ def _server_done(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 
 
 def _next_evaluated(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+    s.rounds.pop(d["run"], None)
+    places.branches(s, d["run"], [arc["arc"] for arc in d["selected"]])
     if d.get("unhandled") and s.failure is None:
         s.failure = dict(d["unhandled"])
 
@@ -318,7 +339,8 @@ def _redriven(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     """The execution as it stood before what is run again; the tokens that run it again follow in the same commit."""
     s.status, s.epoch, s.redriven_at = "running", d["epoch"], e.ts
     s.failure = s.finished_at = s.result = s.stuck = None
-    s.cancelled_for, s.undo, s.not_undone, s.children = "", False, [], {}
+    s.cancelled_for, s.undo, s.not_undone, s.children, s.rounds = "", False, [], {}, {}
+    places.put_back(s, (t["token"] for t in d["tokens"]))
     s.version, s.digest = d.get("version", s.version), d.get("digest", s.digest)
     s.ctx = dict(d["ctx"])
     s.ctx_version += 1
@@ -326,7 +348,7 @@ def _redriven(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
         step = s.step(name)
         step.status, step.at, step.loop = stood.get("status"), stood.get("at"), stood.get("loop")
     s.last_result = d.get("last_result")
-    s.joins_fired = [name for name in s.joins_fired if name not in d.get("joins", ())]
+    s.joins_fired = [key for key in s.joins_fired if key.partition("@")[0] not in d.get("joins", ())]
     s.completed = [c for c in s.completed if c["run"] not in d.get("forgotten", ())]
     s.priors = {t["token"]: t["prior"] for t in d["tokens"] if t.get("prior")}
 
@@ -334,7 +356,7 @@ def _redriven(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 _FOLD: Mapping[str, _Apply] = {
     "PlaybookExecutionRequested": _requested,
     "PlaybookRequestEvaluated": _nothing,
-    "WorkflowStarted": _nothing,
+    "WorkflowStarted": _started,
     "TokenEnqueued": _token_enqueued,
     "TokenClaimed": _token_claimed,
     "TokenParked": _token_parked,

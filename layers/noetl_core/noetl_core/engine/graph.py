@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from graphlib import TopologicalSorter
+from operator import and_
 
 from noetl_core.dsl.model import Playbook, Step
 
@@ -36,6 +38,50 @@ def forward_edges(edges: Edges, roots: tuple[str, ...]) -> Edges:
                     state[target] = 1
                     path.append((target, iter(edges[target])))
     return {name: tuple(targets) for name, targets in kept.items()}
+
+
+def back_edges(edges: Edges, forward: Edges) -> set[tuple[str, str]]:
+    """The edges that `forward_edges` leaves out."""
+    return {(name, target) for name, targets in edges.items() for target in targets if target not in forward[name]}
+
+
+def dominators(edges: Edges, forward: Edges, root: str, bits: Mapping[str, int]) -> Mapping[str, int]:
+    """Step name -> those of `bits` that every way to it from `root` passes (itself included)."""
+    before: dict[str, list[str]] = {name: [] for name in edges}
+    for name, targets in edges.items():
+        for target in targets:
+            before[target].append(name)
+    order = list(TopologicalSorter(forward).static_order())[::-1]  # sources first: almost always one round is enough
+    found, changed = {root: bits.get(root, 0)}, True
+    while changed:
+        changed = False
+        for name in order:
+            known = [found[b] for b in before[name] if b in found]
+            if name == root or not known:
+                continue
+            passed = reduce(and_, known) | bits.get(name, 0)
+            if found.get(name) != passed:
+                found[name], changed = passed, True
+    return found
+
+
+def next_rounds(playbook: Playbook) -> Mapping[tuple[str, str], tuple[str, ...]]:
+    """Arc that leads back, as (from, to) -> the joins of mode any or count whose next round begins with it: it goes to a step
+    that every way to the join passes, or comes from one that only the join leads to. Found once per playbook."""
+    if "next_rounds" not in playbook.memo:
+        joins = [step.name for step in joins_of(playbook) if step.join is not None and step.join.mode != "all"]
+        edges = edges_of(playbook)
+        forward = forward_edges(edges, (playbook.entry_step,)) if joins else edges
+        back = back_edges(edges, forward)
+        bit = {name: 1 << n for n, name in enumerate(dict.fromkeys([*joins, *(target for _, target in sorted(back))]))}
+        over = dominators(edges, forward, playbook.entry_step, bit) if back else {}
+        playbook.memo["next_rounds"] = {
+            (name, target): begun
+            for name, target in back
+            if (begun := tuple(j for j in joins if over.get(j, 0) & bit[target] or over.get(name, 0) & bit[j]))
+        }
+    found: Mapping[tuple[str, str], tuple[str, ...]] = playbook.memo["next_rounds"]
+    return found
 
 
 def joins_of(playbook: Playbook) -> tuple[Step, ...]:

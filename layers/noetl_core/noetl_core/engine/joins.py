@@ -1,13 +1,21 @@
-"""Joins: which tokens they hold, when they fire, and what comes of the tokens that met (resolution 13)."""
+"""Joins: which tokens they hold, when they fire, and what comes of the tokens that met (resolution 13).
+
+In a cycle a join of mode any or count fires once in every round, and drops what comes late *of that round*. A token's round is
+how often its branch has gone back past the join (`engine.graph.next_rounds`); it is of the token, as a colour is in a coloured
+net, so that a slow branch of one round and the first token of the next do not take each other's place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from noetl_core.dsl.model import Playbook, Step
 from noetl_core.engine import ids
-from noetl_core.engine.graph import joins_below, joins_of
+from noetl_core.engine.fold import round_key
+from noetl_core.engine.graph import joins_below, joins_of, next_rounds
 from noetl_core.engine.passes import RoutingPass
 from noetl_core.engine.state import Token
 
@@ -22,75 +30,108 @@ def fire_joins(p: RoutingPass, *, quiet: bool) -> bool:
     if not joins:
         return False
     growing = _growing(p, quiet=quiet)
-    waiting: dict[str, list[Token]] | None = None
+    waiting: dict[str, dict[int, list[Token]]] | None = None
     fired = False
     for n, step in enumerate(joins):
         assert step.join is not None
-        grows, over = bool(growing >> n & 1), step.name in p.state.joins_fired
-        if grows and step.join.mode == "all" and not over:
+        if step.join.mode == "all" and growing.first >> n & 1:
             continue  # thousands may wait here: they are looked at once
         if waiting is None:
             waiting = _waiting(p)
-        judged = _judge_join(p, step, waiting.get(step.name, []), grows=grows, over=over)
-        if judged == "expired":
-            growing = _growing(p, quiet=quiet)
-        fired = fired or judged != ""
+        came = waiting.get(step.name, {})
+        for number in sorted({0, *came, *_fired_rounds(p, step.name)}):
+            grows = bool(growing.first >> n & 1) if number == 0 else (step.name, number) in growing.later
+            judged = _judge_join(p, step, number, came.get(number, []), grows=grows)
+            if judged == "expired":
+                growing = _growing(p, quiet=quiet)
+            fired = fired or judged != ""
     return fired
 
 
-def _growing(p: RoutingPass, *, quiet: bool) -> int:
-    """The joins that a live token could still reach over forward edges, as bits."""
+@dataclass(frozen=True, slots=True)
+class _Growing:
+    """The joins that a live token could still reach over forward edges: in their first round, as bits; and later rounds."""
+
+    first: int
+    later: frozenset[tuple[str, int]]
+
+
+def _growing(p: RoutingPass, *, quiet: bool) -> _Growing:
     below = joins_below(p.playbook)
-    found, most = 0, (1 << len(joins_of(p.playbook))) - 1
-    for run in p.state.runs.values():
-        found |= below.get(run.step, 0)
-        if found == most:
-            return found
-    for token in p.state.tokens.values():
-        if not (quiet and token.parked):
-            found |= below.get(token.step, 0)
-            if found == most:
-                break
-    return found
+    first, most = 0, (1 << len(joins_of(p.playbook))) - 1
+    bits = {step.name: 1 << n for n, step in enumerate(joins_of(p.playbook))} if next_rounds(p.playbook) else {}
+    later: set[tuple[str, int]] = set()
+    runs = ((run.step, p.state.rounds.get(run.id)) for run in p.state.runs.values())
+    tokens = ((token.step, token.rounds) for token in p.state.tokens.values() if not (quiet and token.parked))
+    for step, rounds in chain(runs, tokens):
+        reached = below.get(step, 0)
+        for name, number in (rounds or {}).items():
+            bit = bits.get(name, 0)
+            if reached & bit:
+                reached &= ~bit
+                later.add((name, number))
+        first |= reached
+        if first == most and not bits:
+            break
+    return _Growing(first, frozenset(later))
 
 
-def _waiting(p: RoutingPass) -> dict[str, list[Token]]:
-    found: dict[str, list[Token]] = {}
+def _waiting(p: RoutingPass) -> dict[str, dict[int, list[Token]]]:
+    """Tokens held by joins, by step and round."""
+    found: dict[str, dict[int, list[Token]]] = {}
     for token in p.state.tokens.values():
         if held_by_join(p, token):
-            found.setdefault(token.step, []).append(token)
+            found.setdefault(token.step, {}).setdefault(token.rounds.get(token.step, 0), []).append(token)
     return found
+
+
+def _fired_rounds(p: RoutingPass, name: str) -> Iterator[int]:
+    for key in p.state.joins_fired:
+        join, _, number = key.partition("@")
+        if join == name:
+            yield int(number or 0)
 
 
 def _judge_join(
-    p: RoutingPass, step: Step, tokens: Sequence[Token], *, grows: bool, over: bool
+    p: RoutingPass, step: Step, number: int, tokens: Sequence[Token], *, grows: bool
 ) -> Literal["", "fired", "expired"]:
+    """Judge one round of a join."""
     assert step.join is not None
-    if over:
+    if round_key(step.name, number) in p.state.joins_fired:
         for token in tokens:
-            p.emit("TokenExpired", token=token.id, reason=f"join {step.name} has already fired")
+            p.emit("TokenExpired", token=token.id, code="join", reason=f"join {step.name} has already fired")
         if not grows:
-            p.emit("JoinClosed", step=step.name, fired=False)
+            p.emit("JoinClosed", step=step.name, fired=False, round=number or None)
         return "expired" if tokens else ""
     need = {"any": 1, "count": step.join.count}.get(step.join.mode)
     if need is not None and len(tokens) >= need:
         _merge(p, step, tokens[:need])
         if grows or len(tokens) > need:
-            p.emit("JoinClosed", step=step.name, fired=True)
+            p.emit("JoinClosed", step=step.name, fired=True, round=number or None)
         return "fired"
     if grows or not tokens:
         return ""
     if need is not None:
+        reason = f"join {step.name} waits for {need} tokens, {len(tokens)} came"
         for token in tokens:
-            p.emit("TokenExpired", token=token.id, reason=f"join {step.name} waits for {need} tokens, {len(tokens)} came")
+            p.emit("TokenExpired", token=token.id, code="join", reason=reason)
         return "expired"
     _merge(p, step, tokens)
     return "fired"
 
 
+def round_of(p: RoutingPass, run: str, step: str, target: str) -> dict[str, int] | None:
+    """The rounds of a token that a run of `step` sends to `target`: those of the run, and one more where the arc leads back."""
+    rounds = p.state.rounds.get(run, {})
+    begun = next_rounds(p.playbook).get((step, target), ())
+    return {**rounds, **{join: rounds.get(join, 0) + 1 for join in begun}} or None
+
+
 def _merge(p: RoutingPass, step: Step, tokens: Sequence[Token]) -> None:
-    """The tokens that met become one; their args merge in arc order (resolution 13)."""
-    ordered = sorted(tokens, key=lambda t: (_step_order(p.playbook, t), t.arc or 0, t.id))
+    """The tokens that met become one; their args merge in arc order, those of one arc in the order of their branches (resolution
+    13)."""
+    places = p.state.places
+    ordered = sorted(tokens, key=lambda t: (_step_order(p.playbook, t), t.arc or 0, places[t.id]))
     args: dict[str, Any] = {}
     for token in ordered:
         args.update(token.args)
@@ -98,7 +139,11 @@ def _merge(p: RoutingPass, step: Step, tokens: Sequence[Token]) -> None:
     joined = ids.token_id(p.state.execution_id, "join:" + ",".join(sorted(names)), 0, p.state.epoch)
     first = max(t.priority for t in ordered) or None
     event = ordered[-1].event
-    p.emit("TokenEnqueued", token=joined, step=step.name, args=args or None, joined=names, event=event, priority=first)
+    rounds: dict[str, int] = {}
+    for token in ordered:
+        rounds.update({name: max(n, rounds.get(name, 0)) for name, n in token.rounds.items()})
+    more = {"joined": names, "event": event, "priority": first, "rounds": rounds or None}
+    p.emit("TokenEnqueued", token=joined, step=step.name, args=args or None, **more)
 
 
 def _step_order(playbook: Playbook, token: Token) -> int:

@@ -5,19 +5,23 @@ The state forgets tokens and runs when they are over; this fold keeps them all. 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.engine.records import Commit, Event
 
+OF_A_JOIN = re.compile(r"join \S+ (has already fired|waits for \d+ tokens, \d+ came)\Z")
+"""The reasons of joins in logs from before events had a code."""
 STOPPED = ("cancelled", "timeout", "lost")
 """How runs end that the control plane ends."""
 
 
 @dataclass(slots=True)
 class TokenPast:
-    """A token as it was made, and what became of it: consumed by `consumer`, merged into `merged`, or `expired` (why)."""
+    """A token as it was made, and what became of it: consumed by `consumer`, merged into `merged`, or `expired` (its
+    event's code)."""
 
     id: str
     data: Mapping[str, Any]
@@ -26,6 +30,8 @@ class TokenPast:
     expired: str | None = None
     over: bool = False
     """Taken back, or put back under another id."""
+    place: tuple[int, ...] = ()
+    """Where it stands in the tree of branches (`engine.places`), never numbered anew."""
 
 
 @dataclass(slots=True)
@@ -50,6 +56,8 @@ class RunPast:
     chunks: dict[int, dict[str, Any]] = field(default_factory=dict)
     prior: Mapping[str, Any] | None = None
     over: bool = False
+    branches: bool = False
+    """Its arcs made several tokens."""
 
 
 @dataclass(slots=True)
@@ -66,6 +74,8 @@ class Lineage:
     """The playbooks it was pinned to, the newest last."""
     _chunks: dict[str, tuple[str, int]] = field(default_factory=dict)
     _priors: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _put_back: dict[str, str] = field(default_factory=dict)
+    """Token -> the one that a redrive put it back for."""
     _stopping: bool = False
 
     def after(self, targets: Iterable[str]) -> tuple[set[str], set[str]]:
@@ -123,7 +133,7 @@ def _fold(x: Lineage, event: Event) -> None:
         case "PlaybookExecutionRequested":
             x.ctx, x.digests = d.get("ctx") or {}, [d["digest"]]
         case "TokenEnqueued":
-            token = x.tokens[d["token"]] = TokenPast(d["token"], d)
+            token = x.tokens[d["token"]] = TokenPast(d["token"], d, place=_place(x, d))
             x.order.append(token)
             for joined in d.get("joined") or ():
                 x.tokens[joined].merged = token.id
@@ -131,7 +141,7 @@ def _fold(x: Lineage, event: Event) -> None:
             for name in d["tokens"]:
                 x.tokens[name].consumer = d["run"]
         case "TokenExpired":
-            x.tokens[d["token"]].expired = d["reason"]
+            x.tokens[d["token"]].expired = d.get("code") or ("join" if OF_A_JOIN.match(d["reason"]) else "ended")
         case "StepScheduled":
             token_id = d["tokens"][0]
             prior = x._priors.get(token_id)
@@ -150,6 +160,7 @@ def _fold(x: Lineage, event: Event) -> None:
             run = x.runs[d["run"]]
             run.unhandled = run.unhandled or d.get("unhandled") is not None
             run.lost_way = d.get("error") is not None
+            run.branches = len(d["selected"]) > 1
         case "CtxPatched":
             x.writes.append((d.get("run"), d["patch"]))
         case "ExecutionCancelled":
@@ -164,13 +175,25 @@ def _fold(x: Lineage, event: Event) -> None:
             pass  # nothing that a token or a run comes of
 
 
+def _place(x: Lineage, d: Mapping[str, Any]) -> tuple[int, ...]:
+    if d["token"] in x._put_back:
+        return x.tokens[x._put_back[d["token"]]].place
+    if d.get("joined"):
+        return min(x.tokens[name].place for name in d["joined"])
+    run = x.runs.get(d.get("run") or "")
+    if run is None:
+        return ()
+    place = x.tokens[run.token].place
+    return (*place, d["arc"]) if run.branches else place
+
+
 def _ended(x: Lineage, name: str, d: Mapping[str, Any]) -> None:
     boundary = d.get("name", name)
     if boundary == "StepSuspended":
         return
     if d["run"] in x._chunks:
         parent, chunk = x._chunks[d["run"]]
-        keys = ("seq", "succeeded", "failed", "writes", "result", "error")
+        keys = ("seq", "succeeded", "failed", "writes", "result", "error", "innermost")
         x.runs[parent].chunks[chunk] = {"run": d["run"], **{k: d[k] for k in keys if k in d}}
         return
     run = x.runs.get(d["run"])
@@ -196,6 +219,7 @@ def _redriven(x: Lineage, d: Mapping[str, Any]) -> None:
     x.writes = [(run, patch) for run, patch in x.writes if run not in runs]
     if d.get("set"):
         x.writes.append((None, d["set"]))
+    x._put_back.update({t["token"]: t["of"] for t in d["tokens"]})
     x._priors = {t["token"]: t["prior"] for t in d["tokens"] if t.get("prior")}
     if "digest" in d:
         x.digests.append(d["digest"])

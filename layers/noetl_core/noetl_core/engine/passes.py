@@ -23,6 +23,10 @@ Need = tuple[Any, ...]
 are small; `("object", key)`: the value behind a reference."""
 
 
+ENDS = frozenset({"BoundaryRouted", "StepDone", "StepFailed", "LoopDone"})
+"""Events with which a step may have ended."""
+
+
 class NeedValues(Exception):
     """The decision reads values it was not given; fetch them and decide again. Who acts: the shell, at once.
 
@@ -107,6 +111,8 @@ class RoutingPass:
     objects: list[tuple[str, bytes]] = field(default_factory=list)
     judged: int = -1
     """`ctx_version` at which the parked tokens were last judged; -1 judges them all again."""
+    ended: bool = False
+    """Whether a step has ended since the parked tokens were last judged: admission may read that."""
     advance: list[str] = field(default_factory=list)
     """Leads of distributed loops that a redrive goes on with: their windows are to be filled."""
     made: list[str] = field(default_factory=list)
@@ -121,6 +127,8 @@ class RoutingPass:
         self.events.append(event)
         if name == "TokenEnqueued":
             self.made.append(data["token"])
+        elif name in ENDS and data.get("name") != "StepSuspended":
+            self.ended = True
         fold(self.state, event, self.seq)
 
     @property

@@ -8,12 +8,13 @@ from hashlib import blake2b
 from typing import Any
 
 from noetl_core.dsl.model import UNSET, Do, Task, Then
+from noetl_core.dsl.numbers import ATTEMPTS, DELAY, JITTER, value_of
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Scope, TemplateError, render, truthy
 
 DEFAULT_ATTEMPTS = 3
 """Executions a `retry` without `attempts` allows."""
-MAX_DELAY_S = 366 * 24 * 3600.0
+MAX_DELAY_S = DELAY.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,8 @@ def _directive(
     prev = UNSET if then.set_prev is UNSET else render(then.set_prev, scope, undefined_ok=True)
     do, delay, error = then.do, 0.0, None
     if do == "retry":
-        attempts = _number(then.attempts, scope, DEFAULT_ATTEMPTS)
-        if attempt >= attempts:
+        attempts = value_of(then.attempts, ATTEMPTS, "attempts", scope)
+        if attempt >= (DEFAULT_ATTEMPTS if attempts is None else attempts):
             error = own or {"kind": "limit", "message": f"task {task.name} was tried {attempt} times", "retryable": False}
             return Directive("fail", matched=matched, set_iter=set_iter, set_ctx=set_ctx, error=error)
         delay = delay_of(then, attempt, task_run, scope)
@@ -104,23 +105,21 @@ def _with_task_writes(task: Task, outcome: Outcome, attempt: int, task_run: str,
 def delay_of(then: Then, attempt: int, task_run: str, scope: Scope) -> float:
     """Seconds before attempt `attempt + 1` (resolution 7), 0 to a year: what grows beyond it stays there. Jitter is drawn from
     the task run and attempt, so it replays. Raises `TemplateError` for what is no delay."""
-    delay = _number(then.delay, scope, 1.0 if then.backoff != "none" else 0.0)
-    if not 0 <= delay <= MAX_DELAY_S:
-        raise TemplateError(f"a delay is between 0 and {MAX_DELAY_S:.0f} seconds, not {delay:g}")
+    delay = value_of(then.delay, DELAY, "delay", scope)
+    if delay is None:
+        delay = 1.0 if then.backoff != "none" else 0.0
     if then.backoff == "linear":
         delay *= attempt
     elif then.backoff == "exponential":
         delay *= _power(then.backoff_multiplier, attempt - 1)
-    if then.max_delay is not None:
-        delay = min(delay, _number(then.max_delay, scope, delay))
-    share = then.jitter
-    if isinstance(share, str):
-        share = render(share, scope, undefined_ok=True)
+    most = value_of(then.max_delay, DELAY, "max_delay", scope)
+    if most is not None:
+        delay = min(delay, most)
+    share = value_of(then.jitter, JITTER, "jitter", scope)
     if share:
-        fraction = 1.0 if share is True else min(max(_number(share, scope, 0.0), 0.0), 1.0)
         draw = int.from_bytes(blake2b(f"{task_run}:{attempt}".encode(), digest_size=4).digest(), "big") / 2**32
-        delay *= 1 - fraction * draw
-    return min(max(delay, 0.0), MAX_DELAY_S)
+        delay *= 1 - share * draw
+    return min(delay, MAX_DELAY_S)
 
 
 def _power(base: float, exponent: int) -> float:
@@ -129,18 +128,3 @@ def _power(base: float, exponent: int) -> float:
         return float(base**exponent)
     except OverflowError:
         return MAX_DELAY_S
-
-
-def _number(value: Any, scope: Scope, default: float) -> float:
-    """A number written as one, as text, or as a template; raises `TemplateError` for anything else."""
-    if isinstance(value, str):
-        value = render(value, scope, undefined_ok=True)
-    if value is None:
-        return default
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise TemplateError(f"{value!r} is not a number") from None
-    if number != number:
-        raise TemplateError("NaN is not a number of seconds or attempts")
-    return number

@@ -9,7 +9,8 @@ from hashlib import blake2b
 from typing import Any
 
 from noetl_core.dsl.model import Arc, Router
-from noetl_core.expr import Scope, TemplateError, load, render
+from noetl_core.dsl.numbers import PRIORITY, value_of
+from noetl_core.expr import Scope, load, render
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +32,7 @@ def quality(router: Router, arc: Arc, args: Mapping[str, Any], scope: Scope, epo
     """
     if router.priority is None and router.dedupe is None:
         return PLAIN
-    return Quality(_priority(router.priority, scope), _key(router.dedupe, arc, args, scope, epoch))
-
-
-def _priority(value: Any, scope: Scope) -> float:
-    if isinstance(value, str):
-        value = render(value, scope, undefined_ok=True)
-    try:
-        return 0 if value is None else float(value)
-    except (TypeError, ValueError):
-        raise TemplateError(f"priority {value!r} is not a number") from None
+    return Quality(value_of(router.priority, PRIORITY, "priority", scope) or 0, _key(router.dedupe, arc, args, scope, epoch))
 
 
 def _key(dedupe: Any, arc: Arc, args: Mapping[str, Any], scope: Scope, epoch: int) -> str | None:

@@ -56,6 +56,16 @@ def result_needs(playbook: Playbook, state: State) -> Iterator[Need]:
     yield from _results(state, playbook.memo["result_reads"] or ())
 
 
+def admissions_on_steps(playbook: Playbook) -> frozenset[str]:
+    """The steps whose admission may read how other steps have ended."""
+    if "admissions_on_steps" not in playbook.memo:
+        guarded = [step for step in playbook.steps if step.admission is not None]
+        found = frozenset(step.name for step in guarded if _steps_read(playbook, [step.admission]) != frozenset())
+        playbook.memo["admissions_on_steps"] = found
+    known: frozenset[str] = playbook.memo["admissions_on_steps"]
+    return known
+
+
 def _results(state: State, names: Iterable[str]) -> Iterator[Need]:
     for name in names:
         at = state.steps[name].at if name in state.steps else None

@@ -22,8 +22,6 @@ from noetl_core.engine.passes import boundary_event, merge_workload
 from noetl_core.engine.state import State
 
 FROM = re.compile(r"(?P<step>[^/@]+)(?:/(?P<task>[^/@]+))?(?:@(?P<path>\d{1,9}(?:\.\d{1,9})*))?", re.ASCII)
-DEAD = "join "
-"""How the reasons begin for which a join lets tokens go: those stay gone."""
 
 
 class BadRedrive(ValueError):
@@ -82,6 +80,7 @@ def plan(state: State, past: Lineage, old: Playbook, new: Playbook, asked: Redri
     epoch = state.epoch + 1
     tokens = [_token(state, past, epoch, run, again, new, asked) for run, again in agains]
     tokens += [_put_back(state, epoch, token, {}) for token in revived]
+    tokens.sort(key=lambda t: past.tokens[t["of"]].place)  # they go on in the order in which they branched off
     _fits(new, {t["step"] for t in tokens})
     edits = _edited(past.ctx_without(gone_runs), asked.ctx)
     data: dict[str, Any] = {
@@ -159,7 +158,8 @@ def _check_path(step: Step, runs: list[RunPast], begin: From) -> None:
     if len(begin.path) > depth:
         raise BadRedrive(f"the loop of step {begin.step!r} is {depth} deep; {begin} names an iteration {len(begin.path)} deep")
     for run in runs:
-        total = (run.plan or run.loop or {}).get("total")
+        counted = run.plan or run.loop or {}
+        total = counted.get("items", counted.get("total"))
         if total is not None and begin.path[0] >= total:
             raise BadRedrive(f"the loop of step {begin.step!r} has {total} iterations, 0 to {total - 1}; there is no {begin}")
 
@@ -180,9 +180,10 @@ def _fits(new: Playbook, steps: set[str]) -> None:
 
 
 def _comes_back(token: TokenPast, gone: set[str]) -> bool:
-    """Whether a kept token is where it was before: expired with the execution, or taken by a join that is taken back."""
+    """Whether a kept token is where it was before: expired with the execution, or taken by a join that is taken back. What a
+    join let go stays gone."""
     if token.expired is not None:
-        return not token.expired.startswith(DEAD)
+        return token.expired != "join"
     return token.merged in gone
 
 
@@ -199,7 +200,7 @@ def _token(
 
 
 def _put_back(state: State, epoch: int, token: TokenPast, args: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("step", "run", "arc", "event", "priority")
+    keys = ("step", "run", "arc", "event", "priority", "rounds")
     out: dict[str, Any] = {k: token.data[k] for k in keys if k in token.data}
     whole = {**(token.data.get("args") or {}), **args}
     if whole:
@@ -238,7 +239,7 @@ def _edited(ctx: Mapping[str, Any], edits: Mapping[str, Any]) -> dict[str, Any]:
 
 def _steps_without(past: Lineage, gone: set[str]) -> dict[str, Any]:
     """What `steps` shows of every step that is taken back: its last run that is kept, if any."""
-    out: dict[str, Any] = {past.runs[name].step: {} for name in gone}
+    out: dict[str, Any] = {run.step: {} for run in past.runs.values() if run.id in gone}
     for name in past.ended:
         run = past.runs[name]
         if run.step in out and name not in gone and not run.over:

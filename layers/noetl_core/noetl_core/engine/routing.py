@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from noetl_core.dsl.model import UNSET, Arc, Step
 from noetl_core.engine import ids
-from noetl_core.engine.joins import fire_joins, held_by_join
+from noetl_core.engine.deadlines import run_limits
+from noetl_core.engine.joins import fire_joins, held_by_join, round_of
 from noetl_core.engine.passes import RoutingPass, boundary_event, event_namespace
 from noetl_core.engine.qos import Quality, quality
-from noetl_core.engine.reads import result_needs
+from noetl_core.engine.reads import admissions_on_steps, result_needs
 from noetl_core.engine.state import Run, Token
 from noetl_core.expr import Scope, TemplateError, render, truthy
 
@@ -43,6 +44,7 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> No
     unhandled = None
     if failed and not fired:
         unhandled = {**(event.get("error") or {"kind": "unknown", "message": "the step failed"}), "step": step.name}
+    rounds = {arc.step: round_of(p, run.id, step.name, arc.step) for arc in fired}
     p.emit(
         "NextEvaluated",
         run=run.id,
@@ -57,7 +59,7 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> No
         if q.key is not None and q.key in p.state.made:
             continue  # `selected` has it; the token was made before
         token = ids.token_id(p.state.execution_id, run.id, arc.index, p.state.epoch)
-        rank = {"priority": q.priority or None, "key": q.key}
+        rank = {"priority": q.priority or None, "key": q.key, "rounds": rounds[arc.step]}
         args = p.carried(args, token)
         p.emit("TokenEnqueued", token=token, step=arc.step, args=args or None, run=run.id, arc=arc.index, event=event, **rank)
     if len(p.state.tokens) > p.playbook.executor.limits.max_tokens:
@@ -96,7 +98,7 @@ def settle(p: RoutingPass) -> None:
     while p.may_schedule:
         if _move_tokens(p) or fire_joins(p, quiet=False):
             continue
-        if p.state.runs or not fire_joins(p, quiet=True):
+        if p.state.runs or not (_judge_parked(p) or fire_joins(p, quiet=True)):
             break
     if not (p.state.runs or p.state.finished or p.state.status in ("paused", "stuck")):
         _finish(p)
@@ -106,10 +108,17 @@ def _move_tokens(p: RoutingPass) -> bool:
     """Judge every token that may move now; True when something did."""
     s = p.state
     rejudge = p.judged != s.ctx_version
-    known = s.tokens.values() if rejudge else [s.tokens[name] for name in p.made if name in s.tokens]
-    waiting = [t for t in known if (rejudge or not t.parked) and not held_by_join(p, t)]
+    concerned = admissions_on_steps(p.playbook) if p.ended else frozenset()
+    if rejudge:
+        known = list(s.tokens.values())
+    elif concerned:
+        made = set(p.made)
+        known = [t for t in s.tokens.values() if t.id in made or (t.parked and t.step in concerned)]
+    else:
+        known = [s.tokens[name] for name in p.made if name in s.tokens]
+    waiting = [t for t in known if (rejudge or not t.parked or t.step in concerned) and not held_by_join(p, t)]
     waiting.sort(key=lambda t: -t.priority)
-    p.judged = s.ctx_version
+    p.judged, p.ended = s.ctx_version, False
     p.made.clear()
     moved = False
     for token in waiting:
@@ -117,6 +126,14 @@ def _move_tokens(p: RoutingPass) -> bool:
             return moved
         moved = _admit(p, token) or moved
     return moved
+
+
+def _judge_parked(p: RoutingPass) -> bool:
+    """Nothing runs: judge what is parked once more before joins go on without it, or it expires. True when something moved."""
+    if not any(token.parked for token in p.state.tokens.values()):
+        return False
+    p.judged = -1
+    return _move_tokens(p)
 
 
 def _admit(p: RoutingPass, token: Token) -> bool:
@@ -129,7 +146,7 @@ def _admit(p: RoutingPass, token: Token) -> bool:
             _schedule(p, step, token)
             return True
     except TemplateError as error:
-        p.emit("TokenExpired", token=token.id, reason=str(error))
+        p.emit("TokenExpired", token=token.id, code="error", reason=str(error))
         p.fail(error.kind, f"admission of step {step.name}: {error}", step.name)
         return True
     assert step.admission is not None
@@ -155,18 +172,22 @@ def _allowed(p: RoutingPass, step: Step, token: Token, event: Mapping[str, Any] 
 
 
 def _fail_admission(p: RoutingPass, step: Step, token: Token) -> None:
-    if _too_often(p, step, token):
-        return
-    error = {"kind": "admission", "message": f"step {step.name} was not admitted", "retryable": False}
-    run = _open(p, step, token, token.args)
+    if not _too_often(p, step, token):
+        _fail_unrun(p, step, token, token.args, "admission", f"step {step.name} was not admitted")
+
+
+def _fail_unrun(p: RoutingPass, step: Step, token: Token, args: Mapping[str, Any], kind: str, message: str) -> None:
+    """The step fails before a worker is asked; its arcs may take that up."""
+    error = {"kind": kind, "message": message, "retryable": False}
+    run = _open(p, step, token, args)
     p.emit("StepFailed", run=run.id, step=step.name, error=error)
     take_arcs(p, step, run, boundary_event("step.failed", step.name, run.id, None, error=error))
 
 
-def _open(p: RoutingPass, step: Step, token: Token, args: Mapping[str, Any]) -> Run:
+def _open(p: RoutingPass, step: Step, token: Token, args: Mapping[str, Any], **limits: float | None) -> Run:
     run_id = ids.step_run_id(p.state.execution_id, [token.id], p.state.epoch)
     p.emit("TokenClaimed", tokens=[token.id], run=run_id)
-    p.emit("StepScheduled", run=run_id, step=step.name, args=dict(args) or None, pool=step.pool, tokens=[token.id])
+    p.emit("StepScheduled", run=run_id, step=step.name, args=dict(args) or None, pool=step.pool, tokens=[token.id], **limits)
     return p.state.runs[run_id]
 
 
@@ -174,12 +195,12 @@ def _too_often(p: RoutingPass, step: Step, token: Token) -> bool:
     """Whether a cycle has run away, which ends the execution: through a step, or within this decision, where no task runs."""
     limit = p.playbook.executor.limits.max_step_visits
     if p.state.step(step.name).visits >= limit:
-        p.emit("TokenExpired", token=token.id, reason=f"step {step.name} ran {limit} times")
+        p.emit("TokenExpired", token=token.id, code="limit", reason=f"step {step.name} ran {limit} times")
         remedy = "if that is meant, raise executor.spec.policy.limits.max_step_visits"
         p.fail("limit", f"step {step.name} was scheduled {limit} times; {remedy}", step.name)
         return True
     if len(p.events) >= MAX_EVENTS or p.arcs >= MAX_ARCS:
-        p.emit("TokenExpired", token=token.id, reason="too much at once")
+        p.emit("TokenExpired", token=token.id, code="limit", reason="too much at once")
         did = f"made {len(p.events)} events and judged {p.arcs} arcs, the last at step {step.name}, and no task ran"
         p.fail("limit", f"one decision {did}; let one of the steps that lead here have a tool", step.name)
         return True
@@ -193,7 +214,12 @@ def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
     if step.args:
         event = event_namespace(token.event) if token.event else None
         args = {**render(step.args, p.scope(token.args, event), undefined_ok=True), **token.args}
-    run = _open(p, step, token, args)
+    try:
+        limits = run_limits(p, step, args)
+    except TemplateError as wrong:
+        _fail_unrun(p, step, token, args, wrong.kind, str(wrong))
+        return
+    run = _open(p, step, token, args, **limits)
     if run.prior is not None and "loop" in run.prior and step.loop is not None:
         p.emit("LoopSliced", run=run.id, step=step.name, plan=run.prior["loop"]["plan"])
         p.advance.append(run.id)
@@ -217,7 +243,7 @@ def _finish(p: RoutingPass) -> None:
         return
     for token in list(s.tokens.values()):
         reason = "admission stayed denied" if token.parked else "the execution ended before it was scheduled"
-        p.emit("TokenExpired", token=token.id, reason=reason)
+        p.emit("TokenExpired", token=token.id, code="denied" if token.parked else "ended", reason=reason)
     status, result = "completed", s.last_result
     if s.status == "cancelling":
         status = "cancelled"
@@ -243,7 +269,7 @@ def redriven(p: RoutingPass, d: Mapping[str, Any]) -> bool:
     if not s.finished or d["after"] != s.seq:
         return False
     p.emit("ExecutionRedriven", **d)
-    keys = ("token", "step", "args", "run", "arc", "event", "joined", "priority")
+    keys = ("token", "step", "args", "run", "arc", "event", "joined", "priority", "rounds")
     for token in d["tokens"]:
         p.emit("TokenEnqueued", **{k: token[k] for k in keys if k in token})
     for again in d.get("arcs", ()):

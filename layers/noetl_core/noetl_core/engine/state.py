@@ -26,6 +26,8 @@ class Token:
     parked: bool = False
     joined: bool = False
     """Made by a join out of the tokens that met there: not held at the join again."""
+    rounds: dict[str, int] = field(default_factory=dict)
+    """Joins that its branch has gone round, and how often (`engine.joins`)."""
     priority: float = 0
     """Among tokens that may move the higher goes first (`next.spec.policy.priority`)."""
 
@@ -40,6 +42,8 @@ class ChunkState:
     failed: int
     writes: bool = False
     result: Any = None
+    innermost: dict[str, int] | None = None
+    """Of a nested loop: what its innermost loop counted."""
 
 
 @dataclass(slots=True)
@@ -54,6 +58,17 @@ class LoopState:
     next_chunk: int = 0
     error: dict[str, Any] | None = None
     broke: bool = False
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Iterations of the innermost loop; one that never began counts as one (as `worker.nodes.LoopNode.counts`)."""
+        total, succeeded, failed = self.plan["total"], 0, 0
+        for chunk in self.done.values():
+            ended = chunk.succeeded + chunk.failed
+            inner = chunk.innermost or {"total": ended, "succeeded": chunk.succeeded, "failed": chunk.failed}
+            total += inner["total"] - ended
+            succeeded, failed = succeeded + inner["succeeded"], failed + inner["failed"]
+        return {"total": total, "succeeded": succeeded, "failed": failed}
 
 
 @dataclass(slots=True)
@@ -91,6 +106,8 @@ class Run:
     loop: LoopState | None = None
     prior: dict[str, Any] | None = None
     """What a redrive keeps of the runs before it (`engine.redrive`): their finished tasks and iterations are not run again."""
+    limits: dict[str, float] = field(default_factory=dict)
+    """Its `timeout_s` and `deadline_s` where expressions gave them when it was scheduled."""
     undoes: dict[str, Any] | None = None
     """The finished run that this one compensates: `{run, at, loop}`."""
 
@@ -132,6 +149,8 @@ class State:
     trace_id: str | None = None
     key: dict[str, str] | None = None
     epoch: int = 0
+    timeout_s: float | None = None
+    """Of the whole, where an expression gave it at the start."""
     started_at: int = 0
     finished_at: int | None = None
     updated_at: int = 0
@@ -141,10 +160,15 @@ class State:
     ctx: dict[str, Any] = field(default_factory=dict)
     ctx_version: int = 0
     tokens: dict[str, Token] = field(default_factory=dict)
+    places: dict[str, list[int]] = field(default_factory=dict)
+    """Where live tokens and runs stand in the tree of branches (`engine.places`)."""
     made: dict[str, str] = field(default_factory=dict)
     """Tokens of deduplicating routers by their key: what was made is not made again."""
+    rounds: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Run -> the rounds of the token it has consumed, where it has any."""
     joins_fired: list[str] = field(default_factory=list)
-    """Joins of mode any or count that have fired and drop late tokens until nothing upstream is live."""
+    """Joins of mode any or count that have fired and drop late tokens of the same round until nothing upstream is live in it: the
+    step's name, and `@n` for a later round."""
     runs: dict[str, Run] = field(default_factory=dict)
     steps: dict[str, StepState] = field(default_factory=dict)
     last_result: dict[str, Any] | None = None

@@ -26,6 +26,7 @@ _LARGE: Final = 16_384
 
 _REFUSED: Final[dict[type[nodes.Node], str]] = {
     nodes.Extends: "extends", nodes.Block: "block", nodes.Include: "include", nodes.Import: "import", nodes.FromImport: "import",
+    nodes.EvalContextModifier: "autoescape", nodes.ScopedEvalContextModifier: "autoescape",
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 class TemplateError(Exception):
     """An evaluation failed. `message` names the template and what to do; `kind` is the `outcome.error.kind` it becomes."""
 
-    kind: ClassVar[Literal["template", "limit"]] = "template"
+    kind: ClassVar[Literal["template", "limit", "schema"]] = "template"
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

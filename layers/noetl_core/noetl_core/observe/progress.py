@@ -97,7 +97,7 @@ class Progress:
                 step.total = int(data["plan"]["total"])
             case "LoopIterationCompleted" if len(e.get("iteration") or ()) == 1:
                 step.done = min(step.done + 1, step.total or step.done + 1)  # one that a redrive named had been done
-                step.failed += e["status"] == "error"
+                step.failed += e["status"] == "error" or bool((data.get("loop") or {}).get("failed"))
             case "TaskProcessed":
                 step.tasks += 1
                 step.task = data["authored"]["label"] if "authored" in data else e.get("task")

@@ -11,10 +11,11 @@ from functools import lru_cache
 from typing import Any
 
 from noetl_core.dsl.model import Playbook, Task
+from noetl_core.dsl.numbers import TIMEOUT, value_of
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.pipeline import SECOND, Pipeline
 from noetl_core.engine.records import Event
-from noetl_core.expr import Scope, TemplateError, contains_secret, is_reference, mask, render
+from noetl_core.expr import Scope, TemplateError, contains_secret, is_reference, mask
 from noetl_core.ports import Clock, Gates, NotFound, PortError, ResultStore
 from noetl_core.tools.base import SecretReader, Tool, ToolCall
 from noetl_core.tools.invoke import invoke
@@ -120,14 +121,11 @@ class Calls:
     # --- calling --------------------------------------------------------------------------------------------------------
 
     def timeout_of(self, task: Task, scope: Scope) -> float | None:
-        """The task's timeout in seconds; raises `TemplateError`."""
-        value = render(task.timeout_s, scope, undefined_ok=True) if isinstance(task.timeout_s, str) else task.timeout_s
-        if value is None:
-            return None
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise TemplateError(f"timeout {value!r} is not a number of seconds") from None
+        """The task's timeout in seconds, once the timeouts of its parts are numbers too; raises `TemplateError`."""
+        parts = task.spec.get("timeout")
+        for part, value in parts.items() if isinstance(parts, Mapping) else ():
+            value_of(value, TIMEOUT, f"timeout.{part} of task {task.name}", scope)
+        return value_of(task.timeout_s, TIMEOUT, f"timeout_s of task {task.name}", scope)
 
     def prepare(
         self,

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from noetl_core.dsl.model import Loop
+from noetl_core.dsl.numbers import CHUNK_SIZE, TOLERATED_COUNT, TOLERATED_PERCENT, WINDOW, Range, value_of
 from noetl_core.engine.loops import CtxConflict, chunk_plan, condense, tolerated
 from noetl_core.engine.pipeline import SECOND, Pipeline
 from noetl_core.expr import TemplateError, contains_secret, is_reference, render
@@ -73,7 +74,7 @@ class LoopRunner:
 
     def _begin_loop(self, loop: Loop, path: Path, ctx: CtxLayer, outer: dict[str, Any], parent: LoopNode | None) -> None:
         items = self._collection(loop, path, ctx, outer)
-        limit = loop_limit(loop, self._whole(loop.max_in_flight, "max_in_flight", ctx, outer))
+        limit = loop_limit(loop, self._whole(loop.max_in_flight, WINDOW, "max_in_flight", ctx, outer))
         node = LoopNode(loop, path, items, ctx, outer, limit=limit, parent=parent)
         node.tolerated = self._tolerated(loop, len(items), ctx, outer)
         self._start(node)
@@ -88,26 +89,19 @@ class LoopRunner:
         self.fill(node)
 
     def _tolerated(self, loop: Loop, total: int, ctx: CtxLayer, outer: dict[str, Any]) -> int:
-        count = self._number(loop.tolerated_count, "tolerated_count", ctx, outer) or 0
-        percent = self._number(loop.tolerated_percent, "tolerated_percent", ctx, outer) or 0
+        count = self._number(loop.tolerated_count, TOLERATED_COUNT, "tolerated_count", ctx, outer) or 0
+        percent = self._number(loop.tolerated_percent, TOLERATED_PERCENT, "tolerated_percent", ctx, outer) or 0
         return tolerated(count, percent, total)
 
-    def _whole(self, value: Any, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> int | None:
-        number = self._number(value, what, ctx, outer)
-        return None if number is None else int(min(number, 1_000_000))
+    def _whole(self, value: Any, allowed: Range, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> int | None:
+        number = self._number(value, allowed, what, ctx, outer)
+        return None if number is None else int(number)
 
-    def _number(self, value: Any, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> float | None:
+    def _number(self, value: Any, allowed: Range, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> float | None:
         try:
-            if isinstance(value, str):
-                value = render(value, self._r.scope(ctx, outer), undefined_ok=True)
-            number = None if value is None else float(value)
+            return value_of(value, allowed, f"{what} of the loop", self._r.scope(ctx, outer))
         except TemplateError as error:
-            raise LoopFailed(error.kind, f"{what} of the loop: {error}") from None
-        except (TypeError, ValueError):
-            raise LoopFailed("schema", f"{what} of the loop is a number, not {value!r}") from None
-        if number is not None and not number >= 0:
-            raise LoopFailed("schema", f"{what} of the loop is not negative, but {number}")
-        return number
+            raise LoopFailed(error.kind, str(error)) from None
 
     # --- collections ----------------------------------------------------------------------------------------------------
 
@@ -161,8 +155,8 @@ class LoopRunner:
     def _lead(self, loop: Loop, items: list[Any], ctx: CtxLayer, outer: dict[str, Any]) -> None:
         """The lead of a distributed loop: store the slices, then hand over to the control plane."""
         r = self._r
-        limit = loop_limit(loop, self._whole(loop.max_in_flight, "max_in_flight", ctx, outer))
-        size = self._whole(loop.chunk_size, "chunk_size", ctx, outer)
+        limit = loop_limit(loop, self._whole(loop.max_in_flight, WINDOW, "max_in_flight", ctx, outer))
+        size = self._whole(loop.chunk_size, CHUNK_SIZE, "chunk_size", ctx, outer)
         plan = chunk_plan(len(items), limit, size, waits=self._waits, seconds=self._seen.get(r.step.name))
         digest = sha256()
         for chunk in range(plan.chunks):
@@ -229,10 +223,13 @@ class LoopRunner:
         result: Any = None,
         error: Mapping[str, Any] | None = None,
         broke: bool = False,
+        counts: Mapping[str, int] | None = None,
     ) -> None:
-        """An iteration of `node` is over: with `result`, or failed with `error`."""
+        """An iteration of `node` is over: with `result`, or failed with `error`. `counts` are those of the loop inside of it."""
         done: dict[str, Any] = {"path": list(path), "status": "success" if error is None else "error"}
         done["result" if error is None else "error"] = result if error is None else error
+        if counts is not None and (error is None or counts["failed"]):
+            done["loop"] = counts
         if layer.writes:
             done["set_ctx"] = layer.writes
         if broke:
@@ -274,15 +271,19 @@ class LoopRunner:
             self._merge(node)
         result = self._results(node)
         if node.parent is not None:
-            self.finish(node.parent, node.path, node.ctx, result=result, error=node.error)
+            self.finish(node.parent, node.path, node.ctx, result=result, error=node.error, counts=node.counts)
             return
-        data: dict[str, Any] = {"total": len(node.items), "succeeded": node.succeeded, "failed": node.failed, "result": result}
-        if self._r.chunk is not None:
+        data: dict[str, Any] = {**node.counts, "result": result}
+        if self._r.chunk is None:
+            data.update({} if node.loop.inner is None else {"items": len(node.items)})
+        else:
             self._see(node)
+            data.update(total=len(node.items), succeeded=node.succeeded, failed=node.failed)
+            data.update({} if node.loop.inner is None else {"innermost": node.innermost})
             data.update(first=node.first, count=len(node.items), broke=node.broke)
             writes = condense(sorted(node.writes, key=lambda w: w[0]), node.loop.reducers, self._r.calls.behind)
             data["ctx_writes"] = [[index, patch] for index, patch in writes]
-        elif node.ctx.writes:
+        if self._r.chunk is None and node.ctx.writes:
             data["set_ctx"] = self._r.written(node.ctx)
         if node.error is not None:
             data["error"] = node.error

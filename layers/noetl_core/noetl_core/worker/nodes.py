@@ -80,6 +80,8 @@ class LoopNode:
     writes: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
     succeeded: int = 0
     failed: int = 0
+    innermost: dict[str, int] = field(default_factory=lambda: {"total": 0, "succeeded": 0, "failed": 0})
+    """Iterations of the innermost loop in those that have finished."""
     tolerated: int = 0
     error: dict[str, Any] | None = None
     broke: bool = False
@@ -147,9 +149,20 @@ class LoopNode:
             if self.failed > self.tolerated and self.loop.failure_mode == "fail_fast" and self.error is None:
                 error = done.get("error") or {"kind": "unknown", "message": "an iteration failed"}
                 self.error = {"iteration": [*self.path, index], **error}
+        ok = int(done["status"] == "success")
+        inner = done.get("loop") or {"total": 1, "succeeded": ok, "failed": 1 - ok}
+        for key in self.innermost:
+            self.innermost[key] += inner[key]
         self.broke = self.broke or bool(done.get("broke"))
         if writes and self.parallel:
             self.writes.append((index, writes))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Iterations of the innermost loop (resolution 9). One of this loop that never began counts as one - nobody knows what is
+        in it - and so does one that failed without any in it that did."""
+        left = len(self.items) - self.succeeded - self.failed
+        return {**self.innermost, "total": self.innermost["total"] + left}
 
     def full_page(self) -> list[Any] | None:
         """The next page of results once all of it is there; it is held no longer."""

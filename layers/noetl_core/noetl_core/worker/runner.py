@@ -254,7 +254,7 @@ class Runner:
         try:
             inputs = render({k: v for k, v in task.inputs.items() if k not in raw} if raw else task.inputs, scope)
             spec = render(task.spec, scope, undefined_ok=True) if task.spec else task.spec
-            timeout = self.calls.timeout_of(task, scope) if task.timeout_s is not None else None
+            timeout = self.calls.timeout_of(task, scope) if task.timeout_s is not None or "timeout" in task.spec else None
             inputs, spec = self.calls.loaded(task, inputs), self.calls.loaded(task, spec) if spec else spec
         except TemplateError as error:
             return self._failed(leaf, task, started, Outcome.failed(error.kind, f"inputs of task {task.name}: {error}"))

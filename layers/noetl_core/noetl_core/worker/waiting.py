@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from noetl_core.dsl.kinds import canonical_inputs
+from noetl_core.dsl.kinds import KINDS, canonical_inputs
+from noetl_core.dsl.numbers import YEAR_S, BadNumber, duration
 from noetl_core.engine import ids
 from noetl_core.engine.answers import BadSchema, check_schema, problems
 from noetl_core.engine.outcome import ERROR_KINDS, Outcome
@@ -18,8 +19,6 @@ from noetl_core.worker.past import Past
 WAITING_KINDS = frozenset({"wait", "callback", "playbook"})
 INLINE_WAIT_S = 5.0
 """A shorter wait or retry delay is slept in place: suspending and resuming costs more."""
-MIN_HEARTBEAT_S = 1.0
-"""Each ping is an event."""
 
 
 class BadWait(ValueError):
@@ -112,14 +111,12 @@ def _callback(inputs: Mapping[str, Any], wait_id: str, task_run: str, now: int) 
             raise BadWait(f"a signal's name does not begin with {BY_TOKEN!r}: those are answers by token")
     else:
         wait["callback"] = task_run
-    if inputs.get("timeout") is not None:
-        wait["at"] = now + int(_seconds(inputs["timeout"]) * SECOND)
-    if inputs.get("heartbeat") is not None:
+    if "timeout" in inputs:
+        wait["at"] = now + int(_seconds("callback", "timeout", inputs["timeout"]) * SECOND)
+    if "heartbeat" in inputs:
         if "signal" in wait:
             raise BadWait("`heartbeat` needs a callback by token: leave `signal` out")
-        wait["heartbeat"] = _seconds(inputs["heartbeat"])
-        if wait["heartbeat"] < MIN_HEARTBEAT_S:
-            raise BadWait(f"`heartbeat` is at least {MIN_HEARTBEAT_S} s, not {inputs['heartbeat']!r}")
+        wait["heartbeat"] = _seconds("callback", "heartbeat", inputs["heartbeat"])
         wait["beat_by"] = beat_by(wait["heartbeat"], now)
     if inputs.get("schema") is not None:
         _checked(inputs["schema"])
@@ -186,8 +183,8 @@ def _until(inputs: Mapping[str, Any], now: int) -> int:
     until = inputs.get("until")
     if until is None:
         for key in ("duration", "seconds"):
-            if inputs.get(key) is not None:
-                return now + int(_seconds(inputs[key]) * SECOND)
+            if key in inputs:
+                return now + int(_seconds("wait", key, inputs[key]) * SECOND)
         raise BadWait("kind wait needs `duration` (seconds) or `until` (an instant)")
     try:
         if isinstance(until, int | float) and not isinstance(until, bool):
@@ -197,23 +194,14 @@ def _until(inputs: Mapping[str, Any], now: int) -> int:
             at = int((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp() * SECOND)
     except (ValueError, OverflowError) as error:
         raise BadWait(f"`until` is not an instant: {error}") from None
-    if at - now > MAX_WAIT_S * SECOND:
-        raise BadWait(f"`until` is more than {MAX_WAIT_S} seconds away")
+    if at - now > YEAR_S * SECOND:
+        raise BadWait(f"`until` is more than {YEAR_S} seconds away")
     return max(at, 0)
 
 
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
-MAX_WAIT_S = 366 * 86400
-
-
-def _seconds(value: Any) -> float:
+def _seconds(kind: str, key: str, value: Any) -> float:
     """Seconds from a number or from text such as `90`, `15m`, `2h`; raises `BadWait`."""
-    text = str(value).strip().lower()
-    unit = next((u for u in ("ms", "s", "m", "h", "d") if text.endswith(u)), "")
     try:
-        seconds = float(text[: len(text) - len(unit)]) * _UNITS.get(unit, 1)
-    except ValueError:
-        raise BadWait(f"{value!r} is not a duration; write seconds, or 15m, 2h, 1d") from None
-    if not 0 <= seconds <= MAX_WAIT_S:
-        raise BadWait(f"a wait is between 0 and {MAX_WAIT_S} seconds, not {value!r}")
-    return seconds
+        return duration(value, KINDS[kind].durations[key], f"`{key}`")
+    except BadNumber as error:
+        raise BadWait(str(error)) from None

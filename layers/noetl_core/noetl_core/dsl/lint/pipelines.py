@@ -7,12 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from noetl_core.dsl.lint.context import Lint, called
+from noetl_core.dsl.lint.graph import components, is_cycle, reachable
 from noetl_core.dsl.lint.guards import UNDEFINED, Facts, Guards
 from noetl_core.dsl.model import Loop, Playbook, Step, Task, Then
 from noetl_core.expr import referenced
 
 OK: Final[Facts] = {("outcome", "status"): "ok", ("outcome", "error"): UNDEFINED}
 ERROR: Final[Facts] = {("outcome", "status"): "error"}
+
+WAITING: Final = frozenset({"wait", "callback", "playbook"})
+"""Kinds that take their time: a pipeline that goes round with one of them polls."""
 
 _FOR_FAILURE: Final = re.compile(
     r"(^|_)(err|error|errors|fail|failed|failure|fallback|rescue|recover|rollback|dead_letter|dlq)(_|$)"
@@ -28,6 +32,7 @@ def pipelines(lint: Lint) -> None:
         for tasks in (step.tasks, step.compensate):
             if len(tasks) > 1:
                 _flow(lint, step, tasks)
+            _endless(lint, step, tasks)
         if step.loop is not None:
             _races(lint, step, step.loop)
 
@@ -69,6 +74,60 @@ def _flow(lint: Lint, step: Step, tasks: Sequence[Task]) -> None:
             message = f"{called(tasks[i])} is for failures, and {before} falls through into it when it succeeds"
             hint = f'end {before} with do: break, or jump over "{tasks[i].name}"'
             lint.report("W512", lint.at(tasks[i].path, "name"), message, hint)
+
+
+def _endless(lint: Lint, step: Step, tasks: Sequence[Task]) -> None:
+    """W519: tasks that jump back among themselves, and no outcome that a rule names leaves them. Waiting ones may be meant so."""
+    place = {task.name: i for i, task in enumerate(tasks)}
+    if not any(then.do == "jump" and place[then.to or ""] <= i for i, task in enumerate(tasks) for then in _thens(task)):
+        return
+    end = len(tasks)
+    after = [_goes_on(lint.guards, task, place, i) for i, task in enumerate(tasks)]
+    graph: list[list[int]] = [*(sorted(targets) for targets in after), []]
+    entered = reachable(graph, [0])
+    for component in components(graph):
+        inside = set(component)
+        if end in inside or not is_cycle(graph, component) or not inside <= entered:
+            continue
+        if any(not after[i] <= inside or tasks[i].kind in WAITING for i in inside):
+            continue
+        last = max(i for i in inside if any(t <= i for t in after[i]))
+        where, message = (
+            _place_of_jump(lint, tasks[last]),
+            f'the tasks of step "{step.name}" never end: {called(tasks[last])} jumps back',
+        )
+        lint.report(
+            "W519", where, message + ", whatever happens", "give the jump a condition, or another rule a way out: do: break"
+        )
+
+
+def _thens(task: Task) -> Iterator[Then]:
+    return (rule.then for rule in task.policy.rules) if task.policy is not None else iter(())
+
+
+def _goes_on(guards: Guards, task: Task, place: Mapping[str, int], i: int) -> set[int]:
+    """Where a task may lead by what its author says: an error that no rule is for does not count, it is not what ends a cycle."""
+    out = set()
+    for facts in (OK, ERROR) if task.policy is not None else (OK,):
+        for then in outcomes(guards, task, facts):
+            if then.do == "jump" and then.to is not None:
+                out.add(place[then.to])
+            elif then.do == "retry":
+                out.add(len(place))  # its attempts come to an end, and fail the pipeline
+            else:
+                out.add(i + 1 if then.do == "continue" else len(place))
+    return out
+
+
+def _place_of_jump(lint: Lint, task: Task) -> Any:
+    """The first rule of the task that jumps; the task itself when it was made from sugar."""
+    for rule in task.policy.rules if task.policy is not None and task.label is None else ():
+        if rule.then.do == "jump":
+            entry = lint.at(rule.path)
+            for node in (entry.get("then"), lint.at(rule.path, "else"), lint.at(rule.path, "else", "then")):
+                if node is not None and node.get("to") is not None:
+                    return node, "to"
+    return lint.at(task.path)
 
 
 def _next(guards: Guards, tasks: Sequence[Task], place: Mapping[str, int], i: int, facts: Facts) -> set[int]:

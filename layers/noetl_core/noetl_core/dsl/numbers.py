@@ -1,0 +1,143 @@
+"""Every number a playbook may set, with its range: the one table that validation, the JSON Schema and the engine read.
+
+A setting that is a template is checked when it is rendered (`value_of`): one that renders to nothing, or to no number of the
+range, is an error that names it, never "no limit".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from noetl_core.dsl.model import Limits
+from noetl_core.expr import Scope, TemplateError, render
+
+DAY_S: Final = 86_400
+YEAR_S: Final = 366 * DAY_S
+ANY: Final = 1e12
+"""The highest where nothing sensible bounds a number: all there is to say is that it is finite."""
+
+
+class BadNumber(TemplateError):
+    """A number is none, or out of its range. Who acts: the author."""
+
+    kind = "schema"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The numbers from `low` (or, with `above`, beyond it) to `high`.
+
+    `template`: it may be an expression instead; `null`: null leaves it out; `switch`: true and false are allowed too.
+    """
+
+    low: float
+    high: float
+    whole: bool = False
+    above: bool = False
+    template: bool = True
+    null: bool = True
+    switch: bool = False
+
+    def holds(self, value: float) -> bool:
+        return self.low <= value <= self.high and not (self.above and value == self.low)
+
+    @property
+    def words(self) -> str:
+        """As error messages say it."""
+        kind = "a whole number" if self.whole else "a number"
+        if not self.above and self.high < ANY:
+            return f"{kind} between {_plain(self.low)} and {_plain(self.high)}"
+        least = f"above {_plain(self.low)}" if self.above else f"of at least {_plain(self.low)}"
+        return f"{kind} {least}" + ("" if self.high >= ANY else f" and at most {_plain(self.high)}")
+
+    def schema(self) -> dict[str, Any]:
+        """Of the number itself, as JSON Schema says it."""
+        least = "exclusiveMinimum" if self.above else "minimum"
+        return {"type": "integer" if self.whole else "number", least: _short(self.low), "maximum": _short(self.high)}
+
+
+TIMEOUT: Final = Range(0, ANY, above=True)
+DELAY: Final = Range(0, YEAR_S)
+LIFETIME: Final = Range(1, YEAR_S, template=False)
+ATTEMPTS: Final = Range(1, 1_000_000, whole=True)
+JITTER: Final = Range(0, 1, switch=True)
+MULTIPLIER: Final = Range(1, 100, template=False)
+WINDOW: Final = Range(1, 10_000, whole=True)
+CHUNK_SIZE: Final = Range(1, 100_000, whole=True)
+TOLERATED_COUNT: Final = Range(0, ANY, whole=True)
+TOLERATED_PERCENT: Final = Range(0, 100)
+JOIN_COUNT: Final = Range(1, 10_000, whole=True, template=False, null=False)
+PRIORITY: Final = Range(-1e6, 1e6)
+WAIT: Final = Range(0, YEAR_S)
+"""Of tasks that wait: seconds, which text may give with a unit (`15m`)."""
+ANSWER: Final = Range(0, YEAR_S, above=True)
+HEARTBEAT: Final = Range(1, YEAR_S)
+"""Each ping is an event."""
+_HIGHEST: Final = {"max_payload_bytes": 200 * 1024, "max_input_bytes": 1024 * 1024 * 1024}
+"""A result beyond 200 KB would not fit a commit beside its events."""
+LIMITS: Final[Mapping[str, Range]] = {
+    name: Range(1, _HIGHEST.get(name, 10_000_000), whole=True, template=False) for name in Limits.__dataclass_fields__
+}
+"""`executor.spec.policy.limits`."""
+
+DURATION: Final = re.compile(
+    r"\s*((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([mM][sS]|[sSmMhHdD])?\s*\Z",
+)
+_UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": DAY_S}
+
+
+def in_range(value: Any, allowed: Range, what: str) -> float:
+    """A value as a number of the range; text that says one counts. Raises `BadNumber`, which names `what`."""
+    if allowed.switch and isinstance(value, bool):
+        return float(value)
+    try:
+        number = None if isinstance(value, bool) or not isinstance(value, int | float | str) else float(value)
+    except (ValueError, OverflowError):
+        number = None
+    if number is None or not allowed.holds(number) or (allowed.whole and not number.is_integer()):
+        hint = "; leave it out where there is none, or give it a default(...)" if value is None else ""
+        raise BadNumber(f"{what} must be {allowed.words}, not {_shown(value)}{hint}")
+    return number
+
+
+def value_of(value: Any, allowed: Range, what: str, scope: Scope) -> float | None:
+    """A setting as its author wrote it - a number, an expression for one, or None for nothing - as a number of its range.
+
+    Raises `BadNumber`, or `TemplateError` where the expression is undefined or fails; both name `what`.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        try:
+            value = render(value, scope, whole=True)
+        except TemplateError as error:
+            named = TemplateError(f"{what}: {error}") if error.kind != "limit" else error
+            raise named from None
+    return in_range(value, allowed, what)
+
+
+def duration(value: Any, allowed: Range, what: str) -> float:
+    """Seconds from a number, or from text such as `90`, `15m`, `2h`. Raises `BadNumber`."""
+    said = DURATION.match(value) if isinstance(value, str) else None
+    if said is not None:
+        seconds = float(said[1]) * _UNITS[(said[2] or "s").lower()]
+        if allowed.holds(seconds):
+            return seconds
+    elif not isinstance(value, str):
+        return in_range(value, allowed, what)
+    raise BadNumber(f"{what} must be {allowed.words} (seconds, or text such as 15m, 2h, 1d), not {_shown(value)}")
+
+
+def _short(number: float) -> float:
+    return int(number) if number == int(number) else number
+
+
+def _plain(number: float) -> str:
+    return f"{_short(number):,}"
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else repr(value)[:60]

@@ -1,0 +1,39 @@
+"""What a log says of tokens that are gone: by code, and in logs from before there was one by the sentences of joins alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_core.control.redrive import redrive
+from noetl_core.engine.lineage import lineage
+from noetl_core.engine.records import Commit, Event, StreamId
+from noetl_core.engine.redrive import From, Redrive
+from tests.golden import logs
+
+
+@pytest.mark.parametrize(
+    ("expired", "gone"),
+    [
+        ({"reason": "join meet has already fired", "code": "join"}, "join"),
+        ({"reason": "what a join says today", "code": "join"}, "join"),
+        ({"reason": "join forces: 'x' is undefined", "code": "error"}, "error"),
+        ({"reason": "join meet has already fired"}, "join"),
+        ({"reason": "join meet waits for 3 tokens, 2 came"}, "join"),
+        ({"reason": "join forces: 'x' is undefined"}, "ended"),
+        ({"reason": "admission stayed denied"}, "ended"),
+    ],
+)
+def test_a_token_that_a_join_let_go_is_told_from_one_that_expired_with_the_execution(expired: dict[str, str], gone: str) -> None:
+    events = (Event("TokenEnqueued", 0, {"token": "t", "step": "meet"}), Event("TokenExpired", 0, {"token": "t", **expired}))
+    assert lineage([Commit(StreamId("1"), 0, 0, "w", events)]).tokens["t"].expired == gone
+
+
+@pytest.mark.parametrize("name", ["join_any", "join_count"])
+def test_a_redrive_of_an_older_log_leaves_gone_what_its_joins_let_go(name: str) -> None:
+    golden = logs.read(name)
+    assert not [e for c in golden.commits for e in c.events if e.name == "TokenExpired" and "code" in e.data], "an older log"
+    world = golden.world()
+    redrive(world.controls[0], golden.execution_id, Redrive(From.parse("meet")))
+    state = world.state(golden.execution_id)
+    assert [run.step for run in state.runs.values()] == ["meet"]
+    assert not state.tokens
