@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
+from noetl_core.adapters.aws.clients import forget_clients
+from noetl_core.adapters.aws.events import DynamoEventStore
+from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.local.secrets import PREFIX, LocalSecrets
 from noetl_core.control.api import Call, Service, dispatch
 from noetl_core.local import LocalWiring
 from noetl_core.tools.base import Tool
-from noetl_core.tools.registry import ToolRegistry
+from noetl_core.values import Values
+from noetl_infra.deploy import local_environment
 from noetl_infra.stack import Stack, down, up
-from tests.conformance import checks
+from tests.conformance import checks, inline
 from tests.conformance.cases import Case
 from tests.conformance.observed import Observed, problems
 from tests.conformance.same import differences
@@ -43,7 +47,7 @@ class NoAnswer(Exception):
 
 class Wiring(Protocol):
     """`call` sends a request to the API; `secret` stores a credential; `work` lets the execution go on for at most so long, and
-    returns when it ended."""
+    returns when it ended; `values` reads what is behind the references of an execution."""
 
     name: str
 
@@ -52,6 +56,8 @@ class Wiring(Protocol):
     def secret(self, name: str, fields: Mapping[str, Any]) -> None: ...
 
     def work(self, execution_id: str, seconds: float) -> None: ...
+
+    def values(self, execution_id: str) -> Values: ...
 
 
 def scripted_tool() -> Tool:
@@ -72,7 +78,8 @@ class Local:
     def __init__(self) -> None:
         self._environment: dict[str, str] = {}
         secrets = LocalSecrets(Path("no-such-file"), self._environment)
-        self._wiring = LocalWiring(secrets=secrets, tools=ToolRegistry({"scripted": scripted_tool()}))
+        self.tools = inline.Watched({"scripted": scripted_tool()})
+        self._wiring = LocalWiring(secrets=secrets, tools=self.tools)
         self._service = Service(lambda: self._wiring.control, lambda: b"conformance")
 
     def call(self, method: str, path: str, body: Any = None, /, **query: str) -> tuple[int, Any]:
@@ -86,6 +93,9 @@ class Local:
     def work(self, execution_id: str, seconds: float) -> None:
         self._wiring.run(execution_id, timeout_s=seconds)
 
+    def values(self, execution_id: str) -> Values:
+        return Values(self._wiring.control.store, self._wiring.control.results, execution_id, limit=None)
+
     def close(self) -> None:
         self._wiring.close()
 
@@ -98,6 +108,7 @@ class OnStack:
     def __init__(self, stack: Stack) -> None:
         self._api = Api(stack.api_url)
         self._secrets = aws(stack, "secretsmanager")
+        self._store = stack.outputs
         self._asked: Counter[str] = Counter()
 
     def call(self, method: str, path: str, body: Any = None, /, **query: str) -> tuple[int, Any]:
@@ -112,21 +123,43 @@ class OnStack:
         time.sleep(POLLS_S[min(self._asked[execution_id], len(POLLS_S) - 1)])
         self._asked[execution_id] += 1
 
+    def values(self, execution_id: str) -> Values:
+        results = S3ResultStore(self._store["ResultsBucketName"])
+        return Values(DynamoEventStore(self._store["EventsTableName"], results), results, execution_id, limit=None)
+
 
 @contextmanager
 def stack(folder: Path) -> Iterator[OnStack]:
     """An embedded stack of its own, with the scripted tool as an additional layer; or the one that NOETL_E2E_ENDPOINT names."""
     endpoint = os.environ.get("NOETL_E2E_ENDPOINT")
     if endpoint:
-        yield OnStack(up(folder, endpoint=endpoint, tools=[str(TOOL)]))
+        brought = up(folder, endpoint=endpoint, tools=[str(TOOL)])
+        with _environment(brought):
+            yield OnStack(brought)
         return
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     try:
-        yield OnStack(up(folder, port=port, tools=[str(TOOL)]))
+        brought = up(folder, port=port, tools=[str(TOOL)])
+        with _environment(brought):
+            yield OnStack(brought)
     finally:
         down(folder)
+
+
+@contextmanager
+def _environment(stack: Stack) -> Iterator[None]:
+    """The adapters of this process look at the stack."""
+    before = dict(os.environ)
+    os.environ.update(local_environment(stack.endpoint))
+    forget_clients()
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        forget_clients()
 
 
 def on_local(case: Case) -> tuple[Observed, list[str]]:
@@ -138,12 +171,44 @@ def on_local(case: Case) -> tuple[Observed, list[str]]:
         wiring.close()
 
 
+def limits_compared(case: Case) -> list[str]:
+    """In what a case is otherwise on the local runner with an inline limit of a few bytes than with the default."""
+    plain, small = Local(), Local()
+    try:
+        seen, limited = observe(case, plain), observe(inline.with_small_limit(case), small)
+        wrong = _otherwise(case, seen, plain, limited, small)
+        return [*wrong, *plain.tools.by_reference, *small.tools.by_reference]
+    except NoAnswer as error:
+        return [str(error)]
+    finally:
+        plain.close()
+        small.close()
+
+
+def _otherwise(case: Case, plain: Observed, on: Wiring, small: Observed, where: Wiring) -> list[str]:
+    one, other = inline.Whole(plain, on.values(plain.execution_id)), inline.Whole(small, where.values(small.execution_id))
+    return list(inline.differences(one, other, concurrent=case.concurrent))
+
+
 def on_both(case: Case, wiring: OnStack) -> tuple[list[str], list[str]]:
-    """What is wrong locally, and what on the stack - where it must also be what the local runner gave."""
-    mine, wrong = on_local(case)
-    seen, wrong_there = _tried(case, wiring)
-    different = [f"the local runner and the stack differ: {d}" for d in differences(mine, seen, concurrent=case.concurrent)]
-    return wrong, wrong_there + different
+    """What is wrong locally, and what on the stack - where it must also be what the local runner gave, and the same again with an
+    inline limit of a few bytes."""
+    local, small = Local(), Local()
+    try:
+        mine, wrong = _tried(case, local)
+        seen, wrong_there = _tried(case, wiring)
+        wrong_there += [
+            f"the local runner and the stack differ: {d}" for d in differences(mine, seen, concurrent=case.concurrent)
+        ]
+        limited = inline.with_small_limit(case) if case.runs and mine.execution_id else None
+        if limited is not None and inline.has_references(observe(limited, small)):  # without any it is the same run
+            wrong_there += _otherwise(case, mine, local, observe(limited, wiring), wiring)
+    except NoAnswer as error:
+        return wrong, [*wrong_there, str(error)]
+    finally:
+        local.close()
+        small.close()
+    return wrong, wrong_there
 
 
 def _tried(case: Case, wiring: Wiring) -> tuple[Observed, list[str]]:

@@ -8,9 +8,11 @@ import pytest
 
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.passes import Need, NeedValues
 from noetl_core.engine.records import Commit, Event, StreamId
 from noetl_core.ports import NotFound
 from noetl_core.tools.base import ToolCall
+from noetl_core.values import Values
 from tests.sim.world import World
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/refs}\nworkflow:\n"
@@ -179,3 +181,41 @@ def test_references_of_parents_and_children_are_read() -> None:
     assert state.status == "completed", state.failure
     (last,) = [c for c in world.calls if c.task == "seen"]
     assert last.inputs["args"] == {"mine": 20_000, "back": [20_000, 20_000]}
+
+
+MANY = (
+    HEAD
+    + """
+  - step: start
+    loop: {in: "{{ range(450) | list }}", iterator: i, spec: {mode: parallel, max_in_flight: 50, policy: {exec: local}}}
+    tool: [{name: a, kind: http, url: "http://x"}]
+    next:
+      spec: {mode: inclusive}
+      arcs:
+        - {step: each, when: "{{ event.result | map(attribute='n') | sum == 450 }}"}
+        - {step: all, when: "{{ event.result == event.result | reverse | list }}"}
+        - {step: none, when: "{% for one in event.result %}{{ one.n if one.n != 1 }}{% endfor %}"}
+  - {step: each, tool: [{name: y, kind: noop}]}
+  - {step: all, tool: [{name: z, kind: noop}]}
+  - {step: none, tool: [{name: w, kind: noop}]}
+"""
+)
+
+
+def test_a_guard_goes_through_hundreds_of_references_in_a_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each round begins the decision anew, and only so many are made."""
+    asked: list[int] = []
+    supply = Values.supply
+
+    def counted(values: Values, known: dict[Need, Any], missing: NeedValues) -> None:
+        asked.append(len(missing.needs))
+        supply(values, known, missing)
+
+    monkeypatch.setattr(Values, "supply", counted)
+    world = World()
+    world.tool = lambda call: Outcome.ok({"n": 1, "rows": ["x" * 100] * 100})
+    execution_id = world.start(MANY).execution_id
+    state = world.run(execution_id, limit=100)
+    assert (state.status, state.failure) == ("completed", None)
+    assert state.step("each").visits == state.step("all").visits == 1 and state.step("none").visits == 0
+    assert sum(asked) >= 450 and len(asked) < 10

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from noetl_core.engine.passes import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.engine.records import StreamId
+from noetl_core.expr import is_reference, path_text, references_in, replaced
+from noetl_core.expr.references import Path
 from noetl_core.ports import CorruptLog, EventStore, NotFound, ResultStore
 
 MAX_DECISION_BYTES = 8 * 1024 * 1024
@@ -63,7 +65,8 @@ class Family:
         owner = key.partition("/")[0]
         if owner not in self._known:
             number = owner.isascii() and owner.isdecimal() and len(owner) <= 19
-            self._known[owner] = number and self._ancestor(owner) == self._ours()
+            first = self._ancestor(owner) if number else None
+            self._known[owner] = first is not None and first == self._ours()
         return self._known[owner]
 
     def _ours(self) -> str | None:
@@ -133,9 +136,10 @@ class Values:
         if need[0] == "writes":
             return self.boundary(need[1], need[2])["ctx_writes"]
         ref = need[2]
-        size = ref.get("size")
-        if self._limit is not None and isinstance(size, int | float) and size > self._limit and self.family.owns(ref):
-            return TooMuch(int(size))
+        if not self.family.owns(ref):
+            return ref
+        if self._limit is not None and claimed(ref) > self._limit:
+            return TooMuch(claimed(ref))
         try:
             return self.reference(ref)
         except _TooMuch as more:
@@ -157,33 +161,112 @@ class Values:
         return at["value"] if "value" in at else self.boundary(at["run"], at["seq"]).get("result")
 
     def reference(self, ref: Mapping[str, Any]) -> Any:
-        """The value of a `result_ref` (resolution 22); what only looks like one is what it is.
+        """The value of a `result_ref` (resolution 22), in which there may be others; what only looks like one is what it is.
 
         Raises `NotFound`, `ValueError`.
         """
-        if not self.family.owns(ref):
-            return ref
-        body = self._unstored.get(ref["key"]) or self._body(ref["key"])
+        return self.opened(ref)[0] if self.family.owns(ref) else ref
+
+    def opened(self, ref: Mapping[str, Any], room: Room | None = None) -> tuple[Any, bool]:
+        """As `reference`, of one of the family; and whether there may be references in it."""
+        body = self._unstored.get(ref["key"]) or self._body(ref["key"], room)
+        if room is not None:
+            room.take(len(body) - claimed(ref))
         if ref.get("schema_hint") == "manifest":
             owner = str(ref["key"]).partition("/")[0]  # a child's result names runs of the child
             values = self if owner == self._execution_id else Values(self._store, self._results, owner, self._limit)
-            return [item for part in at_once(values._part, json.loads(body)) for item in part]
+            return [item for page in at_once(lambda part: values._page(part, room), json.loads(body)) for item in page], True
+        nested = MARK in body
         if ref.get("format") == "jsonl" or str(ref["key"]).endswith(".jsonl"):
-            return [json.loads(line) for line in body.splitlines() if line.strip()]
-        return json.loads(body)
+            return [json.loads(line) for line in body.splitlines() if line.strip()], nested
+        return json.loads(body), nested
 
-    def _body(self, key: str) -> bytes:
+    def whole(self, value: Any, room: Room | None = None, opened: Open | None = None, place: Path = ()) -> Any:
+        """`value` with everything in it that is behind references, however deep; lists and mappings that hold none are shared.
+
+        `opened` is another way to open one than by reading it; `place` is where the value itself stands. Raises `NoRoom`,
+        `NotFound`, `ValueError`, each with the place.
+        """
+        return self._whole(value, room, place, frozenset(), opened or self.opened)
+
+    def _whole(self, value: Any, room: Room | None, place: Path, above: frozenset[str], opened: Open) -> Any:
+        found = references_in(value, self.family.owns)
+        if not found:
+            return value
+        if room is not None:
+            for path, ref in found:
+                room.take(claimed(ref), (*place, *path))
+
+        def load(one: tuple[Path, Mapping[str, Any]]) -> Any:
+            path, ref = (*place, *one[0]), one[1]
+            if ref["key"] in above:
+                raise Unusable(path, f"what {ref['key']} holds refers to itself")
+            try:
+                loaded, nested = opened(ref, room)
+            except NoRoom as full:
+                raise NoRoom(full.size, full.limit, full.path or path) from None
+            except NotFound as error:
+                raise NotFound(f"{path_text(path)}: {error}") from None
+            except ValueError as error:
+                raise Unusable(path, f"what {ref['key']} holds is no JSON") from error
+            return self._whole(loaded, room, path, above | {ref["key"]}, opened) if nested else loaded
+
+        return replaced(value, list(zip((path for path, _ in found), at_once(load, found), strict=True)))
+
+    def _body(self, key: str, room: Room | None = None) -> bytes:
         """The object, whatever size its reference claims: not more than the limit of it is read."""
-        if self._limit is None:
+        limit = self._limit if room is None else room.limit
+        if limit is None:
             return self._results.get(key)
-        body = self._results.get(key, 0, self._limit + 1)
-        if len(body) > self._limit:
-            raise _TooMuch(len(body))
+        body = self._results.get(key, 0, limit + 1)
+        if len(body) > limit:
+            raise _TooMuch(len(body)) if room is None else NoRoom(len(body), limit)
         return body
 
-    def _part(self, part: Mapping[str, Any]) -> Any:
+    def _page(self, part: Mapping[str, Any], room: Room | None) -> Any:
         """One chunk's results, in index order."""
-        result = part["result"] if "result" in part else self.boundary(part["run"], part["seq"]).get("result")
-        if isinstance(result, Mapping) and result.get("kind") == "result_ref":
-            return self.reference(result)
-        return result or []
+        result: Any = part["result"] if "result" in part else self.boundary(part["run"], part["seq"]).get("result")
+        if not is_reference(result) or not self.family.owns(result):
+            return result or []
+        if room is not None:
+            room.take(claimed(result))
+        return self.opened(result, room)[0]
+
+
+MARK = b'"result_ref"'
+"""Where this is not in an object, there is no reference in it either: it need not be searched."""
+Open = Callable[[Mapping[str, Any], "Room | None"], tuple[Any, bool]]
+
+
+def claimed(ref: Mapping[str, Any]) -> int:
+    """The size that a reference says."""
+    size = ref.get("size")
+    return size if type(size) is int and size > 0 else 0
+
+
+class NoRoom(Exception):
+    """What is to be loaded is over the limit. Who acts: the author."""
+
+    def __init__(self, size: int, limit: int, path: Path = ()) -> None:
+        super().__init__(f"{size} bytes are over the limit of {limit}")
+        self.size, self.limit, self.path = size, limit, path
+
+
+class Unusable(ValueError):
+    """A reference leads to something that is no value. Who acts: the author."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path_text(path)}: {why}" if path else why)
+
+
+class Room:
+    """Bytes that may be loaded, together."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.used = limit, 0
+
+    def take(self, size: int, path: Path = ()) -> None:
+        """Raises `NoRoom`."""
+        self.used += max(size, 0)
+        if self.used > self.limit:
+            raise NoRoom(self.used, self.limit, path)

@@ -16,6 +16,7 @@ OTHERS = {"expressions.md", "diagnostics.md", "tools.md", "migrate.md"}
 """Pages with tests of their own."""
 PAGES = sorted(page for page in FOLDER.glob("*.md") if page.name not in OTHERS)
 EXAMPLES = [example for page in PAGES for example in examples(page)]
+EXAMPLES += [example for example in examples(FOLDER / "tools.md") if example.kind == "json"]
 
 
 def holds(got: Any, expected: Any, where: str = "") -> None:

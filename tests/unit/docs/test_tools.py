@@ -20,7 +20,9 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 
 PAGE = (Path(__file__).parents[3] / "docs/language/tools.md").read_text()
-BLOCKS = {yaml.safe_load(b)[0]["kind"]: b for b in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)}
+FOUND = re.findall(r"^```yaml\n(.*?)^```\n(\n```json)?", PAGE, re.DOTALL | re.MULTILINE)
+BLOCKS = {yaml.safe_load(block)[0]["kind"]: block for block, outcome in FOUND if not outcome}
+"""What is followed by its outcome is tried with the other pages."""
 FLIGHTS = [
     {"carrier": "AA", "month": 7},
     {"carrier": "UA", "month": 7},

@@ -88,8 +88,7 @@ def test_equal_writes_are_one_and_different_ones_conflict() -> None:
     ("reducer", "base", "value"),
     [
         ("sum", "a", 1),
-        ("append", {"kind": "result_ref", "key": "x"}, 1),
-        ("extend", [1], {"kind": "result_ref", "key": "x"}),
+        ("append", {"a": 1}, 1),
         ("merge", {}, [1]),
         ("min", 1, "a"),
     ],

@@ -13,11 +13,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from noetl_core.adapters.local.database import MEMORY, Database
+from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.worker.inputs import TaskReferences
+from noetl_core.worker.view import Resolver
 
 Run = Callable[..., Outcome]
 
@@ -46,6 +50,8 @@ def run(registry: ToolRegistry, store: LazyTempResultStore) -> Run:
             "results": store,
             **fields,
         }
+        resolve = Resolver(SqliteEventStore(Database(MEMORY)), given["results"], given["execution_id"])
+        given.setdefault("references", TaskReferences(given["task"], resolve, 64 * 1024 * 1024))
         return invoke(registry.get(kind), ToolCall(kind, inputs, **given))
 
     return run

@@ -76,7 +76,8 @@ def test_any_text_goes_through_a_parameter_unchanged(text: str) -> None:
         {"command": "SELECT 1", "sources": {"a b": [{"x": 1}]}},
         {"command": "SELECT 1", "sources": {"a": []}},
         {"command": "SELECT 1", "sources": {"a": "/etc/passwd"}},
-        {"command": "SELECT 1", "sources": {"a": [{"kind": "result_ref", "key": "x", "schema_hint": "manifest"}]}},
+        {"command": "SELECT 1", "sources": {"a": [[]]}},
+        {"command": "SELECT 1", "sources": {"a": [{"x": 1}, 2]}},
     ],
 )
 def test_wrong_inputs_are_refused(run: Run, inputs: dict) -> None:

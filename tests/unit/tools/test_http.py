@@ -310,3 +310,9 @@ def test_one_client_serves_many_threads(http: Http, server: Server) -> None:
     for thread in threads:
         thread.join()
     assert sorted(found, key=str) == sorted((str(n) for n in range(20)), key=str)
+
+
+def test_megabytes_are_sent_whole(http: Http, server: Server) -> None:
+    rows = [{"n": n, "text": "ü" * 40} for n in range(40_000)]
+    assert http(server.base + "/send", method="POST", json={"rows": rows}, timeout_s=60).status == "ok"
+    assert json.loads(server.requests[0][3]) == {"rows": rows}

@@ -198,3 +198,10 @@ def test_where_and_as_whom(pg: Postgres, uri: str) -> None:
     assert kind(pg("SELECT 1", database="nowhere")) == "not_found"
     assert kind(pg("SELECT 1", auth="unknown")) == "not_found"
     assert kind(pg("SELECT 1", auth=None)) == "schema"
+
+
+def test_megabytes_are_bound_as_parameters(pg: Postgres) -> None:
+    rows = [{"n": n, "text": "ü" * 40} for n in range(40_000)]
+    command = "SELECT jsonb_array_length(%(body)s::jsonb -> 'rows') AS n, length(%(text)s::text) AS l"
+    outcome = pg(command, timeout_s=60, params={"body": {"rows": rows}, "text": "x" * 3_000_000})
+    assert outcome.result["rows"] == [{"n": 40_000, "l": 3_000_000}]

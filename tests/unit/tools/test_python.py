@@ -432,3 +432,9 @@ def test_no_processes_or_folders_are_left_behind() -> None:
     assert not os.path.exists(folder)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_megabytes_go_into_the_process_and_come_back(python: Python) -> None:
+    rows = [{"n": n, "text": "ü" * 40} for n in range(40_000)]
+    outcome = python("result = {'n': len(rows), 'back': rows}", timeout_s=60, rows=rows)
+    assert outcome.error is None and outcome.result == {"n": 40_000, "back": rows}

@@ -120,7 +120,8 @@ def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion
     now = control.clock.now()
     expires_at = int(now / SECOND + playbook.executor.lifetime_s + control.retention_s)
     values: dict[Need, Any] = {}
-    fetch = Values(control.store, control.results, new.execution_id)
+    of = new.parent["execution_id"] if new.parent else new.execution_id  # the family of what has no log yet
+    fetch = Values(control.store, control.results, of)
     while True:
         try:
             decision = start(playbook, new, now, values)

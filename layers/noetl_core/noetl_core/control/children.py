@@ -9,7 +9,9 @@ from noetl_core.control.admit import KeyReused, StartRequest, admit
 from noetl_core.control.core import Control
 from noetl_core.engine.decide import Fact
 from noetl_core.engine.state import State
+from noetl_core.expr import is_reference, references_in
 from noetl_core.ports import Gate, NotFound
+from noetl_core.values import MAX_DECISION_BYTES, NoRoom, Room, Values, claimed
 
 MAX_CHILD_DEPTH = 20
 
@@ -28,13 +30,14 @@ def start_child(control: Control, parent: State, child: str, run: str, wanted: M
     iteration = {"iter": wanted["iter"]} if wanted.get("iter") else {}  # the child's `iter.parent` (resolution 17)
     key = wanted.get("idempotency_key")
     try:
+        payload, ctx = _handed(control, parent, {**iteration, **(wanted.get("args") or {})}, wanted)
         started = admit(
             control,
             StartRequest(
                 path=wanted["path"],
                 version=wanted.get("version"),
-                payload={**iteration, **(wanted.get("args") or {})},
-                ctx=wanted.get("ctx") or {},
+                payload=payload,
+                ctx=ctx,
                 execution_id=child if key is None else None,
                 idempotency_key=key,
                 parent={"execution_id": parent.execution_id, "run_id": run, "depth": depth, **detached},
@@ -43,11 +46,44 @@ def start_child(control: Control, parent: State, child: str, run: str, wanted: M
         )
     except KeyReused as error:
         _failed(control, parent, child, "client_error", str(error))
+    except NoRoom as error:
+        _failed(control, parent, child, "limit", f"payload: {error}")
     except (NotFound, ValueError) as error:
         _failed(control, parent, child, "not_found", str(error))
     else:
         if detached:
             _tell(control, parent, {"child": child, "status": "started", "execution_id": started.execution_id})
+
+
+def _handed(
+    control: Control, parent: State, payload: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Payload and ctx of a child, which hold references to what is large. What is merged with a default of the child's workload,
+    or compared with another request of the same key, is loaded, so that its size has no part in it.
+
+    Raises `NoRoom`, `NotFound`, `ValueError`.
+    """
+    ctx: Mapping[str, Any] = wanted.get("ctx") or {}
+    if not references_in(payload) and not references_in(ctx):
+        return payload, ctx
+    values, room = Values(control.store, control.results, parent.execution_id), Room(MAX_DECISION_BYTES)
+    if wanted.get("idempotency_key") is not None:
+        return values.whole(payload, room), values.whole(ctx, room)
+    version = control.catalog.get(wanted["path"], wanted.get("version"))
+    return _mergeable(control.playbook(version.digest).workload, payload, values, room), ctx
+
+
+def _mergeable(defaults: Mapping[str, Any], payload: Mapping[str, Any], values: Values, room: Room) -> dict[str, Any]:
+    """`payload` with the mappings in it that are merged with one of `defaults` as they are, not as references."""
+    out = dict(payload)
+    for key, default in defaults.items():
+        given = out.get(key)
+        if isinstance(default, Mapping) and isinstance(given, Mapping):
+            if is_reference(given) and values.family.owns(given):
+                room.take(claimed(given))
+                given = values.opened(given, room)[0]
+            out[key] = _mergeable(default, given, values, room) if isinstance(given, Mapping) else given
+    return out
 
 
 def _failed(control: Control, parent: State, child: str, kind: str, message: str) -> None:

@@ -26,6 +26,8 @@ class KindSpec:
     """Inputs that must be mappings (or one whole template)."""
     raw: frozenset[str] = frozenset()
     """Inputs that are program text: never rendered."""
+    references: frozenset[str] = frozenset()
+    """Inputs that may hold references, which the kind reads or passes on itself (resolution 22); all others are values."""
     choices: Mapping[str, frozenset[str]] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """The kind's defaults for `spec` (spec layering, canonical 3.1)."""
@@ -80,6 +82,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         spec=words("max_rows memory_limit threads"),
         aliases=_SQL_ALIASES,
         maps=words("sources"),
+        references=words("sources"),
         exclusive=(words("command commands query queries sql"), words("params args")),
     ),
     "postgres": KindSpec(
@@ -94,6 +97,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         inputs=words("data key format schema_hint"),
         required=(words("data"),),
         spec=words("max_bytes"),
+        references=words("data"),
     ),
     "secrets": KindSpec(
         inputs=words("secret field"),
@@ -106,6 +110,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         required=(words("path"),),
         aliases={"args": "payload", "workload": "payload"},
         maps=words("payload args workload ctx"),
+        references=words("payload ctx"),
         exclusive=(words("payload args workload"), words("result detach")),
         needs={"idempotency_key": "detach"},
     ),

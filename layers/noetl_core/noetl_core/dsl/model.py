@@ -209,6 +209,7 @@ class Limits:
     """`executor.spec.policy.limits`: where an execution fails clearly instead of running for ever."""
 
     max_payload_bytes: int = 8 * 1024
+    max_input_bytes: int = 64 * 1024 * 1024
     max_step_visits: int = 10_000
     max_task_visits: int = 100_000
     max_commits: int = 1_000_000

@@ -76,7 +76,7 @@ WAIT: Final = Range(0, YEAR_S)
 ANSWER: Final = Range(0, YEAR_S, above=True)
 HEARTBEAT: Final = Range(1, YEAR_S)
 """Each ping is an event."""
-_HIGHEST: Final = {"max_payload_bytes": 200 * 1024}
+_HIGHEST: Final = {"max_payload_bytes": 200 * 1024, "max_input_bytes": 1024 * 1024 * 1024}
 """A result beyond 200 KB would not fit a commit beside its events."""
 LIMITS: Final[Mapping[str, Range]] = {
     name: Range(1, _HIGHEST.get(name, 10_000_000), whole=True, template=False) for name in Limits.__dataclass_fields__
@@ -112,7 +112,7 @@ def value_of(value: Any, allowed: Range, what: str, scope: Scope) -> float | Non
         return None
     if isinstance(value, str):
         try:
-            value = render(value, scope)
+            value = render(value, scope, whole=True)
         except TemplateError as error:
             named = TemplateError(f"{what}: {error}") if error.kind != "limit" else error
             raise named from None

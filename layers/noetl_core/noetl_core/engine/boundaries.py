@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from noetl_core.dsl.model import Loop
 from noetl_core.engine import ids
-from noetl_core.engine.loops import CtxConflict, merge_ctx
+from noetl_core.engine.loops import UNREAD, CtxConflict, merge_ctx
 from noetl_core.engine.passes import RoutingPass, boundary_event
 from noetl_core.engine.records import Boundary
 from noetl_core.engine.routing import redriven, take_arcs
 from noetl_core.engine.state import ChunkState, LoopState, Run
 from noetl_core.engine.waits import beats_as_one, signal_name
+from noetl_core.expr import TemplateError, references_in
 
 INLINE_CHUNK_RESULT = 512
 """Bytes of a chunk's result that the state keeps itself; a larger one is a pointer."""
@@ -269,9 +271,11 @@ def _close_loop(p: RoutingPass, lead: Run, loop: LoopState) -> None:
     error = loop.error or _too_many_failed(p, lead, loop)
     patch: dict[str, Any] = {}
     try:
-        patch = _merged_writes(p, step.loop, chunks)
+        patch = p.carried(_merged_writes(p, step.loop, chunks), f"{lead.id}-merged")
     except CtxConflict as conflict:
         error = error or {"kind": "ctx_conflict", "message": str(conflict), "retryable": False}
+    except TemplateError as wrong:
+        error = error or {"kind": wrong.kind, "message": f"ctx of the loop: {wrong}", "retryable": False}
     if patch:
         p.emit("CtxPatched", run=lead.id, patch=patch)
     result = None if error else _results(p, lead, loop, chunks)
@@ -285,7 +289,17 @@ def _merged_writes(p: RoutingPass, loop: Loop, chunks: list[ChunkState]) -> dict
     needs = [("writes", chunk.run, chunk.seq) for chunk in chunks if chunk.writes]
     p.want(needs)
     writes = [(index, patch) for need in needs for index, patch in p.value(need)]
-    return merge_ctx(writes, loop.reducers, p.state.ctx)
+    p.ahead(ref for ref in _read_by_merge(writes, loop.reducers))
+    return merge_ctx(writes, loop.reducers, p.state.ctx, p.behind)
+
+
+def _read_by_merge(writes: Sequence[tuple[Any, Mapping[str, Any]]], reducers: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+    """The references that merging reads: of keys that are combined, or compared because several wrote them."""
+    writers = Counter(key for _, patch in writes for key in patch)
+    for _, patch in writes:
+        for key, value in patch.items():
+            if reducers.get(key, "last" if writers[key] == 1 else "") not in UNREAD:
+                yield from (ref for _, ref in references_in(value))
 
 
 def _results(p: RoutingPass, lead: Run, loop: LoopState, chunks: list[ChunkState]) -> Any:

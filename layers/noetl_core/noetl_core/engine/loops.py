@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 DEFAULT_MAX_IN_FLIGHT = 10
 """Concurrent iterations of a parallel loop that does not say."""
@@ -83,8 +83,6 @@ def _append(held: Any, new: Any) -> Any:
 
 
 def _extend(held: Any, new: Any) -> Any:
-    if _is_reference(new):
-        raise TypeError(f"it is given {_described(new)}, not a list")
     return [*_list(held), *(new if isinstance(new, list) else [new])]
 
 
@@ -94,13 +92,7 @@ def _list(held: Any) -> list[Any]:
     raise TypeError(f"it holds {_described(held)}, not a list")
 
 
-def _is_reference(value: Any) -> bool:
-    return isinstance(value, Mapping) and value.get("kind") == "result_ref"
-
-
 def _described(value: Any) -> str:
-    if _is_reference(value):
-        return "a reference to a value over the inline limit"
     return f"{type(value).__name__} {str(value)[:40]!r}"
 
 
@@ -118,7 +110,7 @@ def _max(held: Any, new: Any) -> Any:
 
 def _merge(held: Any, new: Any) -> Any:
     for value in (held or {}, new):
-        if not isinstance(value, Mapping) or _is_reference(value):
+        if not isinstance(value, Mapping):
             raise TypeError(f"it needs mappings, not {_described(value)}")
     return {**(held or {}), **new}
 
@@ -139,13 +131,28 @@ REDUCERS: Mapping[str, Reducer] = {
 }
 
 
+UNREAD: Final = frozenset({"last", "append", "count"})
+"""Reducers that do not look into what they are given."""
+
+Load = Callable[[Any, bool], Any]
+"""`load(value, deep)`: the value, what is behind it where it is a reference, and with `deep` what is behind those in it."""
+
+
+def as_it_is(value: Any, deep: bool) -> Any:
+    """The `Load` of values without references."""
+    return value
+
+
 def merge_ctx(
-    writes: Sequence[tuple[Any, Mapping[str, Any]]], reducers: Mapping[str, str], base: Mapping[str, Any]
+    writes: Sequence[tuple[Any, Mapping[str, Any]]],
+    reducers: Mapping[str, str],
+    base: Mapping[str, Any],
+    load: Load = as_it_is,
 ) -> dict[str, Any]:
     """What a parallel loop leaves in ctx: the iterations' writes in index order over `base`.
 
     A key with a reducer combines, beginning with what ctx holds; any other key takes one value - equal writes are one - or
-    raises `CtxConflict`.
+    raises `CtxConflict`. Values that are combined or compared are loaded first: the size of a value has no part in it.
     """
     out: dict[str, Any] = {}
     first: dict[str, Any] = {}
@@ -153,14 +160,14 @@ def merge_ctx(
         for key, value in sorted(patch.items()):
             reducer = reducers.get(key)
             if reducer is not None:
-                held = out[key] if key in out else base.get(key)
+                held = out[key] if key in out else load(base.get(key), False)
                 try:
-                    out[key] = REDUCERS[reducer](held, value)
+                    out[key] = REDUCERS[reducer](held, value if reducer in UNREAD else load(value, reducer in ("min", "max")))
                 except (TypeError, ValueError) as error:
                     raise CtxConflict(
                         f"reducer {reducer} of ctx.{key} cannot take the value of iteration {index}: {error}"
                     ) from None
-            elif key in out and out[key] != value:
+            elif key in out and not _equal(out[key], value, load):
                 raise CtxConflict(
                     f"iterations {first[key]} and {index} wrote different values to ctx.{key};"
                     f" name a reducer in loop.spec.policy.reducers, or write iter.{key}"
@@ -171,7 +178,13 @@ def merge_ctx(
     return out
 
 
-def condense(writes: Sequence[tuple[Any, Mapping[str, Any]]], reducers: Mapping[str, str]) -> list[tuple[Any, Mapping[str, Any]]]:
+def _equal(one: Any, other: Any, load: Load) -> bool:
+    return bool(load(one, True) == load(other, True))
+
+
+def condense(
+    writes: Sequence[tuple[Any, Mapping[str, Any]]], reducers: Mapping[str, str], load: Load = as_it_is
+) -> list[tuple[Any, Mapping[str, Any]]]:
     """Fewer writes that `merge_ctx` merges to the same: what a loop remembers of a thousand finished iterations.
 
     Equal writes of a key are one, and so are those of `last`, and whole numbers of `sum`, `min` and `max`; what order or rounding
@@ -192,7 +205,7 @@ def condense(writes: Sequence[tuple[Any, Mapping[str, Any]]], reducers: Mapping[
                     mine[-1] = (first, REDUCERS[reducer](held, value))
                 else:
                     mine.append((index, value))
-            elif mine[0][1] == value:
+            elif _equal(mine[0][1], value, load):
                 mine[0] = (mine[0][0], value)
             elif len(mine) == 1:
                 mine.append((index, value))  # the conflict

@@ -10,13 +10,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.fold import fold
 from noetl_core.engine.records import Event
 from noetl_core.engine.state import Run, State, StepState
-from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError
+from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, is_reference, load
 
 Need = tuple[Any, ...]
 """`("boundary", run_id, seq)`: the data of that commit's last event; `("writes", run_id, seq)`: only its `ctx_writes`, which
@@ -51,6 +51,10 @@ class Unreadable:
     """Given in place of a value that is not there, or is no data; reading it fails with `kind: template`."""
 
     reason: str
+
+
+MOST_AT_ONCE: Final = 200
+"""Values behind references that a decision asks for in one go."""
 
 
 class StepsView(Mapping[str, Mapping[str, Any]]):
@@ -145,6 +149,7 @@ class RoutingPass:
                 "event": event or {},
             },
             resolve=self.resolve,
+            ahead=self.ahead,
         )
 
     def resolve(self, ref: Any) -> Any:
@@ -156,7 +161,20 @@ class RoutingPass:
             raise LimitExceeded(f"a decision reads {value.size} bytes behind one reference; compute what it needs in a task")
         if isinstance(value, Unreadable):
             raise TemplateError(value.reason)
-        return value
+        looks = is_reference(value) and value["key"] == ref["key"]  # what only looks like a reference is given back as it is
+        return ref if looks else value
+
+    def behind(self, value: Any, deep: bool) -> Any:
+        """The value that a reference stands for; with `deep` those that it holds, too. Raises as `resolve`."""
+        if deep:
+            return load(value, self.scope({}))
+        return self.resolve(value) if is_reference(value) else value
+
+    def ahead(self, refs: Iterable[Mapping[str, Any]]) -> None:
+        """Ask for values that are about to be read one after the other: together, as each question is a decision begun anew."""
+        missing = {ref["key"]: ("object", ref["key"], ref) for ref in refs if ("object", ref["key"]) not in self.values}
+        if missing:
+            raise NeedValues(list(missing.values())[:MOST_AT_ONCE], self.objects)
 
     def value(self, need: Need, ref: Any = None) -> Any:
         try:
@@ -170,7 +188,7 @@ class RoutingPass:
         limit = self.playbook.executor.limits.max_payload_bytes
         out = dict(values)
         for n, (key, value) in enumerate(values.items()):
-            if type(value) not in (str, list, dict):
+            if type(value) not in (str, list, dict) or not value or is_reference(value):
                 continue
             body = json.dumps(value, separators=(",", ":")).encode()
             if len(body) > limit:

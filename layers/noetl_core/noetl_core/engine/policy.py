@@ -86,7 +86,7 @@ def _directive(
     elif do == "fail":
         error = own or {"kind": "unknown", "message": f"failed by the policy of task {task.name}", "retryable": False}
         if then.error is not None:
-            said = render(then.error, scope, undefined_ok=True)
+            said = render(then.error, scope, undefined_ok=True, whole=True)
             error = {**error, **said} if isinstance(said, Mapping) else {**error, "message": str(said)}
     return Directive(do, then.to, delay, then.scope, matched, set_iter, set_ctx, prev, error)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from noetl_core.dsl.model import Arc, Router
 from noetl_core.dsl.numbers import PRIORITY, value_of
-from noetl_core.expr import Scope, render
+from noetl_core.expr import Scope, load, render
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def quality(router: Router, arc: Arc, args: Mapping[str, Any], scope: Scope, epo
 def _key(dedupe: Any, arc: Arc, args: Mapping[str, Any], scope: Scope, epoch: int) -> str | None:
     if dedupe is None or dedupe is False:
         return None
-    value = dict(args) if dedupe is True else render(dedupe, scope, undefined_ok=True)
+    value = load(dict(args), scope) if dedupe is True else render(dedupe, scope, undefined_ok=True, whole=True)
     if value is None:
         return None
     body = json.dumps([epoch, arc.step, value], sort_keys=True, default=str)

@@ -6,6 +6,7 @@ Pure: no input or output, no clock besides the processor time a budget counts. W
 * `render(value, scope)`: evaluate every template in a value. `truthy(when, scope)`: a condition.
 * `compile_text(source)`, `referenced(value)`: what validation and the engine need to know beforehand.
 * `Scope`, `Pointer`, `is_reference`: what names mean and how results that are elsewhere are read lazily.
+* `references_in`, `replaced`: references inside of data, for those who need values.
 * `Secret`, `reveal`, `mask`, `contains_secret`: taint.
 * Errors: `TemplateError` <- `TemplateSyntaxError`, `UndefinedValue`, `LimitExceeded`.
 
@@ -21,7 +22,8 @@ from noetl_core.expr.errors import LimitExceeded, TemplateError, TemplateSyntaxE
 from noetl_core.expr.filters import FILTERS, TESTS
 from noetl_core.expr.functions import FUNCTIONS
 from noetl_core.expr.limits import Limits
-from noetl_core.expr.rendering import render, truthy
+from noetl_core.expr.references import path_text, references_in, replaced
+from noetl_core.expr.rendering import load, render, truthy
 from noetl_core.expr.scope import Pointer, Scope, is_reference
 from noetl_core.expr.secret import MASK, Secret, contains_secret, mask, reveal
 
@@ -44,9 +46,13 @@ __all__ = [
     "contains_secret",
     "is_reference",
     "is_template",
+    "load",
     "mask",
+    "path_text",
     "referenced",
+    "references_in",
     "render",
+    "replaced",
     "reveal",
     "truthy",
 ]

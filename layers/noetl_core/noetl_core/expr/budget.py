@@ -10,6 +10,7 @@ from jinja2.utils import Namespace
 
 from noetl_core.expr.errors import LimitExceeded
 from noetl_core.expr.limits import CHECK_EVERY, DATA_DEPTH, ITEM_SIZE, Limits
+from noetl_core.expr.scope import is_reference
 from noetl_core.expr.values import SCALARS, Group
 
 
@@ -57,7 +58,7 @@ class Budget:
         self.charge(items * ITEM_SIZE)
 
     def weigh(self, value: Any) -> bool:
-        """Count everything in `value`, however often it is shared; whether all of it is plain JSON data.
+        """Count everything in `value`, however often it is shared; whether all of it is plain JSON data without references.
 
         Called before anything that walks data where no budget is looked at: printing, comparing, serialising. Leaves in `weight`
         about how many characters `value` takes as JSON.
@@ -74,6 +75,8 @@ class Budget:
                 children: Iterable[Any] = ()
                 if kind is dict:
                     children = node.values()
+                    if "kind" in node and is_reference(node):
+                        plain = False
                     if all(type(k) is str for k in node):
                         weight += sum(map(len, node))
                     else:

@@ -21,6 +21,7 @@ from noetl_core.expr.limits import (
     Limits,
     Missing,
 )
+from noetl_core.expr.references import references_in
 from noetl_core.expr.scope import MISSING, Pointer, Scope, is_reference
 from noetl_core.expr.secret import Secret
 from noetl_core.expr.values import SCALARS, Function, Group, Method, describe, json_key
@@ -45,7 +46,7 @@ class _EvalContext:
 class Evaluation(Budget):
     """State of one `render` or `truthy`: budgets used so far and whether a secret was read."""
 
-    __slots__ = ("calls", "exported_vars", "raised", "scope", "tainted", "vars")
+    __slots__ = ("calls", "exported_vars", "loaded", "raised", "scope", "tainted", "vars", "walked")
 
     vars: dict[str, Any]
     exported_vars: set[str]
@@ -65,6 +66,10 @@ class Evaluation(Budget):
         self.calls = 0
         self.tainted = False
         self.raised: BaseException | None = None
+        self.loaded = 0
+        """What was loaded to make data plain, weighed."""
+        self.walked: Any = None
+        """The list that is being gone through: who reads one reference in it is about to read the others."""
 
     # Reading
 
@@ -89,7 +94,8 @@ class Evaluation(Budget):
         """`value` to be looked into: what `enter` gives, and a reference replaced by what it refers to."""
         if type(value) is dict:
             if "kind" in value and is_reference(value):
-                return self.enter(self._resolve(value))
+                found = self.enter(self._resolve(value))
+                return value if found is value else self.read(found)
             return value
         if type(value) is Pointer or type(value) is Secret:
             return self.read(self.enter(value))
@@ -99,10 +105,20 @@ class Evaluation(Budget):
         if self.scope.resolve is None:
             raise TemplateError("this reads into a result that is kept elsewhere, which is not possible here")
         try:
+            if self.walked is not None:
+                walked, self.walked = self.walked, None
+                self._ahead(walked)
             return self.scope.resolve(value)
         except BaseException as error:
             self.raised = error
             raise
+
+    def _ahead(self, value: Any) -> None:
+        """Say which references in `value` are about to be read, to who would rather load them together."""
+        if self.scope.ahead is not None:
+            found = [reference for _, reference in references_in(value)]
+            if len(found) > 1:
+                self.scope.ahead(found)
 
     def getattr(self, value: Any, name: str) -> Any:
         """`value.name`: data first, then a read-only method."""
@@ -282,7 +298,8 @@ class Evaluation(Budget):
 
     def each(self, value: Any) -> Iterator[Any]:
         """As `items`, one by one, each entered and counted."""
-        for item in self.items(value):
+        items = self.walked = self.items(value)
+        for item in items:
             self.tick()
             kind = type(item)
             yield self.enter(item) if kind is Secret or kind is Pointer else item
@@ -328,34 +345,55 @@ class Evaluation(Budget):
         self.charge(self.weight * 2)
         return str(value)
 
-    def plain(self, value: Any, *, undefined_ok: bool = True, keep_secrets: bool = False) -> Any:
-        """`value` as JSON data: tuples as lists, keys as text, secrets opened and noted, pointers resolved."""
+    def plain(self, value: Any, *, undefined_ok: bool = True, keep_secrets: bool = False, keep_references: bool = False) -> Any:
+        """`value` as JSON data: tuples as lists, keys as text, secrets opened and noted, pointers and references resolved.
+
+        `weight` is then about how many characters it takes as JSON.
+        """
         if self.weigh(value):
             return value
-        return self._plain(value, undefined_ok, keep_secrets)
+        own, before = self.weight, self.loaded
+        if not keep_references and self.scope.ahead is not None:
+            self._plan(value)
+        plain = self._plain(value, undefined_ok, keep_secrets, keep_references)
+        self.weight = own + self.loaded - before
+        return plain
 
-    def _plain(self, value: Any, undefined_ok: bool, keep_secrets: bool) -> Any:
+    def _plan(self, value: Any) -> None:
+        try:
+            self._ahead(value)
+        except BaseException as error:
+            self.raised = error
+            raise
+
+    def _plain(self, value: Any, undefined_ok: bool, keep_secrets: bool, keep_references: bool) -> Any:
         kind = type(value)
         if kind in SCALARS:
             return value
         if kind is dict:
+            if not keep_references and "kind" in value and is_reference(value):
+                found = self.read(value)
+                if found is not value:
+                    found = self.plain(found, undefined_ok=undefined_ok, keep_secrets=keep_secrets)
+                    self.loaded += self.weight
+                    return found
             self.charge_items(len(value) * 2)
-            return {json_key(k): self._plain(v, undefined_ok, keep_secrets) for k, v in value.items()}
+            return {json_key(k): self._plain(v, undefined_ok, keep_secrets, keep_references) for k, v in value.items()}
         if kind is list or kind is tuple or kind is range or kind is Group:
             self.charge_items(len(value))
-            return [self._plain(v, undefined_ok, keep_secrets) for v in value]
+            return [self._plain(v, undefined_ok, keep_secrets, keep_references) for v in value]
         if kind is Secret:
             if keep_secrets:
                 return value
-            return self._plain(self.enter(value), undefined_ok, keep_secrets)
+            return self._plain(self.enter(value), undefined_ok, keep_secrets, keep_references)
         if kind is Pointer:
-            return self._plain(self.enter(value), undefined_ok, keep_secrets)
+            return self._plain(self.enter(value), undefined_ok, keep_secrets, keep_references)
         if isinstance(value, Undefined):
             if undefined_ok:
                 return None
             raise UndefinedValue(value._undefined_message)
         if isinstance(value, Mapping) and kind is not Namespace:
-            return {json_key(k): self._plain(v, undefined_ok, keep_secrets) for k, v in value.items()}
+            return {json_key(k): self._plain(v, undefined_ok, keep_secrets, keep_references) for k, v in value.items()}
         return self._refuse(value)
 
     def _refuse(self, value: Any) -> NoReturn:

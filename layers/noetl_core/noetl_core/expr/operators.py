@@ -132,7 +132,7 @@ def _contains(ev: Evaluation, left: Any, right: Any) -> bool:
         ev.tick(len(right) * (1 + (len(left) >> 8 if type(left) is str else 0)) >> 4)
         if left in right:
             return True
-        return any(left == ev.enter(item) for item in right if type(item) is Secret or type(item) is Pointer)
+        return any(left == ev.read(item) for item in right if type(item) is Secret or type(item) is Pointer or type(item) is dict)
     if kind in SCALARS:
         raise _mismatch("in", left, right)
     return any(ev.compare("eq", left, item) for item in ev.each(right))

@@ -23,18 +23,40 @@ _QUOTED: Final = 120
 _FALSE_TEXT: Final = frozenset({"", "false", "none", "null", "no", "off", "0"})
 
 
-def render(value: Any, scope: Scope | Mapping[str, Any], *, undefined_ok: bool = False, limits: Limits = DEFAULT_LIMITS) -> Any:
+def render(
+    value: Any,
+    scope: Scope | Mapping[str, Any],
+    *,
+    undefined_ok: bool = False,
+    whole: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Any:
     """`value` with every template in it evaluated; mappings and lists are walked, keys and other values stay as they are.
 
     A text that is one `{{ expression }}` becomes the expression's value with its type; any other text with templates becomes
     text; text without templates is returned as it is. An undefined whole value raises `UndefinedValue`, or is None with
-    `undefined_ok`. A value whose evaluation read a secret is a `Secret`. `limits` hold for the call as a whole.
+    `undefined_ok`. A value whose evaluation read a secret is a `Secret`. References are passed on as they are; with `whole` they
+    are loaded, for values that are looked into. `limits` hold for the call as a whole.
 
     Raises `TemplateError` and its subclasses, and whatever the scope's `resolve` raises.
     """
     if type(value) in SCALARS and not (type(value) is str and is_template(value)):
         return value
-    return _render(value, Evaluation(_scope(scope), limits), undefined_ok, 0)
+    evaluation = Evaluation(_scope(scope), limits)
+    rendered = _render(value, evaluation, undefined_ok, 0)
+    return _whole(rendered, evaluation) if whole and type(rendered) not in SCALARS else rendered
+
+
+def load(value: Any, scope: Scope | Mapping[str, Any], *, limits: Limits = DEFAULT_LIMITS) -> Any:
+    """`value`, which has no templates in it, with every reference in it replaced by what it stands for. Raises as `render`."""
+    return value if type(value) in SCALARS else _whole(value, Evaluation(_scope(scope), limits))
+
+
+def _whole(value: Any, evaluation: Evaluation) -> Any:
+    try:
+        return evaluation.plain(value, keep_secrets=True)
+    except RecursionError:
+        raise LimitExceeded("what references lead to nests too deeply") from None
 
 
 def _scope(scope: Scope | Mapping[str, Any]) -> Scope:
@@ -78,10 +100,11 @@ def truthy(value: Any, scope: Scope | Mapping[str, Any], *, limits: Limits = DEF
             return word == "true"
         raise TemplateError(f"a condition must be a {{{{ template }}}}, not the text {_quote(value)}")
     compiled = compile_text(value)
-    result = evaluate(compiled, Evaluation(_scope(scope), limits), checked=False)
+    evaluation = Evaluation(_scope(scope), limits)
+    result = evaluate(compiled, evaluation, checked=False)
     if not compiled.is_expression and type(result) is str:
         return result.strip().lower() not in _FALSE_TEXT
-    return bool(result)
+    return bool(evaluation.read(result))
 
 
 def evaluate(compiled: Compiled, evaluation: Evaluation, *, checked: bool = True, undefined_ok: bool = False) -> Any:
@@ -129,7 +152,7 @@ def _checked(compiled: Compiled, evaluation: Evaluation, result: Any, undefined_
         return result
     if (kind is dict or kind is list) and not compiled.made and "steps" not in compiled.names:
         return result
-    result = evaluation.plain(result, undefined_ok=undefined_ok, keep_secrets=True)
+    result = evaluation.plain(result, undefined_ok=undefined_ok, keep_secrets=True, keep_references=True)
     if compiled.made:
         evaluation.charge(evaluation.weight)  # a text a thousand times in a list is small here, and large once it is written down
     return result

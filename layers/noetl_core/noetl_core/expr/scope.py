@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,6 +27,10 @@ Resolve = Callable[[Any], Any]
 """`resolve(pointer_or_reference) -> value`. Called at every touch, so it should remember. Whatever it raises passes through."""
 
 
+Ahead = Callable[[Sequence[Mapping[str, Any]]], None]
+"""Told of references that are about to be resolved one after the other, for shells that load them together."""
+
+
 def is_reference(value: Any) -> bool:
     """Whether `value` is a `result_ref`: a result kept in the result store (resolution 22).
 
@@ -46,15 +50,16 @@ class Scope(Mapping[str, Any]):
     Nothing is copied: a layer may change between evaluations. Values are plain data, `Secret`, `Pointer` or references.
     """
 
-    __slots__ = ("layers", "resolve")
+    __slots__ = ("ahead", "layers", "resolve")
 
-    def __init__(self, *layers: Mapping[str, Any], resolve: Resolve | None = None) -> None:
+    def __init__(self, *layers: Mapping[str, Any], resolve: Resolve | None = None, ahead: Ahead | None = None) -> None:
         self.layers = layers
         self.resolve = resolve
+        self.ahead = ahead
 
     def over(self, *layers: Mapping[str, Any]) -> Scope:
         """This scope with `layers` in front."""
-        return Scope(*layers, *self.layers, resolve=self.resolve)
+        return Scope(*layers, *self.layers, resolve=self.resolve, ahead=self.ahead)
 
     def lookup(self, name: str) -> Any:
         """The value of `name` as it is kept (not resolved), or `MISSING`."""

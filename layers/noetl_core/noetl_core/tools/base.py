@@ -20,6 +20,21 @@ class Log(Protocol):
     def __call__(self, line: str, stream: str = ..., /) -> None: ...
 
 
+class References(Protocol):
+    """What the kinds that take references can do with them (`KindSpec.references`); all other inputs are values already."""
+
+    def owns(self, value: Any) -> bool:
+        """Whether `value` is a reference to an object of the execution or its family; what only looks like one is data."""
+        ...
+
+    def load(self, value: Any, name: str, limit: int | None = None) -> Any:
+        """`value`, of input `name`, with what is behind every reference in it: at most `limit` bytes (None: `max_input_bytes`).
+
+        Raises `BadInput`, `NotFound`, `TooLarge`.
+        """
+        ...
+
+
 def _silent(_line: str, _stream: str = "stdout", /) -> None:
     """Task output that nobody asked for."""
 
@@ -28,7 +43,8 @@ def _silent(_line: str, _stream: str = "stdout", /) -> None:
 class ToolCall:
     """One attempt of one task.
 
-    `inputs` are rendered, under the names the author wrote; values that came from the keychain may still be `expr.Secret`
+    `inputs` are rendered, under the names the author wrote, and values, whatever their size (those that the kind takes references
+    in are read through `references`); values that came from the keychain may still be `expr.Secret`
     (`invoke` opens them for every tool). `spec` is the effective spec of the task, rendered, without `policy`. `task_run_id`
     is stable over retries and crash re-execution: it is the idempotency key to hand on; `visit` is the ordinal of the task's
     visit in its pass, `path` the indexes of the iteration, outermost first. `timeout_s` bounds the whole attempt
@@ -49,6 +65,7 @@ class ToolCall:
     timeout_s: float | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
     results: ResultStore | None = None
+    references: References | None = None
     secrets: SecretReader | None = None
     log: Log = _silent
 

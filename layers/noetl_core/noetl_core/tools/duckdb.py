@@ -1,8 +1,7 @@
 """`kind: duckdb`: SQL over what earlier tasks stored, and over rows given (formal spec 2.4).
 
-`sources` maps a name to a reference, a list of references, or rows: each becomes a table before the commands run - thousands
-of stored pages are one table. JSON (rows as a list of objects), JSON lines, CSV and Parquet are told apart by the reference's
-format or key.
+`sources` maps a name to rows or to references to rows: each becomes a table before the commands run (`duckdb_sources`). JSON
+(rows as a list of objects), JSON lines, CSV and Parquet are told apart by the reference's format or key.
 
 After the sources are there, the database is closed to the world: no files, no network, no extensions, no settings (DESIGN
 section 7). `database` names a file in a scratch folder of the execution on this machine; without it the database lives in
@@ -11,32 +10,24 @@ memory for the task.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import duckdb
 
 from noetl_core.engine.outcome import ErrorKind, Outcome
-from noetl_core.ports import ResultStore
 from noetl_core.tools import sql
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.duckdb_sources import attach
 from noetl_core.tools.watch import Verdict, watched
 
 DEFAULT_MEMORY: Final = "1GB"
 DEFAULT_THREADS: Final = 2
 FETCH_ROWS: Final = 2_048
-DOWNLOADS: Final = 16
-"""Objects fetched at once."""
-BATCH: Final = 64
-"""Objects held in memory at most."""
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _MEMORY = re.compile(r"[0-9]+(\.[0-9]+)?\s*(KB|MB|GB|KiB|MiB|GiB)")
 
@@ -68,7 +59,7 @@ class DuckDBTool:
                 return _failed(error)
             with connection, watched(connection.interrupt, call.timeout_s, call.cancelled) as verdict:
                 try:
-                    _attach(connection, call, Path(folder))
+                    attach(connection, call, Path(folder))
                     connection.execute("SET enable_external_access = false")
                     connection.execute("SET lock_configuration = true")
                     return Outcome.ok(_run(connection, todo, limit))
@@ -147,98 +138,6 @@ def _database(call: ToolCall) -> str:
     folder = root / re.sub(r"[^A-Za-z0-9_-]", "_", call.execution_id or "none")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return str(folder / name)
-
-
-def _attach(connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) -> None:
-    """Every source as a table."""
-    sources = call.inputs.get("sources") or {}
-    if not isinstance(sources, Mapping):
-        raise BadInput("`sources` must be a mapping of names")
-    for number, (name, given) in enumerate(sources.items()):
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise BadInput(f"source name {str(name)[:60]!r} must be an identifier")
-        place = folder / f"source{number}"
-        place.mkdir()
-        form, paths = _files(name, given, call.results, place)
-        _read(connection, form, paths).create(name)
-
-
-def _files(name: str, given: Any, results: ResultStore | None, place: Path) -> tuple[str, list[str]]:
-    """Format and files of a source; what is not a local file already is fetched into `place`."""
-    if isinstance(given, Mapping) and given.get("kind") == "result_ref":
-        given = [given]
-    if not isinstance(given, Sequence) or isinstance(given, str) or not given or not all(isinstance(g, Mapping) for g in given):
-        raise BadInput(f"source {name!r} must be a reference, a list of references, or a list of rows - and not an empty one")
-    if not all(g.get("kind") == "result_ref" for g in given):
-        path = place / "rows.jsonl"
-        with path.open("w") as file:
-            file.writelines(json.dumps(row, ensure_ascii=True) + "\n" for row in given)
-        return "jsonl", [str(path)]
-    if results is None:
-        raise BadInput(f"source {name!r} cannot be read: this worker has no result store")
-    if any(g.get("schema_hint") == "manifest" for g in given):
-        raise BadInput(f"source {name!r} is the result of a whole loop: give the references in it, e.g. with map(attribute=...)")
-    forms = {_format(g) for g in given}
-    if len(forms) > 1:
-        raise BadInput(f"source {name!r} mixes formats: {', '.join(sorted(forms))}")
-    form = forms.pop()
-    keys = [str(g["key"]) for g in given]
-    with ThreadPoolExecutor(DOWNLOADS) as pool:
-        if form in ("csv", "parquet"):
-            return form, list(pool.map(lambda numbered: _local(results, numbered[1], place / str(numbered[0])), enumerate(keys)))
-        # One file, however many pages: the database keeps buffers of 32 MB for each file of JSON.
-        path = place / "rows"
-        with path.open("wb") as file:
-            _join(file, form, chain.from_iterable(pool.map(results.get, keys[n : n + BATCH]) for n in range(0, len(keys), BATCH)))
-    return form, [str(path)]
-
-
-def _local(results: ResultStore, key: str, path: Path) -> str:
-    where = results.url(key)
-    if "://" not in where:
-        return where
-    path.write_bytes(results.get(key))
-    return str(path)
-
-
-def _join(file: BinaryIO, form: str, bodies: Iterable[bytes]) -> None:
-    """Write many objects as one: lines after lines, or the elements of JSON arrays as one array."""
-    separator = b"["
-    for body in bodies:
-        rows = body.strip()
-        if form == "jsonl":
-            file.write(rows + b"\n" if rows else b"")
-            continue
-        if rows[:1] == b"[":
-            rows = rows[1:-1].strip()
-        if rows:
-            file.write(separator + rows)
-            separator = b",\n"
-    if form == "json":
-        file.write(b"]" if separator != b"[" else b"[]")
-
-
-def _format(ref: Mapping[str, Any]) -> str:
-    suffix = str(ref.get("key", "")).rpartition(".")[2].lower()
-    form = str(ref.get("format") or {"jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "parquet": "parquet"}.get(suffix, "json"))
-    if form not in ("json", "jsonl", "csv", "parquet"):
-        raise BadInput(f"format {form!r} of {str(ref.get('key'))!r} is unknown: json, jsonl, csv or parquet")
-    return form
-
-
-def _read(connection: duckdb.DuckDBPyConnection, form: str, paths: list[str]) -> duckdb.DuckDBPyRelation:
-    # From text, so that the options are the documented ones of SQL; file names are ours or the store's, quoted all the same.
-    listed = "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in paths) + "]"
-    # Every row is looked at for the types: a sample would round 1.5 to 2 where the first rows are whole, and lose late columns.
-    json_options = ", sample_size = -1"
-    options = {
-        "json": f"{json_options}, format = 'array'",
-        "jsonl": f"{json_options}, format = 'newline_delimited'",
-        "csv": ", union_by_name = true, sample_size = -1",
-        "parquet": ", union_by_name = true",
-    }[form]
-    function = {"json": "read_json", "jsonl": "read_json", "csv": "read_csv", "parquet": "read_parquet"}[form]
-    return connection.sql(f"SELECT * FROM {function}({listed}{options})")
 
 
 def _interrupted(verdict: Verdict, call: ToolCall) -> Outcome | None:

@@ -41,16 +41,17 @@ class StoreTool:
     def run(self, call: ToolCall) -> Outcome:
         if call.results is None:
             return Outcome.failed("storage", "store: this worker has no result store", retryable=False)
-        data, form = call.inputs.get("data"), self._format(call)
-        if isinstance(data, Mapping) and data.get("kind") == "result_ref":
-            if "key" not in call.inputs and "format" not in call.inputs:
+        data: Any = call.inputs.get("data")
+        form = self._format(call)
+        limit = min(int(call.spec.get("max_bytes", MAX_BYTES)), MAX_BYTES)
+        if call.references is not None:
+            if call.references.owns(data) and "key" not in call.inputs and "format" not in call.inputs:
                 return Outcome.ok(dict(data))  # already stored
-            data = json.loads(call.results.get(str(data["key"])))
+            data = call.references.load(data, "data", limit)
         try:
             body = encode(data, form)
         except (TypeError, ValueError, RecursionError) as error:
             raise BadInput(f"`data` cannot be written as {form}: {error}") from error
-        limit = min(int(call.spec.get("max_bytes", MAX_BYTES)), MAX_BYTES)
         if len(body) > limit:
             return Outcome.failed("limit", f"store: {len(body)} bytes of {form} are over the limit of {limit}", retryable=False)
         reference = {**call.results.put(self._key(call, form), body, CONTENT_TYPES[form]), "format": form}

@@ -15,12 +15,13 @@ from noetl_core.dsl.numbers import TIMEOUT, value_of
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.pipeline import SECOND, Pipeline
 from noetl_core.engine.records import Event
-from noetl_core.expr import Scope, contains_secret, is_reference, mask
-from noetl_core.ports import Clock, Gates, PortError, ResultStore
+from noetl_core.expr import Scope, TemplateError, contains_secret, is_reference, mask
+from noetl_core.ports import Clock, Gates, NotFound, PortError, ResultStore
 from noetl_core.tools.base import SecretReader, Tool, ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.registry import ToolRegistry, UnknownKind
-from noetl_core.values import FamilyResults
+from noetl_core.values import MARK, FamilyResults
+from noetl_core.worker.inputs import TaskReferences, loaded
 from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, Fenced, Journal
 from noetl_core.worker.task_log import TaskLog
 from noetl_core.worker.view import Resolver
@@ -155,6 +156,7 @@ class Calls:
             timeout_s=timeout,
             cancelled=self.cancelled if self.tools.inline(task.kind) else threading.Event(),
             results=self.family_results,
+            references=TaskReferences(task.name, self.resolve, self.playbook.executor.limits.max_input_bytes),
             secrets=self.credentials,
             log=TaskLog(),
         )
@@ -206,12 +208,30 @@ class Calls:
 
     # --- values ---------------------------------------------------------------------------------------------------------
 
+    def loaded(self, task: Task, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The task's rendered inputs, or spec, as values (`inputs.loaded`). Raises `Unloaded`."""
+        return loaded(task.kind, task.name, inputs, self.resolve, self.playbook.executor.limits.max_input_bytes)
+
+    def behind(self, value: Any, deep: bool) -> Any:
+        """The value that a reference stands for; with `deep` those that it holds, too. Raises `TemplateError`."""
+        if not deep:
+            return self.resolve(value) if is_reference(value) else value
+        try:
+            return self.resolve.whole(value)
+        except (NotFound, ValueError) as error:
+            raise TemplateError(str(error)) from None
+
     def small(self, value: Any, name: str) -> Any:
         """`value` itself when it is within the inline limit, else a reference to it under `<execution_id>/<name>.json`.
 
         Raises `NotJson` for what no log can hold. A value with secrets in it stays as it is: the log gets it masked.
         """
-        if value is None or type(value) is bool or type(value) is int:
+        if (
+            value is None
+            or type(value) is bool
+            or type(value) is int
+            or (is_reference(value) and self.resolve.family.owns(value))
+        ):
             return value
         executor = self.playbook.executor
         try:
@@ -221,16 +241,16 @@ class Calls:
                 self.tainted = True
                 return value
             raise
-        first = executor.reference_first and type(value) in (list, dict) and value and not is_reference(value)
-        if len(body) <= executor.limits.max_payload_bytes and not first:
-            return value
+        first = executor.reference_first and type(value) in (list, dict) and value
+        if not first and (len(body) <= executor.limits.max_payload_bytes or not value or type(value) is float):
+            return value  # numbers, and what is empty, are asked about as they stand
         return self.referenced(value, body, name)
 
     def referenced(self, value: Any, body: bytes, name: str) -> dict[str, Any]:
         """A reference to `value`, stored as `body`."""
         ref = dict(self.results.put(f"{self.execution_id}/{name}.json", body))
         ref["schema_hint"] = _hint(value)
-        self.resolve.remember(ref["key"], value)
+        self.resolve.remember(ref["key"], value, MARK in body)
         return ref
 
     def kept(self, outcome: Outcome, task_run: str, attempt: int) -> Outcome:

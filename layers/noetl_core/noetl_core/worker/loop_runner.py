@@ -245,7 +245,7 @@ class LoopRunner:
     def _turn_pages(self, node: LoopNode) -> None:
         while (page := node.full_page()) is not None:
             node.pages.append(self._page(node, page))
-            node.condense()
+            node.condense(self._r.calls.behind)
 
     def _page(self, node: LoopNode, page: list[Any]) -> Any:
         """A page of results as bytes, or the reference to it when it is large: memory stays flat."""
@@ -281,7 +281,7 @@ class LoopRunner:
             data.update(total=len(node.items), succeeded=node.succeeded, failed=node.failed)
             data.update({} if node.loop.inner is None else {"innermost": node.innermost})
             data.update(first=node.first, count=len(node.items), broke=node.broke)
-            writes = condense(sorted(node.writes, key=lambda w: w[0]), node.loop.reducers)
+            writes = condense(sorted(node.writes, key=lambda w: w[0]), node.loop.reducers, self._r.calls.behind)
             data["ctx_writes"] = [[index, patch] for index, patch in writes]
         if self._r.chunk is None and node.ctx.writes:
             data["set_ctx"] = self._r.written(node.ctx)
@@ -290,14 +290,16 @@ class LoopRunner:
         self._r.end("LoopChunkDone", data)
 
     def _merge(self, node: LoopNode) -> None:
-        resolve = self._r.calls.resolve
+        """Bring the iterations' ctx writes together; what reducers made large is kept behind references like any value."""
+        calls = self._r.calls
         try:
-            for key in node.loop.reducers if node.writes else ():
-                if is_reference(node.ctx.view.get(key)):
-                    node.ctx.write({key: resolve(node.ctx.view[key])})
-            node.merge()
+            merged = node.merged(calls.behind) if node.writes else {}
+            name = f"values/{self._r.step_run}-merged{_suffix(self._r.chunk, node.path)}"
+            node.ctx.write({k: calls.small(v, f"{name}-{n}") for n, (k, v) in enumerate(merged.items())})
         except CtxConflict as conflict:
             node.error = node.error or {"kind": "ctx_conflict", "message": str(conflict), "retryable": False}
+        except TemplateError as error:
+            node.error = node.error or {"kind": error.kind, "message": f"ctx of the loop: {error}", "retryable": False}
 
 
 def _suffix(chunk: Mapping[str, Any] | None, path: Path) -> str:

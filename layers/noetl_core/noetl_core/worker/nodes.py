@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.dsl.model import Loop
-from noetl_core.engine.loops import DEFAULT_MAX_IN_FLIGHT, condense, merge_ctx
+from noetl_core.engine.loops import DEFAULT_MAX_IN_FLIGHT, Load, condense, merge_ctx
 from noetl_core.engine.pipeline import Pipeline
 
 Path = tuple[int, ...]
@@ -175,18 +175,17 @@ class LoopNode:
         """The results after the pages, in index order; what never ran or failed is None."""
         return [self.results.get(n) for n in range(len(self.pages) * RESULTS_PAGE, len(self.items))]
 
-    def condense(self) -> None:
+    def condense(self, load: Load) -> None:
         """Remember less of the ctx writes of the iterations before the first that is not in a page."""
         bound = self.first + len(self.pages) * RESULTS_PAGE
         self.writes.sort(key=lambda w: w[0])
         done = bisect_left(self.writes, bound, key=lambda w: w[0])
-        self.writes[:done] = condense(self.writes[:done], self.loop.reducers)
+        self.writes[:done] = condense(self.writes[:done], self.loop.reducers, load)
 
-    def merge(self) -> None:
-        """Bring the iterations' ctx writes together (resolution 10). Raises `CtxConflict`."""
-        if self.writes:
-            self.writes.sort(key=lambda w: w[0])
-            self.ctx.write(merge_ctx(self.writes, self.loop.reducers, self.ctx.view))
+    def merged(self, load: Load) -> dict[str, Any]:
+        """The iterations' ctx writes brought together (resolution 10). Raises `CtxConflict`."""
+        self.writes.sort(key=lambda w: w[0])
+        return merge_ctx(self.writes, self.loop.reducers, self.ctx.view, load)
 
 
 def loop_limit(loop: Loop, max_in_flight: int | None) -> int:

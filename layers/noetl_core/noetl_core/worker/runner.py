@@ -18,6 +18,7 @@ from noetl_core.expr import Scope, TemplateError, contains_secret, render
 from noetl_core.ports import NotFound
 from noetl_core.worker.calls import MARGIN_S, Calls, NotJson
 from noetl_core.worker.flights import Flight, Flights
+from noetl_core.worker.inputs import Unloaded
 from noetl_core.worker.journal import Journal
 from noetl_core.worker.loop_runner import LoopRunner
 from noetl_core.worker.nodes import CtxLayer, Leaf, LoopNode
@@ -254,10 +255,13 @@ class Runner:
             inputs = render({k: v for k, v in task.inputs.items() if k not in raw} if raw else task.inputs, scope)
             spec = render(task.spec, scope, undefined_ok=True) if task.spec else task.spec
             timeout = self.calls.timeout_of(task, scope) if task.timeout_s is not None or "timeout" in task.spec else None
+            inputs, spec = self.calls.loaded(task, inputs), self.calls.loaded(task, spec) if spec else spec
         except TemplateError as error:
             return self._failed(leaf, task, started, Outcome.failed(error.kind, f"inputs of task {task.name}: {error}"))
         except NotFound as error:
             return self._failed(leaf, task, started, Outcome.failed("not_found", f"inputs of task {task.name}: {error}"))
+        except Unloaded as error:
+            return self._failed(leaf, task, started, error.outcome)
         if task.kind in WAITING_KINDS:
             return self._waiting_task(leaf, task, inputs, started)
         if self._too_late(timeout, started):
@@ -343,6 +347,8 @@ class Runner:
         if mail is not None:
             self._processed(leaf, task, outcome_of(wait, mail, self.calls.resolve), started)
             return True
+        if wait["kind"] == "timer" and "result" in wait:
+            wait["result"] = self.calls.small(wait["result"], f"values/{pipe.task_run(task)}-result")
         for section in ("args", "iter", "ctx"):
             if section in wait:
                 name = f"values/{pipe.task_run(task)}-{section}"

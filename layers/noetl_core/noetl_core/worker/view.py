@@ -14,9 +14,10 @@ from noetl_core.engine.decide import steps_seen
 from noetl_core.engine.passes import merge_workload, result_at
 from noetl_core.engine.records import Command
 from noetl_core.expr import Pointer, Secret, TemplateError
+from noetl_core.expr.references import Path
 from noetl_core.history import load_state
 from noetl_core.ports import EventStore, NotFound, ResultStore, Secrets
-from noetl_core.values import Values
+from noetl_core.values import Room, Values
 
 KEPT_VIEWS = 4
 """Loops whose chunks a worker process runs in turn."""
@@ -96,27 +97,52 @@ class Resolver:
     def __init__(self, store: EventStore, results: ResultStore, execution_id: str) -> None:
         self._values = Values(store, results, execution_id, limit=None)
         self.family = self._values.family
-        self._kept: OrderedDict[object, Any] = OrderedDict()
+        self._kept: OrderedDict[object, tuple[Any, bool]] = OrderedDict()
+        self._lock = Lock()
 
     def __call__(self, ref: Any) -> Any:
+        """The value of a pointer or a reference; there may be references in it, and what only looks like one is what it is."""
         key = (ref.at["run"], ref.at["seq"]) if isinstance(ref, Pointer) else ref["key"]
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
         try:
-            value = self._values.at(ref.at) if isinstance(ref, Pointer) else self._values.reference(ref)
+            if not isinstance(ref, Pointer):
+                return self._opened(ref)[0] if self.family.owns(ref) else ref
+            kept = self._at_hand(key)
+            if kept is None:
+                kept = self.remember(key, self._values.at(ref.at))
+            return kept[0]
         except NotFound as missing:
             raise TemplateError(f"reference {key}: {missing}") from None
         except ValueError:
             raise TemplateError(f"what {key} holds is no JSON: pass the reference whole, to a tool that reads it") from None
-        self.remember(key, value)
-        return value
 
-    def remember(self, key: object, value: Any) -> None:
-        """Keep a value at hand that was just stored."""
-        self._kept[key] = value
-        while len(self._kept) > KEPT_VALUES:
-            self._kept.popitem(last=False)
+    def whole(self, value: Any, room: Room | None = None) -> Any:
+        """`value` with what is behind the references in it, however deep. Raises `NoRoom`, `NotFound`, `ValueError`."""
+        return self._values.whole(value, room, self._opened)
+
+    def apart(self, value: Any, room: Room, place: Path) -> Any:
+        """As `whole`, for other threads and for once: nothing is kept at hand. `place` is where the value stands."""
+        return self._values.whole(value, room, place=place)
+
+    def remember(self, key: object, value: Any, nested: bool = True) -> tuple[Any, bool]:
+        """Keep a value at hand that was just loaded or stored; `nested`: there may be references in it."""
+        with self._lock:
+            self._kept[key] = value, nested
+            while len(self._kept) > KEPT_VALUES:
+                self._kept.popitem(last=False)
+        return value, nested
+
+    def _at_hand(self, key: object) -> tuple[Any, bool] | None:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def opened(self, ref: Mapping[str, Any], room: Room | None = None) -> Any:
+        """What one of the family's references leads to; there may be references in it. Raises as `whole`."""
+        return self._opened(ref, room)[0]
+
+    def _opened(self, ref: Mapping[str, Any], room: Room | None = None) -> tuple[Any, bool]:
+        return self._at_hand(ref["key"]) or self.remember(ref["key"], *self._values.opened(ref, room))
 
 
 class Keychain(Mapping[str, Any]):

@@ -1,0 +1,152 @@
+"""The sources of a DuckDB task as tables: rows, however they come (resolution 22).
+
+A source is a row, a list of rows, or a list of such lists, one table in any case. Each may be a reference to it: stored objects
+become tables without being read here, thousands of pages at a time, unless references lie within.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import duckdb
+
+from noetl_core.ports import ResultStore
+from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.values import MARK
+
+DOWNLOADS: Final = 16
+"""Objects fetched at once."""
+BATCH: Final = 64
+"""Objects held in memory at most."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_OF_ROWS = re.compile(rb"\s*(\[\s*)?[{\]]")
+"""How JSON begins that is a row or a list of rows; a list of lists does not."""
+
+
+def attach(connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) -> None:
+    """Every source as a table. Raises `BadInput`, `NotFound`, `TooLarge`."""
+    sources = call.inputs.get("sources") or {}
+    if not isinstance(sources, Mapping):
+        raise BadInput("`sources` must be a mapping of names")
+    for number, (name, given) in enumerate(sources.items()):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise BadInput(f"source name {str(name)[:60]!r} must be an identifier")
+        place = folder / f"source{number}"
+        place.mkdir()
+        form, paths = _files(name, given, call, place)
+        _read(connection, form, paths).create(name)
+
+
+def _files(name: str, given: Any, call: ToolCall, place: Path) -> tuple[str, list[str]]:
+    """Format and files of a source; what is not a local file already is fetched into `place`."""
+    refs = _references(given, call)
+    stored = _stored(name, refs, call.results, place) if refs and call.results is not None else None
+    if stored is not None:
+        return stored
+    path = place / "rows.jsonl"
+    whole = given if call.references is None else call.references.load(given, f"sources.{name}")
+    empty = True
+    with path.open("w") as file:
+        for row in _rows(name, whole):
+            file.write(json.dumps(row, ensure_ascii=True) + "\n")
+            empty = False
+    if empty:
+        raise _not_rows(name)
+    return "jsonl", [str(path)]
+
+
+def _references(given: Any, call: ToolCall) -> list[Mapping[str, Any]]:
+    """The references that a source consists of; none where it has anything else in it."""
+    if call.references is None:
+        return []
+    several = given if isinstance(given, list) else [given]
+    return several if all(call.references.owns(one) for one in several) else []
+
+
+def _rows(name: str, value: Any) -> Iterator[Mapping[str, Any]]:
+    for item in [value] if isinstance(value, Mapping) else value if isinstance(value, list) else [None]:
+        for row in item if isinstance(item, list) else [item]:
+            if not isinstance(row, Mapping):
+                raise _not_rows(name)
+            yield row
+
+
+def _not_rows(name: str) -> BadInput:
+    return BadInput(f"source {name!r} must be rows - mappings, or lists of them - or references to rows, and not empty")
+
+
+def _stored(name: str, refs: Sequence[Mapping[str, Any]], results: ResultStore, place: Path) -> tuple[str, list[str]] | None:
+    """Files of stored objects; None where they are not rows as they stand."""
+    if any(ref.get("schema_hint") == "manifest" for ref in refs):
+        return None
+    forms = {_format(ref) for ref in refs}
+    if len(forms) > 1:
+        raise BadInput(f"source {name!r} mixes formats: {', '.join(sorted(forms))}")
+    form = forms.pop()
+    keys = [str(ref["key"]) for ref in refs]
+    with ThreadPoolExecutor(DOWNLOADS) as pool:
+        if form in ("csv", "parquet"):
+            return form, list(pool.map(lambda numbered: _local(results, numbered[1], place / str(numbered[0])), enumerate(keys)))
+        # One file, however many pages: the database keeps buffers of 32 MB for each file of JSON.
+        path = place / "rows"
+        with path.open("wb") as file:
+            pages = (pool.map(results.get, keys[n : n + BATCH]) for n in range(0, len(keys), BATCH))
+            written = _join(file, form, (body for page in pages for body in page))
+    return (form, [str(path)]) if written else None
+
+
+def _local(results: ResultStore, key: str, path: Path) -> str:
+    where = results.url(key)
+    if "://" not in where:
+        return where
+    path.write_bytes(results.get(key))
+    return str(path)
+
+
+def _join(file: BinaryIO, form: str, bodies: Iterator[bytes]) -> bool:
+    """Write many objects as one: lines after lines, or the elements of JSON arrays as one array. False when that gives no rows,
+    or one of them has to be looked into."""
+    written = False
+    for body in bodies:
+        if MARK in body or (form == "json" and not _OF_ROWS.match(body)):
+            return False
+        rows = body.strip()
+        if form == "jsonl":
+            file.write(rows + b"\n" if rows else b"")
+        else:
+            if rows[:1] == b"[":
+                rows = rows[1:-1].strip()
+            if rows:
+                file.write((b",\n" if written else b"[") + rows)
+        written = written or bool(rows)
+    if form == "json" and written:
+        file.write(b"]")
+    return written
+
+
+def _format(ref: Mapping[str, Any]) -> str:
+    suffix = str(ref.get("key", "")).rpartition(".")[2].lower()
+    form = str(ref.get("format") or {"jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "parquet": "parquet"}.get(suffix, "json"))
+    if form not in ("json", "jsonl", "csv", "parquet"):
+        raise BadInput(f"format {form!r} of {str(ref.get('key'))!r} is unknown: json, jsonl, csv or parquet")
+    return form
+
+
+def _read(connection: duckdb.DuckDBPyConnection, form: str, paths: list[str]) -> duckdb.DuckDBPyRelation:
+    # From text, so that the options are the documented ones of SQL; file names are ours or the store's, quoted all the same.
+    listed = "[" + ", ".join("'" + path.replace("'", "''") + "'" for path in paths) + "]"
+    # Every row is looked at for the types: a sample would round 1.5 to 2 where the first rows are whole, and lose late columns.
+    json_options = ", sample_size = -1"
+    options = {
+        "json": f"{json_options}, format = 'array'",
+        "jsonl": f"{json_options}, format = 'newline_delimited'",
+        "csv": ", union_by_name = true, sample_size = -1",
+        "parquet": ", union_by_name = true",
+    }[form]
+    function = {"json": "read_json", "jsonl": "read_json", "csv": "read_csv", "parquet": "read_parquet"}[form]
+    return connection.sql(f"SELECT * FROM {function}({listed}{options})")

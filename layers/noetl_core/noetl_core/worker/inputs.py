@@ -1,0 +1,87 @@
+"""What a task is called with: values, whatever their size (resolution 22)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noetl_core.dsl.kinds import KINDS
+from noetl_core.engine.outcome import Outcome
+from noetl_core.expr import is_reference, path_text
+from noetl_core.expr.values import SCALARS
+from noetl_core.ports import NotFound, TooLarge
+from noetl_core.tools.base import BadInput
+from noetl_core.values import NoRoom, Room, claimed
+from noetl_core.worker.view import Resolver
+
+
+class Unloaded(Exception):
+    """The inputs of a task cannot be loaded. `outcome` is what the task ends with."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.error.message if outcome.error else "")
+        self.outcome = outcome
+
+
+def loaded(kind: str, name: str, given: Mapping[str, Any], resolve: Resolver, limit: int) -> dict[str, Any]:
+    """Rendered inputs of task `name` with what is behind references in them, together at most `limit` bytes of it.
+
+    Inputs in which the kind takes references keep them; but where the whole of such a mapping is a reference, its keys are
+    loaded, as it is the mapping that is asked for. Raises `Unloaded`.
+    """
+    spec = KINDS.get(kind)
+    taken: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        canonical = spec.aliases.get(key, key) if spec is not None else key
+        (taken if spec is not None and canonical in spec.references else values)[key] = value
+    if all(type(v) in SCALARS for v in values.values()) and not taken:
+        return dict(given)
+    room = Room(limit)
+    try:
+        whole = dict(resolve.whole(values, room))
+        for key, value in taken.items():
+            whole[key] = _mapping(key, value, resolve, room) if spec is not None and key in spec.maps else value
+    except NoRoom as full:
+        raise Unloaded(Outcome.failed("limit", _too_large(name, full), retryable=False)) from None
+    except NotFound as error:
+        raise Unloaded(Outcome.failed("not_found", f"inputs of task {name}: {error}", retryable=False)) from None
+    except ValueError as error:
+        hint = "a task of kind duckdb reads it as one of its sources"
+        raise Unloaded(Outcome.failed("schema", f"inputs of task {name}: {error}; {hint}", retryable=False)) from None
+    return {key: whole[key] for key in given}
+
+
+class TaskReferences:
+    """`tools.base.References` of one task."""
+
+    def __init__(self, name: str, resolve: Resolver, limit: int) -> None:
+        self._name, self._resolve, self._limit = name, resolve, limit
+
+    def owns(self, value: Any) -> bool:
+        return is_reference(value) and self._resolve.family.owns(value)
+
+    def load(self, value: Any, name: str, limit: int | None = None) -> Any:
+        try:
+            return self._resolve.apart(value, Room(self._limit if limit is None else limit), (name,))
+        except NoRoom as full:
+            raise TooLarge(_too_large(self._name, full)) from None
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+
+
+def _mapping(key: str, value: Any, resolve: Resolver, room: Room) -> Any:
+    """The mapping that `value` is or stands for; what is in it may be references."""
+    if not is_reference(value) or not resolve.family.owns(value):
+        return value
+    room.take(claimed(value), (key,))
+    return resolve.opened(value, room)
+
+
+def _too_large(name: str, full: NoRoom) -> str:
+    """What was too large, and what to do about it."""
+    where = path_text(full.path) or "what they hold"
+    return (
+        f"inputs of task {name}: with {where} they are {full.size} bytes, and max_input_bytes is {full.limit}; take only what the"
+        " task needs, loop over it, give it to duckdb as one of its sources, or raise executor.spec.policy.limits.max_input_bytes"
+    )

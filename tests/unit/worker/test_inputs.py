@@ -1,0 +1,179 @@
+"""What a task is called with: values, loaded once, within the limit, or an error that says which and what to do (resolution 22)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from noetl_core.adapters.local.database import MEMORY, Database
+from noetl_core.adapters.local.events import SqliteEventStore
+from noetl_core.adapters.local.results import LazyTempResultStore
+from noetl_core.expr import Secret, references_in, replaced, reveal
+from noetl_core.worker.inputs import Unloaded, loaded
+from noetl_core.worker.view import Resolver
+
+MB = 1024 * 1024
+
+
+class Counting(LazyTempResultStore):
+    """Knows what was read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[str] = []
+
+    def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
+        self.reads.append(key)
+        return super().get(key, start, end)
+
+    def ref(self, name: str, value: Any, **more: Any) -> dict[str, Any]:
+        body = value if isinstance(value, bytes) else json.dumps(value, separators=(",", ":")).encode()
+        return {**self.put(f"7/{name}", body), **more}
+
+
+@pytest.fixture
+def store() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def resolve(store: Counting) -> Resolver:
+    return Resolver(SqliteEventStore(Database(MEMORY)), store, "7")
+
+
+def given(inputs: dict[str, Any], resolve: Resolver, kind: str = "python", limit: int = MB) -> dict[str, Any]:
+    return loaded(kind, "use", inputs, resolve, limit)
+
+
+def test_references_are_loaded_wherever_they_stand(store: Counting, resolve: Resolver) -> None:
+    inner = store.ref("inner.json", [1, 2])
+    outer = store.ref("outer.json", {"deep": [inner, {"more": inner}]})
+    inputs = {"args": {"a": outer, "b": [0, {"c": inner}], "d": 1}, "x": Secret({"s": [inner]})}
+    found = given(inputs, resolve)
+    assert found["args"] == {"a": {"deep": [[1, 2], {"more": [1, 2]}]}, "b": [0, {"c": [1, 2]}], "d": 1}
+    assert isinstance(found["x"], Secret) and reveal(found["x"]) == {"s": [[1, 2]]}
+    assert inputs["args"]["b"] == [0, {"c": inner}]  # what was rendered is the scope's, and stays as it is
+
+
+def test_plain_inputs_are_passed_on_as_they_are(store: Counting, resolve: Resolver) -> None:
+    rows = [{"n": n} for n in range(10)]
+    assert given({"args": {"rows": rows}}, resolve)["args"]["rows"] is rows
+    assert store.reads == []
+
+
+def test_a_value_that_many_tasks_are_given_is_read_once(store: Counting, resolve: Resolver) -> None:
+    ref = store.ref("rows.json", list(range(100)))
+    for _ in range(5):
+        assert given({"args": {"rows": ref}}, resolve)["args"]["rows"] == list(range(100))
+    assert store.reads == ["7/rows.json"]
+
+
+def test_a_page_of_references_is_a_list_of_values(store: Counting, resolve: Resolver) -> None:
+    parts = [{"result": [1, 2]}, {"result": store.ref("page.json", [store.ref("big.json", {"n": 3}), 4])}]
+    manifest = store.ref("all.json", parts, schema_hint="manifest")
+    assert given({"args": {"all": manifest}}, resolve)["args"]["all"] == [1, 2, {"n": 3}, 4]
+
+
+def test_lines_of_json_are_a_list(store: Counting, resolve: Resolver) -> None:
+    ref = store.ref("rows.jsonl", b'{"n":1}\n{"n":2}\n', format="jsonl")
+    assert given({"args": {"rows": ref}}, resolve)["args"]["rows"] == [{"n": 1}, {"n": 2}]
+
+
+def test_what_merely_looks_like_a_reference_is_data(store: Counting, resolve: Resolver) -> None:
+    looks = [
+        {"kind": "result_ref", "store": "s3", "key": "8/rows.json", "size": 10 * MB},
+        {"kind": "result_ref", "store": "s3", "key": 5},
+        {"kind": "result_ref", "key": "7/rows.json"},
+    ]
+    assert given({"args": {"looks": looks}}, resolve) == {"args": {"looks": looks}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "kept"),
+    [
+        ("store", {"data": "REF"}, ("data",)),
+        ("duckdb", {"sources": {"t": ["REF"]}, "query": "SELECT 1"}, ("sources", "t", 0)),
+        ("playbook", {"path": "p", "payload": {"rows": "REF"}}, ("payload", "rows")),
+        ("playbook", {"path": "p", "args": {"rows": ["REF"]}}, ("args", "rows", 0)),
+        ("playbook", {"path": "p", "ctx": {"rows": "REF"}}, ("ctx", "rows")),
+    ],
+)
+def test_kinds_made_for_it_take_references(store: Counting, resolve: Resolver, kind: str, inputs: Any, kept: Any) -> None:
+    ref = store.ref("rows.json", [1])
+    inputs = json.loads(json.dumps(inputs).replace('"REF"', json.dumps(ref)))
+    value = given(inputs, resolve, kind)
+    for key in kept:
+        value = value[key]
+    assert value == ref and store.reads == []
+
+
+def test_a_mapping_of_references_that_is_one_itself_is_opened_no_further(store: Counting, resolve: Resolver) -> None:
+    rows = store.ref("rows.json", [1])
+    assert given({"path": "p", "payload": store.ref("all.json", {"rows": rows})}, resolve, "playbook")["payload"] == {
+        "rows": rows
+    }
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"args": {"rows": ["BIG", "BIG"]}},
+        {"args": {"rows": ["BIG", {"last": "BIG"}]}, "code": "x"},
+    ],
+)
+def test_too_much_is_refused_before_it_is_loaded_and_named(store: Counting, resolve: Resolver, inputs: Any) -> None:
+    ref = store.ref("big.json", "x" * 598)
+    inputs = json.loads(json.dumps(inputs).replace('"BIG"', json.dumps(ref)))
+    with pytest.raises(
+        Unloaded, match=r"args\.rows\[1\](\.last)? they are 1200 bytes.*max_input_bytes is 1000.*raise executor"
+    ) as raised:
+        given(inputs, resolve, limit=1000)
+    error = raised.value.outcome.error
+    assert error is not None and error.kind == "limit" and error.as_dict()["retryable"] is False
+    assert store.reads == []
+
+
+@pytest.mark.parametrize("size", [1, -5, None, "1", 1.5, True])
+def test_a_size_that_is_a_lie_lets_nothing_larger_in(store: Counting, resolve: Resolver, size: Any) -> None:
+    ref = {**store.ref("big.json", "x" * 5000), "size": size}
+    with pytest.raises(Unloaded, match="max_input_bytes is 1000"):
+        given({"args": {"a": ref}}, resolve, limit=1000)
+
+
+def test_a_page_whose_parts_are_too_much_together_is_refused(store: Counting, resolve: Resolver) -> None:
+    parts = [{"result": store.ref(f"{n}.json", ["x" * 300])} for n in range(9)]
+    with pytest.raises(Unloaded, match=r"args\.all.*max_input_bytes is 2000"):
+        given({"args": {"all": store.ref("all.json", parts, schema_hint="manifest")}}, resolve, limit=2000)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "says"),
+    [
+        (b"a,b\n1,2\n", "schema", r"args\.rows: what 7/rows.csv holds is no JSON"),
+        (None, "not_found", r"args\.rows: .*7/rows.csv"),
+    ],
+)
+def test_what_cannot_be_a_value_is_named(store: Counting, resolve: Resolver, body: bytes | None, kind: str, says: str) -> None:
+    ref = {"kind": "result_ref", "store": "s3", "key": "7/rows.csv"}
+    if body is not None:
+        store.put("7/rows.csv", body)
+    with pytest.raises(Unloaded, match=says) as raised:
+        given({"args": {"rows": ref}}, resolve)
+    assert raised.value.outcome.error is not None and raised.value.outcome.error.kind == kind
+
+
+def test_an_object_that_refers_to_itself_is_refused(store: Counting, resolve: Resolver) -> None:
+    ref = {"kind": "result_ref", "store": "s3", "key": "7/loop.json"}
+    store.put("7/loop.json", json.dumps({"again": [ref]}).encode())
+    with pytest.raises(Unloaded, match=r"args\.rows\.again\[0\]: what 7/loop.json holds refers to itself"):
+        given({"args": {"rows": ref}}, resolve)
+
+
+def test_finding_and_replacing_leave_the_rest_as_it_was() -> None:
+    ref = {"kind": "result_ref", "store": "s3", "key": "7/a.json"}
+    value = {"a": [1, ref], "b": {"c": ref}, "d": [2]}
+    assert references_in(value) == [(("a", 1), ref), (("b", "c"), ref)]
+    changed = replaced(value, [(("a", 1), 5), (("b", "c"), 6)])
+    assert changed == {"a": [1, 5], "b": {"c": 6}, "d": [2]} and changed["d"] is value["d"] and value["a"] == [1, ref]
