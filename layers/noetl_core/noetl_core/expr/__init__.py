@@ -24,6 +24,7 @@ from noetl_core.expr.limits import Limits
 from noetl_core.expr.rendering import render, truthy
 from noetl_core.expr.scope import Pointer, Scope, is_reference
 from noetl_core.expr.secret import MASK, Secret, contains_secret, mask, reveal
+from noetl_core.expr.strict import Fields, Strict
 
 __all__ = [
     "FILTERS",
@@ -31,12 +32,14 @@ __all__ = [
     "MASK",
     "TESTS",
     "Compiled",
+    "Fields",
     "LimitExceeded",
     "Limits",
     "Pointer",
     "Read",
     "Scope",
     "Secret",
+    "Strict",
     "TemplateError",
     "TemplateSyntaxError",
     "UndefinedValue",
