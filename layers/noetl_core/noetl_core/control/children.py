@@ -9,6 +9,7 @@ from noetl_core.control.admit import KeyReused, StartRequest, admit
 from noetl_core.control.core import Control
 from noetl_core.engine.decide import Fact
 from noetl_core.engine.state import State
+from noetl_core.engine.workload import BadWorkload
 from noetl_core.ports import Gate, NotFound
 
 MAX_CHILD_DEPTH = 20
@@ -43,6 +44,8 @@ def start_child(control: Control, parent: State, child: str, run: str, wanted: M
         )
     except KeyReused as error:
         _failed(control, parent, child, "client_error", str(error))
+    except BadWorkload as error:
+        _failed(control, parent, child, error.kind, f"the workload of {wanted['path']}: {error}")
     except (NotFound, ValueError) as error:
         _failed(control, parent, child, "not_found", str(error))
     else:

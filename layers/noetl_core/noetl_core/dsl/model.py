@@ -255,6 +255,8 @@ class Playbook:
     keychain: tuple[KeychainEntry, ...] = ()
     workbook: Mapping[str, Task] = field(default_factory=dict)
     metadata: Mapping[str, Value] = field(default_factory=dict)
+    inputs: Mapping[str, Value] | None = None
+    """`workload.x-schema`: what the workload must be."""
     digest: str = field(default="", compare=False)
 
     @cached_property

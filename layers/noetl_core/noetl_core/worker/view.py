@@ -11,8 +11,9 @@ from typing import Any
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.decide import steps_seen
-from noetl_core.engine.passes import merge_workload, result_at
+from noetl_core.engine.passes import result_at
 from noetl_core.engine.records import Command
+from noetl_core.engine.workload import workload_of
 from noetl_core.expr import Fields, Pointer, Secret, Strict, TemplateError
 from noetl_core.history import load_state
 from noetl_core.ports import EventStore, NotFound, ResultStore, Secrets
@@ -73,7 +74,7 @@ class Views:
         state = load_state(self._store, command.execution_id, upto=as_of)
         run = state.runs[command.loop["run"] if command.loop is not None else command.run_id]
         return {
-            "workload": merge_workload(playbook.workload, state.payload),
+            "workload": workload_of(playbook, state),
             "ctx": state.ctx,
             "args": run.args,
             "steps": steps_seen(playbook, state, run),

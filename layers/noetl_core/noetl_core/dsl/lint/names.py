@@ -13,6 +13,7 @@ from typing import Any, Final
 from jinja2 import nodes
 
 from noetl_core.dsl.diagnostics import suggest
+from noetl_core.dsl.inputs import READABLE, default_scalars
 from noetl_core.dsl.kinds import words
 from noetl_core.dsl.lint.admission import ctx_written
 from noetl_core.dsl.lint.context import Lint
@@ -20,6 +21,8 @@ from noetl_core.dsl.lint.guards import path_of
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Loop, Step, Task
 from noetl_core.dsl.templates import scalars_below
+from noetl_core.engine.callbacks import by_token
+from noetl_core.engine.workload import GIVEN_BY_TRIGGERS
 from noetl_core.expr import FUNCTIONS, Compiled
 
 CONTROL: Final = words("workload ctx args steps execution_id")
@@ -27,8 +30,6 @@ WORKER: Final = words("iter keychain _prev _task _attempt _outcome")
 STEP_ATTRIBUTES: Final = words("result status loop")
 METHODS: Final = words("get items keys values")
 ITER_ALWAYS: Final = words("index parent")
-GIVEN_BY_TRIGGERS: Final = frozenset({"s3"})
-"""Workload keys that a start from outside adds."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def names(lint: Lint) -> None:
     playbook = lint.playbook
     bound = Names(
         lint,
-        frozenset(playbook.workload) | GIVEN_BY_TRIGGERS,
+        frozenset(playbook.workload) | frozenset((playbook.inputs or {}).get("properties") or ()) | GIVEN_BY_TRIGGERS,
         bool(playbook.workload),
         _heads(
             *(key for step in playbook.steps for key in ctx_written(step)),
@@ -85,6 +86,8 @@ def names(lint: Lint) -> None:
                 inside.add(scope)
     for place, scope in _shared_places(bound, inside):
         _check(bound, place, scope)
+    for scalar in default_scalars(lint.root):
+        _check_scalar(bound, scalar, Scope(READABLE, "workload", frozenset()))
     _unused(bound)
 
 
@@ -114,7 +117,7 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
             yield part, Scope(CONTROL | {"event"}, "an arc" if key == "next" else "set_ctx of a step", args)
     outer = frozenset(_iterators(step.loop))
     written = frozenset(_iter_written(step.tasks)) | frozenset(_policy_writes(bound.lint.root.get("executor"), "iter"))
-    inside = Scope(CONTROL | WORKER, "a task", args, outer | written | ITER_ALWAYS, frozenset(task.name for task in step.tasks))
+    inside = Scope(_roots(step.tasks), "a task", args, outer | written | ITER_ALWAYS, frozenset(task.name for task in step.tasks))
     loop = node.get("loop")
     while loop is not None:
         if (source := loop.get("in")) is not None:
@@ -141,13 +144,18 @@ def _undo_places(step: Step, node: Node, args: frozenset[str]) -> Iterator[tuple
         loop = loop.get("loop")
     whole = node.get("tool") if isinstance(node.value, dict) else None
     for task in _task_nodes(whole if whole is not None else node):
-        yield from _task_places(task, Scope(CONTROL | WORKER, "a task", args, outer, names))
+        yield from _task_places(task, Scope(_roots(step.compensate), "a task", args, outer, names))
+
+
+def _roots(tasks: Sequence[Task]) -> frozenset[str]:
+    """What tasks of a pipeline may read; where one of them is a callback by token, `callback` too."""
+    return CONTROL | WORKER | ({"callback"} if any(map(by_token, tasks)) else frozenset())
 
 
 def _shared_places(bound: Names, inside: set[Scope]) -> Iterator[tuple[Node, Scope]]:
     """The workbook's tasks and the executor's defaults, which see what any of the pipelines `inside` binds; and the result."""
     of_all = Scope(
-        CONTROL | WORKER,
+        (CONTROL | WORKER).union(*(scope.roots for scope in inside)),
         "a task",
         frozenset().union(*(scope.args for scope in inside)),
         ITER_ALWAYS.union(_iter_written(tuple(bound.lint.playbook.workbook.values())), *(scope.iter for scope in inside)),
@@ -184,7 +192,7 @@ def _task_nodes(node: Node) -> Iterator[Node]:
 
 
 def _task_places(task: Node, inside: Scope) -> Iterator[tuple[Node, Scope]]:
-    judged = replace(inside, roots=inside.roots | {"outcome"}, where="task policy")
+    judged = replace(inside, roots=inside.roots - {"callback"} | {"outcome"}, where="task policy")
     if not isinstance(task.value, dict):
         yield task, judged
         return
@@ -239,12 +247,15 @@ def _policy_writes(node: Node | None, scope: str) -> Iterator[str]:
 
 
 def _check(bound: Names, place: Node, scope: Scope) -> None:
-    reads = bound.lint.r.reads
     for scalar in scalars_below(place):
-        for read in reads.get(scalar.value, ()):
-            found = _judge(bound, scope, read.path)
-            if found is not None and not _guarded(bound.lint.r.compiled[scalar.value], read.path):
-                bound.lint.report_read("W515", scalar, read, *found)
+        _check_scalar(bound, scalar, scope)
+
+
+def _check_scalar(bound: Names, scalar: Node, scope: Scope) -> None:
+    for read in bound.lint.r.reads.get(scalar.value, ()):
+        found = _judge(bound, scope, read.path)
+        if found is not None and not _guarded(bound.lint.r.compiled[scalar.value], read.path):
+            bound.lint.report_read("W515", scalar, read, *found)
 
 
 def _judge(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str] | None:
