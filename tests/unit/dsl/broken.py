@@ -176,6 +176,10 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("policy is a list", tasks("- {name: one, kind: noop, spec: {policy: §[]}}"), "E119", "policy: { rules: [...] }"),
     ("policy without rules", tasks("- {name: one, kind: noop, spec: {policy: §{mode: exclusive}}}"), "E119", "policy: { rules: [...] }"),
     ("spec key", tasks("- {name: one, kind: http, url: x, spec: {§tiemout: 5}}"), "E110", 'did you mean "timeout"?'),
+    ("library without import", tasks('- {name: one, kind: python, code: x, libs: {m: §{from: math}}}'), "E111", "write both: {from: module, import: name}"),
+    ("library of a shape of its own", tasks('- {name: one, kind: python, code: x, libs: {m: {from: math, import: pi, §as: p}}}'), "E110", "known: from, import"),
+    ("library that is a number", tasks('- {name: one, kind: python, code: x, libs: {m: §5}}'), "E112", 'quote it: "5"'),
+    ("library that no code can name", tasks('- {name: one, kind: python, code: x, libs: {§a-b: math}}'), "E115", "a name that the code can write, with the module as its value"),
     ("credential", tasks('- {name: one, kind: http, url: x, headers: {a: §"{{ keychain.k }}"}}'), "E206", "keychain: [{name: k, kind: ...}]"),
     # --- rules
     ("directive", rule("{when: '{{ true }}', then: {do: §contine}}"), "E113", 'did you mean "continue"?'),

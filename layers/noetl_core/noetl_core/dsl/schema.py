@@ -38,7 +38,7 @@ from noetl_core.dsl.reader import NAME
 from noetl_core.dsl.specs import EXECUTOR_KEYS, LOOP_KEYS, STEP_KEYS, TIMEOUT_PARTS
 from noetl_core.dsl.steps import ARC_KEYS, NEXT_POLICY_KEYS, STEP_FIELDS
 from noetl_core.dsl.steps import POLICY_KEYS as STEP_POLICY
-from noetl_core.dsl.tasks import RESERVED, TASK_FIELDS
+from noetl_core.dsl.tasks import LIB_KEYS, RESERVED, TASK_FIELDS
 from noetl_core.engine.answers import KEYWORDS, TYPES
 
 Schema = dict[str, Any]
@@ -49,6 +49,23 @@ _TEMPLATE: Final[Schema] = {"type": "string", "pattern": r"\{[{%]"}
 _TEXT: Final[Schema] = {"type": "string", "minLength": 1}
 _MAP: Final[Schema] = {"type": "object"}
 _MAP_OR_TEMPLATE: Final[Schema] = {"anyOf": [{"type": ["object", "null"]}, _TEMPLATE]}
+_LIB: Final[Schema] = {
+    "anyOf": [
+        _TEXT,
+        {
+            "type": "object",
+            "properties": dict.fromkeys(LIB_KEYS, _TEXT),
+            "patternProperties": {"^x-": True},
+            "required": list(LIB_KEYS),
+            "additionalProperties": False,
+        },
+    ]
+}
+_LIBS: Final[Schema] = {
+    "type": ["object", "null"],
+    "propertyNames": {"pattern": r"^[^\W\d]\w*$"},
+    "additionalProperties": _LIB,
+}
 _BOOL: Final[Schema] = {"type": "boolean"}
 _WHEN: Final[Schema] = {
     "description": "A Jinja2 condition",
@@ -378,6 +395,8 @@ def _kind(kind: str) -> Schema:
     known: dict[str, Schema] = dict.fromkeys(spec.maps, _MAP_OR_TEMPLATE)
     known |= {k: {"type": "string", "minLength": 1} for k in spec.raw}
     known |= {k: _duration(allowed) for k, allowed in spec.durations.items()}
+    if "libs" in spec.maps:
+        known["libs"] = {"anyOf": [_LIBS, _TEMPLATE]}
     known |= {k: {"anyOf": [{"enum": sorted(v)}, _TEMPLATE]} for k, v in spec.choices.items()}
     known |= {
         "kind": {"const": kind},

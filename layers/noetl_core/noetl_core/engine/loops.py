@@ -139,6 +139,17 @@ REDUCERS: Mapping[str, Reducer] = {
 }
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are one as JSON writes them: 1, 1.0 and true are three."""
+    if type(one) is not type(other):
+        return False
+    if type(one) is dict:
+        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+    if type(one) is list:
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
 def merge_ctx(
     writes: Sequence[tuple[Any, Mapping[str, Any]]], reducers: Mapping[str, str], base: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -160,7 +171,7 @@ def merge_ctx(
                     raise CtxConflict(
                         f"reducer {reducer} of ctx.{key} cannot take the value of iteration {index}: {error}"
                     ) from None
-            elif key in out and out[key] != value:
+            elif key in out and not same(out[key], value):
                 raise CtxConflict(
                     f"iterations {first[key]} and {index} wrote different values to ctx.{key};"
                     f" name a reducer in loop.spec.policy.reducers, or write iter.{key}"
@@ -192,7 +203,7 @@ def condense(writes: Sequence[tuple[Any, Mapping[str, Any]]], reducers: Mapping[
                     mine[-1] = (first, REDUCERS[reducer](held, value))
                 else:
                     mine.append((index, value))
-            elif mine[0][1] == value:
+            elif same(mine[0][1], value):
                 mine[0] = (mine[0][0], value)
             elif len(mine) == 1:
                 mine.append((index, value))  # the conflict
