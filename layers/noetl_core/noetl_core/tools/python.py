@@ -37,7 +37,10 @@ LIBS_HINT: Final = "`libs` must map names to modules or parts of them, e.g. {np:
 
 class PythonTool:
     """Inputs `code`, `args`, `libs` ({name: module} or {name: {from: module, import: part}}), `entry` (the function to call
-    instead of `main`); spec `network`, `memory_mb`, `max_output_bytes`. Helpers on errors: `py {exception_type, message, traceback}`."""
+    instead of `main`); spec `network`, `memory_mb`, `max_output_bytes`.
+
+    Helpers on errors: `py {exception_type, message, traceback}`.
+    """
 
     kind = "python"
     inline = False
