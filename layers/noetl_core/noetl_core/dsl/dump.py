@@ -74,7 +74,7 @@ def _step(step: Step, executor: Executor) -> dict[str, Any]:
         step=step.name,
         desc=step.desc,
         spec=spec,
-        args=dict(step.args),
+        args={**step.args, **step.each_args},
         set_ctx=dict(step.set_ctx),
         loop=_loop(step.loop),
         tool=[{"name": t.name, **_tool(t, outer)} for t in step.tasks],

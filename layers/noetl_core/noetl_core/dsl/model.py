@@ -183,6 +183,8 @@ class Step:
     join: Join | None = None
     args: Mapping[str, Value] = field(default_factory=dict)
     """Defaults for the token's args; the token's win."""
+    each_args: Mapping[str, Value] = field(default_factory=dict)
+    """Those among them that read the loop's iterator: evaluated for each iteration, where it is known."""
     set_ctx: Mapping[str, Value] = field(default_factory=dict)
     """Applied when the step's boundary is a success, before its arcs are evaluated."""
     pool: str = "default"

@@ -19,7 +19,8 @@ from noetl_core.dsl.lint.admission import ctx_written
 from noetl_core.dsl.lint.context import Lint
 from noetl_core.dsl.lint.guards import path_of
 from noetl_core.dsl.load import Node
-from noetl_core.dsl.model import Loop, Step, Task
+from noetl_core.dsl.loops import iterators
+from noetl_core.dsl.model import Step, Task
 from noetl_core.dsl.templates import scalars_below
 from noetl_core.engine.callbacks import by_token
 from noetl_core.engine.workload import GIVEN_BY_TRIGGERS
@@ -102,7 +103,9 @@ def _heads(*keys: str) -> frozenset[str]:
 def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]]:
     """Every part of a step whose templates are evaluated, with what they see."""
     given = frozenset(bound.arc_args.get(step.name, ()))
+    outer = frozenset(iterators(step.loop))
     args = given | frozenset(step.args)
+    each = Scope(CONTROL | {"iter"}, "args of a step", args, outer | ITER_ALWAYS)
     entering = Scope(CONTROL | {"event"}, "admission", given)
     spec = node.get("spec")
     policy = spec.get("policy") if spec is not None else None
@@ -111,13 +114,19 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
         yield admit, entering
     for key in ("args", "input"):
         if (part := node.get(key)) is not None:
-            yield part, replace(entering, where="args of a step")
+            for name, child in part.value.items() if isinstance(part.value, dict) else ():
+                yield child, each if name in step.each_args else replace(entering, where="args of a step")
     for key in ("next", "set_ctx", "set"):
         if (part := node.get(key)) is not None:
             yield part, Scope(CONTROL | {"event"}, "an arc" if key == "next" else "set_ctx of a step", args)
-    outer = frozenset(_iterators(step.loop))
     written = frozenset(_iter_written(step.tasks)) | frozenset(_policy_writes(bound.lint.root.get("executor"), "iter"))
-    inside = Scope(_roots(step.tasks), "a task", args, outer | written | ITER_ALWAYS, frozenset(task.name for task in step.tasks))
+    inside = Scope(
+        _roots(step.tasks),
+        "a task",
+        args | frozenset(step.each_args),
+        outer | written | ITER_ALWAYS,
+        frozenset(task.name for task in step.tasks),
+    )
     loop = node.get("loop")
     while loop is not None:
         if (source := loop.get("in")) is not None:
@@ -135,7 +144,7 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
 
 def _undo_places(step: Step, node: Node, args: frozenset[str]) -> Iterator[tuple[Node, Scope]]:
     """A compensation: tasks, and maybe a loop, of their own."""
-    outer = frozenset(_iterators(step.compensate_loop)) | frozenset(_iter_written(step.compensate)) | ITER_ALWAYS
+    outer = frozenset(iterators(step.compensate_loop)) | frozenset(_iter_written(step.compensate)) | ITER_ALWAYS
     names = frozenset(task.name for task in step.compensate)
     loop = node.get("loop") if isinstance(node.value, dict) else None
     while loop is not None:
@@ -204,12 +213,6 @@ def _task_places(task: Node, inside: Scope) -> Iterator[tuple[Node, Scope]]:
             yield child, judged
         elif key not in ("desc", "description") and not key.startswith("x-"):
             yield child, inside
-
-
-def _iterators(loop: Loop | None) -> Iterator[str]:
-    while loop is not None:
-        yield loop.iterator
-        loop = loop.inner
 
 
 def _iter_written(tasks: Sequence[Task]) -> Iterator[str]:
