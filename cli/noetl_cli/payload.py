@@ -63,6 +63,9 @@ def put(out: dict[str, Any], entry: str) -> None:
     try:
         value = yaml_value(text) if text else ""
         strict_json.check(value)
+    except yaml.MarkedYAMLError as error:
+        at = "" if error.problem_mark is None else f" (column {len(path) + error.problem_mark.column + 2})"
+        raise Exit(USAGE, f"--set {entry!r}: {error.problem}{at}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise Exit(USAGE, f"--set {entry!r}: {error}") from None
     for key in keys[:-1]:

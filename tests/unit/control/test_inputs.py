@@ -14,7 +14,6 @@ from noetl_core.control.api import Call, Service, dispatch
 from noetl_core.control.api.call import cursor_key
 from noetl_core.control.redrive import redrive
 from noetl_core.control.replay import replay
-from noetl_core.control.uploads import Upload, take_upload
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.redrive import Redrive
 from noetl_core.engine.workload import BadWorkload
@@ -161,15 +160,3 @@ def test_slips_are_answered_as_warnings(local: LocalWiring) -> None:
         "workload.host is a number, where the playbook has text",
     ]
     assert api(local, {"playbook": SOURCE})[1]["warnings"] == []
-
-
-def test_an_upload_may_bring_what_the_workload_does_not_name(local: LocalWiring) -> None:
-    register(local.control, SOURCE)
-    done = take_upload(local.control, Upload("inbox", "triggers/t/p/a.csv", version_id="1"), lambda _: "")
-    assert done.startswith("started ")
-
-
-def test_an_upload_for_a_playbook_that_asks_for_more_is_reported(local: LocalWiring) -> None:
-    register(local.control, SOURCE.replace("minimum: 1", "minimum: 2"))
-    done = take_upload(local.control, Upload("inbox", "triggers/t/p/a.csv", version_id="1"), lambda _: "")
-    assert done == "refused: workload.n is below 2"
