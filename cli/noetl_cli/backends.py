@@ -261,6 +261,7 @@ class LocalBackend:
         self, *, source: str | None, path: str | None, version: int | None, payload: dict[str, Any], key: str | None
     ) -> dict[str, Any]:
         from noetl_core.control.admit import KeyReused, StartRequest
+        from noetl_core.engine.workload import BadWorkload
         from noetl_core.ports import NotFound
 
         request = StartRequest(path=path, version=version, playbook=source, payload=payload, idempotency_key=key)
@@ -270,9 +271,11 @@ class LocalBackend:
             raise Exit(FAILED, str(error)) from None
         except NotFound as error:
             raise Exit(USAGE, str(error)) from None
+        except BadWorkload as error:
+            raise Exit(USAGE, "\n".join(error.wrong)) from None
         if started.created:
             self._created.add(started.execution_id)
-        return {"execution_id": started.execution_id, "status": started.status}
+        return {"execution_id": started.execution_id, "status": started.status, "warnings": list(started.warnings)}
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
         from noetl_core.ports import StorageFailed

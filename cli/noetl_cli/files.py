@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from noetl_cli.errors import USAGE, Exit
 
@@ -50,9 +50,3 @@ def check(source: str, file: Path) -> Playbook:
     from noetl_core.dsl.parse import parse_playbook
 
     return parse_playbook(source, str(file))
-
-
-def slips(payload: Mapping[str, Any], playbook: Playbook) -> list[str]:
-    """A note for each payload key that the workload does not have, where it has one nearly like it."""
-    near = {key: get_close_matches(key, playbook.workload, n=1) for key in payload if key not in playbook.workload}
-    return [f'note: the workload of {playbook.path} has no "{k}" (did you mean "{n[0]}"?)' for k, n in near.items() if n]

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl_cli.errors import USAGE, Exit
 
+if TYPE_CHECKING:
+    from noetl_core.dsl.model import Playbook
 
-def payload_of(payload: str | None, sets: Sequence[str]) -> dict[str, Any]:
-    """The payload of `--payload JSON|@file`, with each `--set a.b=value` (typed as YAML) put in. Raises `Exit(2)`."""
-    out: dict[str, Any] = {}
-    if payload is not None:
-        value = json_of(payload, "--payload")
-        if not isinstance(value, dict):
-            raise Exit(USAGE, f"--payload is a JSON {type(value).__name__}; an object is expected")
-        out = value
+
+def payload_of(payload: str | None) -> dict[str, Any]:
+    """The payload of `--payload JSON|@file`. Raises `Exit(2)`."""
+    if payload is None:
+        return {}
+    value = json_of(payload, "--payload")
+    if not isinstance(value, dict):
+        raise Exit(USAGE, f"--payload is a JSON {type(value).__name__}; an object is expected")
+    return value
+
+
+def check_sets(sets: Sequence[str], playbook: Playbook) -> None:
+    """Refuse `--set` of a key that the workload does not know. Raises `Exit(2)`."""
+    from noetl_core.engine.workload import unknown
+
     for entry in sets:
-        put(out, entry)
-    return out
+        given: dict[str, Any] = {}
+        put(given, entry)
+        for _, near, told in unknown(playbook, given):
+            remedy = "" if near else "; what is meant to be new goes into --payload"
+            raise Exit(USAGE, f"--set {entry!r}: {told}{remedy}")
 
 
 def json_of(text: str, option: str) -> Any:
@@ -42,6 +53,7 @@ def put(out: dict[str, Any], entry: str) -> None:
     """Set `a.b=value` in `out`."""
     import yaml
 
+    from noetl_cli.yaml_value import yaml_value
     from noetl_core import strict_json
 
     path, sign, text = entry.partition("=")
@@ -49,11 +61,12 @@ def put(out: dict[str, Any], entry: str) -> None:
     if not sign or not all(keys):
         raise Exit(USAGE, f"--set {entry!r}: expected a.b=value")
     try:
-        value = yaml.safe_load(text) if text else ""
-        if isinstance(value, date):
-            value = text  # JSON has no dates: the text as it was written
+        value = yaml_value(text) if text else ""
         strict_json.check(value)
-    except (yaml.YAMLError, ValueError) as error:
+    except yaml.MarkedYAMLError as error:
+        at = "" if error.problem_mark is None else f" (column {len(path) + error.problem_mark.column + 2})"
+        raise Exit(USAGE, f"--set {entry!r}: {error.problem}{at}") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise Exit(USAGE, f"--set {entry!r}: {error}") from None
     for key in keys[:-1]:
         inner = out.setdefault(key, {})

@@ -127,8 +127,9 @@ def signal(
     """Send a named signal: what `kind: callback` with `signal: NAME` waits for."""
     from noetl_cli.payload import json_of
 
+    given = json_of(data, "--data")
     with closing(backend(on, store, id)) as where:
-        answer = where.post("events", {"execution_id": id, "name": name, "data": json_of(data, "--data")})
+        answer = where.post("events", {"execution_id": id, "name": name, "data": given})
         print(f"{id} {answer['status']}")
 
 

@@ -48,17 +48,18 @@ def run(
 ) -> None:
     """Run a playbook and follow it to its end."""
     from noetl_cli.follow import Watch, ended
-    from noetl_cli.payload import merged, payload_of
+    from noetl_cli.payload import check_sets, merged, payload_of, put
 
-    given = payload_of(payload, set_ or [])
+    given = payload_of(payload)
+    for entry in set_ or ():
+        put(given, entry)
     file = Path(what) / "playbook.yaml" if Path(what).is_dir() else Path(what)
     source, path, version = None, None, None
     with ExitStack() as stack:
         if file.is_file():
             source = playbook_files.read(file)
             playbook = playbook_files.check(source, file)
-            for note in playbook_files.slips(given, playbook):
-                say(note)
+            check_sets(set_ or (), playbook)
             if "x-services" in source:
                 from noetl_cli.services import ServiceError, services_for
 
@@ -74,8 +75,12 @@ def run(
             from noetl_cli.siblings import register_called
 
             register_called(where, playbook, file, quiet=output_ != "human")
+        if set_ and path is not None:
+            check_sets(set_, playbook_files.check(where.get(f"playbooks/{path}", version=version)["source"], Path(path)))
         started = where.start(source=source, path=path, version=version, payload=given, key=idempotency_key)
         execution_id = started["execution_id"]
+        for warning in started.get("warnings", ()):
+            say(f"warning: {warning}")
         if output_ == "human":
             say(novel)
             say(f"execution {execution_id} on {where.name}")

@@ -1,21 +1,29 @@
-"""JSON as every store and encoder on the way takes it: finite numbers, whole characters, bounded depth."""
+"""JSON as every store and encoder on the way takes it: finite numbers, whole characters, bounded depth, each key once."""
 
 from __future__ import annotations
 
 import json
+import re
 from math import isinf
-from typing import Any
+from typing import Any, Final
 
 MAX_DEPTH = 100
 """Levels a value from outside may be nested."""
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[][{},:]')
+
+
+class _Twice(ValueError):
+    """An object has a key twice."""
 
 
 def loads(text: str) -> Any:
-    """The value of JSON text. Raises `ValueError` that says what is wrong, for NaN, infinities, halves of surrogate pairs and
-    values nested deeper than `MAX_DEPTH` too."""
+    """The value of JSON text. Raises `ValueError` that says what is wrong, for NaN, infinities, halves of surrogate pairs, keys
+    written twice and values nested deeper than `MAX_DEPTH` too."""
     try:
-        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_once)
         check(value)
+    except _Twice:
+        raise ValueError(_where_twice(text)) from None
     except RecursionError:
         raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels") from None
     return value
@@ -38,6 +46,35 @@ def _deeper(value: Any, levels: int) -> bool:
         if not layer:
             return False
     return True
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        raise _Twice
+    return out
+
+
+def _where_twice(text: str) -> str:
+    """The first key of valid JSON text that its object has already, and where it stands."""
+    stack: list[set[str] | None] = []
+    key_next = False
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        if mark in "{[":
+            stack.append(set() if mark == "{" else None)
+            key_next = mark == "{"
+        elif mark in "}]":
+            stack.pop()
+        elif mark == ",":
+            key_next = stack[-1] is not None
+        elif key_next and (known := stack[-1]) is not None:
+            key, key_next = json.loads(mark), False
+            if key in known:
+                line, at = text.count("\n", 0, token.start()) + 1, token.start() - text.rfind("\n", 0, token.start())
+                return f'"{key[:80]}" is written twice: line {line} column {at}'
+            known.add(key)
+    raise AssertionError("no key is written twice")
 
 
 def _finite(text: str) -> float:

@@ -97,6 +97,43 @@ def test_set_is_typed_and_lies_over_the_payload(noetl: Run, tmp_path: Path) -> N
     assert summary["result"]["n"] == [1, "x"]
 
 
+def test_dates_are_text_wherever_they_stand(noetl: Run) -> None:
+    summary = result_of(
+        noetl("run", "hello.yaml", "--set", "deep.n=[2026-01-02, {at: 2026-01-02T03:04:05Z}]", "--output", "json")
+    )
+    assert summary["result"]["n"] == ["2026-01-02", {"at": "2026-01-02T03:04:05Z"}]
+
+
+def test_set_of_what_a_registered_playbook_does_not_know_is_refused(noetl: Run) -> None:
+    assert noetl("register", "hello.yaml", "--on", "local").returncode == 0
+    done = noetl("run", "test/hello@1", "--set", "deep.n=2", "--set", "nam=Ada")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert 'workload has no "nam" (did you mean "name"?)' in done.stderr
+    assert result_of(noetl("run", "test/hello", "--set", "name=Ada", "--output", "json"))["result"]["greeting"] == "Hello, Ada!"
+
+
+def test_a_playbook_without_inputs_takes_any(noetl: Run) -> None:
+    assert noetl("run", "slow.yaml", "--set", "x=1", "--timeout", "0.01").returncode == 124
+
+
+def test_slips_in_a_payload_are_warnings_on_standard_error(noetl: Run) -> None:
+    done = noetl("run", "hello.yaml", "--payload", '{"nmae": "Ada", "deep": {"n": "1"}}', "--output", "json")
+    assert result_of(done)["result"]["n"] == "1"
+    assert done.stderr.splitlines() == [
+        'warning: workload has no "nmae" (did you mean "name"?)',
+        "warning: workload.deep.n is text, where the playbook has a number",
+    ]
+
+
+def test_inputs_that_the_schema_refuses_are_2_and_leave_nothing(noetl: Run, tmp_path: Path) -> None:
+    schema = "x-schema: { properties: { name: { type: string, minLength: 2 } } }"
+    (tmp_path / "strict.yaml").write_text(HELLO.replace("deep:", f"{schema}, deep:"))
+    done = noetl("run", "strict.yaml", "--set", "name=7")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "workload.name is integer, not string\n")
+    assert json.loads(noetl("ls", "--output", "json").stdout or "[]") == []
+    assert result_of(noetl("run", "strict.yaml", "--set", "name='7x'", "--output", "json"))["result"]["n"] == 1
+
+
 def test_events_are_added(noetl: Run) -> None:
     summary = result_of(noetl("run", "hello.yaml", "--events", "--output", "json"))
     assert len(summary["event_log"]) == summary["events"]
@@ -158,6 +195,17 @@ def test_an_invalid_playbook_is_2_with_its_place(noetl: Run, tmp_path: Path) -> 
         (["run", "hello.yaml", "--payload", '{"a": NaN}'], "numbers are finite"),
         (["run", "hello.yaml", "--payload", '{"a": 1e999}'], "numbers are finite"),
         (["run", "hello.yaml", "--set", "a=.inf"], "not JSON"),
+        (["run", "hello.yaml", "--payload", '{"name": 1, "name": 2}'], '"name" is written twice: line 1 column 13'),
+        (["run", "hello.yaml", "--payload", '{"name": "\\ud800"}'], "surrogates not allowed"),
+        (["run", "hello.yaml", "--payload", '{"deep":' * 200 + "1" + "}" * 200], "nested deeper than 100 levels"),
+        (["run", "hello.yaml", "--set", "deep={n: 1, n: 2}"], '"n" is written twice'),
+        (["run", "hello.yaml", "--set", "deep={1: 2}"], "1 is no text: keys are, quote it"),
+        (["run", "hello.yaml", "--set", "deep=" + "[" * 200 + "]" * 200], "nested deeper than 100 levels"),
+        (["run", "hello.yaml", "--set", "nmae=Ada"], 'workload has no "nmae" (did you mean "name"?)'),
+        (["run", "hello.yaml", "--set", "deep.m=1"], 'workload.deep has no "m" (it has n); what is meant to be new'),
+        (["run", "hello.yaml", "--set", "color=red"], "(it has name, deep); what is meant to be new goes into --payload"),
+        (["credentials", "put", "pg", "--data", '{"user": "a", "user": "b"}'], '"user" is written twice'),
+        (["signal", "1", "go", "--data", '{"a": 1, "a": 1}'], '"a" is written twice'),
         (["run", "hello.yaml", "--payload", "@none"], "No such file"),
         (["run", "hello.yaml", "--set", "name"], "expected a.b=value"),
         (["run", "hello.yaml", "--set", "a=1", "--set", "a.b=1"], "not an object"),

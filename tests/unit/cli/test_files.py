@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl_cli.errors import USAGE, Exit
-from noetl_cli.files import check, playbooks, read, slips
+from noetl_cli.files import playbooks, read
 
 
 def test_a_folder_stands_for_the_playbooks_below_it(tmp_path: Path) -> None:
@@ -45,15 +45,3 @@ def test_bytes_that_are_no_text_say_where(tmp_path: Path) -> None:
     (tmp_path / "image.yaml").write_bytes(b"ok\xc5\x00")
     with pytest.raises(Exit, match=r"not text in UTF-8 \(byte 3 is 0xc5\)"):
         read(tmp_path / "image.yaml")
-
-
-def test_a_payload_key_nearly_like_one_of_the_workload_is_noted() -> None:
-    source = """
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: {name: p, path: p}
-workload: {name: world}
-workflow: [{step: start, tool: {kind: noop, result: "{{ workload.name }}"}}]
-"""
-    playbook = check(source, Path("p.yaml"))
-    assert slips({"nme": 1, "name": 2, "s3": {}}, playbook) == ['note: the workload of p has no "nme" (did you mean "name"?)']

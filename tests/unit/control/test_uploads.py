@@ -137,3 +137,22 @@ def test_a_key_of_the_greatest_length_is_answered_too(cloud: Cloud) -> None:
     key = "playbooks/" + "/".join(["k" * 200] * 5)
     assert cloud.take(cloud.put(key, b"\xff")).startswith("refused")
     assert [k for k in cloud.objects() if k.startswith("rejected/") and k.endswith(".error.json")]
+
+
+def test_an_upload_may_bring_what_the_workload_does_not_name(cloud: Cloud) -> None:
+    cloud.take(cloud.put("playbooks/count.yaml", COUNT.replace("{s3: null}", "{n: 1, of: '{{ workload.s3.key }}'}").encode()))
+    said = cloud.take(cloud.put("triggers/etl/count/a.csv", b"a,b\n1,2\n"))
+    assert said.startswith("started ")
+    assert cloud.local.control.load(said.removeprefix("started ")).rendered == {"of": "triggers/etl/count/a.csv"}
+
+
+def test_an_upload_that_the_playbook_refuses_is_moved_aside(cloud: Cloud) -> None:
+    schema = "{s3: null, x-schema: {properties: {s3: {properties: {size: {minimum: 1000}}}}}}"
+    cloud.take(cloud.put("playbooks/count.yaml", COUNT.replace("{s3: null}", schema).encode()))
+    said = cloud.take(cloud.put("triggers/etl/count/a.csv", b"a,b\n1,2\n"))
+    assert said == "refused: it does not start etl/count: workload.s3.size is below 1000"
+    error = cloud.error("triggers/etl/count/a.csv")
+    assert (error["code"], error["details"]) == (
+        "workload",
+        [{"loc": "workload", "message": "workload.s3.size is below 1000", "hint": ""}],
+    )

@@ -100,12 +100,12 @@ class DemoService:
 
 
 class Held(Secrets):
-    """The one credential of the examples: `demo`."""
+    """The one credential of the examples: `demo`, as `noetl credentials put` stores it."""
 
     def get(self, name: str) -> Mapping[str, Any]:
         if name != "demo":
             raise NotFound(f"there is no credential {name!r}")
-        return {"user": "reader", "password": "s3cret-word"}
+        return {"type": "postgres", "data": {"user": "reader", "password": "s3cret-word"}}
 
 
 def run(example: Example, others: list[str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: demo, path: team/demo}\n"
 MIGRATE = "rewrite it with `noetl migrate`"
+KEPT = "write set_ctx in that task, or put it into the last task's result; a field of the result is steps.a.result.results"
 
 
 def flow(*steps: str) -> str:
@@ -176,6 +177,13 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("policy is a list", tasks("- {name: one, kind: noop, spec: {policy: §[]}}"), "E119", "policy: { rules: [...] }"),
     ("policy without rules", tasks("- {name: one, kind: noop, spec: {policy: §{mode: exclusive}}}"), "E119", "policy: { rules: [...] }"),
     ("spec key", tasks("- {name: one, kind: http, url: x, spec: {§tiemout: 5}}"), "E110", 'did you mean "timeout"?'),
+    ("library without import", tasks('- {name: one, kind: python, code: x, libs: {m: §{from: math}}}'), "E111", "write both: {from: module, import: name}"),
+    ("library of a shape of its own", tasks('- {name: one, kind: python, code: x, libs: {m: {from: math, import: pi, §as: p}}}'), "E110", "known: from, import"),
+    ("library that is a number", tasks('- {name: one, kind: python, code: x, libs: {m: §5}}'), "E112", 'quote it: "5"'),
+    ("library that no code can name", tasks('- {name: one, kind: python, code: x, libs: {§a-b: math}}'), "E115", "a name that the code can write, with the module as its value"),
+    ("result of a task in an arc", flow("{step: a, tool: [{name: one, kind: noop}, {name: two, kind: noop}], next: {arcs: [{step: b, when: '{{ §a.results.one.n > 1 }}'}]}}", "{step: b, tool: {kind: noop}}"), "E207", KEPT),
+    ("result of a task by its whole path", flow("{step: a, tool: {kind: noop}, next: {arcs: [{step: b, when: '{{ 1 < §steps.a.results.a_task }}'}]}}", "{step: b, tool: {kind: noop}}"), "E207", KEPT),
+    ("results of a step in a task", flow("{step: a, tool: {kind: noop}, next: {arcs: [{step: b}]}}", "{step: b, tool: {kind: noop, result: '{{ §steps.a.results | default(1) }}'}}"), "E207", KEPT),
     ("credential", tasks('- {name: one, kind: http, url: x, headers: {a: §"{{ keychain.k }}"}}'), "E206", "keychain: [{name: k, kind: ...}]"),
     # --- rules
     ("directive", rule("{when: '{{ true }}', then: {do: §contine}}"), "E113", 'did you mean "continue"?'),

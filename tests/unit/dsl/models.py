@@ -34,14 +34,24 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Cn"
 AWKWARD = st.sampled_from(
     ["yes", "012", "1e3", "0o17", "null", "~", "<<", "a: b", "# c", " x ", "- y", "line\nnext\n", "1_000", ".inf", "="]
 )
-SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(-(10**20), 10**20), st.floats(allow_nan=False, allow_infinity=False), TEXT, AWKWARD,
-    st.sampled_from(["{{ ctx.a }}", "n={{ args.n }}", "{{ workload.list[0] }}"]),
-)  # fmt: skip
-VALUES: st.SearchStrategy[Any] = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT | AWKWARD, inner, max_size=3), max_leaves=6
+PLAIN = st.one_of(
+    st.none(), st.booleans(), st.integers(-(10**20), 10**20), st.floats(allow_nan=False, allow_infinity=False), TEXT, AWKWARD
 )
+SCALARS = PLAIN | st.sampled_from(["{{ ctx.a }}", "n={{ args.n }}", "{{ workload.list[0] }}"])
+
+
+def values(scalars: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Lists and mappings of such scalars, too."""
+    return st.recursive(
+        scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT | AWKWARD, inner, max_size=3), max_leaves=6
+    )
+
+
+VALUES = values(SCALARS)
 MAPS = st.dictionaries(NAMES, VALUES, max_size=3)
+DEFAULTS = st.dictionaries(NAMES, values(PLAIN | st.just("of {{ execution_id }}")), max_size=3)
+"""Defaults of a workload: what they read is there before anything runs."""
+SCHEMAS = st.none() | st.just({"required": ["n"], "properties": {"n": {"type": ["integer", "null"], "minimum": 1}}})
 WHEN = st.sampled_from(["{{ ctx.a == 1 }}", "{{ true }}", "{{ outcome.status == 'error' }}", "{{ iter.x\n   and ctx.y }}"])
 SECONDS = st.none() | st.integers(1, 600) | st.floats(0.5, 600) | st.just("{{ ctx.seconds }}")
 
@@ -178,7 +188,8 @@ def playbooks(draw: st.DrawFn) -> Playbook:
         name="demo",
         path="team/demo",
         steps=tuple(draw(steps(name, names, outer, executor.pool)) for name in names),
-        workload=draw(MAPS),
+        workload=draw(DEFAULTS),
+        inputs=draw(SCHEMAS),
         executor=executor,
         keychain=draw(st.sampled_from([(), (KeychainEntry("k", "secret_manager", {"region": "eu"}),)])),
         workbook={"w": draw(tasks("w", ["w"], {}).filter(lambda t: t.policy is None))} if draw(st.booleans()) else {},

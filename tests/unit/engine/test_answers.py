@@ -41,6 +41,12 @@ def test_what_is_wrong_is_said(value: Any, said: list[str]) -> None:
     assert problems(value, FORM) == said
 
 
+def test_true_is_no_number_among_the_values_of_an_enum() -> None:
+    assert problems(True, {"enum": [1]}) == ["the answer is none of [1]"]
+    assert problems(1, {"const": True}) == ["the answer is not True"]
+    assert problems({"a": [1.0]}, {"const": {"a": [1]}}) == []
+
+
 def test_numbers_without_a_fraction_are_integers() -> None:
     assert problems(3.0, {"type": "integer"}) == []
     assert problems(3.5, {"type": "integer"}) == ["the answer is number, not integer"]
@@ -52,7 +58,13 @@ def test_numbers_without_a_fraction_are_integers() -> None:
         ([], "must be a mapping"),
         ({"oneOf": []}, "keyword 'oneOf' is not supported"),
         ({"properties": {"a": {"format": "date"}}}, r"schema\.a: keyword 'format'"),
-        ({"type": "text"}, "type 'text' is unknown"),
+        ({"type": "text"}, "type is one of object, .*, not 'text'"),
+        ({"type": ["string", 5]}, "type is one of object"),
+        ({"enum": "a"}, "enum is a list of values"),
+        ({"required": [1]}, "required is a list of names"),
+        ({"maximum": "9"}, "maximum is a number, not '9'"),
+        ({"minLength": True}, "minLength is a whole number of at least 0"),
+        ({"properties": []}, "properties is a mapping"),
         ({"items": {"pattern": "("}}, r"schema\[\]: keyword 'pattern'"),
     ],
 )

@@ -137,3 +137,19 @@ def test_what_a_thousand_iterations_wrote_is_remembered_as_one() -> None:
 
 def test_tolerated_failures() -> None:
     assert [tolerated(c, p, 200) for c, p in ((0, 0), (3, 0), (0, 2.5), (3, 1), (1, 1))] == [0, 3, 5, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(1, 1.0), (1, True), (0, False), (1.0, True), ([1], [True]), ({"a": [1]}, {"a": [1.0]}), ("1", 1), (None, False)],
+)
+def test_values_of_other_types_do_not_agree(one: Any, other: Any) -> None:
+    writes = [(0, {"k": one}), (1, {"k": other})]
+    for told in (writes, condense(writes, {})):
+        with pytest.raises(CtxConflict, match=r"different values to ctx\.k"):
+            merge_ctx(told, {}, {})
+
+
+def test_equal_values_agree_whatever_the_order_of_their_keys() -> None:
+    writes = [(0, {"k": {"a": [1, None], "b": True}}), (1, {"k": {"b": True, "a": [1, None]}})]
+    assert merge_ctx(condense(writes, {}), {}, {}) == {"k": {"a": [1, None], "b": True}}

@@ -132,6 +132,8 @@ def test_what_jinja2_does_not_have(template: str, value: Any) -> None:
     [
         ("{{ 'x{' | fromjson }}", "fromjson: "),
         ("{{ 'NaN' | fromjson }}", "not JSON"),
+        ("{{ '[1e999]' | fromjson }}", "1e999 is not JSON"),
+        (r"""{{ '"\\ud800"' | fromjson }}""", "surrogates not allowed"),
         ("{{ '!!' | b64decode }}", "not base64"),
         ("{{ '/w==' | b64decode }}", "not UTF-8"),
         ("{{ 'yesterday' | parse_datetime }}", "a time is ISO 8601"),

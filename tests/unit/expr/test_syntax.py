@@ -30,6 +30,7 @@ from noetl_core.expr import FILTERS, FUNCTIONS, TESTS, LimitExceeded, Read, Temp
         ("{{ a", 1, 4, "unexpected end of template"),
         ("ok\n{# open", 2, 4, "Missing end of comment tag"),
         ("{{ x + 1e999 }}", 1, 8, "beyond the range"),
+        (r"{{ x ~ '\ud83d\ude00' }}", 1, 8, "half of a surrogate pair"),
         ("{{ x in [1, 1e999] }}", 1, 13, "beyond the range"),
         ("{{ dict(a=1, a=2) }}", 1, 8, "the argument 'a' is given twice"),
         ("{{ random }}{{ [1] | random }}", 1, 22, "there is no filter 'random'"),

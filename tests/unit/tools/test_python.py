@@ -125,7 +125,7 @@ def test_values_become_plain_data_or_a_clear_error(python: Python, expression: s
     if result is not None:
         assert outcome.error is None and outcome.result == result
     else:
-        assert failure(outcome) == "python" and outcome.error is not None and outcome.error.message.startswith("result")
+        assert failure(outcome) == "schema" and outcome.error is not None and outcome.error.message.startswith("result")
 
 
 def test_a_value_that_contains_itself_is_refused(python: Python) -> None:
@@ -163,6 +163,10 @@ def test_an_exception_is_an_outcome_with_type_message_and_the_authors_lines(pyth
         pytest.param("def f(): f()\nf()", "python", "RecursionError", id="recursion"),
         pytest.param("import ctypes; ctypes.string_at(0)", "python", "SIGSEGV", id="crash"),
         pytest.param("import nowhere", "python", "nowhere", id="missing module"),
+        pytest.param("result = {'a': [float('inf')]}", "schema", "result.a[0] is inf: JSON has no such number", id="infinity"),
+        pytest.param("result = float('nan')", "schema", "result is nan: JSON has no such number", id="NaN"),
+        pytest.param("result = ['\\ud800']", "schema", "half of a surrogate pair, U+D800", id="surrogate"),
+        pytest.param("result = object()", "schema", "of type object, which is not JSON data", id="object"),
         pytest.param("def main(a): return a", "python", "missing 1 required", id="missing argument"),
     ],
 )
@@ -171,8 +175,20 @@ def test_failures_are_outcomes(python: Python, code: str, kind: str, words: str)
     assert failure(outcome) == kind and outcome.error is not None and words in outcome.error.message
 
 
+IMPORTED = {
+    "pi": {"from": "math", "import": "floor"},
+    "dumps": {"from": "json", "import": "dumps"},
+    "od": {"from": "collections", "import": "OrderedDict"},
+}
+
+
 def test_libs_and_entry(python: Python) -> None:
     assert python("result = m.sqrt(4)", inputs={"libs": {"m": "math"}}).result == 2.0
+    assert python("result = [pi(3.9), dumps({}), od()]", inputs={"libs": IMPORTED}).result == [3, "{}", {}]
+    assert python("result = path.basename('a/b')", inputs={"libs": {"path": {"from": "os", "import": "path"}}}).result == "b"
+    assert python("result = d.__name__", inputs={"libs": {"d": {"from": "json", "import": "decoder"}}}).result == "json.decoder"
+    wrong = python("result = 1", inputs={"libs": {"x": {"from": "math", "import": "sinus"}}})
+    assert failure(wrong) == "python" and "cannot import name 'sinus' from 'math'" in str(wrong.error)
     assert python("def start(): return 7", inputs={"entry": "start"}).result == 7
     assert "no function" in str(python("x = 1", inputs={"entry": "start"}).error)
 
@@ -183,6 +199,9 @@ def test_libs_and_entry(python: Python) -> None:
         ({"code": 5}, {}),
         ({"args": [1]}, {}),
         ({"libs": {"a": 1}}, {}),
+        ({"libs": {"a": {"from": "math"}}}, {}),
+        ({"libs": {"a": {"from": "math", "import": "pi", "as": "p"}}}, {}),
+        ({"libs": {"a": {"from": "math", "import": 1}}}, {}),
         ({}, {"memory_mb": "much"}),
         ({}, {"memory_mb": 1}),
         ({}, {"max_output_bytes": -1}),

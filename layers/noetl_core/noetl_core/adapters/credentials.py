@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from noetl_core import strict_json
 from noetl_core.ports import NotFound
 
 
 def fields_of(name: str, text: str) -> Mapping[str, Any]:
     """The fields of a credential's text. Raises `NotFound` for anything but a JSON object, without showing what it is."""
     try:
-        fields = json.loads(text)
+        fields = strict_json.loads(text)
     except ValueError:
         fields = None
     if not isinstance(fields, dict):

@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
 from noetl_core.engine.decide import NewExecution, start
-from noetl_core.engine.passes import Need, NeedValues
+from noetl_core.engine.passes import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.engine.records import Commit, StreamId
+from noetl_core.engine.workload import check_inputs, doubts, merge_workload, rendered_defaults
+from noetl_core.expr import LimitExceeded, TemplateError, is_reference
 from noetl_core.ports import Conflict, NotFound, PlaybookVersion
 from noetl_core.values import Values
 
@@ -60,6 +62,8 @@ class Started:
     status: str
     playbook: PlaybookVersion
     created: bool
+    warnings: tuple[str, ...] = ()
+    """What looks like a slip in the payload: keys the workload does not know, types other than the defaults'."""
 
 
 def register(control: Control, source: str, name: str = "<playbook>") -> tuple[Playbook, PlaybookVersion]:
@@ -71,10 +75,16 @@ def register(control: Control, source: str, name: str = "<playbook>") -> tuple[P
 def admit(control: Control, request: StartRequest) -> Started:
     """Pin the playbook, write the first commit with the first routing pass, send the first commands.
 
-    Raises `InvalidPlaybook`, `NotFound` (no such playbook), `KeyReused`, `Unavailable`. What was refused leaves nothing behind.
+    Raises `InvalidPlaybook`, `NotFound` (no such playbook), `BadWorkload`, `KeyReused`, `Unavailable`. What was refused leaves
+    nothing behind.
     """
     version = _resolve(control, request)
     playbook = control.playbook(version.digest)
+    started = _admit(control, request, playbook, version)
+    return replace(started, warnings=tuple(doubts(playbook, request.payload)))
+
+
+def _admit(control: Control, request: StartRequest, playbook: Playbook, version: PlaybookVersion) -> Started:
     key = None
     execution_id = request.execution_id
     if request.idempotency_key is not None:
@@ -90,11 +100,52 @@ def admit(control: Control, request: StartRequest) -> Started:
         version=version.version,
         payload=request.payload,
         ctx=request.ctx,
+        rendered=_rendered(control, playbook, request, execution_id),
         parent={k: str(v) for k, v in request.parent.items()} if request.parent else None,
         key=key,
         trace_id=request.trace_id,
     )
     return _first_commit(control, playbook, version, new)
+
+
+def _rendered(control: Control, playbook: Playbook, request: StartRequest, execution_id: str) -> dict[str, Any]:
+    """What templates among the defaults give, once the whole workload has been found fit. Raises `BadWorkload`."""
+    family = str(request.parent["execution_id"]) if request.parent else execution_id
+    return settled_inputs(playbook, request.payload, execution_id, Values(control.store, control.results, family))
+
+
+def settled_inputs(playbook: Playbook, payload: Mapping[str, Any], execution_id: str, values: Values) -> dict[str, Any]:
+    """What templates among `playbook`'s defaults give under `payload`, whose references `values` loads.
+
+    Raises `BadWorkload` where they cannot be rendered, or where the workload is not what the playbook's `x-schema` asks for.
+    """
+
+    def resolve(ref: Any) -> Any:
+        value = values(("object", ref["key"], ref))
+        if isinstance(value, TooMuch):
+            raise LimitExceeded(f"it reads {value.size} bytes behind one reference; pass on what it needs")
+        if isinstance(value, Unreadable):
+            raise TemplateError(value.reason)
+        return value
+
+    rendered = rendered_defaults(playbook, payload, execution_id, resolve)
+    if playbook.inputs is not None:
+        workload = merge_workload(merge_workload(playbook.workload, payload), rendered)
+        check_inputs(playbook, _looked_into(workload, playbook.inputs, resolve))
+    return rendered
+
+
+def _looked_into(value: Any, schema: Mapping[str, Any], resolve: Callable[[Any], Any]) -> Any:
+    """`value` with what its references stand for, as far as `schema` says something of them: a size has no part in a check."""
+    if not schema:
+        return value
+    if is_reference(value):
+        value = resolve(value)
+    if isinstance(value, Mapping) and "properties" in schema:
+        return {k: _looked_into(v, schema["properties"].get(k) or {}, resolve) for k, v in value.items()}
+    if isinstance(value, list) and "items" in schema:
+        return [_looked_into(item, schema["items"], resolve) for item in value]
+    return value
 
 
 def _resolve(control: Control, request: StartRequest) -> PlaybookVersion:

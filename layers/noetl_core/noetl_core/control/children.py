@@ -9,6 +9,7 @@ from noetl_core.control.admit import KeyReused, StartRequest, admit
 from noetl_core.control.core import Control
 from noetl_core.engine.decide import Fact
 from noetl_core.engine.state import State
+from noetl_core.engine.workload import BadWorkload
 from noetl_core.expr import is_reference, references_in
 from noetl_core.ports import Gate, NotFound
 from noetl_core.values import MAX_DECISION_BYTES, NoRoom, Room, Values, claimed
@@ -48,6 +49,8 @@ def start_child(control: Control, parent: State, child: str, run: str, wanted: M
         _failed(control, parent, child, "client_error", str(error))
     except NoRoom as error:
         _failed(control, parent, child, "limit", f"payload: {error}")
+    except BadWorkload as error:
+        _failed(control, parent, child, error.kind, f"the workload of {wanted['path']}: {error}")
     except (NotFound, ValueError) as error:
         _failed(control, parent, child, "not_found", str(error))
     else:

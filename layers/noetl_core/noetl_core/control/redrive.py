@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from noetl_core.control.admit import register
+from noetl_core.control.admit import register, settled_inputs
 from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
 from noetl_core.control.operate import NotNow
 from noetl_core.dsl.model import Playbook
@@ -20,6 +20,7 @@ from noetl_core.engine.records import Event, StreamId
 from noetl_core.engine.redrive import BadRedrive, Plan, Redrive, plan
 from noetl_core.engine.state import State
 from noetl_core.ports import Gate, NotFound
+from noetl_core.values import Values
 
 DAY_S = 24 * 3600
 PAGE = 32
@@ -46,7 +47,7 @@ def redrive(
 ) -> Redriven:
     """Run an ended execution again, with the playbook `source`, or `version` of its playbook, if one is given.
 
-    `preview` writes nothing. Raises `NotFound`, `NotNow` (it has not ended, or its log ends soon), `BadRedrive`,
+    `preview` writes nothing. Raises `NotFound`, `NotNow` (it has not ended, or its log ends soon), `BadRedrive`, `BadWorkload`,
     `InvalidPlaybook`.
     """
     state = control.load(execution_id)
@@ -64,6 +65,9 @@ def redrive(
     if preview:
         return Redriven(state, shown)
     data = {**planned.data, **({"version": number} if number is not None else {})}
+    if new is not old:
+        values = Values(control.store, control.results, execution_id)
+        data |= {"rendered": rendered} if (rendered := settled_inputs(new, state.payload, execution_id, values)) else {}
     control.index.set_due(execution_id, control.clock.now() + FIRST_LOOK_S * SECOND)
     control.gates.set_gate(execution_id, Gate("run", expires_at=state.expires_at))
     after = control.route(execution_id, facts=[Fact("redrive", data)])

@@ -192,6 +192,7 @@ def _request(execution_id: str, event: Event) -> NewExecution:
         version=d["version"],
         payload=d.get("payload") or {},
         ctx=d.get("ctx") or {},
+        rendered=d.get("rendered") or {},
         parent=d.get("parent"),
         key=d.get("key"),
         trace_id=d.get("trace_id"),

@@ -15,6 +15,7 @@ from noetl_core.control.core import Control
 from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.load import MAX_BYTES
 from noetl_core.engine import ids
+from noetl_core.engine.workload import BadWorkload
 from noetl_core.ports import Inbox, NotFound, PlaybookVersion, TooLarge, Upload
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,9 @@ def _start(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
     try:
         s3["object"] = _reference(inbox, upload, execution_id)
         return f"started {admit(control, request).execution_id}"
+    except BadWorkload as error:
+        details = [{"loc": "workload", "message": wrong, "hint": ""} for wrong in error.wrong]
+        raise Refused("workload", f"it does not start {version.path}: {error}", details) from None
     except KeyReused:
         return "started before"  # the path's latest version has moved since the first delivery
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from noetl_core.dsl.inputs import SCHEMA_KEY
 from noetl_core.dsl.model import UNSET, Admission, Executor, Join, Limits, Loop, Playbook, Router, Step, Task, TaskPolicy, Then
 from noetl_core.dsl.scalars import NotANumber, resolve, surprise
 
@@ -25,8 +26,8 @@ def document(playbook: Playbook) -> dict[str, Any]:
     executor = _executor(playbook.executor)
     if executor:
         out["executor"] = executor
-    if playbook.workload:
-        out["workload"] = dict(playbook.workload)
+    if playbook.workload or playbook.inputs is not None:
+        out["workload"] = {**playbook.workload, **_present(**{SCHEMA_KEY: playbook.inputs})}
     if playbook.workbook:
         out["workbook"] = {"tasks": {name: _tool(task, {}) for name, task in playbook.workbook.items()}}
     out["workflow"] = [_step(step, playbook.executor) for step in playbook.steps]
@@ -73,7 +74,7 @@ def _step(step: Step, executor: Executor) -> dict[str, Any]:
         step=step.name,
         desc=step.desc,
         spec=spec,
-        args=dict(step.args),
+        args={**step.args, **step.each_args},
         set_ctx=dict(step.set_ctx),
         loop=_loop(step.loop),
         tool=[{"name": t.name, **_tool(t, outer)} for t in step.tasks],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from noetl_core.dsl.kinds import words
@@ -73,3 +74,10 @@ def _reducers(r: Reader, node: Node | None, what: str) -> dict[str, str]:
         if word is not None:
             out[key] = word
     return out
+
+
+def iterators(looped: Loop | None) -> Iterator[str]:
+    """The names of the elements, from the outermost loop in."""
+    while looped is not None:
+        yield looped.iterator
+        looped = looped.inner

@@ -183,6 +183,8 @@ class Step:
     join: Join | None = None
     args: Mapping[str, Value] = field(default_factory=dict)
     """Defaults for the token's args; the token's win."""
+    each_args: Mapping[str, Value] = field(default_factory=dict)
+    """Those among them that read the loop's iterator: evaluated for each iteration, where it is known."""
     set_ctx: Mapping[str, Value] = field(default_factory=dict)
     """Applied when the step's boundary is a success, before its arcs are evaluated."""
     pool: str = "default"
@@ -256,6 +258,8 @@ class Playbook:
     keychain: tuple[KeychainEntry, ...] = ()
     workbook: Mapping[str, Task] = field(default_factory=dict)
     metadata: Mapping[str, Value] = field(default_factory=dict)
+    inputs: Mapping[str, Value] | None = None
+    """`workload.x-schema`: what the workload must be."""
     digest: str = field(default="", compare=False)
 
     @cached_property

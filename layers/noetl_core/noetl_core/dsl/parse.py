@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, InvalidPlaybook, suggest
+from noetl_core.dsl.inputs import read_workload
 from noetl_core.dsl.kinds import words
 from noetl_core.dsl.load import Node, load
 from noetl_core.dsl.model import UNSET, Executor, KeychainEntry, Limits, Playbook, Step, Task, TaskPolicy
@@ -115,8 +116,7 @@ def _playbook(r: Reader, root: Node, text: str) -> Playbook | None:
     scope.workbook = workbook
     steps = _workflow(r, entries.get("workflow"), scope)
     keychain = _keychain(r, entries.get("keychain"))
-    workload_node = entries.get("workload")
-    workload = workload_node.plain() if workload_node is not None and r.mapping(workload_node, "workload") else {}
+    workload, inputs = read_workload(r, entries.get("workload"))
     if not steps:
         return None
     playbook = Playbook(
@@ -128,6 +128,7 @@ def _playbook(r: Reader, root: Node, text: str) -> Playbook | None:
         keychain=keychain,
         workbook={k: _workbook_task(v) for k, v in workbook.items()},
         metadata={k: v.plain() for k, v in metadata.items()},
+        inputs=inputs,
         digest=digest_of(text),
     )
     check_references(r, root, playbook)

@@ -9,11 +9,13 @@ from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.templates import scalars_below, template_scalars
+from noetl_core.expr import Read
 
 
 def check_references(r: Reader, root: Node, playbook: Playbook) -> None:
     _arcs(r, root, playbook)
     _entry(r, root, playbook)
+    _results_of_tasks(r, root, playbook)
     if any(read.path[0] == "keychain" for reads in r.reads.values() for read in reads):
         _secrets(r, root)
         _credentials(r, root, playbook)
@@ -40,6 +42,27 @@ def _arcs(r: Reader, root: Node, playbook: Playbook) -> None:
                 continue
             hint = suggest(target.value, playbook.by_name) or "add the step, or remove the arc"
             r.report("E201", target, f'arc target "{target.value}" is not a step', hint)
+
+
+def _results_of_tasks(r: Reader, root: Node, playbook: Playbook) -> None:
+    """`steps.<name>.results.<task>`: what other dialects keep, and this one does not."""
+    if not any(read.path[0] == "steps" and "results" in read.path[2:3] for reads in r.reads.values() for read in reads):
+        return
+    for scalar in template_scalars(root):
+        for read in r.reads.get(scalar.value, ()):
+            if read.path[0] == "steps" and "results" in read.path[2:3] and read.path[1] in playbook.by_name:
+                not_kept(r, scalar, read, read.path[1], "".join(read.path[3:4]))
+
+
+def not_kept(r: Reader, scalar: Node, read: Read, step: str, task: str) -> None:
+    """Report the reading of what a task of an earlier step gave: a step keeps the result of its last task."""
+    of_task = f'of its task "{task}"' if task else "but one"
+    message = f'step "{step}" keeps no result {of_task}: steps.{step}.result is that of its last task'
+    hint = (
+        f"write set_ctx in that task, or put it into the last task's result; a field of the result is steps.{step}.result.results"
+    )
+    at = (scalar.line, scalar.col) if scalar.rewritten else r.loaded.position(scalar, read.line, read.column)
+    r.report_at("E207", at, scalar.path, message, hint)
 
 
 def _entry(r: Reader, root: Node, playbook: Playbook) -> None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
+from noetl_core.dsl.inputs import SCHEMA_KEY
 from noetl_core.dsl.kinds import ALL_SPEC, COMMON_SPEC, KINDS, words
 from noetl_core.dsl.loops import FAILURE_MODES, REDUCERS
 from noetl_core.dsl.loops import POLICY_KEYS as LOOP_POLICY
@@ -37,7 +38,8 @@ from noetl_core.dsl.reader import NAME
 from noetl_core.dsl.specs import EXECUTOR_KEYS, LOOP_KEYS, STEP_KEYS, TIMEOUT_PARTS
 from noetl_core.dsl.steps import ARC_KEYS, NEXT_POLICY_KEYS, STEP_FIELDS
 from noetl_core.dsl.steps import POLICY_KEYS as STEP_POLICY
-from noetl_core.dsl.tasks import RESERVED, TASK_FIELDS
+from noetl_core.dsl.tasks import LIB_KEYS, RESERVED, TASK_FIELDS
+from noetl_core.engine.answers import KEYWORDS, TYPES
 
 Schema = dict[str, Any]
 
@@ -47,6 +49,23 @@ _TEMPLATE: Final[Schema] = {"type": "string", "pattern": r"\{[{%]"}
 _TEXT: Final[Schema] = {"type": "string", "minLength": 1}
 _MAP: Final[Schema] = {"type": "object"}
 _MAP_OR_TEMPLATE: Final[Schema] = {"anyOf": [{"type": ["object", "null"]}, _TEMPLATE]}
+_LIB: Final[Schema] = {
+    "anyOf": [
+        _TEXT,
+        {
+            "type": "object",
+            "properties": dict.fromkeys(LIB_KEYS, _TEXT),
+            "patternProperties": {"^x-": True},
+            "required": list(LIB_KEYS),
+            "additionalProperties": False,
+        },
+    ]
+}
+_LIBS: Final[Schema] = {
+    "type": ["object", "null"],
+    "propertyNames": {"pattern": r"^[^\W\d]\w*$"},
+    "additionalProperties": _LIB,
+}
 _BOOL: Final[Schema] = {"type": "boolean"}
 _WHEN: Final[Schema] = {
     "description": "A Jinja2 condition",
@@ -104,7 +123,11 @@ def playbook_schema() -> Schema:
         metadata=_ref("metadata"),
         keychain={"type": "array", "items": _ref("credential")},
         executor=_ref("executor"),
-        workload={"type": "object", "description": "Defaults of the immutable inputs"},
+        workload={
+            "type": "object",
+            "description": "Defaults of the immutable inputs",
+            "properties": {SCHEMA_KEY: _ref("value_schema")},
+        },
         workflow={"type": "array", "minItems": 1, "items": _ref("step")},
         workbook=_ref("workbook"),
     )
@@ -113,13 +136,34 @@ def playbook_schema() -> Schema:
         "$id": ID,
         "title": "NoETL playbook (DSL v10)",
         **root,
-        "$defs": {**_sections(), **_steps(), **_policies(), **_tasks()},
+        "$defs": {**_sections(), **_steps(), **_policies(), **_tasks(), "value_schema": _value_schema()},
     }
 
 
 def render() -> str:
     """The schema as the published file holds it."""
     return json.dumps(playbook_schema(), indent=1, sort_keys=True) + "\n"
+
+
+def _value_schema() -> Schema:
+    """The plain subset of JSON Schema that `x-schema` is written in."""
+    names: Schema = {"enum": sorted(TYPES)}
+    count: Schema = {"type": "integer", "minimum": 0}
+    described: dict[str, Schema] = {
+        "type": {"anyOf": [names, {"type": "array", "minItems": 1, "items": names}]},
+        "enum": {"type": "array", "minItems": 1},
+        "required": {"type": "array", "items": {"type": "string"}},
+        "properties": {"type": "object", "additionalProperties": _ref("value_schema")},
+        "additionalProperties": _BOOL,
+        "items": _ref("value_schema"),
+        **dict.fromkeys(("minItems", "maxItems", "minLength", "maxLength"), count),
+        **{key: {"type": "number"} for key in ("minimum", "maximum")},
+    }
+    return {
+        "type": "object",
+        "properties": {key: described.get(key, True) for key in sorted(KEYWORDS)},
+        "additionalProperties": False,
+    }
 
 
 def _sections() -> dict[str, Schema]:
@@ -351,6 +395,8 @@ def _kind(kind: str) -> Schema:
     known: dict[str, Schema] = dict.fromkeys(spec.maps, _MAP_OR_TEMPLATE)
     known |= {k: {"type": "string", "minLength": 1} for k in spec.raw}
     known |= {k: _duration(allowed) for k, allowed in spec.durations.items()}
+    if "libs" in spec.maps:
+        known["libs"] = {"anyOf": [_LIBS, _TEMPLATE]}
     known |= {k: {"anyOf": [{"enum": sorted(v)}, _TEMPLATE]} for k, v in spec.choices.items()}
     known |= {
         "kind": {"const": kind},

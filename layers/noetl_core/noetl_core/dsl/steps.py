@@ -9,7 +9,7 @@ from typing import Any, Final
 from noetl_core.dsl.diagnostics import MIGRATE, suggest
 from noetl_core.dsl.kinds import words
 from noetl_core.dsl.load import Node
-from noetl_core.dsl.loops import FAILURE_MODES, loop
+from noetl_core.dsl.loops import FAILURE_MODES, iterators, loop
 from noetl_core.dsl.model import Arc, Executor, FailureMode, Join, Loop, Router, Step, Task, TaskPolicy
 from noetl_core.dsl.numbers import JOIN_COUNT, PRIORITY, TIMEOUT
 from noetl_core.dsl.policy import OnUnmatched, admission, condition, task_policy, written
@@ -17,6 +17,7 @@ from noetl_core.dsl.reader import Reader, is_template
 from noetl_core.dsl.specs import LOOP_KEYS, STEP_KEYS, handed_down, merge
 from noetl_core.dsl.sugar import pipeline
 from noetl_core.dsl.tasks import RawTask, TaskScope, single_task
+from noetl_core.dsl.templates import scalars_below
 
 STEP_FIELDS: Final = words("step desc spec loop tool next args input set_ctx set compensate")
 LEGACY_STEP: Final = {
@@ -93,6 +94,9 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
     if "compensate" in entries and "compensation" in policy:
         r.report("E114", (node, "compensate"), f"{what} has compensate and spec.policy.compensation", "keep compensate")
     undoing, undo_loop = _compensate(r, undo, name, tasks)
+    args_node = entries.get("args") or entries.get("input")
+    args = r.values(args_node, f"args of {what}")
+    each = _each(r, args_node, looped)
     return Step(
         name=name,
         tasks=body,
@@ -101,7 +105,8 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
         desc=r.prose(entries.get("desc"), f"desc of {what}"),
         admission=admission(r, policy.get("admit"), name),
         join=_join(r, spec.get("join") if spec is not None else None, what),
-        args=r.values(entries.get("args") or entries.get("input"), f"args of {what}"),
+        args={k: v for k, v in args.items() if k not in each},
+        each_args={k: v for k, v in args.items() if k in each},
         set_ctx=set_ctx,
         pool=_pool(r, spec, policy, what) or scope.executor.pool,
         timeout_s=timeout if "timeout_s" in timing else scope.step_timeout,
@@ -156,6 +161,18 @@ def _tool(r: Reader, node: Node | None, scope: TaskScope) -> tuple[Task, ...]:
         return pipeline(r, node, scope)
     r.report("E112", node, f'tool of step "{scope.step}" must be a list of tasks or one tool, not {r.word(node)}')
     return ()
+
+
+def _each(r: Reader, args: Node | None, looped: Loop | None) -> frozenset[str]:
+    """The args that read `iter`, or an iterator of the loop by its name."""
+    if args is None or looped is None or not isinstance(args.value, dict):
+        return frozenset()
+    names = {"iter", *iterators(looped)}
+
+    def reads(node: Node) -> bool:
+        return any(read.path[0] in names for scalar in scalars_below(node) for read in r.reads.get(scalar.value, ()))
+
+    return frozenset(key for key, child in args.value.items() if reads(child))
 
 
 def check_jumps(r: Reader, scope: TaskScope) -> None:

@@ -195,6 +195,8 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
         child = entries.get(key)
         if child is not None and not is_template(child.value):
             _check_duration(r, child, allowed_range, f"{key} of {what}")
+    if kind == "python":
+        _check_libs(r, entries.get("libs"), what)
     for key in known.raw:
         child = entries.get(key)
         if child is not None:
@@ -206,6 +208,29 @@ def _check_duration(r: Reader, node: Node, allowed: Range, what: str) -> None:
         duration(node.value, allowed, what)
     except BadNumber as error:
         r.report("E124", node, str(error))
+
+
+LIB_KEYS: Final = ("from", "import")
+"""What `from module import name` says, as a mapping."""
+
+
+def _check_libs(r: Reader, libs: Node | None, what: str) -> None:
+    """Each is a module, or what `from` a module is to `import`."""
+    if libs is None or not isinstance(libs.value, dict):
+        return
+    for name, target in libs.value.items():
+        if not name.isidentifier():
+            hint = "a name that the code can write, with the module as its value"
+            r.report("E115", (libs, name), f'"{name[:60]}" cannot name a library of {what}', hint)
+        if not isinstance(target.value, dict):
+            r.text(target, f'library "{name}" of {what}')
+            continue
+        parts = r.keys(target, LIB_KEYS, f'library "{name}" of {what}')
+        for key in LIB_KEYS:
+            if key in parts:
+                r.text(parts[key], f'{key} of library "{name}" of {what}')
+            else:
+                r.missing(target, key, f'library "{name}" of {what} has no {key}', "write both: {from: module, import: name}")
 
 
 def finish(r: Reader, raw: RawTask | None, scope: TaskScope, label: str | None = None) -> Task | None:
@@ -273,6 +298,8 @@ def _check_overrides(r: Reader, raw: RawTask, kind: str) -> None:
     what = f'task "{raw.name}" ({kind} "{raw.task_ref}" of the workbook)'
     for key, value in raw.inputs.items():
         at = (raw.node, "input" if key == "args" and raw.node.get("args") is None else key)
+        if key == "libs" and kind == "python":
+            _check_libs(r, raw.node.get(key), what)
         if key not in known.accepted:
             r.report("E110", at, f'unknown key "{key}" in {what}', suggest(key, known.accepted))
         elif key in known.maps and not (isinstance(value, dict) or value is None or is_template(value)):

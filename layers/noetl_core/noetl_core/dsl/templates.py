@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from noetl_core.dsl.diagnostics import Diagnostic
+from noetl_core.dsl.inputs import default_scalars
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.reader import Reader, is_template
@@ -16,7 +18,7 @@ _PROSE = frozenset({"desc", "description"})
 
 def check_templates(r: Reader, root: Node) -> None:
     """Report E301 and E302 for what does not compile; note in `r.reads` what the others read."""
-    for node in template_scalars(root):
+    for node in chain(template_scalars(root), default_scalars(root)):
         _check(r, node)
 
 

@@ -8,12 +8,13 @@ position, and names that anything else in the playbook may bind are left alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.references import not_kept
 from noetl_core.dsl.tasks import RESERVED
 from noetl_core.dsl.templates import scalars_below
 from noetl_core.expr import FUNCTIONS, Read
@@ -48,11 +49,12 @@ def rewrite_variants(r: Reader, root: Node) -> None:
     names = {str(s.value["step"].value) for s in steps if "step" in s.value}
     bare = names & read_names
     bare -= RESERVED | frozenset(FUNCTIONS) | _bound(root) if bare else set()
+    tasks = {str(s.value["step"].value): list(_task_names(s.get("tool"))) for s in steps if "step" in s.value} if bare else {}
     for step in steps if bare else ():
-        _bare_names(r, step, bare - set(_task_names(step.get("tool"))))
+        _bare_names(r, step, bare - set(_task_names(step.get("tool"))), tasks)
     executor = root.get("executor")
     if bare and executor is not None:
-        _bare_names(r, executor, bare)
+        _bare_names(r, executor, bare, tasks)
 
 
 # --- output -> outcome --------------------------------------------------------------------------------------------------
@@ -175,9 +177,13 @@ _WITHIN: Final = {"==": "in", "!=": "not in"}
 # --- bare step names ----------------------------------------------------------------------------------------------------
 
 
-def _bare_names(r: Reader, node: Node, names: set[str]) -> None:
+def _bare_names(r: Reader, node: Node, names: set[str], tasks: Mapping[str, Sequence[str]]) -> None:
     for scalar in scalars_below(node):
         reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] in names]
+        for read in reads:
+            name, part, task = (*read.path, "", "")[:3]
+            if part == "results" and (task in tasks[name] or task == f"{name}_task"):
+                not_kept(r, scalar, read, name, task)
         _replace(r, scalar, reads, _step_result)
 
 

@@ -6,14 +6,14 @@ The subset is what forms and approvals need; a keyword that is not in it is refu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 _WORDS: Final = (
     "type enum const required properties additionalProperties items minItems maxItems minLength maxLength minimum maximum"
 )
 KEYWORDS: Final = frozenset([*_WORDS.split(), "title", "description", "default", "examples"])
-_TYPES: Final[dict[str, type | tuple[type, ...]]] = {
+TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "object": Mapping,
     "array": list,
     "string": str,
@@ -23,6 +23,24 @@ _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "null": type(None),
 }
 MAX_DEPTH: Final = 16
+
+
+_TYPE_NAMES: Final = ", ".join(TYPES)
+_COUNT: Final = ("a whole number of at least 0", lambda v: type(v) is int and v >= 0)
+_NUMBER: Final = ("a number", lambda v: type(v) in (int, float))
+_SHAPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "type": (
+        f"one of {_TYPE_NAMES}, or a list of them",
+        lambda v: bool(v) and all(isinstance(n, str) and n in TYPES for n in _names(v)),
+    ),
+    "enum": ("a list of values", lambda v: isinstance(v, list) and bool(v)),
+    "required": ("a list of names", lambda v: isinstance(v, list) and all(isinstance(n, str) for n in v)),
+    "properties": ("a mapping of names to schemas", lambda v: isinstance(v, Mapping)),
+    "additionalProperties": ("true or false", lambda v: isinstance(v, bool)),
+    **dict.fromkeys(("minItems", "maxItems", "minLength", "maxLength"), _COUNT),
+    **dict.fromkeys(("minimum", "maximum"), _NUMBER),
+}
+"""What the value of a keyword must be, in words and as a test."""
 
 
 class BadSchema(ValueError):
@@ -36,10 +54,11 @@ def check_schema(schema: Any, where: str = "schema", depth: int = 0) -> None:
     unknown = sorted(set(schema) - KEYWORDS)
     if unknown:
         raise BadSchema(f"{where}: keyword {unknown[0]!r} is not supported; there are {', '.join(sorted(KEYWORDS))}")
-    names = _names(schema.get("type", []))
-    if not set(names) <= set(_TYPES):
-        raise BadSchema(f"{where}: type {schema['type']!r} is unknown")
-    for name, part in (schema.get("properties") or {}).items():
+    for keyword, value in schema.items():
+        wanted = _SHAPES.get(keyword)
+        if wanted is not None and not wanted[1](value):
+            raise BadSchema(f"{where}: {keyword} is {wanted[0]}, not {value!r:.80}")
+    for name, part in schema.get("properties", {}).items():
         check_schema(part, f"{where}.{name}", depth + 1)
     if "items" in schema:
         check_schema(schema["items"], f"{where}[]", depth + 1)
@@ -51,9 +70,9 @@ def problems(value: Any, schema: Mapping[str, Any], where: str = "the answer") -
     if names and not any(_is(value, name) for name in names):
         return [f"{where} is {_name_of(value)}, not {' or '.join(names)}"]
     found = []
-    if "enum" in schema and value not in schema["enum"]:
+    if "enum" in schema and not any(_equal(value, known) for known in schema["enum"]):
         found.append(f"{where} is none of {list(schema['enum'])!r}")
-    if "const" in schema and value != schema["const"]:
+    if "const" in schema and not _equal(value, schema["const"]):
         found.append(f"{where} is not {schema['const']!r}")
     if isinstance(value, Mapping):
         found += _object(value, schema, where)
@@ -79,14 +98,25 @@ def _object(value: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> 
     return found
 
 
+def _equal(value: Any, known: Any) -> bool:
+    """As JSON Schema compares: 1 and 1.0 are one number, and neither is true."""
+    if isinstance(value, bool) or isinstance(known, bool):
+        return value is known
+    if isinstance(value, list) and isinstance(known, list):
+        return len(value) == len(known) and all(map(_equal, value, known))
+    if isinstance(value, Mapping) and isinstance(known, Mapping):
+        return value.keys() == known.keys() and all(_equal(value[k], known[k]) for k in known)
+    return bool(value == known)
+
+
 def _bounds(value: float, low: float | None, high: float | None, where: str) -> list[str]:
     if low is not None and value < low:
         return [f"{where} is below {low}"]
     return [f"{where} is above {high}"] if high is not None and value > high else []
 
 
-def _names(kind: Any) -> Sequence[str]:
-    return [kind] if isinstance(kind, str) else list(kind)
+def _names(kind: Any) -> Sequence[Any]:
+    return kind if isinstance(kind, list) else [kind]
 
 
 def _is(value: Any, name: str) -> bool:
@@ -94,7 +124,7 @@ def _is(value: Any, name: str) -> bool:
         return name == "boolean"
     if name == "integer" and isinstance(value, float):
         return value.is_integer()
-    return isinstance(value, _TYPES[name])
+    return isinstance(value, TYPES[name])
 
 
 def _name_of(value: Any) -> str:

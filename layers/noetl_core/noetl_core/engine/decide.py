@@ -8,18 +8,19 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
 from noetl_core.engine.boundaries import Fact, advance_loop, match_waits, route_boundary, take_fact
 from noetl_core.engine.deadlines import execution_limit
-from noetl_core.engine.passes import Need, RoutingPass, StepsView, merge_workload
+from noetl_core.engine.passes import Need, RoutingPass, StepsView
 from noetl_core.engine.reads import steps_read
 from noetl_core.engine.records import Boundary, Command, Event
 from noetl_core.engine.routing import settle
 from noetl_core.engine.state import Run, State
+from noetl_core.engine.workload import workload_of
 
 __all__ = ["Decision", "Fact", "NewExecution", "commands_of", "decide", "digest_for", "start", "steps_seen"]
 
@@ -49,6 +50,8 @@ class NewExecution:
     version: int
     payload: Mapping[str, Any]
     ctx: Mapping[str, Any]
+    rendered: Mapping[str, Any] = field(default_factory=dict)
+    """What templates among the workload's defaults gave: recorded, so that nothing renders them again."""
     parent: Mapping[str, str] | None = None
     key: Mapping[str, str] | None = None
     """`{key, fingerprint}` of an idempotent request, compared when the same key comes again."""
@@ -65,6 +68,7 @@ def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[N
         version=request.version,
         digest=playbook.digest,
         payload=dict(request.payload) or None,
+        rendered=dict(request.rendered) or None,
         ctx=dict(request.ctx) or None,
         parent=request.parent,
         key=request.key,
@@ -138,7 +142,7 @@ def _decision(p: RoutingPass, duplicates: tuple[Boundary, ...]) -> Decision:
 def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[Command]:
     """The commands of scheduled runs: derived, so they can be sent again at any time."""
     out = []
-    workload = merge_workload(playbook.workload, state.payload)
+    workload = workload_of(playbook, state)
     for run_id in runs:
         run = state.runs.get(run_id)
         if run is None or run.status != "scheduled":

@@ -49,6 +49,7 @@ _Apply = Callable[[State, Event, Mapping[str, Any], int], None]
 def _requested(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     s.path, s.version, s.digest = d["path"], d["version"], d["digest"]
     s.payload = dict(d.get("payload") or {})
+    s.rendered = dict(d.get("rendered") or {})
     s.ctx = dict(d.get("ctx") or {})
     s.parent = d.get("parent")
     s.trace_id = d.get("trace_id")
@@ -342,6 +343,8 @@ def _redriven(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     s.cancelled_for, s.undo, s.not_undone, s.children, s.rounds = "", False, [], {}, {}
     places.put_back(s, (t["token"] for t in d["tokens"]))
     s.version, s.digest = d.get("version", s.version), d.get("digest", s.digest)
+    if "digest" in d:
+        s.rendered = dict(d.get("rendered") or {})
     s.ctx = dict(d["ctx"])
     s.ctx_version += 1
     for name, stood in d.get("steps", {}).items():

@@ -143,6 +143,17 @@ def as_it_is(value: Any, deep: bool) -> Any:
     return value
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are one as JSON writes them: 1, 1.0 and true are three."""
+    if type(one) is not type(other):
+        return False
+    if type(one) is dict:
+        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+    if type(one) is list:
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
 def merge_ctx(
     writes: Sequence[tuple[Any, Mapping[str, Any]]],
     reducers: Mapping[str, str],
@@ -179,7 +190,7 @@ def merge_ctx(
 
 
 def _equal(one: Any, other: Any, load: Load) -> bool:
-    return bool(load(one, True) == load(other, True))
+    return same(load(one, True), load(other, True))
 
 
 def condense(

@@ -16,6 +16,7 @@ from noetl_core.dsl.model import Playbook
 from noetl_core.engine.fold import fold
 from noetl_core.engine.records import Event
 from noetl_core.engine.state import Run, State, StepState
+from noetl_core.engine.workload import workload_of
 from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, is_reference, load
 
 Need = tuple[Any, ...]
@@ -88,15 +89,6 @@ def result_at(at: Mapping[str, Any] | None) -> Any:
     return at["value"] if "value" in at else Pointer(at)
 
 
-def merge_workload(defaults: Mapping[str, Any], payload: Mapping[str, Any]) -> dict[str, Any]:
-    """MergedWorkload (formal spec 4.1): maps merge deep, the request wins, lists are replaced."""
-    out = dict(defaults)
-    for key, value in payload.items():
-        mine = out.get(key)
-        out[key] = merge_workload(mine, value) if isinstance(mine, Mapping) and isinstance(value, Mapping) else value
-    return out
-
-
 @dataclass(slots=True)
 class RoutingPass:
     """A decision being made: `state` is owned and advanced by `emit`; `events` is what will be committed at `seq`."""
@@ -134,7 +126,7 @@ class RoutingPass:
     @property
     def workload(self) -> dict[str, Any]:
         if self._workload is None:
-            self._workload = merge_workload(self.playbook.workload, self.state.payload)
+            self._workload = workload_of(self.playbook, self.state)
         return self._workload
 
     def scope(self, args: Mapping[str, Any], event: Mapping[str, Any] | None = None) -> Scope:

@@ -18,8 +18,9 @@ from typing import Any
 from noetl_core.dsl.model import Playbook, Step
 from noetl_core.engine import ids
 from noetl_core.engine.lineage import Lineage, RunPast, TokenPast
-from noetl_core.engine.passes import boundary_event, merge_workload
+from noetl_core.engine.passes import boundary_event
 from noetl_core.engine.state import State
+from noetl_core.engine.workload import merge_workload
 
 FROM = re.compile(r"(?P<step>[^/@]+)(?:/(?P<task>[^/@]+))?(?:@(?P<path>\d{1,9}(?:\.\d{1,9})*))?", re.ASCII)
 

@@ -145,6 +145,8 @@ class State:
     version: int = 0
     digest: str = ""
     payload: dict[str, Any] = field(default_factory=dict)
+    rendered: dict[str, Any] = field(default_factory=dict)
+    """What templates among the workload's defaults gave when the request was admitted, or redriven with another playbook."""
     parent: dict[str, str] | None = None
     trace_id: str | None = None
     key: dict[str, str] | None = None

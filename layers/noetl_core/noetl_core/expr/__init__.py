@@ -26,6 +26,7 @@ from noetl_core.expr.references import path_text, references_in, replaced
 from noetl_core.expr.rendering import load, render, truthy
 from noetl_core.expr.scope import Pointer, Scope, is_reference
 from noetl_core.expr.secret import MASK, Secret, contains_secret, mask, reveal
+from noetl_core.expr.strict import Fields, Strict
 
 __all__ = [
     "FILTERS",
@@ -33,12 +34,14 @@ __all__ = [
     "MASK",
     "TESTS",
     "Compiled",
+    "Fields",
     "LimitExceeded",
     "Limits",
     "Pointer",
     "Read",
     "Scope",
     "Secret",
+    "Strict",
     "TemplateError",
     "TemplateSyntaxError",
     "UndefinedValue",

@@ -33,6 +33,7 @@ _REFUSED: Final[dict[type[nodes.Node], str]] = {
 _NOTHING: Final = frozenset[str]()
 _PATH: Final = re.compile(r" *\{\{ *([A-Za-z_][A-Za-z0-9_]*)((?:\.[A-Za-z_][A-Za-z0-9_]*){0,20}) *\}\} *")
 """What most templates are: one name with attributes, which needs no parsing to be understood."""
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _WORDS: Final = frozenset(("not", "and", "or", "in", "is", "if", "else", "true", "false", "none", "True", "False", "None"))
 
 
@@ -139,6 +140,8 @@ def _check(template: nodes.Template) -> Iterator[Read]:
         if isinstance(node, nodes.Const):
             if type(node.value) is float and not math.isfinite(node.value):
                 raise _syntax_error("this number is beyond the range of floating point", node.lineno)
+            if type(node.value) is str and _SURROGATE.search(node.value):
+                raise _syntax_error("half of a surrogate pair is no character: write the character itself", node.lineno)
             continue
         if isinstance(node, nodes.Name | nodes.Getattr | nodes.Getitem):
             read = _read(node)

@@ -3,6 +3,7 @@
 `TemplateError` (kind `template` or `limit`; who acts: the author)
   * `TemplateSyntaxError`: the text does not parse; found at validation, with its position (resolution 15).
   * `UndefinedValue`: a whole value is undefined and nothing supplied a default (resolution 15).
+    * `NoSuchName`: what the keychain does not hold was read.
   * `LimitExceeded`: kind `limit`; the evaluation asked for more operations, memory, time or depth than it may have.
 
 Exceptions raised by a scope's `resolve` are not in this tree: they pass through unchanged.
@@ -45,6 +46,10 @@ class TemplateSyntaxError(TemplateError):
 
 class UndefinedValue(TemplateError):
     """A value that must be there is undefined."""
+
+
+class NoSuchName(UndefinedValue):
+    """A credential, or a field of one, that is not there. Its message holds names alone: it is shown where a secret was read."""
 
 
 class LimitExceeded(TemplateError):

@@ -14,16 +14,18 @@ from jinja2.utils import Namespace, missing
 
 from noetl_core.expr import methods, operators
 from noetl_core.expr.budget import Budget
-from noetl_core.expr.errors import LimitExceeded, TemplateError, UndefinedValue
+from noetl_core.expr.errors import LimitExceeded, NoSuchName, TemplateError, UndefinedValue
 from noetl_core.expr.limits import (
     CALL_DEPTH,
     ITEM_SIZE,
+    Lacking,
     Limits,
     Missing,
 )
 from noetl_core.expr.references import references_in
 from noetl_core.expr.scope import MISSING, Pointer, Scope, is_reference
 from noetl_core.expr.secret import Secret
+from noetl_core.expr.strict import Strict
 from noetl_core.expr.values import SCALARS, Function, Group, Method, describe, json_key
 
 ABSENT: Final = object()
@@ -99,7 +101,13 @@ class Evaluation(Budget):
             return value
         if type(value) is Pointer or type(value) is Secret:
             return self.read(self.enter(value))
+        if type(value) is Lacking:
+            raise NoSuchName(value._undefined_message)
         return value
+
+    def absent(self, value: Any, name: Any) -> Missing:
+        """What a part that `value` does not have is."""
+        return Lacking(value.lacks(name)) if isinstance(value, Strict) else Missing(obj=value, name=name)
 
     def _resolve(self, value: Any) -> Any:
         if self.scope.resolve is None:
@@ -153,7 +161,7 @@ class Evaluation(Budget):
             return Method(name, value, method)
         if name.startswith("__"):
             raise TemplateError(f"attribute {name!r} is not data; templates see plain data only")
-        return Missing(obj=value, name=name)
+        return self.absent(value, name)
 
     def getitem(self, value: Any, key: Any) -> Any:
         """`value[key]`."""
@@ -178,7 +186,7 @@ class Evaluation(Budget):
         except (LookupError, TypeError):
             if type(key) is str and key.startswith("__"):
                 raise TemplateError(f"attribute {key!r} is not data; templates see plain data only") from None
-            return Missing(obj=value, name=key)
+            return self.absent(value, key)
         kind = type(found)
         return self.enter(found) if kind is Secret or kind is Pointer else found
 
@@ -338,6 +346,7 @@ class Evaluation(Budget):
         if kind is int or kind is float or kind is bool or value is None:
             return str(value)
         if isinstance(value, Undefined):
+            self.read(value)
             return ""
         value = self.plain(self.read(value))
         if type(value) is str:
@@ -389,6 +398,7 @@ class Evaluation(Budget):
         if kind is Pointer:
             return self._plain(self.enter(value), undefined_ok, keep_secrets, keep_references)
         if isinstance(value, Undefined):
+            self.read(value)
             if undefined_ok:
                 return None
             raise UndefinedValue(value._undefined_message)

@@ -37,7 +37,7 @@ def _range(ev: Evaluation, *bounds: Any) -> range:
 def _dict(ev: Evaluation, value: Any = None, /, **named: Any) -> dict[Any, Any]:
     value = ev.read(value)
     made: dict[Any, Any] = {}
-    if type(value) is dict:
+    if isinstance(value, dict):
         ev.charge_items(len(value) * 2)
         made.update(value)
     elif value is not None and not is_undefined(value):

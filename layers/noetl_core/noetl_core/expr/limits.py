@@ -12,7 +12,7 @@ from typing import Final
 from jinja2.runtime import Undefined
 from jinja2.utils import missing
 
-from noetl_core.expr.errors import UndefinedValue
+from noetl_core.expr.errors import NoSuchName, UndefinedValue
 from noetl_core.expr.values import describe
 
 SOURCE_CHARS: Final = 200_000
@@ -98,3 +98,12 @@ class Missing(Undefined):
 
     def __contains__(self, item: object) -> bool:
         return False
+
+
+class Lacking(Missing):
+    """What a `Strict` mapping does not have: undefined for whoever allows for that, a failure for everybody else."""
+
+    __slots__ = ()
+
+    def _fail_with_undefined_error(self, *args: object, **kwargs: object) -> UndefinedValue:  # type: ignore[override]
+        raise NoSuchName(self._undefined_message)

@@ -10,9 +10,9 @@ from jinja2.exceptions import UndefinedError
 from jinja2.runtime import Undefined
 
 from noetl_core.expr.compiled import Compiled, compile_text, is_template
-from noetl_core.expr.errors import LimitExceeded, TemplateError, UndefinedValue
+from noetl_core.expr.errors import LimitExceeded, NoSuchName, TemplateError, UndefinedValue
 from noetl_core.expr.evaluation import DEFAULT_LIMITS, Evaluation
-from noetl_core.expr.limits import DATA_DEPTH, Limits
+from noetl_core.expr.limits import DATA_DEPTH, Lacking, Limits
 from noetl_core.expr.scope import Scope
 from noetl_core.expr.secret import Secret
 from noetl_core.expr.values import SCALARS
@@ -129,7 +129,8 @@ def evaluate(compiled: Compiled, evaluation: Evaluation, *, checked: bool = True
         raise evaluation.raised
     if failure is None:
         return result
-    message = "failed (details withheld: it read a secret)" if evaluation.tainted else failure.message
+    withheld = evaluation.tainted and not isinstance(failure, NoSuchName)
+    message = "failed (details withheld: it read a secret)" if withheld else failure.message
     raise type(failure)(f"{_quote(compiled.source)}: {message}")
 
 
@@ -149,7 +150,7 @@ def _checked(compiled: Compiled, evaluation: Evaluation, result: Any, undefined_
     """`result` as plain data. Data that was merely found in the scope is not walked, unless it may hold pointers."""
     kind = type(result)
     if kind is str or kind is int or kind is bool or kind is float or result is None or isinstance(result, Undefined):
-        return result
+        return evaluation.read(result) if kind is Lacking else result
     if (kind is dict or kind is list) and not compiled.made and "steps" not in compiled.names:
         return result
     result = evaluation.plain(result, undefined_ok=undefined_ok, keep_secrets=True, keep_references=True)

@@ -32,11 +32,15 @@ DEFAULT_MEMORY_MB: Final = 1024
 SMALLEST_MEMORY_MB: Final = 64
 MAX_OUTPUT_CHARS: Final = 65_536
 MAX_RESULT_BYTES: Final = 64 * 1024 * 1024
+LIBS_HINT: Final = "`libs` must map names to modules or parts of them, e.g. {np: numpy, sqrt: {from: math, import: sqrt}}"
 
 
 class PythonTool:
-    """Inputs `code`, `args`, `libs` ({name: module} to import), `entry` (the function to call instead of `main`); spec `network`,
-    `memory_mb`, `max_output_bytes`. Helpers on errors: `py {exception_type, message, traceback}`."""
+    """Inputs `code`, `args`, `libs` ({name: module} or {name: {from: module, import: part}}), `entry` (the function to call
+    instead of `main`); spec `network`, `memory_mb`, `max_output_bytes`.
+
+    Helpers on errors: `py {exception_type, message, traceback}`.
+    """
 
     kind = "python"
     inline = False
@@ -114,8 +118,8 @@ def _config(call: ToolCall) -> dict[str, Any]:
     code, libs, spec = call.inputs.get("code"), call.inputs.get("libs") or {}, call.spec
     if not isinstance(code, str):
         raise BadInput("`code` must be text")
-    if not isinstance(libs, Mapping) or not all(isinstance(k, str) and isinstance(v, str) for k, v in libs.items()):
-        raise BadInput("`libs` must map names to modules, e.g. {np: numpy}")
+    if not isinstance(libs, Mapping):
+        raise BadInput(LIBS_HINT)
     memory, output = spec.get("memory_mb", DEFAULT_MEMORY_MB), spec.get("max_output_bytes", MAX_OUTPUT_CHARS)
     if isinstance(memory, bool) or not isinstance(memory, int | float) or memory < SMALLEST_MEMORY_MB:
         raise BadInput(f"`spec.memory_mb` must be a number of at least {SMALLEST_MEMORY_MB}")
@@ -123,7 +127,7 @@ def _config(call: ToolCall) -> dict[str, Any]:
         raise BadInput("`spec.max_output_bytes` must be a whole number")
     return {
         "code": code,
-        "libs": dict(libs),
+        "libs": {str(name): _import(target) for name, target in libs.items()},
         "entry": call.inputs.get("entry"),
         "memory_mb": int(memory),
         "network": spec.get("network") is True,
@@ -134,6 +138,17 @@ def _config(call: ToolCall) -> dict[str, Any]:
     }
 
 
+def _import(target: Any) -> tuple[str, str | None]:
+    """The module to import, and the name in it that is meant."""
+    if isinstance(target, str) and target:
+        return target, None
+    if isinstance(target, Mapping) and set(target) == {"from", "import"}:
+        module, name = target["from"], target["import"]
+        if isinstance(module, str) and module and isinstance(name, str) and name:
+            return module, name
+    raise BadInput(LIBS_HINT)
+
+
 def _digest(config: Mapping[str, Any]) -> str:
     told = [f"{name}={config[name]!r}" for name in ("code", "libs", "entry", "memory_mb", "network", "max_output")]
     return sha256("\0".join(told).encode("utf-8", "surrogatepass")).hexdigest()
@@ -142,7 +157,7 @@ def _digest(config: Mapping[str, Any]) -> str:
 def _outcome(answer: Mapping[str, Any]) -> Outcome:
     if answer.get("ok") is True:
         return Outcome.ok(answer.get("result"))
-    kind = "limit" if answer.get("kind") == "limit" else "python"
+    kind = answer["kind"] if answer.get("kind") in ("limit", "schema") else "python"
     py = {"exception_type": str(answer.get("type", "Exception")), "message": str(answer.get("message", ""))}
     if answer.get("traceback"):
         py["traceback"] = str(answer["traceback"])

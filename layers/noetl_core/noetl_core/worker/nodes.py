@@ -51,6 +51,8 @@ class Leaf:
     ctx: CtxLayer
     parent: LoopNode | None = None
     iter: dict[str, Any] = field(default_factory=dict)
+    args: Mapping[str, Any] | None = None
+    """The run's args with those of the iteration, once they have been evaluated."""
     wait: dict[str, Any] | None = None
 
     @property

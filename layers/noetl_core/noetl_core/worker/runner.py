@@ -216,6 +216,16 @@ class Runner:
         """What templates see, without the pipeline's own names."""
         return Scope({"ctx": ctx.view, "iter": scope_iter}, self._base, resolve=self.calls.resolve)
 
+    def _scope(self, leaf: Leaf) -> Scope:
+        """What a pass's templates see; args of the step that read the iterator are evaluated once. Raises `TemplateError`."""
+        scope = self.scope(leaf.ctx, leaf.iter)
+        if not self.step.each_args:
+            return scope
+        if leaf.args is None:
+            leaf.args = self.view.args  # all there is for whoever records the failure
+            leaf.args = {**render(self.step.each_args, scope, undefined_ok=True), **self.view.args}
+        return scope.over({"args": leaf.args})
+
     def _advance(self, leaf: Leaf) -> None:
         """Run a pass until it ends, waits, or a tool of its own thread has it."""
         while leaf.pipe.status == "running":
@@ -244,14 +254,14 @@ class Runner:
 
     def _run_task(self, leaf: Leaf, task: Task) -> bool:
         """Run the pass's next task; False when it is out of our hands for now."""
-        scope = self.scope(leaf.ctx, leaf.iter)
-        callback = self.tokens.layer(leaf.pipe)
-        if callback is not None:
-            scope, self.calls.tainted = scope.over(callback), True
-        scope = scope.over(leaf.pipe.locals(task))
         started = self.calls.clock.now()
         raw = self._raw.get(task.name)
         try:
+            scope = self._scope(leaf)
+            callback = self.tokens.layer(leaf.pipe)
+            if callback is not None:
+                scope, self.calls.tainted = scope.over(callback), True
+            scope = scope.over(leaf.pipe.locals(task))
             inputs = render({k: v for k, v in task.inputs.items() if k not in raw} if raw else task.inputs, scope)
             spec = render(task.spec, scope, undefined_ok=True) if task.spec else task.spec
             timeout = self.calls.timeout_of(task, scope) if task.timeout_s is not None or "timeout" in task.spec else None
@@ -364,7 +374,7 @@ class Runner:
         """Judge an outcome, record it, fold it."""
         pipe = leaf.pipe
         leaf.wait = None
-        scope = self.scope(leaf.ctx, leaf.iter).over(pipe.locals(task))
+        scope = self._scope(leaf).over(pipe.locals(task))
         outcome = self.calls.kept(outcome, pipe.task_run(task), pipe.attempt)
         now = self.calls.clock.now()
         begun = now if started is None else started

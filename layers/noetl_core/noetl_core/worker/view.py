@@ -11,12 +11,14 @@ from typing import Any
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.decide import steps_seen
-from noetl_core.engine.passes import merge_workload, result_at
+from noetl_core.engine.passes import result_at
 from noetl_core.engine.records import Command
-from noetl_core.expr import Pointer, Secret, TemplateError
+from noetl_core.engine.workload import workload_of
+from noetl_core.expr import Fields, Pointer, Secret, Strict, TemplateError
 from noetl_core.expr.references import Path
 from noetl_core.history import load_state
 from noetl_core.ports import EventStore, NotFound, ResultStore, Secrets
+from noetl_core.tools.secrets import flat
 from noetl_core.values import Room, Values
 
 KEPT_VIEWS = 4
@@ -73,7 +75,7 @@ class Views:
         state = load_state(self._store, command.execution_id, upto=as_of)
         run = state.runs[command.loop["run"] if command.loop is not None else command.run_id]
         return {
-            "workload": merge_workload(playbook.workload, state.payload),
+            "workload": workload_of(playbook, state),
             "ctx": state.ctx,
             "args": run.args,
             "steps": steps_seen(playbook, state, run),
@@ -145,8 +147,10 @@ class Resolver:
         return self._at_hand(ref["key"]) or self.remember(ref["key"], *self._values.opened(ref, room))
 
 
-class Keychain(Mapping[str, Any]):
-    """`keychain.<name>`: credentials resolved at the moment they are read, and secret (DESIGN section 7)."""
+class Keychain(Strict, Mapping[str, Any]):
+    """`keychain.<name>.<field>`: credentials resolved at the moment they are read, and secret (DESIGN section 7)."""
+
+    called = "the keychain"
 
     def __init__(self, playbook: Playbook, secrets: Secrets | None) -> None:
         self._names = {k.name: str(k.options.get("credential", k.name)) for k in playbook.keychain}
@@ -155,7 +159,7 @@ class Keychain(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in self._names or self._secrets is None:
             raise KeyError(name)
-        return Secret(dict(self._secrets.get(self._names[name])))
+        return Secret(Fields(f"keychain.{name}", flat(self._secrets.get(self._names[name]))))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

@@ -11,6 +11,7 @@ from noetl_core.control.admit import KeyReused
 from noetl_core.control.api.call import Answer, BadRequest, NoRoute, NotAllowed
 from noetl_core.dsl.diagnostics import Diagnostic, InvalidPlaybook, page_of
 from noetl_core.engine.redrive import BadRedrive
+from noetl_core.engine.workload import BadWorkload
 from noetl_core.expr import TemplateError
 from noetl_core.ports import CorruptLog, NotFound, PortError, TooLarge, Unavailable
 
@@ -28,6 +29,7 @@ TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
     (callbacks.Unfit, HTTPStatus.UNPROCESSABLE_ENTITY, "unfit_answer"),
     (TooLarge, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large"),
     (BadRedrive, HTTPStatus.UNPROCESSABLE_ENTITY, "redrive"),
+    (BadWorkload, HTTPStatus.UNPROCESSABLE_ENTITY, "workload"),
     (TemplateError, HTTPStatus.UNPROCESSABLE_ENTITY, "template"),
     (InvalidPlaybook, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_playbook"),
     (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
@@ -74,6 +76,8 @@ def _message(error: Exception) -> str:
 def _details(error: Exception) -> list[dict[str, Any]]:
     if isinstance(error, BadRequest):
         return error.details
+    if isinstance(error, BadWorkload):
+        return [{"loc": "body.payload", "message": wrong, "hint": ""} for wrong in error.wrong]
     if isinstance(error, callbacks.Unfit):
         return [{"loc": "body", "message": wrong, "hint": "the callback still waits"} for wrong in error.wrong]
     if isinstance(error, InvalidPlaybook):

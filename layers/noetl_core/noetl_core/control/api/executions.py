@@ -49,7 +49,7 @@ def start(call: Call) -> dict[str, Any]:
     )
     started = admit(call.control, request)
     out = {"execution_id": started.execution_id, "status": started.status, "playbook": read.version_as_dict(started.playbook)}
-    return {**out, "created": started.created}
+    return {**out, "created": started.created, "warnings": list(started.warnings)}
 
 
 def listed(call: Call) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from http import HTTPStatus
 from typing import Any
 
+from noetl_core import strict_json
 from noetl_core.control.admit import register
 from noetl_core.control.api.call import Answer, BadRequest, Call, Route
 from noetl_core.control.api.errors import diagnostic
@@ -29,8 +29,8 @@ def _source(call: Call) -> tuple[str, str]:
     """A playbook's text: the body itself (YAML or JSON), or `{"playbook": "..."}`."""
     text = call.text()
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = strict_json.loads(text)
+    except ValueError:  # the reader of playbooks says what is wrong with it
         return text, "<body>"
     if isinstance(value, dict) and isinstance(value.get("playbook"), str) and len(value) == 1:
         return value["playbook"], "<body.playbook>"

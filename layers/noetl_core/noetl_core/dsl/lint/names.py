@@ -13,13 +13,17 @@ from typing import Any, Final
 from jinja2 import nodes
 
 from noetl_core.dsl.diagnostics import suggest
+from noetl_core.dsl.inputs import READABLE, default_scalars
 from noetl_core.dsl.kinds import words
 from noetl_core.dsl.lint.admission import ctx_written
 from noetl_core.dsl.lint.context import Lint
 from noetl_core.dsl.lint.guards import path_of
 from noetl_core.dsl.load import Node
-from noetl_core.dsl.model import Loop, Step, Task
+from noetl_core.dsl.loops import iterators
+from noetl_core.dsl.model import Step, Task
 from noetl_core.dsl.templates import scalars_below
+from noetl_core.engine.callbacks import by_token
+from noetl_core.engine.workload import GIVEN_BY_TRIGGERS
 from noetl_core.expr import FUNCTIONS, Compiled
 
 CONTROL: Final = words("workload ctx args steps execution_id")
@@ -27,8 +31,6 @@ WORKER: Final = words("iter keychain _prev _task _attempt _outcome")
 STEP_ATTRIBUTES: Final = words("result status loop")
 METHODS: Final = words("get items keys values")
 ITER_ALWAYS: Final = words("index parent")
-GIVEN_BY_TRIGGERS: Final = frozenset({"s3"})
-"""Workload keys that a start from outside adds."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ def names(lint: Lint) -> None:
     playbook = lint.playbook
     bound = Names(
         lint,
-        frozenset(playbook.workload) | GIVEN_BY_TRIGGERS,
+        frozenset(playbook.workload) | frozenset((playbook.inputs or {}).get("properties") or ()) | GIVEN_BY_TRIGGERS,
         bool(playbook.workload),
         _heads(
             *(key for step in playbook.steps for key in ctx_written(step)),
@@ -85,6 +87,8 @@ def names(lint: Lint) -> None:
                 inside.add(scope)
     for place, scope in _shared_places(bound, inside):
         _check(bound, place, scope)
+    for scalar in default_scalars(lint.root):
+        _check_scalar(bound, scalar, Scope(READABLE, "workload", frozenset()))
     _unused(bound)
 
 
@@ -99,7 +103,9 @@ def _heads(*keys: str) -> frozenset[str]:
 def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]]:
     """Every part of a step whose templates are evaluated, with what they see."""
     given = frozenset(bound.arc_args.get(step.name, ()))
+    outer = frozenset(iterators(step.loop))
     args = given | frozenset(step.args)
+    each = Scope(CONTROL | {"iter"}, "args of a step", args, outer | ITER_ALWAYS)
     entering = Scope(CONTROL | {"event"}, "admission", given)
     spec = node.get("spec")
     policy = spec.get("policy") if spec is not None else None
@@ -108,13 +114,19 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
         yield admit, entering
     for key in ("args", "input"):
         if (part := node.get(key)) is not None:
-            yield part, replace(entering, where="args of a step")
+            for name, child in part.value.items() if isinstance(part.value, dict) else ():
+                yield child, each if name in step.each_args else replace(entering, where="args of a step")
     for key in ("next", "set_ctx", "set"):
         if (part := node.get(key)) is not None:
             yield part, Scope(CONTROL | {"event"}, "an arc" if key == "next" else "set_ctx of a step", args)
-    outer = frozenset(_iterators(step.loop))
     written = frozenset(_iter_written(step.tasks)) | frozenset(_policy_writes(bound.lint.root.get("executor"), "iter"))
-    inside = Scope(CONTROL | WORKER, "a task", args, outer | written | ITER_ALWAYS, frozenset(task.name for task in step.tasks))
+    inside = Scope(
+        _roots(step.tasks),
+        "a task",
+        args | frozenset(step.each_args),
+        outer | written | ITER_ALWAYS,
+        frozenset(task.name for task in step.tasks),
+    )
     loop = node.get("loop")
     while loop is not None:
         if (source := loop.get("in")) is not None:
@@ -132,7 +144,7 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
 
 def _undo_places(step: Step, node: Node, args: frozenset[str]) -> Iterator[tuple[Node, Scope]]:
     """A compensation: tasks, and maybe a loop, of their own."""
-    outer = frozenset(_iterators(step.compensate_loop)) | frozenset(_iter_written(step.compensate)) | ITER_ALWAYS
+    outer = frozenset(iterators(step.compensate_loop)) | frozenset(_iter_written(step.compensate)) | ITER_ALWAYS
     names = frozenset(task.name for task in step.compensate)
     loop = node.get("loop") if isinstance(node.value, dict) else None
     while loop is not None:
@@ -141,13 +153,18 @@ def _undo_places(step: Step, node: Node, args: frozenset[str]) -> Iterator[tuple
         loop = loop.get("loop")
     whole = node.get("tool") if isinstance(node.value, dict) else None
     for task in _task_nodes(whole if whole is not None else node):
-        yield from _task_places(task, Scope(CONTROL | WORKER, "a task", args, outer, names))
+        yield from _task_places(task, Scope(_roots(step.compensate), "a task", args, outer, names))
+
+
+def _roots(tasks: Sequence[Task]) -> frozenset[str]:
+    """What tasks of a pipeline may read; where one of them is a callback by token, `callback` too."""
+    return CONTROL | WORKER | ({"callback"} if any(map(by_token, tasks)) else frozenset())
 
 
 def _shared_places(bound: Names, inside: set[Scope]) -> Iterator[tuple[Node, Scope]]:
     """The workbook's tasks and the executor's defaults, which see what any of the pipelines `inside` binds; and the result."""
     of_all = Scope(
-        CONTROL | WORKER,
+        (CONTROL | WORKER).union(*(scope.roots for scope in inside)),
         "a task",
         frozenset().union(*(scope.args for scope in inside)),
         ITER_ALWAYS.union(_iter_written(tuple(bound.lint.playbook.workbook.values())), *(scope.iter for scope in inside)),
@@ -184,7 +201,7 @@ def _task_nodes(node: Node) -> Iterator[Node]:
 
 
 def _task_places(task: Node, inside: Scope) -> Iterator[tuple[Node, Scope]]:
-    judged = replace(inside, roots=inside.roots | {"outcome"}, where="task policy")
+    judged = replace(inside, roots=inside.roots - {"callback"} | {"outcome"}, where="task policy")
     if not isinstance(task.value, dict):
         yield task, judged
         return
@@ -196,12 +213,6 @@ def _task_places(task: Node, inside: Scope) -> Iterator[tuple[Node, Scope]]:
             yield child, judged
         elif key not in ("desc", "description") and not key.startswith("x-"):
             yield child, inside
-
-
-def _iterators(loop: Loop | None) -> Iterator[str]:
-    while loop is not None:
-        yield loop.iterator
-        loop = loop.inner
 
 
 def _iter_written(tasks: Sequence[Task]) -> Iterator[str]:
@@ -239,12 +250,15 @@ def _policy_writes(node: Node | None, scope: str) -> Iterator[str]:
 
 
 def _check(bound: Names, place: Node, scope: Scope) -> None:
-    reads = bound.lint.r.reads
     for scalar in scalars_below(place):
-        for read in reads.get(scalar.value, ()):
-            found = _judge(bound, scope, read.path)
-            if found is not None and not _guarded(bound.lint.r.compiled[scalar.value], read.path):
-                bound.lint.report_read("W515", scalar, read, *found)
+        _check_scalar(bound, scalar, scope)
+
+
+def _check_scalar(bound: Names, scalar: Node, scope: Scope) -> None:
+    for read in bound.lint.r.reads.get(scalar.value, ()):
+        found = _judge(bound, scope, read.path)
+        if found is not None and not _guarded(bound.lint.r.compiled[scalar.value], read.path):
+            bound.lint.report_read("W515", scalar, read, *found)
 
 
 def _judge(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str] | None:

@@ -91,7 +91,7 @@ def items_(ev: Evaluation, value: Any) -> list[Any]:
 
 
 def _mapping(ev: Evaluation, value: Any, name: str) -> dict[Any, Any]:
-    if type(value) is not dict:
+    if not isinstance(value, dict):
         raise TemplateError(f"{name} needs a mapping")
     ev.charge_items(len(value) * 4)
     return {k: ev.enter(v) for k, v in value.items()}

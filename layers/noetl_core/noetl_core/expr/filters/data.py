@@ -42,12 +42,19 @@ def fromjson(ev: Evaluation, text: str) -> Any:
     ev.charge(len(text) * 4)
     ev.tick(len(text) >> 4)
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair is no text anybody can store
     except RecursionError:
         raise LimitExceeded(f"fromjson: data nests deeper than {DATA_DEPTH}") from None
     except ValueError as error:
         raise TemplateError(f"fromjson: {error}") from None
     return value
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_constant(text[:40])
 
 
 def _refuse_constant(name: str) -> Any:

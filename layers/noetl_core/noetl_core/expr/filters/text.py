@@ -168,7 +168,7 @@ def urlencode(ev: Evaluation, value: Any) -> str:
         text = ev.text(value)
         ev.charge(len(text) * 3)
         return quote(text, safe="/")
-    pairs = ([k, v] for k, v in value.items()) if type(value) is dict else ev.each(value)
+    pairs = ([k, v] for k, v in value.items()) if isinstance(value, dict) else ev.each(value)
     parts = []
     for pair in pairs:
         key, item = ev.items(pair)

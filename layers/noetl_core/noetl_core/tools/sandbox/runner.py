@@ -150,7 +150,7 @@ def _attempt(
     sys.stdout, sys.stderr = outputs
     try:
         value = _run(code, task, config)
-        body = json.dumps(to_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        body = _encoded(json.dumps(to_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")))
         if len(body) > config["max_result"]:
             return {
                 "ok": False,
@@ -159,7 +159,7 @@ def _attempt(
             }
         return {"ok": True, "body": body}
     except NotPlain as error:
-        return {"ok": False, "kind": "python", "type": "TypeError", "message": str(error)[:MESSAGE_CHARS]}
+        return {"ok": False, "kind": "schema", "type": "TypeError", "message": str(error)[:MESSAGE_CHARS]}
     except MemoryError as error:
         return _failed(error, "limit", f"out of memory: the task may use {config['memory_mb']} MB (spec.memory_mb)")
     except BaseException as error:  # SystemExit and KeyboardInterrupt are the author's too
@@ -173,13 +173,20 @@ def _attempt(
             sys.stdout = sys.stderr = sys.__stdout__
 
 
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise NotPlain(f"result holds half of a surrogate pair, U+{ord(text[error.start]):04X}, which is no character") from None
+
+
 def _run(code: types.CodeType, task: Mapping[str, Any], config: Mapping[str, Any]) -> Any:
     args = task["args"]
     module = types.ModuleType(MODULE)
     names = module.__dict__
     names.update({"__builtins__": builtins, "__file__": FILENAME, "_run": task["run"], "args": args, **args})
     for name, target in config["libs"].items():
-        names[name] = import_module(target)
+        names[name] = _imported(*target)
     sys.modules[MODULE] = module
     before = names.get("result", names)
     try:
@@ -197,6 +204,20 @@ def _run(code: types.CodeType, task: Mapping[str, Any], config: Mapping[str, Any
     if config["entry"] is not None:
         raise NameError(f"the code defines no function {config['entry']!r} (entry)")
     return None if after is names else after
+
+
+def _imported(module: str, name: str | None) -> Any:
+    """A module, or what `from module import name` gives."""
+    found = import_module(module)
+    if name is None:
+        return found
+    try:
+        return getattr(found, name)
+    except AttributeError:
+        try:
+            return import_module(f"{module}.{name}")
+        except ModuleNotFoundError:
+            raise ImportError(f"cannot import name {name!r} from {module!r}") from None
 
 
 def _call(main: Callable[..., Any], args: dict[str, Any]) -> Any:

@@ -1,0 +1,219 @@
+"""The workload of an execution: the playbook's defaults under the request's payload (formal spec 4.1).
+
+Templates among the defaults are rendered once, when the request is admitted; what came out is stored with the request, so that
+nothing renders them again: neither a router, nor a worker, nor a replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, Final, NoReturn
+
+from noetl_core.dsl.inputs import dotted
+from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.reader import is_template
+from noetl_core.engine.answers import problems
+from noetl_core.engine.state import State
+from noetl_core.expr import Pointer, Scope, TemplateError, render
+from noetl_core.expr.scope import Resolve
+
+GIVEN_BY_TRIGGERS: Final = frozenset({"s3"})
+"""Workload keys that a start from outside adds."""
+MAX_CHAIN: Final = 50
+"""Defaults that need each other one after the other."""
+LISTED: Final = 20
+"""Findings about one payload that are told."""
+_NOTHING: Final[Any] = object()
+
+
+class BadWorkload(ValueError):
+    """The request's inputs cannot be taken: `wrong` says what is. Who acts: the caller, or the author of a default."""
+
+    def __init__(self, kind: str, wrong: list[str]) -> None:
+        super().__init__("; ".join(wrong))
+        self.kind = kind
+        """`template` or `limit` for a default that cannot be rendered, `schema` for a payload against `x-schema`."""
+        self.wrong = wrong
+
+
+def merge_workload(defaults: Mapping[str, Any], payload: Mapping[str, Any]) -> dict[str, Any]:
+    """MergedWorkload (formal spec 4.1): maps merge deep, the request wins, lists are replaced."""
+    out = dict(defaults)
+    for key, value in payload.items():
+        mine = out.get(key)
+        out[key] = merge_workload(mine, value) if isinstance(mine, Mapping) and isinstance(value, Mapping) else value
+    return out
+
+
+def workload_of(playbook: Playbook, state: State) -> dict[str, Any]:
+    """The workload of an admitted execution."""
+    merged = merge_workload(playbook.workload, state.payload)
+    return merge_workload(merged, state.rendered) if state.rendered else merged
+
+
+# --- templates among the defaults ---------------------------------------------------------------------------------------
+
+
+def rendered_defaults(
+    playbook: Playbook, payload: Mapping[str, Any], execution_id: str, resolve: Resolve | None = None
+) -> dict[str, Any]:
+    """The values of the defaults that are templates, as far as the payload does not replace them: to be merged over the rest.
+
+    They read the workload (its payload and the other defaults) and `execution_id`. `resolve` loads what a reference in the
+    payload stands for. Raises `BadWorkload` for a template that fails, and for defaults that need each other.
+    """
+    found: dict[str, Any] = _Rendering(playbook.workload, payload, execution_id, resolve).overrides(
+        playbook.workload, payload, ()
+    )
+    return found
+
+
+class _Rendering:
+    """The merged workload with a pointer in the place of each template, and the values of those that were looked at."""
+
+    def __init__(
+        self, defaults: Mapping[str, Any], payload: Mapping[str, Any], execution_id: str, resolve: Resolve | None
+    ) -> None:
+        self._texts: dict[tuple[str | int, ...], str] = {}
+        self._values: dict[tuple[str | int, ...], Any] = {}
+        self._open: list[tuple[str | int, ...]] = []
+        self._elsewhere = resolve
+        tree = self._merged(defaults, payload, ())
+        self._scope = Scope({"workload": tree, "execution_id": execution_id}, resolve=self._resolve)
+
+    def overrides(self, defaults: Any, given: Any, path: tuple[str | int, ...]) -> Any:
+        """What replaces `defaults` at `path`; `_NOTHING` where they hold no template that counts."""
+        if isinstance(defaults, Mapping) and (given is _NOTHING or isinstance(given, Mapping)):
+            below = {k: self.overrides(v, _of(given, k), (*path, k)) for k, v in defaults.items()}
+            found = {k: v for k, v in below.items() if v is not _NOTHING}
+            return found if found or not path else _NOTHING
+        if given is not _NOTHING:
+            return _NOTHING
+        if is_template(defaults):
+            return self._value(path)
+        if isinstance(defaults, list) and any(p[: len(path)] == path for p in self._texts):
+            return self._whole(self._marked(defaults, path))
+        return _NOTHING
+
+    def _merged(self, defaults: Mapping[str, Any], payload: Mapping[str, Any], path: tuple[str | int, ...]) -> dict[str, Any]:
+        out = dict(payload)
+        for key, mine in defaults.items():
+            if key not in payload:
+                out[key] = self._marked(mine, (*path, key))
+            elif isinstance(mine, Mapping) and isinstance(payload[key], Mapping):
+                out[key] = self._merged(mine, payload[key], (*path, key))
+        return out
+
+    def _marked(self, value: Any, path: tuple[str | int, ...]) -> Any:
+        if isinstance(value, Mapping):
+            return {k: self._marked(v, (*path, k)) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self._marked(v, (*path, n)) for n, v in enumerate(value)]
+        if not is_template(value):
+            return value
+        self._texts[path] = value
+        return Pointer(path)
+
+    def _resolve(self, ref: Any) -> Any:
+        if isinstance(ref, Pointer):
+            return self._value(ref.at)
+        if self._elsewhere is None:
+            raise TemplateError("it reads into a value that is kept elsewhere, which is not possible here")
+        return self._elsewhere(ref)
+
+    def _value(self, path: tuple[str | int, ...]) -> Any:
+        if path in self._values:
+            return self._values[path]
+        if path in self._open:
+            circle = [*self._open[self._open.index(path) :], path]
+            raise BadWorkload("template", [f"defaults need each other: {' -> '.join(map(dotted, circle))}"])
+        if len(self._open) >= MAX_CHAIN:
+            self._refuse(path, "limit", f"more than {MAX_CHAIN} defaults need each other one after the other")
+        self._open.append(path)
+        try:
+            value = self._whole(render(self._texts[path], self._scope))
+        except TemplateError as error:
+            self._refuse(path, error.kind, error.message)
+        self._open.pop()
+        self._values[path] = value
+        return value
+
+    @staticmethod
+    def _refuse(path: tuple[str | int, ...], kind: str, why: str) -> NoReturn:
+        raise BadWorkload(kind, [f"the default {dotted(path)}: {why}"])
+
+    def _whole(self, value: Any) -> Any:
+        """`value` with nothing left to be rendered in it."""
+        if isinstance(value, Pointer):
+            return self._value(value.at)
+        if isinstance(value, Mapping):
+            return {k: self._whole(v) for k, v in value.items()}
+        return [self._whole(v) for v in value] if isinstance(value, list) else value
+
+
+def _of(given: Any, key: str) -> Any:
+    return given.get(key, _NOTHING) if isinstance(given, Mapping) else _NOTHING
+
+
+# --- what was given -----------------------------------------------------------------------------------------------------
+
+
+def check_inputs(playbook: Playbook, workload: Mapping[str, Any]) -> None:
+    """Raise `BadWorkload` unless the merged workload is as the playbook's `x-schema` says."""
+    if playbook.inputs is not None and (wrong := problems(workload, playbook.inputs, "workload")):
+        raise BadWorkload("schema", wrong[:LISTED])
+
+
+def doubts(playbook: Playbook, payload: Mapping[str, Any]) -> list[str]:
+    """What is likely a slip in a payload: keys the workload does not know, types other than the defaults'.
+
+    A playbook that declares no inputs takes any. Below the first level only a key that is nearly a known one is a slip: mappings
+    may be there to be added to.
+    """
+    found = [told for path, near, told in unknown(playbook, payload) if near or len(path) == 1]
+    found += _other_types(playbook.workload, payload, playbook.inputs or {}, "workload")
+    return found[:LISTED] + ([f"and {len(found) - LISTED} more"] if len(found) > LISTED else [])
+
+
+def unknown(playbook: Playbook, payload: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], bool, str]]:
+    """Keys of `payload` that the workload does not know: path, whether a known one is near, and both in words."""
+    if playbook.workload or playbook.inputs is not None:
+        yield from _unknown(playbook.workload, payload, playbook.inputs or {}, ())
+
+
+def _unknown(
+    known: Mapping[str, Any], given: Mapping[str, Any], schema: Mapping[str, Any], path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], bool, str]]:
+    parts = schema.get("properties") or {}
+    names = [*known, *(name for name in parts if name not in known)]
+    for key, value in given.items():
+        if key in names:
+            inner, below = known.get(key), parts.get(key) or {}
+            if isinstance(value, Mapping) and ((isinstance(inner, Mapping) and inner) or below.get("properties")):
+                yield from _unknown(inner if isinstance(inner, Mapping) else {}, value, below, (*path, key))
+        elif schema.get("additionalProperties") is not True and (path or key not in GIVEN_BY_TRIGGERS):
+            near = get_close_matches(key, names, 1)
+            hint = f'did you mean "{near[0]}"?' if near else f"it has {', '.join(names[:LISTED])}"
+            yield (*path, key), bool(near), f'{dotted(path)} has no "{key}" ({hint})'
+
+
+def _other_types(defaults: Mapping[str, Any], given: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> list[str]:
+    found: list[str] = []
+    for key, value in given.items():
+        mine, below = defaults.get(key), (schema.get("properties") or {}).get(key) or {}
+        if mine is None or value is None or is_template(mine) or "type" in below:
+            continue
+        if isinstance(mine, Mapping) and isinstance(value, Mapping):
+            found += _other_types(mine, value, below, f"{where}.{key}")
+        elif _kind(mine) != _kind(value):
+            found.append(f"{where}.{key} is {_kind(value)}, where the playbook has {_kind(mine)}")
+    return found
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int | float):
+        return "a number"
+    return "text" if isinstance(value, str) else "a mapping" if isinstance(value, Mapping) else "a list"

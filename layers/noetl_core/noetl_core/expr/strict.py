@@ -1,0 +1,46 @@
+"""Mappings in which a missing name is a mistake to be told of, not an undefined value: what the keychain holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+LISTED: Final = 20
+"""Names told where none is near."""
+
+
+class Strict:
+    """A mapping whose missing names fail a template as soon as anything but `default`, `is defined`, `or` or `if` looks at them.
+
+    `called` is what the author calls it. The names of its entries are told to whoever missed one; what they hold never is.
+    """
+
+    __slots__ = ()
+
+    called: str
+
+    def lacks(self, name: object) -> str:
+        """What to say where there is no `name`."""
+        names = sorted(map(str, self)) if isinstance(self, Iterable) else []
+        near = get_close_matches(str(name), names, 3)
+        if near:
+            hint = f"did you mean {' or '.join(_quoted(n) for n in near)}?"
+        else:
+            hint = f"it has {', '.join(names[:LISTED])}" if names else "it has nothing"
+        return f"{self.called} has no {_quoted(str(name)[:80])} ({hint})"
+
+
+class Fields(Strict, dict[str, Any]):
+    """The fields of a credential, and of mappings in it."""
+
+    __slots__ = ("called",)
+
+    def __init__(self, called: str, fields: Mapping[str, Any]) -> None:
+        within = {k: Fields(f"{called}.{k}", v) if isinstance(v, Mapping) else v for k, v in fields.items()}
+        super().__init__(within)
+        self.called = called
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
