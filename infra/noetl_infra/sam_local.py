@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,9 +35,9 @@ def gateway() -> str:
     import docker  # with aws-sam-cli, for development
 
     try:
-        client = docker.from_env()
-        networks = [n for n in client.networks.list() if n.name in NETWORKS]
-        return str(networks[0].attrs["IPAM"]["Config"][0]["Gateway"])
+        with closing(docker.from_env()) as client:
+            networks = [n for n in client.networks.list() if n.name in NETWORKS]
+            return str(networks[0].attrs["IPAM"]["Config"][0]["Gateway"])
     except (docker.errors.DockerException, IndexError, KeyError) as error:
         raise NoEngine(
             "no container engine answers: start Docker or `podman system service` and set DOCKER_HOST, or name a command that"
@@ -93,13 +93,16 @@ def _accept(listener: socket.socket, target: tuple[str, int]) -> None:
             incoming, _ = listener.accept()
         except OSError:  # closed
             return
-        try:
-            outgoing = socket.create_connection(target)
-        except OSError:  # the stack is gone: the container sees a closed connection
-            incoming.close()
-            continue
-        for one, other in ((incoming, outgoing), (outgoing, incoming)):
-            threading.Thread(target=_copy, args=(one, other), daemon=True).start()
+        threading.Thread(target=_serve, args=(incoming, target), daemon=True).start()
+
+
+def _serve(incoming: socket.socket, target: tuple[str, int]) -> None:
+    """Copy both ways until both sides have said all they had to."""
+    with suppress(OSError), incoming, socket.create_connection(target) as outgoing:
+        back = threading.Thread(target=_copy, args=(outgoing, incoming), daemon=True)
+        back.start()
+        _copy(incoming, outgoing)
+        back.join()
 
 
 def _copy(one: socket.socket, other: socket.socket) -> None:

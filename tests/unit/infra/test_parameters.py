@@ -25,12 +25,10 @@ def declared(name: str) -> Mapping[str, Any]:
 def takes(name: str, value: str) -> bool:
     """Whether CloudFormation would take the value."""
     rules = declared(name)
-    values = value.split(",") if "List" in rules["Type"] else [value]
-    return all(
+    return (
         value in map(str, rules.get("AllowedValues", [value]))
         and re.fullmatch(rules.get("AllowedPattern", ".*"), value) is not None
         and (rules["Type"] != "Number" or rules.get("MinValue", 0) <= int(value) <= rules.get("MaxValue", 10**9))
-        for value in values
     )
 
 
@@ -52,7 +50,7 @@ def takes(name: str, value: str) -> bool:
         ("StageName", ["v1"], ["", "v-1", "a/b"]),
         ("AlarmTopicArn", ["", "arn:aws:sns:us-east-1:123456789012:alarms"], ["alarms"]),
         ("UserPoolArn", ["", "arn:aws:cognito-idp:us-east-1:123456789012:userpool/us-east-1_abc"], ["us-east-1_abc"]),
-        ("SubnetIds", ["", "subnet-0a1b2c3d,subnet-1a"], ["vpc-0a1b2c3d"]),
+        ("SubnetIds", ["", "subnet-0a1b2c3d,subnet-1a"], ["vpc-0a1b2c3d", "subnet-0a,"]),
         ("SecurityGroupIds", ["", "sg-0a1b2c3d"], ["default"]),
         ("WorkerMemory", ["1769"], ["64", "20000"]),
         ("WorkerStorage", ["512", "10240"], ["100", "20480"]),

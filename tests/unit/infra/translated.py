@@ -76,8 +76,7 @@ def translated(**parameters: str) -> dict[str, Any]:
 def _deployed(parameters: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     template = translated(**dict(parameters))
     values = {**PSEUDO, **defaults(), **dict(parameters)}
-    lists = {name for name, p in source()["Parameters"].items() if "List" in p["Type"]}
-    resolver = _Resolver(template, values, lists)
+    resolver = _Resolver(template, values)
     kept = {name: r for name, r in template["Resources"].items() if resolver.holds(r.get("Condition"))}
     return {name: resolver.of(r) for name, r in kept.items()}
 
@@ -105,8 +104,8 @@ def listed(value: Any) -> list[Any]:
 
 
 class _Resolver:
-    def __init__(self, template: Mapping[str, Any], values: Mapping[str, str], lists: set[str]) -> None:
-        self._values, self._lists = values, lists
+    def __init__(self, template: Mapping[str, Any], values: Mapping[str, str]) -> None:
+        self._values = values
         self._conditions, self._mappings = template["Conditions"], template.get("Mappings", {})
 
     def holds(self, condition: str | None) -> bool:
@@ -158,6 +157,4 @@ class _Resolver:
     def _ref(self, name: str) -> Any:
         if name == "AWS::NoValue":
             return NO_VALUE
-        if name in self._lists:
-            return self._values[name].split(",")
         return self._values.get(name, "${" + name + "}")
