@@ -73,6 +73,7 @@ soak: setup
 # Every function in a container, as `sam local` runs it, against the embedded stack. ENGINE is a command that runs another one where a
 # container engine is; without it DOCKER_HOST says where, or Docker is there. SAM_SKIP_PULL_IMAGE=1 where images are to be taken as they are.
 sam-local: setup
+	@$(MAKE) --silent build ENV=container
 	@$(ENGINE) $(BIN)/pytest -o faulthandler_timeout=0 -m sam_local -s tests/sam_local
 
 bench: setup

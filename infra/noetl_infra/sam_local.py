@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,18 +31,33 @@ class NoEngine(Exception):
     """No container engine answers; the message says what to do."""
 
 
-def gateway() -> str:
-    """The address under which containers of the engine named by `DOCKER_HOST` see this machine. Raises `NoEngine`."""
-    import docker  # with aws-sam-cli, for development
+class _Engine(HTTPConnection):
+    """The API of Docker, or of Podman, which is alike."""
 
+    def __init__(self, host: str) -> None:
+        self._at = urlsplit(host)
+        super().__init__(self._at.hostname or "localhost", self._at.port or 2375, timeout=10)
+
+    def connect(self) -> None:
+        if self._at.scheme == "unix":
+            self.sock = socket.socket(socket.AF_UNIX)
+            self.sock.connect(self._at.path)
+        else:
+            super().connect()
+
+
+def gateway(engine: str | None = None) -> str:
+    """The address under which containers of the engine (`DOCKER_HOST`, or Docker's own) see this machine. Raises `NoEngine`."""
+    engine = engine or os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     try:
-        with closing(docker.from_env()) as client:
-            networks = [n for n in client.networks.list() if n.name in NETWORKS]
-            return str(networks[0].attrs["IPAM"]["Config"][0]["Gateway"])
-    except (docker.errors.DockerException, IndexError, KeyError) as error:
+        with closing(_Engine(engine)) as connection:
+            connection.request("GET", "/networks")
+            networks = {n["Name"]: n for n in json.loads(connection.getresponse().read())}
+        return str(next(networks[name]["IPAM"]["Config"][0]["Gateway"] for name in NETWORKS if name in networks))
+    except (OSError, ValueError, StopIteration, LookupError, HTTPException) as error:
         raise NoEngine(
-            "no container engine answers: start Docker or `podman system service` and set DOCKER_HOST, or name a command that"
-            f" runs another one where an engine is (make sam-local ENGINE=...): {error}"
+            f"no container engine answers at {engine}: start Docker or `podman system service` and set DOCKER_HOST, or name a"
+            f" command that runs another one where an engine is (make sam-local ENGINE=...): {error}"
         ) from error
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import boto3
 import pytest
 
 from noetl_core.dsl.numbers import LIFETIME
@@ -174,3 +175,11 @@ def test_functions_name_an_endpoint_only_where_they_are_given_one() -> None:
 
     assert endpoints() == {None}
     assert endpoints(EndpointUrl="http://127.0.0.1:4566") == {"http://127.0.0.1:4566"}
+
+
+@pytest.mark.parametrize("service", ["dynamodb", "sqs", "s3", "secretsmanager", "kms"])
+def test_an_empty_endpoint_in_the_environment_is_none(monkeypatch: pytest.MonkeyPatch, service: str) -> None:
+    """What declares a name for `sam local` to fill may leave it empty elsewhere: botocore then knows AWS's own."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "")
+    made = boto3.client(service, region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")  # type: ignore[call-overload]
+    assert made.meta.endpoint_url.endswith("amazonaws.com")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,14 +18,14 @@ SIZE = 300_000
 
 
 @contextmanager
-def service() -> Iterator[str]:
-    """Answers every request with `SIZE` bytes, on 127.0.0.1."""
+def service(said: bytes = b"x" * SIZE) -> Iterator[str]:
+    """Answers every request alike, on 127.0.0.1."""
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(b"x" * SIZE)
+            self.wfile.write(said)
 
         def log_message(self, *_: object) -> None:
             """Quiet."""
@@ -51,7 +52,16 @@ def test_what_listens_on_loopback_answers_at_the_other_address_until_the_block_e
             urlopen(seen_as, timeout=10)
 
 
-def test_without_a_container_engine_one_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+@pytest.mark.parametrize("engine", ["tcp://127.0.0.1:1", "unix:///nowhere/engine.sock"])
+def test_without_a_container_engine_one_is_told_what_to_do(engine: str) -> None:
     with pytest.raises(NoEngine, match="set DOCKER_HOST"):
-        gateway()
+        gateway(engine)
+
+
+def test_containers_see_this_machine_as_the_gateway_of_their_network() -> None:
+    networks = [
+        {"Name": "mine", "IPAM": {"Config": [{"Gateway": "10.9.0.1"}]}},
+        {"Name": "podman", "IPAM": {"Config": [{"Gateway": "10.88.0.1"}]}},
+    ]
+    with service(json.dumps(networks).encode()) as engine:
+        assert gateway(engine.replace("http", "tcp")) == "10.88.0.1"
