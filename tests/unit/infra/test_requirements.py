@@ -10,6 +10,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from samcli.commands._utils.template import get_template_data
+from samcli.lib.providers.sam_base_provider import SamBaseProvider
 
 from tests.unit.infra.translated import source
 
@@ -67,3 +69,12 @@ def test_the_architectures_and_runtimes_of_samconfig_are_the_templates() -> None
             rules = declared[name]
             assert value in map(str, rules.get("AllowedValues", [value])), f"{environment}: {said}"
             assert re.fullmatch(rules.get("AllowedPattern", ".*"), value), f"{environment}: {said}"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what samcli calls
+@pytest.mark.parametrize("function", ["AdmitFunction", "WorkerFunction", "PythonWorkerFunction"])
+def test_sam_local_finds_the_layer_of_every_function(monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    """Its own resolver knows less than CloudFormation's: what it cannot decide it takes for a layer's name."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    resources = SamBaseProvider.get_template(get_template_data(str(ROOT / "template.yaml")), {"PythonPool": "yes"})["Resources"]
+    assert resources[function]["Properties"]["Layers"] == [{"Ref": "CoreLayer"}]

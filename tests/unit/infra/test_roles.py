@@ -23,7 +23,12 @@ INBOX = ("playbooks", "triggers", "rejected")
 NETWORK = "arn:aws:ec2:us-east-1:123456789012:*/*"
 TOUCHES: dict[str, dict[str, set[str]]] = {
     "AdmitFunction": {
-        "dynamodb": {"${EventsTable.Arn}", "${CatalogTable.Arn}", "${CatalogTable.Arn}/index/heads", "${CatalogTable.Arn}/index/heads_by_path"},
+        "dynamodb": {
+            "${EventsTable.Arn}",
+            "${CatalogTable.Arn}",
+            "${CatalogTable.Arn}/index/heads",
+            "${CatalogTable.Arn}/index/heads_by_path",
+        },
         "s3": {"${ResultsBucket.Arn}", "${ResultsBucket.Arn}/*", *(f"arn:aws:s3:::${{InboxBucket}}/{p}/*" for p in INBOX)},
         "sqs receives": {"${InboxQueue.Arn}"},
         "sqs sends": {"${CommandQueue.Arn}", "${ControlQueue.Arn}", "${PythonQueue.Arn}"},
