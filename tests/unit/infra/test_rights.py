@@ -46,19 +46,33 @@ class Made:
         return keys is None or self.key is None or any(fnmatchcase(self.key, key) for key in keys)
 
 
-def made(service: str, operation: str, asked: Mapping[str, Any]) -> Made:
-    """The call as a policy sees it."""
+def made(service: str, operation: str, asked: Mapping[str, Any]) -> Iterator[Made]:
+    """The call as policies see it: a copy reads and writes."""
     action = f"{service}:{ACTIONS.get(operation, operation)}"
     if service == "dynamodb":
         table = next(name for name in LOGICAL if name in asked["TableName"])
         index = f"/index/{asked['IndexName']}" if "IndexName" in asked else ""
-        return Made(action, f"${{{table}.Arn}}{index}", leading_key(asked))
-    if service == "sqs":
+        yield Made(action, f"${{{table}.Arn}}{index}", leading_key(asked))
+    elif service == "sqs":
         queue = asked.get("QueueUrl") or asked["QueueName"]
-        return Made(action, f"${{{next(name for name in LOGICAL if name in queue)}.Arn}}")
-    if service == "s3":
-        return Made(action, "${ResultsBucket.Arn}/" + asked["Key"])
-    return Made(action, str(asked.get("SecretId") or asked.get("KeyId") or "*"))
+        yield Made(action, f"${{{next(name for name in LOGICAL if name in queue)}.Arn}}")
+    elif operation == "CopyObject":
+        yield Made("s3:PutObject", stored(asked["Bucket"], asked["Key"]))
+        yield Made(reading(asked["CopySource"]), stored(asked["CopySource"]["Bucket"], asked["CopySource"]["Key"]))
+    elif operation in ("GetObject", "HeadObject"):
+        yield Made(reading(asked), stored(asked["Bucket"], asked["Key"]))
+    elif service == "s3":
+        yield Made(action, stored(asked["Bucket"], asked["Key"]))
+    else:
+        yield Made(action, str(asked.get("SecretId") or asked.get("KeyId") or "*"))
+
+
+def reading(asked: Mapping[str, Any]) -> str:
+    return "s3:GetObjectVersion" if "VersionId" in asked else "s3:GetObject"
+
+
+def stored(bucket: str, key: str) -> str:
+    return f"arn:aws:s3:::${{InboxBucket}}/{key}" if "inbox" in bucket else f"${{ResultsBucket.Arn}}/{key}"
 
 
 def leading_key(asked: Mapping[str, Any]) -> str:
@@ -77,7 +91,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Made]]:
     call = BaseClient._make_api_call
 
     def noted(self: Any, operation: str, asked: Any) -> Any:
-        found.append(made(self.meta.service_model.service_name, operation, asked))
+        found.extend(made(self.meta.service_model.service_name, operation, asked))
         return call(self, operation, asked)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", noted)
@@ -106,8 +120,25 @@ def test_a_role_allows_what_its_function_does(cloud: None, calls: list[Made], fu
     calls.clear()
     for event in events:
         sample.call(*event.split())
-    assert calls or events == ("admit api_health",)
+    assert calls
     assert refused(function, calls) == set()
+
+
+@pytest.mark.parametrize(
+    ("known", "does"),
+    [(True, {"s3:GetObjectVersion"}), (False, {"s3:GetObjectVersion", "s3:PutObject", "s3:DeleteObject"})],
+    ids=["taken", "moved aside"],
+)
+def test_admit_may_do_with_an_upload_what_it_does(cloud: None, calls: list[Made], known: bool, does: set[str]) -> None:
+    deliver = sample.upload()
+    if known:
+        start = sample.event("api_start")
+        body = json.dumps({"playbook": json.loads(start["body"])["playbook"]})
+        sample.app("admit").handler({**start, "path": "/api/playbooks", "body": body}, sample.Context())
+    calls.clear()
+    assert deliver() == {"batchItemFailures": []}
+    assert {one.action for one in calls if "InboxBucket" in one.resource} >= does
+    assert refused("AdmitFunction", calls) == set()
 
 
 def test_a_call_beyond_a_role_is_found(cloud: None, calls: list[Made]) -> None:
