@@ -62,7 +62,7 @@ def made(service: str, operation: str, asked: Mapping[str, Any]) -> Iterator[Mad
     elif operation in ("GetObject", "HeadObject"):
         yield Made(reading(asked), stored(asked["Bucket"], asked["Key"]))
     elif service == "s3":
-        yield Made(action, stored(asked["Bucket"], asked["Key"]))
+        yield Made(action, stored(asked["Bucket"], asked.get("Key", "")))
     else:
         yield Made(action, str(asked.get("SecretId") or asked.get("KeyId") or "*"))
 
