@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import defaultdict
 from typing import Any
 
@@ -19,7 +20,7 @@ UNSCOPED = {
 }
 """Actions that may stand beside `*`, and why."""
 CREDENTIALS = "arn:aws:secretsmanager:us-east-1:123456789012:secret:noetl/*"
-INBOX = ("playbooks", "triggers", "rejected")
+INBOX = ("", "/playbooks/*", "/triggers/*", "/rejected/*")
 NETWORK = "arn:aws:ec2:us-east-1:123456789012:*/*"
 TOUCHES: dict[str, dict[str, set[str]]] = {
     "AdmitFunction": {
@@ -29,7 +30,7 @@ TOUCHES: dict[str, dict[str, set[str]]] = {
             "${CatalogTable.Arn}/index/heads",
             "${CatalogTable.Arn}/index/heads_by_path",
         },
-        "s3": {"${ResultsBucket.Arn}", "${ResultsBucket.Arn}/*", *(f"arn:aws:s3:::${{InboxBucket}}/{p}/*" for p in INBOX)},
+        "s3": {"${ResultsBucket.Arn}", "${ResultsBucket.Arn}/*", *(f"arn:aws:s3:::${{InboxBucket}}{p}" for p in INBOX)},
         "sqs receives": {"${InboxQueue.Arn}"},
         "sqs sends": {"${CommandQueue.Arn}", "${ControlQueue.Arn}", "${PythonQueue.Arn}"},
         "secretsmanager": {"${SigningSecret}"},
@@ -146,6 +147,14 @@ def keys(function: str, table: str, *actions: str) -> set[str]:
 def test_a_function_writes_under_its_own_keys_alone(function: str, log: set[str], catalog: set[str]) -> None:
     write = ("dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:UpdateItem")
     assert (keys(function, "${EventsTable.Arn}", *write), keys(function, "${CatalogTable.Arn}", *write)) == (log, catalog)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_whoever_reads_objects_of_a_bucket_is_told_which_are_missing(function: str) -> None:
+    """Without the right to list, S3 says "denied" of what is not there."""
+    allowed = [(a, r) for s in statements(function, **EVERYTHING) for a in listed(s["Action"]) for r in listed(s["Resource"])]
+    read = {re.sub(r"/.*", "", resource) for action, resource in allowed if action == "s3:GetObject"}
+    assert read == {resource for action, resource in allowed if action == "s3:ListBucket"}
 
 
 def test_a_function_outside_a_vpc_makes_no_network_interfaces() -> None:
