@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -92,11 +93,14 @@ def containers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containers]
         down(folder)
 
 
-def test_every_function_takes_its_event_from_the_events_folder(containers: Containers) -> None:
+def test_every_function_takes_its_event_from_the_events_folder(containers: Containers, tmp_path: Path) -> None:
     """The events tell one story; the execution they start is ended by the containers alone."""
+    events = tmp_path / "events"
+    shutil.copytree(ROOT / "events", events)
+    put_what_it_tells_of(containers.stack, events / "upload.json")
 
     def told(function: str, name: str) -> Any:
-        return containers.invoke(function, ROOT / "events" / f"{name}.json")
+        return containers.invoke(function, events / f"{name}.json")
 
     assert told("AdmitFunction", "api_health")["statusCode"] == 200
     assert told("CredentialsFunction", "api_credentials")["statusCode"] == 200
@@ -113,6 +117,20 @@ def test_every_function_takes_its_event_from_the_events_folder(containers: Conta
     assert told("SweeperFunction", "schedule")["broken"] == 0
     summary = Api(containers.stack.api_url).summary(EXECUTION)
     assert (summary["status"], summary["result"]) == ("completed", {"greeting": "Hello, Ada!"})
+
+
+def put_what_it_tells_of(stack: Stack, notification: Path) -> None:
+    """Put the object that the notification names, and let it name this version of it."""
+    event = json.loads(notification.read_text())
+    told = json.loads(event["Records"][0]["body"])
+    s3 = told["Records"][0]["s3"]
+    bucket, key = s3["bucket"]["name"], s3["object"]["key"]
+    client = aws(stack, "s3")
+    client.create_bucket(Bucket=bucket)
+    client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    s3["object"]["versionId"] = client.put_object(Bucket=bucket, Key=key, Body=b"{}")["VersionId"]
+    event["Records"][0]["body"] = json.dumps(told)
+    notification.write_text(json.dumps(event))
 
 
 def test_an_execution_goes_through_a_local_api_a_worker_and_a_router_in_containers(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.infra.translated import CHOICES, deployed, of_type
+from noetl_core.adapters.aws.clients import client
+from tests.unit.infra import test_sample_events as sample
+from tests.unit.infra.translated import CHOICES, ROOT, of_type
 
 OWN = "NoETL"
+cloud = sample.cloud
 TOPIC = "arn:aws:sns:us-east-1:123456789012:alarms"
 DEAD_LETTERS = {"CommandDeadLetters", "ControlDeadLetters", "InboxDeadLetters"}
 
@@ -31,7 +34,7 @@ def watched_at_all(**parameters: str) -> set[tuple[str, str, str]]:
 
 def emitted(name: str) -> bool:
     """Whether a function's source adds this metric; those made of a prefix and a word are looked for by their parts."""
-    texts = "".join(p.read_text() for p in Path("functions").glob("*/app.py"))
+    texts = "".join(p.read_text() for p in (ROOT / "functions").glob("*/app.py"))
     if f'"{name}"' in texts:
         return True
     return name.startswith("Sweep") and f'"{name.removeprefix("Sweep").lower()}"' in texts
@@ -44,6 +47,19 @@ def test_dead_letters_raise_an_alarm_although_the_sweeper_takes_them_away() -> N
     lying = {w[2] for w in watched_at_all() if w[1] == "ApproximateNumberOfMessagesVisible"}
     assert {f"${{{q}.QueueName}}" for q in DEAD_LETTERS} - lying == {"${CommandDeadLetters.QueueName}"}
     assert "${CommandDeadLetters}" in drained
+
+
+def test_a_sweep_that_takes_a_dead_letter_away_sends_its_count(cloud: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under the one dimension that the alarm asks for; another would be another metric."""
+    (queue, _) = json.loads(os.environ["DEAD_LETTER_QUEUES"])
+    letter = {"execution_id": sample.EXECUTION, "step": "start", "run_id": "r1"}
+    client("sqs").send_message(QueueUrl=queue, MessageBody=json.dumps(letter))
+    sample.call("sweeper", "schedule")
+    (sent,) = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+    (metrics,) = sent["_aws"]["CloudWatchMetrics"]
+    assert (sent["SweepDead"], metrics["Dimensions"]) == ([1.0], [["service"]])
+    (alarm,) = [a for a in alarms().values() if watched(a)[1] == "SweepDead"]
+    assert [d["Name"] for d in alarm["Dimensions"]] == ["service"]
 
 
 @pytest.mark.parametrize(
@@ -104,4 +120,3 @@ def test_the_dashboard_shows_what_exists(parameters: dict[str, str]) -> None:
     places = {(w["x"], w["y"]) for w in widgets}
     assert len(places) == len(widgets)
     assert len(board["DashboardBody"]) < 100_000
-    assert deployed(**parameters)
