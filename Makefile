@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
-.PHONY: setup run test lint types contracts template unit e2e bench up down clean soak scale conformance properties kills
+.PHONY: setup run test lint types contracts template unit e2e bench up down clean soak scale conformance properties kills layer build sam-local
 
 setup: $(VENV)/.synced
 
@@ -44,8 +44,16 @@ template: setup
 	@$(BIN)/cfn-lint template.yaml
 	@SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 $(BIN)/sam validate --lint
 
+# What the layer installs, from the lock; a test holds it equal.
+layer: setup
+	@$(UV) export --quiet --frozen --only-group layer --no-emit-project --no-header --output-file layers/noetl_core/requirements.txt >/dev/null
+
+# The layer and the functions' template under .aws-sam, for the parameters of an environment of samconfig.toml: ENV=dev make build
+build: setup
+	@SAM_CLI_TELEMETRY=0 $(BIN)/sam build $(if $(ENV),--config-env $(ENV))
+
 unit: setup
-	@$(BIN)/pytest -n 2 -m 'not e2e and not soak'
+	@$(BIN)/pytest -n 2 -m 'not e2e and not soak and not scale and not sam_local'
 
 e2e: setup
 	@$(BIN)/pytest tests/e2e
@@ -64,6 +72,12 @@ kills: setup
 
 soak: setup
 	@$(BIN)/pytest -o faulthandler_timeout=0 -m soak -s tests/e2e
+
+# Every function in a container, as `sam local` runs it, against the embedded stack. ENGINE is a command that runs another one where a
+# container engine is; without it DOCKER_HOST says where, or Docker is there. SAM_SKIP_PULL_IMAGE=1 where images are to be taken as they are.
+sam-local: setup
+	@$(MAKE) --silent build ENV=container
+	@$(ENGINE) $(BIN)/pytest -o faulthandler_timeout=0 -m sam_local -s tests/sam_local
 
 bench: setup
 	@$(BIN)/python bench/run.py

@@ -79,29 +79,33 @@ def deploy(
         layers = [_published(functions, f"{name}-tools-{n}", s3, bucket, tool_package(t)) for n, t in enumerate(tools)]
         values["ToolLayers"] = ",".join(layers)
     _write_numbers(template, values)
-    body = json.dumps(template, separators=(",", ":"), default=str)
-    outputs = _apply(cloudformation, name, body, values)
+    body = json.dumps(template, separators=(",", ":"), default=str).encode()
+    written = Package(f"template-{sha256(body).hexdigest()[:16]}.json", body)
+    _uploaded(s3, bucket, written)
+    outputs = _apply(cloudformation, name, f"{endpoint}/{bucket}/{written.key}", values)
     api_url = f"{endpoint}/_aws/execute-api/{outputs['ApiId']}/{outputs['StageName']}"
     return Deployed(endpoint, api_url, outputs)
 
 
 def _write_numbers(template: dict[str, Any], values: Mapping[str, str]) -> None:
-    """Put the numbers of SQS events in place of their parameters: MiniStack hands a `Number` parameter on as text, on which its
-    queue poller stops."""
+    """Put numbers in place of the parameters that hold them: MiniStack hands a `Number` parameter on as text, on which its queue
+    poller stops."""
+    numbers = {
+        name: int(values.get(name, declared["Default"]))
+        for name, declared in template["Parameters"].items()
+        if declared["Type"] == "Number"
+    }
 
-    def number(value: Any) -> Any:
-        name = value.get("Ref") if isinstance(value, dict) else None
-        return value if name is None else int(values.get(name, template["Parameters"][name]["Default"]))
+    def written(value: Any) -> Any:
+        if isinstance(value, list):
+            return [written(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        if len(value) == 1 and value.get("Ref") in numbers:
+            return numbers[value["Ref"]]
+        return {key: written(each) for key, each in value.items()}
 
-    for resource in template["Resources"].values():
-        if resource["Type"] != "AWS::Serverless::Function":
-            continue
-        for event in resource["Properties"].get("Events", {}).values():
-            properties = event["Properties"]
-            if event["Type"] == "SQS" and "BatchSize" in properties:
-                properties["BatchSize"] = number(properties["BatchSize"])
-            if "MaximumConcurrency" in properties.get("ScalingConfig", {}):
-                properties["ScalingConfig"] = {"MaximumConcurrency": number(properties["ScalingConfig"]["MaximumConcurrency"])}
+    template["Resources"] = written(template["Resources"])
 
 
 def _packaged(s3: Any, bucket: str, *, dependencies: bool) -> dict[str, Any]:
@@ -140,10 +144,10 @@ def _published(functions: Any, name: str, s3: Any, bucket: str, package: Package
     return str(published["LayerVersionArn"])
 
 
-def _apply(cloudformation: Any, name: str, body: str, parameters: Mapping[str, str]) -> dict[str, str]:
+def _apply(cloudformation: Any, name: str, template_url: str, parameters: Mapping[str, str]) -> dict[str, str]:
     request = {
         "StackName": name,
-        "TemplateBody": body,
+        "TemplateURL": template_url,  # a request holds 51,200 bytes of template at most
         "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"],
         "Parameters": [{"ParameterKey": k, "ParameterValue": v} for k, v in parameters.items()],
     }
@@ -179,10 +183,11 @@ def _wait(cloudformation: Any, name: str) -> dict[str, Any]:
         if stack and status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
             return stack
         if "FAILED" in status or "ROLLBACK" in status:
-            events = cloudformation.describe_stack_events(StackName=name)["StackEvents"]
+            pages = cloudformation.get_paginator("describe_stack_events").paginate(StackName=name)
             reasons = [
                 f"{e['LogicalResourceId']}: {e.get('ResourceStatusReason', '')}"
-                for e in events
+                for page in pages
+                for e in page["StackEvents"]
                 if "FAILED" in e["ResourceStatus"]
             ]
             raise DeployFailed(f"{status}: " + "; ".join(reasons[:5]))

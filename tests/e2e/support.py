@@ -26,13 +26,14 @@ class Api:
     """The HTTP API of a stack."""
 
     url: str
+    patience_s: float = 60
 
     def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and JSON answer; `body` is sent as it is when it is text, else as JSON."""
         data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
         request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=self.patience_s) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as refused:
             with refused:

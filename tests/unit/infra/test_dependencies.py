@@ -89,10 +89,8 @@ def test_what_is_declared_is_used() -> None:
 
 
 def test_the_layers_requirements_are_the_projects() -> None:
-    lines = (ROOT / "layers" / "noetl_core" / "requirements.txt").read_text().splitlines()
-    layer = [line for line in lines if line.strip() and not line.startswith("#")]
-    wanted = {str(r) for line in PROJECT["project"]["dependencies"] if (r := Requirement(line)).name not in COMMAND_LINE}
-    assert {str(Requirement(line)) for line in layer} == wanted
+    wanted = {line for line in PROJECT["project"]["dependencies"] if Requirement(line).name not in COMMAND_LINE}
+    assert set(PROJECT["dependency-groups"]["layer"]) == wanted
 
 
 def test_the_embedded_stack_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,194 @@
+"""Functions in containers as `sam local` runs them, against the embedded stack: `make sam-local`.
+
+The stack's own functions are switched off, so that what happens is what the containers did.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl_infra.sam_local import environment, gateway, reachable
+from noetl_infra.stack import Stack, down, up
+from tests.e2e.support import Api, aws
+
+pytestmark = [pytest.mark.sam_local, pytest.mark.xdist_group("sam_local")]
+ROOT = Path(__file__).parents[2]
+SAM = str(Path(sys.executable).parent / "sam")
+EXECUTION = "2691754336839624643"
+"""The execution that events/api_start.json starts."""
+PATIENCE_S = 600
+"""An image is made for each container, with the layer in it."""
+
+
+@dataclass(frozen=True)
+class Containers:
+    """`sam local` over the stack."""
+
+    stack: Stack
+    variables: Path
+
+    def sam(self, *command: str) -> list[str]:
+        return [SAM, "local", *command, "--config-env", "container", "--env-vars", str(self.variables)]
+
+    def invoke(self, function: str, event: Path) -> Any:
+        """What the function answers to the event."""
+        ran = subprocess.run(
+            self.sam("invoke", function, "--event", str(event)),
+            cwd=ROOT,
+            env=signed(),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+        assert ran.returncode == 0, ran.stderr
+        print(f"sam local invoke {function} --event {event.name}: {ran.stdout.strip()[:160]}")
+        return json.loads(ran.stdout.strip().splitlines()[-1])
+
+
+def signed() -> dict[str, str]:
+    """Any credentials: the stack asks for a form, not for a name."""
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+    return {**os.environ, **keys, "SAM_CLI_TELEMETRY": "0"}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def containers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containers]:
+    folder = tmp_path_factory.mktemp("stack")
+    address = gateway()
+    assert (ROOT / ".aws-sam" / "build" / "template.yaml").exists(), (
+        "make build ENV=container comes first, where packages can be had"
+    )
+    try:
+        stack = up(folder, port=free_port())
+        functions = aws(stack, "lambda")
+        for mapping in functions.list_event_source_mappings()["EventSourceMappings"]:
+            functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+        rules = aws(stack, "events")
+        for rule in rules.list_rules()["Rules"]:
+            rules.disable_rule(Name=rule["Name"])
+        with reachable(stack.endpoint, address) as seen_as:
+            variables = folder / "environment.json"
+            variables.write_text(json.dumps(environment(stack.endpoint, seen_as)))
+            yield Containers(stack, variables)
+    finally:
+        down(folder)
+
+
+def test_every_function_takes_its_event_from_the_events_folder(containers: Containers, tmp_path: Path) -> None:
+    """The events tell one story; the execution they start is ended by the containers alone."""
+    events = tmp_path / "events"
+    shutil.copytree(ROOT / "events", events)
+    put_what_it_tells_of(containers.stack, events / "upload.json")
+
+    def told(function: str, name: str) -> Any:
+        return containers.invoke(function, events / f"{name}.json")
+
+    assert told("AdmitFunction", "api_health")["statusCode"] == 200
+    assert told("CredentialsFunction", "api_credentials")["statusCode"] == 200
+    started = told("AdmitFunction", "api_start")
+    assert (started["statusCode"], json.loads(started["body"])["execution_id"]) == (202, EXECUTION)
+    for function, name in (
+        ("WorkerFunction", "command"),
+        ("PythonWorkerFunction", "command"),  # the run has ended: dropped
+        ("RouterFunction", "stream"),
+        ("RouterFunction", "wake"),
+        ("AdmitFunction", "upload"),
+    ):
+        assert told(function, name) == {"batchItemFailures": []}, (function, name)
+    assert told("SweeperFunction", "schedule")["broken"] == 0
+    summary = Api(containers.stack.api_url).summary(EXECUTION)
+    assert (summary["status"], summary["result"]) == ("completed", {"greeting": "Hello, Ada!"})
+
+
+def put_what_it_tells_of(stack: Stack, notification: Path) -> None:
+    """Put the object that the notification names, and let it name this version of it."""
+    event = json.loads(notification.read_text())
+    told = json.loads(event["Records"][0]["body"])
+    s3 = told["Records"][0]["s3"]
+    bucket, key = s3["bucket"]["name"], s3["object"]["key"]
+    client = aws(stack, "s3")
+    client.create_bucket(Bucket=bucket)
+    client.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    s3["object"]["versionId"] = client.put_object(Bucket=bucket, Key=key, Body=b"{}")["VersionId"]
+    event["Records"][0]["body"] = json.dumps(told)
+    notification.write_text(json.dumps(event))
+
+
+def test_an_execution_goes_through_a_local_api_a_worker_and_a_router_in_containers(
+    containers: Containers, tmp_path: Path
+) -> None:
+    playbook = (ROOT / "examples" / "hello" / "playbook.yaml").read_text()
+    with local_api(containers, tmp_path / "api.log") as api:
+        execution = api.start(playbook, {"name": "Grace"})
+        outputs = containers.stack.outputs
+        command = tmp_path / "command.json"
+        command.write_text(json.dumps(held(containers.stack, outputs["CommandQueueUrl"], execution)))
+        assert containers.invoke("WorkerFunction", command) == {"batchItemFailures": []}
+        wake = tmp_path / "wake.json"
+        wake.write_text(json.dumps({"Records": [record("wake", json.dumps({"wake": execution}), "ControlQueue")]}))
+        assert containers.invoke("RouterFunction", wake) == {"batchItemFailures": []}
+        summary = api.summary(execution)
+    assert (summary["status"], summary["result"]) == ("completed", {"greeting": "Hello, Grace!"})
+
+
+def held(stack: Stack, queue: str, execution: str) -> Mapping[str, Any]:
+    """The event that Lambda would make of the message in the queue that is the execution's."""
+    messages = aws(stack, "sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
+    (mine,) = [m for m in messages if json.loads(m["Body"]).get("execution_id") == execution]
+    return {"Records": [record(mine["MessageId"], mine["Body"], queue.rsplit("/", 1)[1], mine["ReceiptHandle"])]}
+
+
+def record(message_id: str, body: str, queue: str, handle: str = "none") -> Mapping[str, Any]:
+    return {
+        "messageId": message_id,
+        "receiptHandle": handle,
+        "body": body,
+        "attributes": {"ApproximateReceiveCount": "1"},
+        "messageAttributes": {},
+        "eventSource": "aws:sqs",
+        "eventSourceARN": f"arn:aws:sqs:us-east-1:000000000000:{queue}",
+        "awsRegion": "us-east-1",
+    }
+
+
+@contextmanager
+def local_api(containers: Containers, log: Path) -> Iterator[Api]:
+    """`sam local start-api` on a port of its own, until the block ends."""
+    port = free_port()
+    with log.open("wb") as output:
+        command = containers.sam("start-api", "--port", str(port), "--warm-containers", "LAZY")
+        process = subprocess.Popen(command, cwd=ROOT, env=signed(), stdout=output, stderr=output)
+    try:
+        until = time.monotonic() + PATIENCE_S
+        while not answers(port):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < until, log.read_text()
+            time.sleep(0.5)
+        yield Api(f"http://127.0.0.1:{port}", PATIENCE_S)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,67 @@
+"""A stack that listens on the loopback address alone, seen from a container: by another address of this machine."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from noetl_infra.sam_local import NoEngine, gateway, reachable
+
+SIZE = 300_000
+
+
+@contextmanager
+def service(said: bytes = b"x" * SIZE) -> Iterator[str]:
+    """Answers every request alike, on 127.0.0.1."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    server = HTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_what_listens_on_loopback_answers_at_the_other_address_until_the_block_ends() -> None:
+    with service() as endpoint:
+        with reachable(endpoint, "127.0.0.2") as seen_as:
+            assert seen_as == endpoint.replace("127.0.0.1", "127.0.0.2")
+            for _ in range(3):
+                with urlopen(seen_as, timeout=10) as answer:
+                    assert len(answer.read()) == SIZE
+        with pytest.raises(URLError):
+            urlopen(seen_as, timeout=10)
+
+
+@pytest.mark.parametrize("engine", ["tcp://127.0.0.1:1", "unix:///nowhere/engine.sock"])
+def test_without_a_container_engine_one_is_told_what_to_do(engine: str) -> None:
+    with pytest.raises(NoEngine, match="set DOCKER_HOST"):
+        gateway(engine)
+
+
+def test_containers_see_this_machine_as_the_gateway_of_their_network() -> None:
+    networks = [
+        {"Name": "mine", "IPAM": {"Config": [{"Gateway": "10.9.0.1"}]}},
+        {"Name": "podman", "IPAM": {"Config": [{"Gateway": "10.88.0.1"}]}},
+    ]
+    with service(json.dumps(networks).encode()) as engine:
+        assert gateway(engine.replace("http", "tcp")) == "10.88.0.1"

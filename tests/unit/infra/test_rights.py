@@ -1,0 +1,156 @@
+"""What functions do is what their roles allow: every call they make over the sample events, held against the translated policies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+from botocore.client import BaseClient
+
+from tests.unit.infra import test_sample_events as sample
+from tests.unit.infra.translated import listed, statements
+
+pytestmark = pytest.mark.filterwarnings("ignore:No application metrics to publish")
+cloud = sample.cloud
+ACTIONS = {"SendMessageBatch": "SendMessage", "ListObjectsV2": "ListBucket"}
+"""Operations whose right has another name."""
+LOGICAL = (
+    "EventsTable",
+    "CatalogTable",
+    "CommandQueue",
+    "ControlQueue",
+    "CommandDeadLetters",
+    "ControlDeadLetters",
+    "InboxQueue",
+)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A call that a function made."""
+
+    action: str
+    resource: str
+    key: str | None = None
+
+    def allowed_by(self, statement: Mapping[str, Any]) -> bool:
+        if not any(fnmatchcase(self.action, action) for action in listed(statement["Action"])):
+            return False
+        if not any(fnmatchcase(self.resource, resource) for resource in listed(statement["Resource"])):
+            return False
+        keys = statement.get("Condition", {}).get("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys")
+        return keys is None or self.key is None or any(fnmatchcase(self.key, key) for key in keys)
+
+
+def made(service: str, operation: str, asked: Mapping[str, Any]) -> Iterator[Made]:
+    """The call as policies see it: a copy reads and writes."""
+    action = f"{service}:{ACTIONS.get(operation, operation)}"
+    if service == "dynamodb":
+        table = next(name for name in LOGICAL if name in asked["TableName"])
+        index = f"/index/{asked['IndexName']}" if "IndexName" in asked else ""
+        yield Made(action, f"${{{table}.Arn}}{index}", leading_key(asked))
+    elif service == "sqs":
+        queue = asked.get("QueueUrl") or asked["QueueName"]
+        yield Made(action, f"${{{next(name for name in LOGICAL if name in queue)}.Arn}}")
+    elif operation == "CopyObject":
+        yield Made("s3:PutObject", stored(asked["Bucket"], asked["Key"]))
+        yield Made(reading(asked["CopySource"]), stored(asked["CopySource"]["Bucket"], asked["CopySource"]["Key"]))
+    elif operation in ("GetObject", "HeadObject"):
+        yield Made(reading(asked), stored(asked["Bucket"], asked["Key"]))
+    elif service == "s3":
+        yield Made(action, stored(asked["Bucket"], asked.get("Key", "")))
+    else:
+        yield Made(action, str(asked.get("SecretId") or asked.get("KeyId") or "*"))
+
+
+def reading(asked: Mapping[str, Any]) -> str:
+    return "s3:GetObjectVersion" if "VersionId" in asked else "s3:GetObject"
+
+
+def stored(bucket: str, key: str) -> str:
+    return f"arn:aws:s3:::${{InboxBucket}}/{key}" if "inbox" in bucket else f"${{ResultsBucket.Arn}}/{key}"
+
+
+def leading_key(asked: Mapping[str, Any]) -> str:
+    """The partition key an operation is about."""
+    item = asked.get("Item") or asked.get("Key")
+    if item is not None:
+        return str(item["pk"]["S"])
+    values = asked["ExpressionAttributeValues"]
+    return str((values.get(":pk") or values[":list"])["S"])
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Made]]:
+    """The calls made from now on."""
+    found: list[Made] = []
+    call = BaseClient._make_api_call
+
+    def noted(self: Any, operation: str, asked: Any) -> Any:
+        found.extend(made(self.meta.service_model.service_name, operation, asked))
+        return call(self, operation, asked)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", noted)
+    yield found
+
+
+def refused(function: str, calls: list[Made], **parameters: str) -> set[Made]:
+    allowed = list(statements(function, **parameters))
+    return {one for one in calls if not any(one.allowed_by(statement) for statement in allowed)}
+
+
+@pytest.mark.parametrize(
+    ("function", "events"),
+    [
+        ("AdmitFunction", ("admit api_health", "admit api_start", "admit upload")),
+        ("WorkerFunction", ("worker command",)),
+        ("RouterFunction", ("router stream", "router wake")),
+        ("SweeperFunction", ("sweeper schedule",)),
+    ],
+)
+def test_a_role_allows_what_its_function_does(cloud: None, calls: list[Made], function: str, events: tuple[str, ...]) -> None:
+    if function != "AdmitFunction":
+        sample.call("admit", "api_start")
+    if function in ("RouterFunction", "SweeperFunction"):
+        sample.call("worker", "command")
+    calls.clear()
+    for event in events:
+        sample.call(*event.split())
+    assert calls
+    assert refused(function, calls) == set()
+
+
+@pytest.mark.parametrize(
+    ("known", "does"),
+    [(True, {"s3:GetObjectVersion"}), (False, {"s3:GetObjectVersion", "s3:PutObject", "s3:DeleteObject"})],
+    ids=["taken", "moved aside"],
+)
+def test_admit_may_do_with_an_upload_what_it_does(cloud: None, calls: list[Made], known: bool, does: set[str]) -> None:
+    deliver = sample.upload()
+    if known:
+        start = sample.event("api_start")
+        body = json.dumps({"playbook": json.loads(start["body"])["playbook"]})
+        sample.app("admit").handler({**start, "path": "/api/playbooks", "body": body}, sample.Context())
+    calls.clear()
+    assert deliver() == {"batchItemFailures": []}
+    assert {one.action for one in calls if "InboxBucket" in one.resource} >= does
+    assert refused("AdmitFunction", calls) == set()
+
+
+def test_a_call_beyond_a_role_is_found(cloud: None, calls: list[Made]) -> None:
+    """A worker does what admit does: it writes the control stream, the catalog and the queues."""
+    sample.call("admit", "api_start")
+    beyond = {one.action + " " + (one.key or one.resource).partition("#")[0] for one in refused("WorkerFunction", calls)}
+    assert {"dynamodb:PutItem m", "dynamodb:PutItem due", "sqs:SendMessage ${CommandQueue.Arn}"} <= beyond
+
+
+def test_an_execution_in_the_pool_without_rights_needs_none_of_them(cloud: None, calls: list[Made]) -> None:
+    sample.call("admit", "api_start")
+    calls.clear()
+    sample.call("worker", "command")
+    assert refused("PythonWorkerFunction", calls, PythonPool="yes") == set()
+    assert not any(one.action.startswith(("secretsmanager:", "kms:")) for one in calls), json.dumps([c.action for c in calls])
