@@ -195,7 +195,14 @@ def test_a_callback_may_be_opened_to_whoever_has_its_token_and_nothing_else_with
     (api,) = of_type("AWS::ApiGateway::RestApi").values()
     paths = chosen(api["Body"], OpenCallbacks=True)["paths"]
     opened = {(path, m) for path, methods in paths.items() for m, o in methods.items() if m != "options" and not o["security"]}
-    assert opened == {("/api/callbacks/{token}", "post")}
+    assert opened == {("/api/callbacks", "post"), ("/api/callbacks/{token}", "post")}
+
+
+def test_the_gateway_traces_and_logs_no_path() -> None:
+    (stage,) = of_type("AWS::ApiGateway::Stage").values()
+    assert stage["TracingEnabled"] is False
+    assert not any(m.get("DataTraceEnabled") for m in stage["MethodSettings"])
+    assert "$context.path" not in json.dumps(stage)  # `$context.resourcePath` is the route's pattern
 
 
 def test_what_suspended_runs_sealed_is_opened_by_the_worker_alone() -> None:

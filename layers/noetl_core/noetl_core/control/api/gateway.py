@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl_core.control.api.call import Call, Service, cursor_key
-from noetl_core.control.api.dispatch import dispatch
+from noetl_core.control.api.dispatch import dispatch, pattern
 from noetl_core.control.core import Control
 from noetl_core.ports import TooLarge
 
@@ -26,6 +26,10 @@ class Api:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+
+    def route(self, event: dict[str, Any]) -> str:
+        """The pattern of the route that answers a proxy event, to be logged."""
+        return pattern(event["httpMethod"], event["path"])
 
     def resolve(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
         """Answer one proxy event."""

@@ -49,7 +49,7 @@ def signal(call: Call) -> dict[str, Any]:
     body = call.object()
     execution = execution_id(body["execution_id"])
     if body["name"].startswith(BY_TOKEN):
-        raise BadRequest(f"names that begin with {BY_TOKEN!r} are answers by token", "body.name", "POST /api/callbacks/{token}")
+        raise BadRequest(f"names that begin with {BY_TOKEN!r} are answers by token", "body.name", "POST /api/callbacks")
     return status(operate.signal(call.control, execution, body["name"], body.get("data"), body.get("id")))
 
 
