@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.control.api import Api, Service, nothing_here
-from noetl_core.control.api.callers import reads_secrets
+from noetl_core.control.api.callers import Rights
 from noetl_core.observe.telemetry import traced
 
 logger = Logger()
@@ -23,7 +23,7 @@ api = Api(
         control=nothing_here,
         cursor_key=nothing_here,
         secrets=lambda: secrets,
-        reads_secrets=reads_secrets(os.environ.get("SECRET_READERS", "")),
+        rights=Rights.of(os.environ.get("SECRET_READERS", ""), server=os.environ.get("SCOPES_OF", "noetl")),
     )
 )
 

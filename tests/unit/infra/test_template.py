@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
 from samtranslator.yaml_helper import yaml_parse
 
+from noetl_core.control.api import routes
 from noetl_core.dsl.numbers import LIFETIME
 
 ROOT = Path(__file__).parents[3]
@@ -159,18 +161,35 @@ def chosen(value: Any, **conditions: bool) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("conditions", "security"),
-    [({}, [{"IAM": []}]), ({"TokenApi": True}, [{"JWT": []}]), ({"OpenApi": True, "OpenCallbacks": True}, [])],
+    ("conditions", "schemes"),
+    [({}, [{"IAM"}]), ({"TokenApi": True}, [{"JWT"}]), ({"OpenApi": True, "OpenCallbacks": True}, [])],
     ids=["iam by default", "tokens of a user pool", "open, for an emulator"],
 )
-def test_every_method_of_the_api_asks_who_calls(conditions: dict[str, bool], security: list[Any]) -> None:
+def test_every_method_of_the_api_asks_who_calls(conditions: dict[str, bool], schemes: list[set[str]]) -> None:
     (api,) = of_type("AWS::ApiGateway::RestApi").values()
     body = chosen(api["Body"], **conditions)
     methods = [m for path in body["paths"].values() for m in path.items() if m[0] in ("get", "post", "put", "delete", "options")]
     assert len(methods) >= 4
-    assert all(operation["security"] == security for _, operation in methods)
-    for scheme in (name for wanted in security for name in wanted):
+    assert all([set(wanted) for wanted in operation["security"]] == schemes for _, operation in methods)
+    for scheme in (name for wanted in schemes for name in wanted):
         assert body["securityDefinitions"][scheme]["x-amazon-apigateway-authtype"]
+
+
+def test_with_tokens_every_method_names_scopes_that_let_in_whoever_the_routes_behind_it_may_let_in() -> None:
+    (api,) = of_type("AWS::ApiGateway::RestApi").values()
+    paths = chosen(api["Body"], TokenApi=True)["paths"]
+
+    def scopes(path: str, method: str) -> set[str]:
+        (wanted,) = paths[path][method]["security"]
+        return {scope["Fn::Sub"].removeprefix("${ScopesOf}/") for scope in wanted["JWT"]}
+
+    for path, methods in paths.items():
+        assert all("groups" in scopes(path, method) for method in methods if method != "options")
+    for route in routes():
+        exact = re.sub(r"\{(\w+)\+\}", "{proxy+}", route.path)
+        behind = re.sub(r"^(/api/\w+)/.+", r"\1/{proxy+}", route.path)
+        path = next(p for p in (exact, behind, "/api/{proxy+}") if p in paths)
+        assert not route.right or route.right in scopes(path, route.method.lower()), (route.method, route.path)
 
 
 def test_results_outlive_every_execution_and_its_log() -> None:

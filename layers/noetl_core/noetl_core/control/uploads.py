@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from noetl_core.control.admit import KeyReused, StartRequest, admit, register
+from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool, admit, register
 from noetl_core.control.core import Control
 from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.load import MAX_BYTES
@@ -90,6 +90,9 @@ def _start(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
     try:
         s3["object"] = _reference(inbox, upload, execution_id)
         return f"started {admit(control, request).execution_id}"
+    except UnknownPool as error:
+        log.error("upload %s: %s", upload.key, error)
+        return f"refused: {error}"
     except KeyReused:
         return "started before"  # the path's latest version has moved since the first delivery
 

@@ -7,7 +7,7 @@ Pure: no input or output, no clock besides the processor time a budget counts. W
 * `compile_text(source)`, `referenced(value)`: what validation and the engine need to know beforehand.
 * `Scope`, `Pointer`, `is_reference`: what names mean and how results that are elsewhere are read lazily.
 * `Secret`, `reveal`, `mask`, `contains_secret`: taint.
-* Errors: `TemplateError` <- `TemplateSyntaxError`, `UndefinedValue`, `LimitExceeded`.
+* Errors: `TemplateError` <- `TemplateSyntaxError`, `UndefinedValue`, `LimitExceeded`, `NoCredential`, `CredentialRefused`.
 
 Decisions. A text that is one `{{ expression }}` (white space around it does not count) keeps the value's type; other text with
 templates is text and is never parsed again. In such text values stand as Jinja2 writes them - `None`, `True`, Python's notation
@@ -17,7 +17,14 @@ name. Results are JSON data: tuples, ranges and what filters make are lists, key
 """
 
 from noetl_core.expr.compiled import Compiled, Read, compile_text, is_template, referenced
-from noetl_core.expr.errors import LimitExceeded, TemplateError, TemplateSyntaxError, UndefinedValue
+from noetl_core.expr.errors import (
+    CredentialRefused,
+    LimitExceeded,
+    NoCredential,
+    TemplateError,
+    TemplateSyntaxError,
+    UndefinedValue,
+)
 from noetl_core.expr.filters import FILTERS, TESTS
 from noetl_core.expr.functions import FUNCTIONS
 from noetl_core.expr.limits import Limits
@@ -31,8 +38,10 @@ __all__ = [
     "MASK",
     "TESTS",
     "Compiled",
+    "CredentialRefused",
     "LimitExceeded",
     "Limits",
+    "NoCredential",
     "Pointer",
     "Read",
     "Scope",

@@ -13,9 +13,9 @@ from noetl_core.dsl.model import Playbook
 from noetl_core.engine.decide import steps_seen
 from noetl_core.engine.passes import merge_workload, result_at
 from noetl_core.engine.records import Command
-from noetl_core.expr import Pointer, Secret, TemplateError
+from noetl_core.expr import CredentialRefused, NoCredential, Pointer, Secret, TemplateError
 from noetl_core.history import load_state
-from noetl_core.ports import EventStore, NotFound, ResultStore, Secrets
+from noetl_core.ports import EventStore, Forbidden, NotFound, ReadsSecrets, ResultStore
 from noetl_core.values import Values
 
 KEPT_VIEWS = 4
@@ -122,14 +122,19 @@ class Resolver:
 class Keychain(Mapping[str, Any]):
     """`keychain.<name>`: credentials resolved at the moment they are read, and secret (DESIGN section 7)."""
 
-    def __init__(self, playbook: Playbook, secrets: Secrets | None) -> None:
+    def __init__(self, playbook: Playbook, secrets: ReadsSecrets | None) -> None:
         self._names = {k.name: str(k.options.get("credential", k.name)) for k in playbook.keychain}
         self._secrets = secrets
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._names or self._secrets is None:
             raise KeyError(name)
-        return Secret(dict(self._secrets.get(self._names[name])))
+        try:
+            return Secret(dict(self._secrets.get(self._names[name])))
+        except NotFound as missing:
+            raise NoCredential(str(missing)) from None
+        except Forbidden as refused:
+            raise CredentialRefused(str(refused)) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -138,7 +143,7 @@ class Keychain(Mapping[str, Any]):
         return len(self._names)
 
 
-def credential_reader(playbook: Playbook, secrets: Secrets | None) -> Callable[[str], Mapping[str, Any]]:
+def credential_reader(playbook: Playbook, secrets: ReadsSecrets | None) -> Callable[[str], Mapping[str, Any]]:
     """Credentials by the name an `auth:` gives: a keychain entry's, or a stored credential's own."""
     names = {k.name: str(k.options.get("credential", k.name)) for k in playbook.keychain}
 

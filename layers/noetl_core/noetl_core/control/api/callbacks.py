@@ -6,8 +6,8 @@ from http import HTTPStatus
 from typing import Any
 
 from noetl_core.control import callbacks
-from noetl_core.control.api.call import BadRequest, Call, Field, NotAllowed, Route
-from noetl_core.control.api.callers import may_answer
+from noetl_core.control.api.call import BadRequest, Call, Field, Route
+from noetl_core.control.api.callers import ANSWERS
 
 ERROR_KEYS = ("kind", "message", "code", "retryable", "details")
 
@@ -62,8 +62,6 @@ def _reply(reply: callbacks.Reply) -> dict[str, Any]:
 
 
 def waiting(call: Call) -> dict[str, Any]:
-    if not may_answer(call.caller):
-        raise NotAllowed("this caller may not answer callbacks: the scope or group `callbacks` is needed")
     return {"callbacks": callbacks.open_callbacks(call.control, call.execution_id)}
 
 
@@ -85,11 +83,12 @@ ROUTES = (
             HTTPStatus.ACCEPTED,
             body=ANSWER,
             refuses=(403, 404, 409, 410, 422),
+            right=ANSWERS,
         )
         for path, summary in (
             ("/api/callbacks", "Answer a callback, or keep it alive"),
             ("/api/callbacks/{token}", "The same with the token in the path, e.g. from a link"),
         )
     ),
-    Route("GET", "/api/executions/{execution_id}/callbacks", "Callbacks that wait, with their tokens", waiting),
+    Route("GET", "/api/executions/{execution_id}/callbacks", "Callbacks that wait, with their tokens", waiting, right=ANSWERS),
 )
