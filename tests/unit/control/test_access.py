@@ -14,8 +14,9 @@ from noetl_core.control.admit import StartRequest
 from noetl_core.control.api import Answer, Call, Service, dispatch, routes
 from noetl_core.control.api.call import cursor_key
 from noetl_core.control.api.callers import RIGHTS, Rights
-from noetl_core.control.uploads import Upload, take_upload
+from noetl_core.control.uploads import take_upload
 from noetl_core.local import LocalWiring
+from noetl_core.ports import Upload
 
 HELD = "tok-7d1e5c90ab"
 DAILY = """\
@@ -228,8 +229,26 @@ def test_paths_that_are_none_let_nobody_read(kept: Asker) -> None:
     assert kept({}, "POST", "credentials", {"name": "api", "data": {"a": 1}, "paths": [1]}).status == 400
 
 
+class Put:
+    """An inbox that holds one object."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def read(self, upload: Upload) -> bytes:
+        return self.text.encode()
+
+    def copy(self, upload: Upload, key: str) -> Mapping[str, Any]:
+        return {"kind": "result_ref", "store": "s3", "key": key, "size": len(self.text)}
+
+    def reject(self, upload: Upload, error: Mapping[str, Any]) -> None:
+        """Nobody looks for it here."""
+
+
 def test_an_upload_registers_by_the_right_to_put_it(kept: Asker) -> None:
-    take_upload(kept.local.control, Upload("inbox", "playbooks/reports/daily.yaml"), lambda _: THEFT)
+    inbox = Put(THEFT)
+    assert take_upload(kept.local.control, Upload("inbox", "playbooks/reports/daily.yaml"), inbox).startswith("registered")
+    assert take_upload(kept.local.control, Upload("inbox", "playbooks/team/daily.yaml"), inbox).startswith("refused")
     assert kept.ran(kept(IAM, "POST", "executions", {"path": "reports/daily"})) == ("completed", "stolen")
 
 
@@ -260,7 +279,7 @@ def test_a_child_or_an_upload_that_asks_for_such_a_pool_fails_and_says_so(ask: A
     status, error = ask.ran(ask({}, "POST", "executions", {"playbook": PARENT % "test/pooled"}))
     assert status == "failed"
     assert "'pyhton'" in error["message"]
-    said = take_upload(ask.local.control, Upload("inbox", "triggers/test/pooled/x.csv", etag="1"), lambda _: "")
+    said = take_upload(ask.local.control, Upload("inbox", "triggers/test/pooled/x.csv", etag="1"), Put("a,b"))
     assert said.startswith("refused") and "'pyhton'" in said
 
 

@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,16 +46,15 @@ def main(function: str, events: list[Any]) -> dict[str, Any]:
         "NOETL_HTTP_ALLOW_PRIVATE": "1",
     }
     logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)  # as with LogLevel DEBUG: Lambda sets it on the root logger
-    from aws_xray_sdk.core import patcher, xray_recorder
-
+    xray: Any = import_module("aws_xray_sdk.core")
     segments: list[str] = []
-    xray_recorder.configure(emitter=SimpleNamespace(send_entity=lambda e: segments.append(e.serialize())), sampling=False)
+    xray.xray_recorder.configure(emitter=SimpleNamespace(send_entity=lambda e: segments.append(e.serialize())), sampling=False)
     spec = importlib.util.spec_from_file_location("function_app", ROOT / "functions" / function / "app.py")
     assert spec is not None and spec.loader is not None
     app = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(app)
     answers = [app.handler(_event(e), CONTEXT) for e in events]
-    return {"segments": segments, "answers": answers, "patched": sorted(patcher._PATCHED_MODULES)}
+    return {"segments": segments, "answers": answers, "patched": sorted(xray.patcher._PATCHED_MODULES)}
 
 
 def _event(event: Any) -> Any:

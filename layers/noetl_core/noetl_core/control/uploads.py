@@ -91,8 +91,7 @@ def _start(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
         s3["object"] = _reference(inbox, upload, execution_id)
         return f"started {admit(control, request).execution_id}"
     except UnknownPool as error:
-        log.error("upload %s: %s", upload.key, error)
-        return f"refused: {error}"
+        raise Refused("unknown_pool", str(error)) from None
     except KeyReused:
         return "started before"  # the path's latest version has moved since the first delivery
 
