@@ -47,4 +47,7 @@ def test_a_page_elsewhere_starts_nothing_and_reads_nothing(stack: Stack, api: Ap
 
 
 def test_programs_of_this_machine_start_what_they_like(stack: Stack, body: str) -> None:
-    assert httpx.post(stack.api_url + "/api/executions", content=body, headers={"Content-Type": "application/json"}).status_code == 202
+    assert (
+        httpx.post(stack.api_url + "/api/executions", content=body, headers={"Content-Type": "application/json"}).status_code
+        == 202
+    )

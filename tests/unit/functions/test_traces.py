@@ -28,9 +28,9 @@ workflow:
     tool:
       - name: ask
         kind: http
-        url: "{{ workload.api }}/{{ keychain.billing.data.token }}"
-        params: { key: "{{ keychain.billing.data.token }}" }
-        headers: { Authorization: "Bearer {{ keychain.billing.data.token }}" }
+        url: "{{ workload.api }}/{{ keychain.billing.token }}"
+        params: { key: "{{ keychain.billing.token }}" }
+        headers: { Authorization: "Bearer {{ keychain.billing.token }}" }
 """
 
 
@@ -120,7 +120,7 @@ def test_a_workers_calls_leave_no_secret_in_traces_or_logs_and_no_trace_header_a
     service: ThreadingHTTPServer,
 ) -> None:
     payload = json.dumps({"api": f"http://127.0.0.1:{service.server_port}"})
-    held = json.dumps({"billing": {"type": "http", "data": {"token": CANARY}}})
+    held = json.dumps({"billing": {"token": CANARY}})
     left, logged = invoked("worker", [{"message": True}], PLAYBOOK=PLAYBOOK, PAYLOAD=payload, CREDENTIALS=held)
     assert left["answers"] == [{"batchItemFailures": []}]
     (headers,) = Service.seen
