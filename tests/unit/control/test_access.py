@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,12 @@ def test_every_route_says_what_right_it_needs_or_is_about_the_service_itself() -
     free = {r.path for r in routes() if not r.right}
     assert free == {"/api/health", "/api/openapi.json", "/api/docs"}
     assert {r.right for r in routes() if r.right} == set(RIGHTS) - {"executions:inline", "secrets:read"}
+
+
+def test_the_page_on_access_names_every_right() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "access.md").read_text()
+    told = dict(re.findall(r"^\| `([a-z]+:[a-z]+)` \| ([^`|]+) \|$", text, re.MULTILINE))
+    assert told == RIGHTS
 
 
 @pytest.mark.parametrize(
