@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
+from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
 from noetl_core.engine.decide import NewExecution, start
@@ -86,8 +87,8 @@ def check_pools(control: Control, playbook: Playbook) -> None:
     what its workers may do."""
     for step in playbook.steps:
         if control.pools is not None and step.pool not in control.pools:
-            there = ", ".join(sorted(control.pools))
-            raise UnknownPool(f"step {step.name} asks for the pool {step.pool!r}, and there is none of that name here: {there}")
+            hint = suggest(step.pool, control.pools) or f"there are: {', '.join(sorted(control.pools))}"
+            raise UnknownPool(f"step {step.name} asks for the pool {step.pool!r}, which is not here ({hint})")
 
 
 def admit(control: Control, request: StartRequest) -> Started:
