@@ -64,6 +64,7 @@ def shapes_of(text: str) -> Shapes:
     raw = text.encode("utf-8", "surrogatepass")
     whole = [text[::-1], quote(raw, safe=""), quote_plus(raw), html.escape(text), codecs.encode(text, "rot13"), raw.hex(":")]
     whole += [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], text.encode("unicode_escape").decode()]
+    whole += [text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")]  # as people escape it
     whole += [base64.b32encode(raw).decode().rstrip("=")]
     if len(raw) < LONG:
         return Shapes([text, raw.hex()], [*whole, base64.b64encode(raw).decode().rstrip("=")])
