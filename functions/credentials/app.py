@@ -23,7 +23,7 @@ api = Api(
         control=nothing_here,
         cursor_key=nothing_here,
         secrets=lambda: secrets,
-        rights=Rights.of(os.environ.get("SECRET_READERS", ""), server=os.environ.get("SCOPES_OF", "noetl")),
+        rights=Rights.from_environment(),
     )
 )
 

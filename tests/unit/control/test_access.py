@@ -122,6 +122,16 @@ def test_a_token_opens_the_routes_its_scopes_name_and_no_others(
     assert ask({"authorizer": {"claims": {"scope": f"elsewhere/{right}"}}}, method, path, body).status == 403
 
 
+def test_a_request_that_says_nobody_is_somebody_only_where_the_api_asks_nobody(ask: Asker) -> None:
+    for auth, status in (("NONE", 200), ("IAM", 200), ("JWT", 403)):
+        ask.rights = Rights(auth)
+        assert ask({}, "GET", "executions").status == status
+    assert ask({}, "POST", "callbacks", {"token": "x"}).status == 403  # it is the token that is none
+    assert "right" not in ask({}, "POST", "callbacks", {"token": "x"}).text()
+    ask.rights = Rights("IAM")
+    assert ask({}, "POST", "executions", {"playbook": DAILY}).body["playbook"]["version"] == 0  # type: ignore[index]
+
+
 def test_reading_what_a_credential_holds_is_a_right_beside_seeing_that_there_is_one(ask: Asker) -> None:
     ask({}, "POST", "credentials", {"name": "api", "data": {"token": HELD}})
     seen = ask(token("credentials:read"), "GET", "credentials/api", include_data="true")
@@ -150,7 +160,7 @@ def test_starting_a_text_needs_a_right_of_its_own_redriving_with_one_too(ask: As
     clerk = token("executions:start", "executions:operate")
     assert ask(clerk, "POST", "executions", {"playbook": DAILY}).status == 403
     assert ask(clerk, "POST", f"executions/{execution}/redrive", {"playbook": PARENT % "reports/other"}).status == 403
-    ask.rights = Rights.of(inliners="arn:aws:iam::123456789012:role/Author")
+    ask.rights = Rights("IAM", inliners=frozenset({"arn:aws:iam::123456789012:role/Author"}))
     assert ask(IAM, "POST", "executions", {"playbook": DAILY}).status == 403
     author = {"identity": {"userArn": "arn:aws:sts::123456789012:assumed-role/Author/me"}}
     assert ask(author, "POST", "executions", {"playbook": DAILY}).status == 202

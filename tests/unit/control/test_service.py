@@ -151,8 +151,9 @@ ROLE = "arn:aws:iam::123456789012:role/Ops"
         ({"identity": {"userArn": "arn:aws:iam::123456789012:user/Ops"}}, False),
     ],
 )
-def test_who_may_read_secrets(caller: dict[str, Any], may: bool) -> None:
-    assert Rights.of(readers=f" {ROLE}, ")(caller, "secrets:read") is may
+def test_who_may_read_secrets(caller: dict[str, Any], may: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_READERS", f" {ROLE}, ")
+    assert Rights.from_environment()(caller, "secrets:read") is may
 
 
 # --- templates ------------------------------------------------------------------------------------------------------------

@@ -217,6 +217,11 @@ def test_a_callback_may_be_opened_to_whoever_has_its_token_and_nothing_else_with
     assert opened == {("/api/callbacks", "post"), ("/api/callbacks/{token}", "post")}
 
 
+def test_functions_behind_the_api_know_how_it_asks_who_calls() -> None:
+    for function in ("AdmitFunction", "CredentialsFunction"):
+        assert of_type("AWS::Lambda::Function")[function]["Environment"]["Variables"]["API_AUTH"] == {"Ref": "ApiAuth"}
+
+
 def test_the_gateway_traces_and_logs_no_path() -> None:
     (stage,) = of_type("AWS::ApiGateway::Stage").values()
     assert stage["TracingEnabled"] is False

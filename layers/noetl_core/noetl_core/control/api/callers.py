@@ -7,6 +7,7 @@ on one machine, whose user may do everything but read secrets.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,29 +39,41 @@ ANYBODY: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What is known of callers' rights. `readers` and `inliners` are ARNs of roles and users; `server` is the resource server
-    whose scopes count."""
+    """What is known of callers' rights.
 
+    `auth` is how the API asks who calls: `IAM`, `JWT` or `NONE`. `readers` and `inliners` are ARNs of roles and users, `server`
+    is the resource server whose scopes count.
+    """
+
+    auth: str = "NONE"
     readers: frozenset[str] = frozenset()
     inliners: frozenset[str] = frozenset({ANYBODY})
     server: str = "noetl"
 
     @classmethod
-    def of(cls, readers: str = "", inliners: str = ANYBODY, server: str = "noetl") -> Rights:
-        """As the environment says it: ARNs by commas."""
-        return cls(_listed(readers), _listed(inliners), server)
+    def from_environment(cls) -> Rights:
+        """As the deployment says; where it does not, IAM is taken to have judged."""
+        said = os.environ
+        return cls(
+            said.get("API_AUTH", "IAM"),
+            _listed(said.get("SECRET_READERS", "")),
+            _listed(said.get("INLINE_STARTERS", ANYBODY)),
+            said.get("SCOPES_OF", "noetl"),
+        )
 
     def __call__(self, caller: Caller, right: str) -> bool | None:
         """Whether `caller` has `right`; None where IAM allowed the route and says no more."""
         claims = (caller.get("authorizer") or {}).get("claims")
         if isinstance(claims, Mapping):
             return self._by_token(claims, right)
+        if self.auth == "JWT":
+            return right == ANSWERS  # without a token the gateway lets pass who has a callback's, where that is enough
         arn = _arn(caller)
         if right == SECRETS:
             return arn in self.readers
         if right == INLINE:
             return ANYBODY in self.inliners or arn in self.inliners
-        return None if arn else True
+        return None if arn or self.auth == "IAM" else True
 
     def _by_token(self, claims: Mapping[str, Any], right: str) -> bool:
         words = {right, FORMER.get(right, right)}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl_core.control.api.call import Call, Service, cursor_key
-from noetl_core.control.api.callers import ANYBODY, Rights
+from noetl_core.control.api.callers import Rights
 from noetl_core.control.api.dispatch import dispatch, pattern
 from noetl_core.control.core import Control
 from noetl_core.ports import TooLarge
@@ -63,5 +63,5 @@ class Api:
 
 def build_resolver(control: Callable[[], Control]) -> Api:
     """The API over a control plane, without credentials: those are another function's."""
-    rights = Rights.of(inliners=os.environ.get("INLINE_STARTERS", ANYBODY), server=os.environ.get("SCOPES_OF", "noetl"))
-    return Api(Service(control, cursor_key(control), facts=json.loads(os.environ.get("RUNTIME_FACTS", "{}")), rights=rights))
+    facts = json.loads(os.environ.get("RUNTIME_FACTS", "{}"))
+    return Api(Service(control, cursor_key(control), facts=facts, rights=Rights.from_environment()))
