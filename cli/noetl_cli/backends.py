@@ -25,6 +25,7 @@ STOPPED = TERMINAL | {"paused", "stuck"}
 POLL_S = 0.2
 PATIENCE_S = 10.0
 """How long a stack that has accepted an execution may be silent before following it is given up."""
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 PAGE = 1000
 """Events asked for at once: the API's limit."""
 Tick = Callable[[], None]
@@ -190,7 +191,12 @@ def _refused(status: int, value: Any) -> Exit:
 
 
 def _sign(request: Any) -> None:
-    """SigV4 for an API on AWS; emulators and proxies are called plainly."""
+    """The token in `NOETL_TOKEN` where there is one; else SigV4 for an API on AWS; emulators and proxies are called plainly."""
+    if token := os.environ.get("NOETL_TOKEN", "").strip():
+        if request.url.scheme != "https" and request.url.host not in LOOPBACK:
+            raise Exit(USAGE, f"NOETL_TOKEN is not sent to {request.url.host} without TLS: use https, or unset it")
+        request.headers["authorization"] = f"Bearer {token}"
+        return
     if not request.url.host.endswith(".amazonaws.com"):
         return
     import boto3
@@ -260,7 +266,7 @@ class LocalBackend:
     def start(
         self, *, source: str | None, path: str | None, version: int | None, payload: dict[str, Any], key: str | None
     ) -> dict[str, Any]:
-        from noetl_core.control.admit import KeyReused, StartRequest
+        from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool
         from noetl_core.engine.workload import BadWorkload
         from noetl_core.ports import NotFound
 
@@ -269,7 +275,7 @@ class LocalBackend:
             started = self.wiring.start(request)
         except KeyReused as error:
             raise Exit(FAILED, str(error)) from None
-        except NotFound as error:
+        except (NotFound, UnknownPool) as error:
             raise Exit(USAGE, str(error)) from None
         except BadWorkload as error:
             raise Exit(USAGE, "\n".join(error.wrong)) from None
@@ -366,7 +372,7 @@ class LocalBackend:
             cursor_key(lambda: wiring.control),
             facts={"name": "local", "pools": {"default": {"concurrency": THREADS}}},
             secrets=lambda: LocalSecrets(home() / "credentials.json"),
-            reads_secrets=lambda _: True,
+            rights=lambda *_: True,
         )
 
     def knows(self, execution_id: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote_plus
 
-from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.logging import correlation_paths
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
@@ -15,25 +15,25 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.control.api import build_resolver
 from noetl_core.control.uploads import take_upload
+from noetl_core.observe.telemetry import traced
 from noetl_core.ports import Upload
 from noetl_core.wiring import control, inbox
 
 logger = Logger()
 metrics = Metrics()
-tracer = Tracer()
 uploads = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
 api = build_resolver(control)
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_REST)
 @metrics.log_metrics
-@tracer.capture_lambda_handler
+@traced
 def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     """An API request, or a batch of upload notifications."""
     if "Records" in event:
         return process_partial_response(event=event, record_handler=_notified, processor=uploads, context=context)
     answer = api.resolve(event, context)
-    logger.info("answered", extra={"path": event.get("path"), "status": answer["statusCode"]})
+    logger.info("answered", extra={"route": api.route(event), "status": answer["statusCode"]})
     return answer
 
 

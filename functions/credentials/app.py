@@ -6,33 +6,33 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.logging import correlation_paths
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.control.api import Api, Service, nothing_here
-from noetl_core.control.api.callers import reads_secrets
+from noetl_core.control.api.callers import Rights
+from noetl_core.observe.telemetry import traced
 
 logger = Logger()
 metrics = Metrics()
-tracer = Tracer()
 secrets = SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/"))
 api = Api(
     Service(
         control=nothing_here,
         cursor_key=nothing_here,
         secrets=lambda: secrets,
-        reads_secrets=reads_secrets(os.environ.get("SECRET_READERS", "")),
+        rights=Rights.from_environment(),
     )
 )
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_REST)
 @metrics.log_metrics
-@tracer.capture_lambda_handler(capture_response=False)
+@traced
 def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     """An API request about credentials. Neither its body nor its answer is logged or traced."""
     answer = api.resolve(event, context)
-    logger.info("answered", extra={"method": event.get("httpMethod"), "status": answer["statusCode"]})
+    logger.info("answered", extra={"route": api.route(event), "status": answer["statusCode"]})
     return answer

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
@@ -19,19 +19,19 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from noetl_core.adapters.aws.events import commit_from_image
 from noetl_core.control.fence import boundary_of
 from noetl_core.engine.records import Boundary
+from noetl_core.observe.telemetry import traced
 from noetl_core.ports import CorruptLog
 from noetl_core.wiring import control, results
 
 logger = Logger()
 metrics = Metrics()
-tracer = Tracer()
 wakes = BatchProcessor(event_type=EventType.SQS)
 RETRY_AFTER_S = 5
 
 
 @logger.inject_lambda_context
 @metrics.log_metrics
-@tracer.capture_lambda_handler
+@traced
 def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     """A batch of stream records, or of wakes."""
     records = event["Records"]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
@@ -14,11 +14,11 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.queue import read_command
+from noetl_core.observe.telemetry import traced
 from noetl_core.wiring import results, worker
 
 logger = Logger()
 metrics = Metrics()
-tracer = Tracer()
 processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
 SPARE_MS = 10_000
 """What is kept of the invocation for the last commit."""
@@ -33,7 +33,7 @@ class HandedBack(Exception):
 
 @logger.inject_lambda_context
 @metrics.log_metrics
-@tracer.capture_lambda_handler
+@traced
 def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     """A batch of commands."""
     global deadline

@@ -127,7 +127,7 @@ def _start(folder: Path, port: int | None) -> Stack:
     env.pop("AWS_ENDPOINT_URL", None)
     if through := os.environ.get("NOETL_FUNCTIONS_ENDPOINT"):  # the benchmark's counting proxy
         env["AWS_ENDPOINT_URL"] = through
-    command = [str(Path(sys.executable).parent / "ministack")]
+    command = [sys.executable, "-m", "noetl_infra.guard"]
     with (folder / "stack.log").open("ab") as log:
         process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     deadline = time.monotonic() + START_S

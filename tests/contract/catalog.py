@@ -42,6 +42,22 @@ class PlaybookCatalogContract:
         found = catalog.by_digest("sha256:1")
         assert (found.path, found.source, found.digest) == ("etl/daily", TEXT, "sha256:1")
 
+    def test_pinned_content_is_had_by_its_digest_alone(self, catalog: PlaybookCatalog) -> None:
+        one = catalog.pin("etl/daily", "sha256:1", TEXT, START)
+        assert one == PlaybookVersion("etl/daily", 0, "sha256:1", TEXT, START) == catalog.by_digest("sha256:1")
+        assert catalog.pin("etl/daily", "sha256:1", TEXT, START + 1) == one
+        assert list(catalog.versions("etl/daily")) == list(catalog.list()) == []
+        with pytest.raises(NotFound):
+            catalog.get("etl/daily")
+        with pytest.raises(NotFound):
+            catalog.get("etl/daily", 0)
+
+    def test_pinned_content_can_be_registered_and_registered_content_pinned(self, catalog: PlaybookCatalog) -> None:
+        catalog.pin("etl/daily", "sha256:1", TEXT, START)
+        registered = catalog.register("etl/daily", "sha256:1", TEXT, START + 1)
+        assert registered.version == 1
+        assert catalog.by_digest("sha256:1") == catalog.pin("etl/daily", "sha256:1", TEXT, START + 2) == registered
+
     def test_what_is_not_there(self, catalog: PlaybookCatalog) -> None:
         catalog.register("etl/daily", "sha256:1", TEXT, START)
         with pytest.raises(NotFound):

@@ -208,6 +208,11 @@ class SimResults:
 @dataclass
 class SimCatalog:
     by_path: dict[str, list[PlaybookVersion]] = field(default_factory=dict)
+    pinned: dict[str, PlaybookVersion] = field(default_factory=dict)
+
+    def pin(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
+        self.pinned.setdefault(digest, PlaybookVersion(path, 0, digest, source, now))
+        return self.by_digest(digest)
 
     def register(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
         versions = self.by_path.setdefault(path, [])
@@ -226,6 +231,8 @@ class SimCatalog:
             for version in versions:
                 if version.digest == digest:
                     return version
+        if digest in self.pinned:
+            return self.pinned[digest]
         raise NotFound(digest)
 
     def versions(self, path: str) -> Sequence[PlaybookVersion]:

@@ -21,9 +21,15 @@ Name = Annotated[str, typer.Argument(metavar="NAME")]
 
 @credentials.command("list")
 def list_(prefix: str = "", on: On = None, output_: Output = "human") -> None:
-    """List the names of credentials (default: of the local store)."""
+    """List credentials and the playbooks they are for (default: of the local store). Also called ls."""
     with closing(backend(on or "local", None)) as where:
-        output.rows(where.get("credentials", prefix=prefix or None)["credentials"], output_)
+        found = where.get("credentials", prefix=prefix or None)["credentials"]
+        if output_ == "human":
+            found = [{k: _told(c).get(k, "") for k in ("name", "type", "paths")} for c in found]
+        output.rows(found, output_)
+
+
+credentials.command("ls", hidden=True)(list_)
 
 
 @credentials.command()
@@ -32,6 +38,10 @@ def put(
     data: Annotated[str, typer.Option(help="Its fields: JSON, or @file, or - for standard input", metavar="JSON|@file|-")],
     type: Annotated[str | None, typer.Option(help="postgres, http, ...")] = None,
     description: str | None = None,
+    paths: Annotated[
+        list[str] | None,
+        typer.Option(help="Paths of the playbooks that may read it, like reports/* (repeatable); without it: every playbook"),
+    ] = None,
     on: On = None,
     output_: Output = "human",
 ) -> None:
@@ -41,7 +51,7 @@ def put(
     fields = json_of(sys.stdin.read() if data == "-" else data, "--data")
     if not isinstance(fields, dict):
         raise Exit(USAGE, f"--data is a JSON {fields.__class__.__name__}; an object is expected")
-    body = {"name": name, "data": fields, "type": type, "description": description}
+    body = {"name": name, "data": fields, "type": type, "description": description, "paths": paths or None}
     with closing(backend(on or "local", None)) as where:
         _show(where.post("credentials", {k: v for k, v in body.items() if v is not None}), output_)
 
@@ -68,6 +78,14 @@ def delete(name: Name, on: On = None) -> None:
 
 def _show(found: dict[str, object], how: str) -> None:
     if how == "human":
-        output.result({k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in found.items()})
+        output.result(_told(found))
     else:
         output.as_json(found)
+
+
+def _told(found: dict[str, object]) -> dict[str, object]:
+    """As a person reads it. Who may use a credential is said in any case."""
+    told = {k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in found.items()}
+    if "paths" in told:
+        told["paths"] = told["paths"] or "* (every playbook)"
+    return told

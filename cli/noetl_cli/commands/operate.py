@@ -155,5 +155,5 @@ def callback(
         said = json_of(error, "--error") if error.lstrip().startswith(("{", "@")) else error
         body |= {"status": "error", "error": said}
     with closing(backend(on, store, token.split(".")[0])) as where:
-        answer = where.post(f"callbacks/{token}", body)
+        answer = where.post("callbacks", {**body, "token": token})
         print(f"{answer['execution_id']} {answer['callback']}")

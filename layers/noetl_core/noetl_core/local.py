@@ -41,6 +41,8 @@ from noetl_core.worker.tokens import LOCAL_URL
 
 THREADS = 16
 """Commands carried out at once; more parallel branches wait their turn."""
+POOLS = frozenset({"default", "python"})
+"""The template's pools, and what `NOETL_POOLS` names beside them: here one process stands for them all."""
 IDLE_LOOK_S = 1.0
 HELD = ("paused", "stuck")
 """Standing still until somebody acts."""
@@ -104,12 +106,14 @@ class LocalWiring:
         key = file_key(beside) if kept and (beside.exists() or not self.database.read_only) else memory_key()
         self.control = Control(self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock)
         self.control.callback_key = key
+        self.control.pools = POOLS | {name.strip() for name in os.environ.get("NOETL_POOLS", "").split(",") if name.strip()}
         self.worker = Worker(
             self.store,
             self.results,
             RecentGates(self.gates, self.clock),
             self.clock,
             playbooks=self.control.playbook,
+            registered=self.catalog.by_digest,
             tools=tools or ToolRegistry(),
             secrets=secrets or LocalSecrets(home() / "credentials.json"),
             name=name_of(),

@@ -7,6 +7,7 @@ Errors of the ports are one small vocabulary, split by who must act:
   * `NotFound`: there is no such thing; the caller answers so.
   * `Unavailable`: the service did not answer or throttled; the platform retries (queue redelivery, stream retry).
     * `StorageFailed`: the disk is full, read-only or broken; whoever owns the machine must make room, and go on then.
+  * `Forbidden`: it is not for whom it was asked for; whoever gives out rights acts.
   * `TooLarge`: the value exceeds the service's limit; the author must make it smaller or reference it.
   * `CorruptLog`: a commit that cannot be interpreted (unknown version, gap, checksum); an operator must look.
 """
@@ -46,6 +47,10 @@ class StorageFailed(Unavailable):
 
 class TooLarge(PortError):
     """The value exceeds what the service takes."""
+
+
+class Forbidden(PortError):
+    """The item is there, and not for whom it was asked for; whoever gives out rights acts."""
 
 
 class CorruptLog(PortError):
@@ -154,12 +159,16 @@ class PlaybookCatalog(Protocol):
         """A new version, or the existing one if its digest is already the latest of `path`."""
         ...
 
+    def pin(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
+        """Keep content for executions that name its digest: version 0, which is none of `path`, or that it is registered as."""
+        ...
+
     def get(self, path: str, version: int | None = None) -> PlaybookVersion:
         """A version (None: latest). Raises `NotFound`."""
         ...
 
     def by_digest(self, digest: str) -> PlaybookVersion:
-        """The content pinned by an execution. Raises `NotFound`."""
+        """The content pinned by an execution; version 0 unless it is registered. Raises `NotFound`."""
         ...
 
     def versions(self, path: str) -> Sequence[PlaybookVersion]: ...
@@ -233,12 +242,16 @@ class Gates(Protocol):
     def set_gate(self, execution_id: str, gate: Gate) -> None: ...
 
 
-class Secrets(Protocol):
-    """Credentials by name. Only the worker and the credentials API hold an adapter."""
+class ReadsSecrets(Protocol):
+    """Credentials by name, to read."""
 
     def get(self, name: str) -> Mapping[str, Any]:
-        """The credential's fields, e.g. `{type: postgres, data: {...}}`. Raises `NotFound`."""
+        """The credential's fields, e.g. `{type: postgres, data: {...}}`. Raises `NotFound`, `Forbidden`."""
         ...
+
+
+class Secrets(ReadsSecrets, Protocol):
+    """Credentials by name. Only the worker and the credentials API hold an adapter."""
 
     def put(self, name: str, value: Mapping[str, Any]) -> None: ...
 

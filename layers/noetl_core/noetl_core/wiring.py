@@ -35,11 +35,10 @@ def inbox() -> Inbox:
 def control() -> Control:
     """The control plane: admit, router and sweeper functions, once per process."""
     catalog = os.environ["CATALOG_TABLE"]
+    pools = json.loads(os.environ["COMMAND_QUEUES"])
     return Control(
         store=DynamoEventStore(os.environ["EVENTS_TABLE"], results()),
-        queue=SqsCommandQueue(
-            json.loads(os.environ["COMMAND_QUEUES"]), os.environ["CONTROL_QUEUE_URL"], results(), _dead_letters()
-        ),
+        queue=SqsCommandQueue(pools, os.environ["CONTROL_QUEUE_URL"], results(), _dead_letters()),
         results=results(),
         catalog=DynamoPlaybookCatalog(catalog),
         index=DynamoExecutionIndex(catalog),
@@ -47,6 +46,7 @@ def control() -> Control:
         clock=SystemClock(),
         retention_s=int(os.environ.get("RETENTION_S", RETENTION_S)),
         callback_key=_callback_key(),
+        pools=frozenset(pools),
     )
 
 
@@ -58,13 +58,14 @@ def worker() -> Worker:
     from noetl_core.tools.registry import ToolRegistry
     from noetl_core.worker.gates import RecentGates
 
-    catalog = os.environ["CATALOG_TABLE"]
+    catalog = DynamoPlaybookCatalog(os.environ["CATALOG_TABLE"])
     return Worker(
         store=DynamoEventStore(os.environ["EVENTS_TABLE"], results()),
         results=results(),
-        gates=RecentGates(DynamoGates(catalog), SystemClock()),
+        gates=RecentGates(DynamoGates(os.environ["CATALOG_TABLE"]), SystemClock()),
         clock=SystemClock(),
-        playbooks=PlaybookCache(DynamoPlaybookCatalog(catalog)),
+        playbooks=PlaybookCache(catalog),
+        registered=catalog.by_digest,
         tools=ToolRegistry(),
         secrets=SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/")),
         sealer=_sealer(),

@@ -94,7 +94,8 @@ class Client:
 
 
 @pytest.fixture
-def client() -> Iterator[Client]:
+def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    monkeypatch.setenv("API_AUTH", "NONE")
     local = LocalWiring()
     yield Client(local)
     local.close()

@@ -50,6 +50,17 @@ def test_an_answer_ends_the_wait(client: Client, asked: tuple[str, str]) -> None
     assert (status, body["status"], body["result"]) == (200, "completed", {"ok": True})
 
 
+def test_the_token_may_stand_in_a_header_or_in_the_body_where_nobody_writes_it_down(
+    client: Client, asked: tuple[str, str]
+) -> None:
+    execution_id, token = asked
+    alive = (202, {"execution_id": execution_id, "callback": "alive"})
+    assert client("POST", "/api/callbacks", {"heartbeat": True, "token": token}) == alive
+    assert client("POST", "/api/callbacks", {"heartbeat": True}, {"noetl-callback-token": token}) == alive
+    assert refusal(client("POST", "/api/callbacks", {"heartbeat": True})) == (400, "malformed")
+    assert refusal(client("POST", f"/api/callbacks/{token}", {"heartbeat": True, "token": "other"})) == (400, "malformed")
+
+
 def test_an_error_answer_fails_the_task(client: Client, asked: tuple[str, str]) -> None:
     execution_id, token = asked
     body = {"status": "error", "error": {"kind": "auth", "message": "no"}}

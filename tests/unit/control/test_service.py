@@ -13,7 +13,7 @@ from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.api import Answer, Api, Call, Service, dispatch, nothing_here
 from noetl_core.control.api.call import cursor_key
-from noetl_core.control.api.callers import reads_secrets
+from noetl_core.control.api.callers import Rights
 from noetl_core.local import LocalWiring
 from tests.waiting import run_until_it_waits
 
@@ -45,7 +45,7 @@ class Asker:
             cursor_key(lambda: self.local.control),
             facts={"name": "local", "pools": {"default": {"concurrency": 16}}},
             secrets=lambda: self.secrets,
-            reads_secrets=lambda caller: bool(caller.get("may")),
+            rights=lambda caller, right: right != "secrets:read" or bool(caller.get("may")),
         )
 
     def __call__(self, method: str, path: str, body: Any = None, caller: dict[str, Any] | None = None, **query: str) -> Answer:
@@ -98,9 +98,10 @@ def test_credentials_are_kept_shown_by_their_fields_and_forgotten(ask: Asker) ->
     }
     put = ask("POST", "credentials", body)
     shown = {"name": "team/pg.main", "type": "postgres", "description": "the main one", "fields": ["password", "user"]}
+    shown |= {"paths": None}
     assert (put.status, put.body) == (201, shown)
     assert ask.secrets.get("team/pg.main")["data"] == {"user": "u", "password": "s3cret"}
-    assert ask("GET", "credentials").body == {"credentials": [{"name": "team/pg.main"}]}
+    assert ask("GET", "credentials").body == {"credentials": [shown]}
     assert ask("GET", "credentials", prefix="other").body == {"credentials": []}
     assert ask("GET", "credentials/team/pg.main").body == shown
     assert ask("DELETE", "credentials/team/pg.main").status == 200
@@ -150,8 +151,9 @@ ROLE = "arn:aws:iam::123456789012:role/Ops"
         ({"identity": {"userArn": "arn:aws:iam::123456789012:user/Ops"}}, False),
     ],
 )
-def test_who_may_read_secrets(caller: dict[str, Any], may: bool) -> None:
-    assert reads_secrets(f" {ROLE}, ")(caller) is may
+def test_who_may_read_secrets(caller: dict[str, Any], may: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_READERS", f" {ROLE}, ")
+    assert Rights.from_environment()(caller, "secrets:read") is may
 
 
 # --- templates ------------------------------------------------------------------------------------------------------------

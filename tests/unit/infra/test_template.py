@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from noetl_core.control.api import routes
 from tests.unit.infra import translated
 from tests.unit.infra.translated import listed, source
 
@@ -99,18 +101,35 @@ def test_functions_may_call_each_other_through_queues_without_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "security"),
-    [({}, [{"IAM": []}]), ({"ApiAuth": "JWT"}, [{"JWT": []}]), ({"ApiAuth": "NONE"}, [])],
+    ("parameters", "schemes"),
+    [({}, [{"IAM"}]), ({"ApiAuth": "JWT"}, [{"JWT"}]), ({"ApiAuth": "NONE"}, [])],
     ids=["iam by default", "tokens of a user pool", "open, for an emulator"],
 )
-def test_every_method_of_the_api_asks_who_calls(parameters: dict[str, str], security: list[Any]) -> None:
+def test_every_method_of_the_api_asks_who_calls(parameters: dict[str, str], schemes: list[set[str]]) -> None:
     (api,) = of_type("AWS::ApiGateway::RestApi", **parameters).values()
     body = api["Body"]
     methods = [m for path in body["paths"].values() for m in path.items() if m[0] in ("get", "post", "put", "delete", "options")]
     assert len(methods) >= 4
-    assert all(operation["security"] == security for _, operation in methods)
-    for scheme in (name for wanted in security for name in wanted):
+    assert all([set(wanted) for wanted in operation["security"]] == schemes for _, operation in methods)
+    for scheme in (name for wanted in schemes for name in wanted):
         assert body["securityDefinitions"][scheme]["x-amazon-apigateway-authtype"]
+
+
+def test_with_tokens_every_method_names_scopes_that_let_in_whoever_the_routes_behind_it_may_let_in() -> None:
+    (api,) = of_type("AWS::ApiGateway::RestApi", ApiAuth="JWT").values()
+    paths = api["Body"]["paths"]
+
+    def scopes(path: str, method: str) -> set[str]:
+        (wanted,) = paths[path][method]["security"]
+        return {str(scope).removeprefix("noetl/") for scope in wanted["JWT"]}
+
+    for path, methods in paths.items():
+        assert all("groups" in scopes(path, method) for method in methods if method != "options")
+    for route in routes():
+        exact = re.sub(r"\{(\w+)\+\}", "{proxy+}", route.path)
+        behind = re.sub(r"^(/api/\w+)/.+", r"\1/{proxy+}", route.path)
+        path = next(p for p in (exact, behind, "/api/{proxy+}") if p in paths)
+        assert not route.right or route.right in scopes(path, route.method.lower()), (route.method, route.path)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -126,7 +145,19 @@ def test_a_callback_may_be_opened_to_whoever_has_its_token_and_nothing_else_with
     (api,) = of_type("AWS::ApiGateway::RestApi", CallbackAuth="TOKEN").values()
     paths = api["Body"]["paths"]
     opened = {(path, m) for path, methods in paths.items() for m, o in methods.items() if m != "options" and not o["security"]}
-    assert opened == {("/api/callbacks/{token}", "post")}
+    assert opened == {("/api/callbacks", "post"), ("/api/callbacks/{token}", "post")}
+
+
+def test_functions_behind_the_api_know_how_it_asks_who_calls() -> None:
+    for function in ("AdmitFunction", "CredentialsFunction"):
+        assert of_type("AWS::Lambda::Function")[function]["Environment"]["Variables"]["API_AUTH"] == "IAM"
+
+
+def test_the_gateway_traces_and_logs_no_path() -> None:
+    (stage,) = of_type("AWS::ApiGateway::Stage").values()
+    assert stage["TracingEnabled"] is False
+    assert not any(m.get("DataTraceEnabled") for m in stage["MethodSettings"])
+    assert "$context.path" not in json.dumps(stage)  # `$context.resourcePath` is the route's pattern
 
 
 def test_what_suspended_runs_sealed_is_opened_by_the_worker_alone() -> None:

@@ -19,6 +19,7 @@ from .conftest import Server
 ALWAYS_REFUSED = [
     "169.254.169.254", "169.254.170.2", "fe80::1", "fd00:ec2::254", "100.100.100.200", "168.63.129.16", "::ffff:169.254.169.254",
     "::ffff:a9fe:a9fe", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "::169.254.169.254", "224.0.0.1", "ff02::1", "240.0.0.1", "255.255.255.255",
+    "0.0.0.0", "0.0.0.7", "::", "::ffff:0.0.0.0", "64:ff9b::", "2002::1", "::ffff:0:0:0",
 ]  # fmt: skip
 PRIVATE = [
     "127.0.0.1",
@@ -28,8 +29,6 @@ PRIVATE = [
     "172.16.0.1",
     "192.168.1.1",
     "fd12::1",
-    "0.0.0.0",
-    "::",
     "100.64.0.1",
     "::ffff:10.0.0.1",
 ]
@@ -77,6 +76,28 @@ def test_the_runtime_api_is_refused_even_where_loopback_is_allowed(monkeypatch: 
     for spelled in ("127.0.0.1", "2130706433", "0x7f.1", "localhost"):
         with pytest.raises(AddressRefused):
             resolve(spelled, 9001, policy)
+
+
+def test_the_runtime_apis_port_is_refused_on_every_address_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", "1")
+    monkeypatch.setenv("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")
+    policy = AddressPolicy.from_environment()
+    for spelled in ("127.0.0.2", "127.255.0.1", "::1", "::ffff:127.0.0.9", "0x7f.2"):
+        with pytest.raises(AddressRefused):
+            resolve(spelled, 9001, policy)
+    own = {entry[4][0] for entry in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    for address in own:
+        with pytest.raises(AddressRefused):
+            resolve(str(address), 9001, policy)
+    assert resolve("10.11.12.13", 9001, policy) == ["10.11.12.13"]  # another machine's is its own affair
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "0", "0x0", "[::]", "[::ffff:0.0.0.0]", "[::ffff:0:0]", "0.0"])
+def test_no_spelling_of_the_unspecified_address_reaches_this_machine(server: Server, host: str) -> None:
+    for url in (f"http://{host}:{server.server_port}/echo", f"{server.base}/redirect?to=http://{host}:{server.server_port}/echo"):
+        outcome = call(url, allow=True)
+        assert outcome.error is not None and outcome.error.code == "address_refused"
+    assert [path for _, path, _, _ in server.requests if path.startswith("/echo")] == []
 
 
 @pytest.mark.parametrize(

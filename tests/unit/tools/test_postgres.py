@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import psycopg
 import pytest
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
+from noetl_core.tools.net import AddressPolicy
 from noetl_core.tools.postgres import PostgresTool
 
 Postgres = Callable[..., Outcome]
@@ -35,7 +38,7 @@ def uri() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def tool() -> Iterator[PostgresTool]:
-    tool = PostgresTool()
+    tool = PostgresTool(AddressPolicy(allow_private=True))
     yield tool
     tool.close()
 
@@ -205,3 +208,79 @@ def test_megabytes_are_bound_as_parameters(pg: Postgres) -> None:
     command = "SELECT jsonb_array_length(%(body)s::jsonb -> 'rows') AS n, length(%(text)s::text) AS l"
     outcome = pg(command, timeout_s=60, params={"body": {"rows": rows}, "text": "x" * 3_000_000})
     assert outcome.result["rows"] == [{"n": 40_000, "l": 3_000_000}]
+
+
+# --- where it goes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dialled(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What libpq would be given; names that end in `.test` resolve as they say."""
+    given: list[dict[str, Any]] = []
+
+    def connect(**parameters: Any) -> Any:
+        given.append(parameters)
+        raise psycopg.OperationalError("nobody there")
+
+    real = socket.getaddrinfo
+
+    def lookup(host: str, port: Any, *args: Any, **kwargs: Any) -> Any:
+        known = {"db.test": ["93.184.215.14"], "inner.test": ["10.1.2.3"], "meta.test": ["93.184.215.14", "169.254.169.254"]}
+        if host not in known:
+            return real(host, port, *args, **kwargs)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in known[host]]
+
+    monkeypatch.setattr(psycopg, "connect", connect)
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    return given
+
+
+def reach(auth: Any, **policy: Any) -> Outcome:
+    return invoke(PostgresTool(AddressPolicy(**policy)), ToolCall("postgres", {"command": "SELECT 1", "auth": auth}))
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [
+        {"host": "169.254.169.254"},
+        {"host": "meta.test"},
+        {"host": "0.0.0.0"},
+        {"host": "127.0.0.1"},
+        {"host": "inner.test"},
+        {"host": "db.test", "hostaddr": "10.1.2.3"},
+        {"host": "db.test,inner.test"},
+        {"host": "/var/run/postgresql"},
+        {"dbname": "x"},
+        "postgresql://me@127.0.0.1/x",
+        "host=db.test hostaddr=169.254.169.254",
+    ],
+    ids=str,
+)
+def test_a_server_out_of_bounds_is_not_dialled(auth: Any, dialled: list[dict[str, Any]]) -> None:
+    outcome = reach(auth)
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.code) == ("client_error", "address_refused")
+    assert dialled == []
+
+
+def test_beyond_this_machine_it_is_tls_and_the_address_that_was_checked(dialled: list[dict[str, Any]]) -> None:
+    reach({"host": "db.test", "user": "u", "password": "p"})
+    reach({"host": "db.test", "sslmode": "verify-full", "sslrootcert": "system"})
+    reach({"host": "inner.test", "sslmode": "disable"}, allow_private=True)
+    reach("postgresql://u@db.test:6000,inner.test:6001/x", allow_private=True)
+    told = [{k: d.get(k) for k in ("host", "hostaddr", "port", "sslmode")} for d in dialled]
+    assert told == [
+        {"host": "db.test", "hostaddr": "93.184.215.14", "port": "5432", "sslmode": "require"},
+        {"host": "db.test", "hostaddr": "93.184.215.14", "port": "5432", "sslmode": "verify-full"},
+        {"host": "inner.test", "hostaddr": "10.1.2.3", "port": "5432", "sslmode": "disable"},
+        {"host": "db.test,inner.test", "hostaddr": "93.184.215.14,10.1.2.3", "port": "6000,6001", "sslmode": "require"},
+    ]
+
+
+def test_on_this_machine_tls_is_the_servers_choice(dialled: list[dict[str, Any]]) -> None:
+    reach({"host": "127.0.0.1"}, allow_private=True)
+    reach({"host": "/tmp"}, allow_private=True)
+    assert [(d["host"], d["hostaddr"], d.get("sslmode")) for d in dialled] == [
+        ("127.0.0.1", "127.0.0.1", None),
+        ("/tmp", "", None),
+    ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
+from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
 from noetl_core.engine.decide import NewExecution, start
@@ -19,6 +20,10 @@ from noetl_core.engine.workload import check_inputs, doubts, merge_workload, ren
 from noetl_core.expr import LimitExceeded, TemplateError, is_reference
 from noetl_core.ports import Conflict, NotFound, PlaybookVersion
 from noetl_core.values import Values
+
+
+class UnknownPool(ValueError):
+    """A step asks for a pool that is not there (HTTP 422). Who acts: the author, or who deploys."""
 
 
 class KeyReused(Exception):
@@ -40,6 +45,9 @@ class StartRequest:
     trace_id: str | None = None
     execution_id: str | None = None
     """Given for children only; otherwise made here."""
+    registers: bool = True
+    """Whether a playbook given by its text becomes the latest version of its path: its caller may register playbooks. Otherwise
+    it is pinned, and is no playbook of that path."""
 
     def fingerprint(self) -> str:
         """What must be equal for the same key to mean the same request."""
@@ -72,14 +80,30 @@ def register(control: Control, source: str, name: str = "<playbook>") -> tuple[P
     return playbook, control.catalog.register(playbook.path, playbook.digest, source, control.clock.now())
 
 
+def pin(control: Control, source: str) -> PlaybookVersion:
+    """Validate a playbook and keep it for whoever names its digest, under no path. Raises `InvalidPlaybook`."""
+    playbook = control.playbook.parse(source)
+    return control.catalog.pin(playbook.path, playbook.digest, source, control.clock.now())
+
+
+def check_pools(control: Control, playbook: Playbook) -> None:
+    """Raises `UnknownPool` where a step would run in a pool that is not there: nothing else may take its place, since a pool is
+    what its workers may do."""
+    for step in playbook.steps:
+        if control.pools is not None and step.pool not in control.pools:
+            hint = suggest(step.pool, control.pools) or f"there are: {', '.join(sorted(control.pools))}"
+            raise UnknownPool(f"step {step.name} asks for the pool {step.pool!r}, which is not here ({hint})")
+
+
 def admit(control: Control, request: StartRequest) -> Started:
     """Pin the playbook, write the first commit with the first routing pass, send the first commands.
 
-    Raises `InvalidPlaybook`, `NotFound` (no such playbook), `BadWorkload`, `KeyReused`, `Unavailable`. What was refused leaves
-    nothing behind.
+    Raises `InvalidPlaybook`, `NotFound` (no such playbook), `UnknownPool`, `BadWorkload`, `KeyReused`, `Unavailable`. What was
+    refused leaves nothing behind.
     """
     version = _resolve(control, request)
     playbook = control.playbook(version.digest)
+    check_pools(control, playbook)
     started = _admit(control, request, playbook, version)
     return replace(started, warnings=tuple(doubts(playbook, request.payload)))
 
@@ -150,9 +174,13 @@ def _looked_into(value: Any, schema: Mapping[str, Any], resolve: Callable[[Any],
 
 def _resolve(control: Control, request: StartRequest) -> PlaybookVersion:
     if request.playbook is not None:
-        return register(control, request.playbook)[1]
+        check_pools(control, control.playbook.parse(request.playbook))
+        return register(control, request.playbook)[1] if request.registers else pin(control, request.playbook)
     if request.digest is not None:
-        return control.catalog.by_digest(request.digest)
+        found = control.catalog.by_digest(request.digest)
+        if found.version == 0:
+            raise NotFound(f"the playbook with digest {request.digest} is not registered: it was only started by its text")
+        return found
     if request.path is None:
         raise NotFound("a request names a playbook by path, digest or its text")
     return control.catalog.get(request.path, request.version)

@@ -75,6 +75,8 @@ class Control:
     retention_s: int = RETENTION_S
     callback_key: Callable[[], bytes] | None = None
     """What callback tokens are made with."""
+    pools: frozenset[str] | None = None
+    """Where steps may ask to run; None: anywhere."""
     _states: OrderedDict[str, State] = field(default_factory=OrderedDict)
     _snapshots: dict[str, int] = field(default_factory=dict)
     """Execution -> the position from which on its state is worth keeping again."""

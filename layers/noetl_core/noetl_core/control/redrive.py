@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from noetl_core.control.admit import register, settled_inputs
+from noetl_core.control.admit import check_pools, pin, register, settled_inputs
 from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
 from noetl_core.control.operate import NotNow
 from noetl_core.dsl.model import Playbook
@@ -44,11 +44,13 @@ def redrive(
     source: str | None = None,
     version: int | None = None,
     preview: bool = False,
+    registers: bool = True,
 ) -> Redriven:
-    """Run an ended execution again, with the playbook `source`, or `version` of its playbook, if one is given.
+    """Run an ended execution again, with the playbook `source`, or `version` of its playbook, if one is given. `registers` as in
+    `StartRequest`.
 
-    `preview` writes nothing. Raises `NotFound`, `NotNow` (it has not ended, or its log ends soon), `BadRedrive`, `BadWorkload`,
-    `InvalidPlaybook`.
+    `preview` writes nothing. Raises `NotFound`, `UnknownPool`, `NotNow` (it has not ended, or its log ends soon), `BadRedrive`,
+    `BadWorkload`, `InvalidPlaybook`.
     """
     state = control.load(execution_id)
     if state.seq < 0:
@@ -58,7 +60,8 @@ def redrive(
     if state.expires_at and state.expires_at - control.clock.now() // SECOND < DAY_S:
         raise NotNow(f"the log of execution {execution_id} is about to expire; start it anew")
     old = control.playbook(state.digest)
-    new, number = _playbook(control, state, old, source, version, preview)
+    new, number = _playbook(control, state, old, source, version, preview=preview, registers=registers)
+    check_pools(control, new)
     past = lineage(control.store.read(StreamId(execution_id)))
     planned = plan(state, past, old, new, asked)
     shown = _shown(control, state, planned, old, new)
@@ -77,7 +80,7 @@ def redrive(
 
 
 def _playbook(
-    control: Control, state: State, old: Playbook, source: str | None, version: int | None, preview: bool
+    control: Control, state: State, old: Playbook, source: str | None, version: int | None, *, preview: bool, registers: bool
 ) -> tuple[Playbook, int | None]:
     """The playbook to go on with, and its version when it is another one."""
     if source is None and version is None:
@@ -88,7 +91,9 @@ def _playbook(
     new = control.playbook.parse(source, "<playbook>")
     if new.path != state.path:
         raise BadRedrive(f"the playbook is {new.path}; execution {state.execution_id} is one of {state.path}")
-    return new, None if preview else register(control, source)[1].version
+    if preview:
+        return new, None
+    return new, (register(control, source)[1] if registers else pin(control, source)).version
 
 
 # --- what it would do ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from noetl_core.control.admit import KeyReused, StartRequest, admit, register
+from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool, admit, register
 from noetl_core.control.core import Control
 from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.load import MAX_BYTES
@@ -94,6 +94,8 @@ def _start(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
     except BadWorkload as error:
         details = [{"loc": "workload", "message": wrong, "hint": ""} for wrong in error.wrong]
         raise Refused("workload", f"it does not start {version.path}: {error}", details) from None
+    except UnknownPool as error:
+        raise Refused("unknown_pool", str(error)) from None
     except KeyReused:
         return "started before"  # the path's latest version has moved since the first delivery
 

@@ -8,7 +8,7 @@ Pure: no input or output, no clock besides the processor time a budget counts. W
 * `Scope`, `Pointer`, `is_reference`: what names mean and how results that are elsewhere are read lazily.
 * `references_in`, `replaced`: references inside of data, for those who need values.
 * `Secret`, `reveal`, `mask`, `contains_secret`: taint.
-* Errors: `TemplateError` <- `TemplateSyntaxError`, `UndefinedValue`, `LimitExceeded`.
+* Errors: `TemplateError` <- `TemplateSyntaxError`, `UndefinedValue`, `LimitExceeded`, `NoCredential`, `CredentialRefused`.
 
 Decisions. A text that is one `{{ expression }}` (white space around it does not count) keeps the value's type; other text with
 templates is text and is never parsed again. In such text values stand as Jinja2 writes them - `None`, `True`, Python's notation
@@ -18,7 +18,14 @@ name. Results are JSON data: tuples, ranges and what filters make are lists, key
 """
 
 from noetl_core.expr.compiled import Compiled, Read, compile_text, is_template, referenced
-from noetl_core.expr.errors import LimitExceeded, TemplateError, TemplateSyntaxError, UndefinedValue
+from noetl_core.expr.errors import (
+    CredentialRefused,
+    LimitExceeded,
+    NoCredential,
+    TemplateError,
+    TemplateSyntaxError,
+    UndefinedValue,
+)
 from noetl_core.expr.filters import FILTERS, TESTS
 from noetl_core.expr.functions import FUNCTIONS
 from noetl_core.expr.limits import Limits
@@ -34,9 +41,11 @@ __all__ = [
     "MASK",
     "TESTS",
     "Compiled",
+    "CredentialRefused",
     "Fields",
     "LimitExceeded",
     "Limits",
+    "NoCredential",
     "Pointer",
     "Read",
     "Scope",

@@ -1,10 +1,11 @@
 """What can go wrong in a template.
 
-`TemplateError` (kind `template` or `limit`; who acts: the author)
+`TemplateError` (its `kind` says what the task fails with; who acts: the author)
   * `TemplateSyntaxError`: the text does not parse; found at validation, with its position (resolution 15).
   * `UndefinedValue`: a whole value is undefined and nothing supplied a default (resolution 15).
     * `NoSuchName`: what the keychain does not hold was read.
   * `LimitExceeded`: kind `limit`; the evaluation asked for more operations, memory, time or depth than it may have.
+  * `NoCredential`, `CredentialRefused`: kinds `not_found` and `auth`; the keychain's is not there, or not for this playbook.
 
 Exceptions raised by a scope's `resolve` are not in this tree: they pass through unchanged.
 """
@@ -17,7 +18,7 @@ from typing import ClassVar, Literal
 class TemplateError(Exception):
     """An evaluation failed. `message` names the template and what to do; `kind` is the `outcome.error.kind` it becomes."""
 
-    kind: ClassVar[Literal["template", "limit", "schema"]] = "template"
+    kind: ClassVar[Literal["template", "limit", "schema", "not_found", "auth"]] = "template"
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -50,6 +51,18 @@ class UndefinedValue(TemplateError):
 
 class NoSuchName(UndefinedValue):
     """A credential, or a field of one, that is not there. Its message holds names alone: it is shown where a secret was read."""
+
+
+class NoCredential(TemplateError):
+    """A credential that is read is not there."""
+
+    kind = "not_found"
+
+
+class CredentialRefused(TemplateError):
+    """A credential that is read is not for this playbook."""
+
+    kind = "auth"
 
 
 class LimitExceeded(TemplateError):

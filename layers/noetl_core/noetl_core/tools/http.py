@@ -102,6 +102,8 @@ def _attempt(client: httpx.Client, prepared: Prepared, knobs: _Knobs, deadline: 
         return Outcome.failed("cancelled", f"{where}: cancelled", retryable=False)
     except AddressRefused as error:
         return Outcome.failed("client_error", f"{where}: {error}", retryable=False, code="address_refused")
+    except _BodyElsewhere as error:
+        return Outcome.failed("client_error", f"{where}: {error}", retryable=False, code="body_redirected")
     except BodyTooLarge as error:
         return Outcome.failed("limit", f"{where}: {error}", retryable=False)
     except httpx.TimeoutException as error:
@@ -135,17 +137,22 @@ def _exchange(client: httpx.Client, prepared: Prepared, knobs: _Knobs, where: st
                 raise httpx.TooManyRedirects(f"more than {knobs.redirects} redirects", request=request)
         finally:
             response.close()
-        request = _redirected(request, following, prepared.private, knobs.timeout)
+        request = _redirected(request, following, prepared, knobs.timeout)
     raise AssertionError("a redirect loop ends above")
 
 
-def _redirected(
-    request: httpx.Request, following: httpx.Request, private: frozenset[str], timeout: httpx.Timeout
-) -> httpx.Request:
-    """The next request; what was meant for one origin does not travel to another."""
+class _BodyElsewhere(Exception):
+    """A redirect asks to send the body to another origin."""
+
+
+def _redirected(request: httpx.Request, following: httpx.Request, prepared: Prepared, timeout: httpx.Timeout) -> httpx.Request:
+    """The next request; what was meant for one origin does not travel to another. Raises `_BodyElsewhere`."""
     before, after = request.url, following.url
     if (before.scheme, before.host, before.port) != (after.scheme, after.host, after.port):
-        for name in private - {"content-type"}:
+        if prepared.content and following.method not in ("GET", "HEAD"):
+            origin = f"{after.scheme}://{after.netloc.decode('ascii', 'replace')}"
+            raise _BodyElsewhere(f"it redirects the body to another origin, {origin}: if that is meant, name it in `url`")
+        for name in prepared.private - {"content-type"}:
             following.headers.pop(name, None)
     following.extensions = {**following.extensions, "timeout": timeout.as_dict()}
     return following

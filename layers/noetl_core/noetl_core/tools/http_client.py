@@ -7,6 +7,7 @@ like everything.
 
 from __future__ import annotations
 
+import logging
 import ssl
 import threading
 import time
@@ -21,6 +22,9 @@ import httpcore
 import httpx
 
 from noetl_core.tools.net import AddressPolicy, AddressRefused, resolve
+
+for _library in ("httpx", "httpcore"):
+    logging.getLogger(_library).setLevel(logging.WARNING)  # below it they write down URLs, headers and bodies
 
 MAX_CONNECTIONS: Final = 200
 KEEPALIVE: Final = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=50, keepalive_expiry=30)

@@ -14,7 +14,7 @@ from typing import Any
 from noetl_core.dsl.kinds import canonical_inputs
 from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.expr import reveal
-from noetl_core.ports import NotFound, PortError, TooLarge
+from noetl_core.ports import Forbidden, NotFound, PortError, TooLarge
 from noetl_core.tools.base import BadInput, SecretReader, Tool, ToolCall
 from noetl_core.tools.scrub import Scrubber, holds_secret
 
@@ -43,6 +43,8 @@ def invoke(tool: Tool, call: ToolCall) -> Outcome:
         outcome = Outcome.failed("limit", f"{call.kind}: {error}", retryable=False)
     except NotFound as error:
         outcome = Outcome.failed("not_found", f"{call.kind}: {error}", retryable=False)
+    except Forbidden as error:
+        outcome = Outcome.failed("auth", f"{call.kind}: {error}", retryable=False)
     except PortError as error:
         outcome = Outcome.failed("storage", f"{call.kind}: {error}")
     except Exception as error:

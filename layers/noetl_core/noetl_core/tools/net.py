@@ -1,7 +1,7 @@
 """Which addresses a task may talk to (DESIGN section 7): judged on the address that is dialled, not on how it was spelled.
 
-* Never: link-local (where clouds put their metadata services), the metadata addresses outside it, the Lambda runtime API,
-  multicast and reserved ranges.
+* Never: link-local (where clouds put their metadata services), the metadata addresses outside it, unspecified addresses (they
+  reach this machine), the Lambda runtime API on whatever address of this machine, multicast and reserved ranges.
 * Only where the deployment says so (`NOETL_HTTP_ALLOW_PRIVATE`): loopback and private ranges. `1` allows them all, a comma
   separated list of networks (`10.0.0.0/8,fd12::/16`) those.
 
@@ -33,6 +33,7 @@ _NEVER: Final = tuple(
     )
 )
 """Link-local, and the metadata services of AWS (IPv6), Alibaba, Azure and Oracle that live elsewhere."""
+_UNSPECIFIED: Final = (ipaddress.ip_network("0.0.0.0/8"), ipaddress.ip_network("::/128"))
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 
@@ -73,15 +74,35 @@ class AddressPolicy:
         for reached in _reached(address):
             if any(reached in network for network in _NEVER if network.version == reached.version) or reached.is_link_local:
                 raise AddressRefused(f"{address} is a link-local or metadata address: always refused")
-            if (str(reached), port) in self.refused_endpoints:
+            if any(reached in network for network in _UNSPECIFIED if network.version == reached.version):
+                raise AddressRefused(f"{address} is an unspecified address: always refused")
+            if self._is_the_platforms(reached, port):
                 raise AddressRefused(f"{address}:{port} is the platform's own endpoint: always refused")
-            if reached.is_multicast or (reached.is_reserved and not reached.is_loopback and not reached.is_unspecified):
+            if reached.is_multicast or (reached.is_reserved and not reached.is_loopback):
                 raise AddressRefused(f"{address} is a multicast or reserved address: always refused")
             if not reached.is_global and not self._permits(reached):
                 raise AddressRefused(f"{address} is a private address: refused unless NOETL_HTTP_ALLOW_PRIVATE allows it")
 
+    def _is_the_platforms(self, address: Address, port: int) -> bool:
+        """Whether it is a refused endpoint, or its port on another address of the machine: it may listen on all of them."""
+        if (str(address), port) in self.refused_endpoints:
+            return True
+        return any(port == refused for _, refused in self.refused_endpoints) and _is_this_machines(address)
+
     def _permits(self, address: Address) -> bool:
         return self.allow_private or any(address in network for network in self.allowed if network.version == address.version)
+
+
+def _is_this_machines(address: Address) -> bool:
+    """Whether a connection to `address` ends at this machine: only to its own addresses can a socket be bound."""
+    if address.is_loopback:
+        return True
+    with socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6) as probe:
+        try:
+            probe.bind((str(address), 0))
+        except OSError:
+            return False
+    return True
 
 
 def _reached(address: Address) -> list[Address]:

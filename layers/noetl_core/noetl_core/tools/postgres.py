@@ -21,6 +21,8 @@ from psycopg.types.json import Jsonb
 from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.tools import sql
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.net import AddressPolicy, AddressRefused
+from noetl_core.tools.postgres_address import pinned
 from noetl_core.tools.secrets import flat, read_credential
 from noetl_core.tools.watch import Verdict, watched
 
@@ -50,7 +52,9 @@ class PostgresTool:
     kind = "postgres"
     inline = False
 
-    def __init__(self) -> None:
+    def __init__(self, policy: AddressPolicy | None = None) -> None:
+        """`policy` None: as the environment says, read at the first call."""
+        self._policy = policy
         self._idle: list[tuple[float, Where, Connection]] = []
         self._lock = threading.Lock()
 
@@ -63,6 +67,10 @@ class PostgresTool:
             connection = self._connect(where)
         except psycopg.Error as error:
             return _unreachable(error)
+        except AddressRefused as error:
+            return Outcome.failed("client_error", f"postgres: {error}", retryable=False, code="address_refused")
+        except OSError as error:
+            return Outcome.failed("db_connection", f"postgres: the host cannot be resolved: {error}")
         keep = False
         try:
             connection.isolation_level = _ISOLATION[str(isolation).lower().replace("_", " ")] if isolation else None
@@ -98,7 +106,9 @@ class PostgresTool:
                 found[2].autocommit = False
                 return found[2]
             found[2].close()
-        given: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "noetl", **dict(where)}
+        self._policy = self._policy or AddressPolicy.from_environment()
+        target = pinned(dict(where), self._policy)
+        given: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "noetl", **target}
         connection = psycopg.connect(**given)
         connection.prepare_threshold = None  # `DISCARD ALL` takes prepared statements away under the driver's feet
         return connection

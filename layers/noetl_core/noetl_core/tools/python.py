@@ -24,7 +24,7 @@ from typing import Any, Final
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.net import platform_endpoints
-from noetl_core.tools.sandbox.pool import Cancelled, Died, Expired, Overflow, Pool, Runner
+from noetl_core.tools.sandbox.pool import Cancelled, CannotStart, Died, Expired, Overflow, Pool, Runner
 
 DEFAULT_TIMEOUT_S: Final = 900.0
 """Where nobody said: the longest a Lambda function lives."""
@@ -45,7 +45,9 @@ class PythonTool:
     kind = "python"
     inline = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, landlock: bool = True) -> None:
+        """`landlock` False: as on a kernel without it."""
+        self._landlock = landlock
         self._pool: Pool | None = None
         self._lock = threading.Lock()
 
@@ -62,7 +64,10 @@ class PythonTool:
                 "timeout", f"python: no place to run within {timeout:g} s", py={"exception_type": "TimeoutError"}
             )
         try:
-            runner = pool.acquire((call.execution_id, _digest(config)), config)
+            try:
+                runner = pool.acquire((call.execution_id, _digest(config)), config)
+            except CannotStart as error:
+                return Outcome.failed("unknown", f"python: {error}", py={"exception_type": "CannotStart"})
             return self._attempt(pool, runner, call, _task(call, dict(args), timeout), deadline)
         finally:
             pool.leave_place()
@@ -80,7 +85,7 @@ class PythonTool:
     def _ready(self) -> Pool:
         with self._lock:
             if self._pool is None:
-                self._pool = Pool()
+                self._pool = Pool(landlock=self._landlock)
             return self._pool
 
     def _attempt(self, pool: Pool, runner: Runner, call: ToolCall, task: Mapping[str, Any], deadline: float) -> Outcome:

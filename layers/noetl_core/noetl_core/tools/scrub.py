@@ -1,21 +1,25 @@
-"""Taking secrets out of what a tool answers: the texts that went in, and their usual disguises (RELIABILITY P5, I10)."""
+"""Taking secrets out of what a tool answers: the texts that went in, in the shapes that they take by accident.
+
+This is a net for accidents - an echo, an error message, a log line, an encoded header -, not for an author who means to get a
+secret out: whoever may use a credential may send it anywhere. Who may use it is decided by its paths, and by who may register
+playbooks.
+"""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import quote, quote_plus
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret, reveal
+from noetl_core.tools.shapes import LONG, Shape, basic, lowered, shapes_of
 
 MASK: Final = "***"
 SHORTEST: Final = 4
 """A secret shorter than this cannot be told from ordinary text."""
-SHORTEST_WORD: Final = 8
-"""A word of a secret text (`Bearer <token>`) counts on its own from this length."""
+LONGEST_LIST: Final = 100_000
+"""Items of a list that are looked at together, as the characters of a text."""
 
 PUBLIC_FIELDS: Final = frozenset(
     {
@@ -73,11 +77,13 @@ class Scrubber:
     """Knows the secret texts of one call and masks them in values."""
 
     def __init__(self) -> None:
-        self._texts: set[str] = set()
-        self._ordered: list[str] = []
+        self._short: set[str] = set()
+        self._long: dict[str, Shape] = {}
+        self._blocks: list[str] = []
+        """Of what holds none of these, nothing long needs to be masked."""
 
     def __bool__(self) -> bool:
-        return bool(self._texts)
+        return bool(self._short or self._long)
 
     def learn_secrets(self, value: Any) -> None:
         """Every `Secret` within `value` must not come back."""
@@ -94,8 +100,7 @@ class Scrubber:
         """`value`, a secret or a credential with its fields, must not come back."""
         if isinstance(value, Mapping):
             if isinstance(value.get("password"), str):
-                user = value.get("username", value.get("user", ""))
-                self._texts.add(base64.b64encode(f"{user}:{value['password']}".encode()).decode())
+                self._add([basic(value.get("username", value.get("user", "")), value["password"])], parts=False)
             for key, item in value.items():
                 if key not in PUBLIC_FIELDS:
                     self.learn(item)
@@ -106,38 +111,36 @@ class Scrubber:
             self._text(value.decode("latin-1"))
         elif isinstance(value, str):
             self._text(value)
-            for line in value.splitlines():  # what a task prints is logged line by line
-                if len(line.strip()) >= SHORTEST_WORD:
-                    self._text(line.strip())
-            for word in value.split():
-                if len(word) >= SHORTEST_WORD:
-                    self._text(word)
+            for part in (*value.splitlines(), *value.split()):  # what a task prints is logged line by line; `Bearer <token>`
+                if LONG <= len(part.strip()) < len(value):
+                    self._text(part.strip())
         elif isinstance(value, int | float) and not isinstance(value, bool):
             self._text(str(value))
-        self._ordered = sorted(self._texts, key=len, reverse=True)
 
     def _text(self, text: str) -> None:
-        if len(text) < SHORTEST:
-            return
-        raw = text.encode("utf-8", "surrogatepass")
-        encoded = base64.b64encode(raw).decode()
-        self._texts |= {
-            text,
-            text[::-1],
-            quote(raw, safe=""),
-            quote_plus(raw),
-            raw.hex(),
-            raw.hex().upper(),
-            encoded,
-            encoded.rstrip("="),
-        }
-        self._texts.add(base64.urlsafe_b64encode(raw).decode().rstrip("="))
-        escaped = text.encode("unicode_escape").decode()
-        self._texts |= {escaped, text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")}
+        if len(text) >= SHORTEST:
+            shapes = shapes_of(text)
+            self._add(shapes.broken, parts=True)
+            self._add(shapes.whole, parts=False)
+
+    def _add(self, texts: Sequence[str], *, parts: bool) -> None:
+        for text in texts:
+            if len(text) >= LONG:
+                form = lowered(text)
+                if form not in self._long:
+                    self._long[form] = Shape(form, parts=parts)
+                    self._blocks += self._long[form].blocks
+            elif len(text) >= SHORTEST:
+                self._short.add(text)
 
     def text(self, text: str) -> str:
-        """`text` with every known secret masked."""
-        for secret in self._ordered:
+        """`text` with every known secret masked, and every half of one."""
+        if len(text) >= LONG and self._long:
+            low = lowered(text)
+            spans = [span for shape in self._long.values() for span in shape.spans(low)]
+            if spans:
+                text = _masked(text, spans)
+        for secret in self._short:
             if secret in text:
                 text = text.replace(secret, MASK)
         return text
@@ -146,18 +149,74 @@ class Scrubber:
         """`value` with every known secret masked, in keys too; `Secret` values stay wrapped."""
         if isinstance(value, str):
             return self.text(value)
+        if isinstance(value, Mapping | list | tuple) and not self._may_be_in(value):
+            return value
         if isinstance(value, Mapping):
             return {self.text(k) if isinstance(k, str) else k: self.value(v) for k, v in value.items()}
         if isinstance(value, list | tuple):
-            return [self.value(v) for v in value]
-        if isinstance(value, int | float) and not isinstance(value, bool) and str(value) in self._texts:
-            return MASK
+            masked = [self.value(v) for v in value]
+            return [MASK] if self._spelled(masked) else masked
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            text = str(value)
+            return MASK if text in self._short or text in self._long else value
         return value
 
+    def _may_be_in(self, value: Any) -> bool:
+        """False where `value` holds no secret for sure: one look at all its texts together, which pages of rows pass quickly."""
+        text = "\0".join(_texts(value))
+        low = lowered(text)
+        return any(block in low for block in self._blocks) or any(secret in text for secret in self._short)
+
+    def _spelled(self, items: Sequence[Any]) -> bool:
+        """Whether `items` spell a secret, one by one: its characters, its bytes, pieces of it."""
+        text = _spelling(items)
+        return self.text(text) != text
+
     def outcome(self, outcome: Outcome) -> Outcome:
-        """`outcome` without a secret in result, error or helpers."""
+        """`outcome` without a secret in result, error, helpers or meta."""
         error = outcome.error
         if error is not None:
             code = self.value(error.code) if isinstance(error.code, str) else error.code
             error = replace(error, message=self.text(error.message), code=code, details=self.value(error.details))
-        return replace(outcome, result=self.value(outcome.result), error=error, helpers=self.value(outcome.helpers))
+        said = {name: self.value(getattr(outcome, name)) for name in ("result", "helpers", "meta")}
+        return replace(outcome, error=error, **said)
+
+
+def _spelling(items: Sequence[Any]) -> str:
+    """The text that a list of characters, of their numbers, or of pieces of it spells; empty for any other."""
+    if not SHORTEST <= len(items) <= LONGEST_LIST:
+        return ""
+    kinds = set(map(type, items))
+    if kinds == {str}:
+        return "".join(items)
+    return "".join(map(chr, items)) if kinds == {int} and min(items) > 0 and max(items) < 0x110000 else ""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in `value` that could be, or could spell, a secret."""
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, Mapping):
+            yield from (key for key in one if isinstance(key, str))
+            stack.extend(one.values())
+        elif isinstance(one, list | tuple):
+            yield _spelling(one)
+            stack.extend(one)
+        elif isinstance(one, int | float):
+            yield str(one)
+
+
+def _masked(text: str, spans: list[tuple[int, int]]) -> str:
+    """`text` with the spans, which may overlap, masked; white space at their edges gives nothing away."""
+    out: list[str] = []
+    upto = 0
+    for begin, end in sorted(spans):
+        while begin < end and text[begin].isspace():
+            begin += 1
+        if begin > upto or not out:
+            out += [text[upto:begin], MASK]
+        upto = max(upto, end)
+    return "".join([*out, text[upto:]])

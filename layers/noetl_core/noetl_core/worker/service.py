@@ -13,6 +13,7 @@ from noetl_core.engine.records import MAX_TAKEOVERS, Command, Event, StreamId
 from noetl_core.ports import Clock, CorruptLog, EventStore, Gates, PortError, ResultStore, Sealer, Secrets, Unavailable
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.calls import Calls, Cancelled
+from noetl_core.worker.credentials import Permitted, Registered
 from noetl_core.worker.heart import Heart
 from noetl_core.worker.journal import LEASE_S, SECOND, Fenced, Journal
 from noetl_core.worker.past import Past, deliver, read_past
@@ -48,6 +49,7 @@ class Worker:
     playbooks: Callable[[str], Playbook]
     tools: ToolRegistry
     secrets: Secrets | None = None
+    registered: Registered | None = None
     name: str = "worker"
     gone: Callable[[str], bool] | None = None
     """Whether the worker of that name is known to have ended: its lease need not be waited for."""
@@ -188,6 +190,7 @@ class Worker:
         journal = activation.journal
         assert journal is not None
         playbook = self.playbooks(command.digest)
+        secrets = None if self.secrets is None else Permitted(self.secrets, command.digest, self.registered)
         resolver = Resolver(self.store, self.results, command.execution_id)
         calls = Calls(
             playbook=playbook,
@@ -199,7 +202,7 @@ class Worker:
             gates=self.gates,
             clock=self.clock,
             journal=journal,
-            credentials=credential_reader(playbook, self.secrets),
+            credentials=credential_reader(playbook, secrets),
             undoing=command.undoes is not None,
         )
         step = playbook.body(command.step, undo=command.undoes is not None)
@@ -215,7 +218,7 @@ class Worker:
             calls=calls,
             step_run=command.loop["run"] if command.loop is not None else command.run_id,
             seals=Seals(self.sealer, command.execution_id, command.run_id) if self.sealer is not None else None,
-            keychain=Keychain(playbook, self.secrets),
+            keychain=Keychain(playbook, secrets),
             chunk={**command.loop, "chunk": command.chunk} if command.loop is not None else None,
             deadline=deadline,
         )

@@ -14,10 +14,10 @@ from noetl_core.engine.decide import steps_seen
 from noetl_core.engine.passes import result_at
 from noetl_core.engine.records import Command
 from noetl_core.engine.workload import workload_of
-from noetl_core.expr import Fields, Pointer, Secret, Strict, TemplateError
+from noetl_core.expr import CredentialRefused, Fields, NoCredential, Pointer, Secret, Strict, TemplateError
 from noetl_core.expr.references import Path
 from noetl_core.history import load_state
-from noetl_core.ports import EventStore, NotFound, ResultStore, Secrets
+from noetl_core.ports import EventStore, Forbidden, NotFound, ReadsSecrets, ResultStore
 from noetl_core.tools.secrets import flat
 from noetl_core.values import Room, Values
 
@@ -152,14 +152,19 @@ class Keychain(Strict, Mapping[str, Any]):
 
     called = "the keychain"
 
-    def __init__(self, playbook: Playbook, secrets: Secrets | None) -> None:
+    def __init__(self, playbook: Playbook, secrets: ReadsSecrets | None) -> None:
         self._names = {k.name: str(k.options.get("credential", k.name)) for k in playbook.keychain}
         self._secrets = secrets
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._names or self._secrets is None:
             raise KeyError(name)
-        return Secret(Fields(f"keychain.{name}", flat(self._secrets.get(self._names[name]))))
+        try:
+            return Secret(Fields(f"keychain.{name}", flat(self._secrets.get(self._names[name]))))
+        except NotFound as missing:
+            raise NoCredential(str(missing)) from None
+        except Forbidden as refused:
+            raise CredentialRefused(str(refused)) from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -168,7 +173,7 @@ class Keychain(Strict, Mapping[str, Any]):
         return len(self._names)
 
 
-def credential_reader(playbook: Playbook, secrets: Secrets | None) -> Callable[[str], Mapping[str, Any]]:
+def credential_reader(playbook: Playbook, secrets: ReadsSecrets | None) -> Callable[[str], Mapping[str, Any]]:
     """Credentials by the name an `auth:` gives: a keychain entry's, or a stored credential's own."""
     names = {k.name: str(k.options.get("credential", k.name)) for k in playbook.keychain}
 

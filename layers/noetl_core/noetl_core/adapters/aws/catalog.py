@@ -4,7 +4,7 @@
 |---|---|---|---|
 | playbook version | `p#<path>` | `v#<version>` | |
 | latest version of a path | `latest` | `<path>` | moves |
-| content by digest | `d#<digest>` | `source` | written first and once: what a version pins can always be had |
+| content by digest | `d#<digest>` | `source` | written first and once (again when what was only pinned is registered) |
 | head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads`, by status, in shards |
 | | | | `path_list`, `status_at`: the sparse index `heads_by_path`, in shards |
 | gate | `x#<execution_id>` | `gate` | |
@@ -44,6 +44,7 @@ HEAD_STATUSES = ("running", "waiting", "paused", "cancelling", "stuck", *TERMINA
 Item = Mapping[str, Any]
 
 IS_FREE = "attribute_not_exists(pk)"
+IS_ONLY_PINNED = f"{IS_FREE} OR version = :pinned"
 IS_LATER = f"{IS_FREE} OR version < :version"
 IS_NEWS = f"{IS_FREE} OR updated_at < :updated_at"
 ENDS = f"{IS_NEWS} OR updated_at = :updated_at"
@@ -90,9 +91,7 @@ class DynamoPlaybookCatalog(_Table):
     """`PlaybookCatalog` on the catalog table."""
 
     def register(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
-        body = zlib.compress(source.encode(), 6)
-        if len(body) > MAX_SOURCE:
-            raise TooLarge(f"playbook {path} is {len(body)} bytes compressed; the catalog takes {MAX_SOURCE}")
+        body = _body(path, source)
         while True:
             latest = self._latest(path)
             if latest is not None and latest.digest == digest:
@@ -102,11 +101,17 @@ class DynamoPlaybookCatalog(_Table):
                 return latest
             new = PlaybookVersion(path, latest.version + 1 if latest else 1, digest, source, now)
             item = {**_summary(new), "source": {"B": body}}
-            self._put({"pk": {"S": f"d#{digest}"}, "sk": {"S": "source"}, **item}, ConditionExpression=IS_FREE)
+            content = {"pk": {"S": f"d#{digest}"}, "sk": {"S": "source"}, **item}
+            self._put(content, ConditionExpression=IS_ONLY_PINNED, ExpressionAttributeValues={":pinned": {"N": "0"}})
             version = {"pk": {"S": f"p#{path}"}, "sk": {"S": f"v#{new.version:08d}"}, **item}
             if self._put(version, ConditionExpression=IS_FREE):
                 self._announce(new)
                 return new
+
+    def pin(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
+        item = {**_summary(PlaybookVersion(path, 0, digest, source, now)), "source": {"B": _body(path, source)}}
+        self._put({"pk": {"S": f"d#{digest}"}, "sk": {"S": "source"}, **item}, ConditionExpression=IS_FREE)
+        return self.by_digest(digest)
 
     def _announce(self, version: PlaybookVersion) -> None:
         """Let `latest` be at least `version`."""
@@ -161,6 +166,13 @@ class DynamoPlaybookCatalog(_Table):
             where += " AND begins_with(sk, :prefix)"
         found = self._query(KeyConditionExpression=where, ExpressionAttributeValues=values, ConsistentRead=True)
         return [_version(item) for item in found]
+
+
+def _body(path: str, source: str) -> bytes:
+    body = zlib.compress(source.encode(), 6)
+    if len(body) > MAX_SOURCE:
+        raise TooLarge(f"playbook {path} is {len(body)} bytes compressed; the catalog takes {MAX_SOURCE}")
+    return body
 
 
 def _summary(version: PlaybookVersion) -> dict[str, Any]:

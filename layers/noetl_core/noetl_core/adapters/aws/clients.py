@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -13,6 +14,9 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
 from noetl_core.ports import TooLarge, Unavailable
+
+for _library in ("boto3", "botocore", "s3transfer", "urllib3"):
+    logging.getLogger(_library).setLevel(logging.WARNING)  # below it they write down URLs, requests and answers: secrets too
 
 _PATIENT = Config(
     retries={"mode": "standard", "total_max_attempts": 5}, connect_timeout=3, read_timeout=30, max_pool_connections=32

@@ -13,7 +13,7 @@ from dataclasses import replace
 from noetl_core.adapters.aws.clients import client, errors_of
 from noetl_core.codec import decode_command, encode_command
 from noetl_core.engine.records import Command
-from noetl_core.ports import Backlog, ResultStore, Waiting
+from noetl_core.ports import Backlog, ResultStore, Unavailable, Waiting
 
 BATCH = 10
 MAX_MESSAGE = 200 * 1024
@@ -42,7 +42,7 @@ class SqsCommandQueue:
         for command in commands:
             by_pool.setdefault(command.pool, []).append(command)
         for pool, mine in by_pool.items():
-            url = self._pools.get(pool) or self._pools["default"]
+            url = self._url(pool)
             for batch in self._batches(mine):
                 unsent += self._send(url, batch, delay_s)
         return unsent
@@ -68,7 +68,14 @@ class SqsCommandQueue:
             )
 
     def depth(self, pool: str) -> int:
-        return _waiting(self._pools.get(pool) or self._pools["default"]).waiting
+        return _waiting(self._url(pool)).waiting
+
+    def _url(self, pool: str) -> str:
+        """The queue of `pool`. Raises `Unavailable`: another pool's workers may do what this one's must not."""
+        if pool not in self._pools:
+            there = ", ".join(sorted(self._pools))
+            raise Unavailable(f"the pool {pool!r} is not deployed any more ({there}): deploy it again, or cancel what needs it")
+        return self._pools[pool]
 
     def backlog(self) -> Backlog:
         return Backlog(

@@ -45,11 +45,18 @@ class SqlitePlaybookCatalog:
             raise NotFound(f"no playbook {path}" + ("" if version is None else f" version {version}"))
         return found[0]
 
+    def pin(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
+        self._db.write("INSERT OR IGNORE INTO pinned VALUES (?,?,?,?)", (digest, path, source, now))
+        return self.by_digest(digest)
+
     def by_digest(self, digest: str) -> PlaybookVersion:
         found = self._select("digest=? ORDER BY registered_at, path, version LIMIT 1", (digest,))
-        if not found:
-            raise NotFound(f"no playbook with digest {digest}")
-        return found[0]
+        if found:
+            return found[0]
+        pinned = self._db.rows("SELECT path, 0, digest, source, pinned_at FROM pinned WHERE digest=?", (digest,))
+        for row in pinned:
+            return PlaybookVersion(*row)
+        raise NotFound(f"no playbook with digest {digest}")
 
     def versions(self, path: str) -> Sequence[PlaybookVersion]:
         return self._select("path=? ORDER BY version", (path,))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from noetl_core import strict_json
+from noetl_core.control.api.callers import RIGHTS, WRITES, Caller, Rights
 from noetl_core.control.core import Control
 from noetl_core.control.read import MAX_PAGE
 from noetl_core.ports import NotFound, Secrets, TooLarge, Unavailable
@@ -37,10 +38,6 @@ class NotAllowed(Exception):
     """The caller may not do that (HTTP 403). Who acts: whoever gives out rights."""
 
 
-Caller = Mapping[str, Any]
-"""Who asks, as API Gateway says: its `requestContext`."""
-
-
 @dataclass(frozen=True, slots=True)
 class Service:
     """What the routes stand on; asked for at the first request that needs it: cold starts stay short.
@@ -53,8 +50,8 @@ class Service:
     facts: Mapping[str, Any] = field(default_factory=dict)
     secrets: Callable[[], Secrets] | None = None
     """None: credentials are another function's; this one has no way to them."""
-    reads_secrets: Callable[[Caller], bool] = lambda _: False
-    """Whether a caller may see what a credential holds."""
+    rights: Callable[[Caller, str], bool | None] = field(default_factory=Rights)
+    """Whether a caller has a right; None: who let it in does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +92,24 @@ class Call:
         """The execution the path names. Raises `NotFound` for what no execution's id can be."""
         return execution_id(self.params["execution_id"])
 
+    def demand(self, right: str) -> None:
+        """Raises `NotAllowed` where the caller is known not to have `right`."""
+        if self.service.rights(self.caller, right) is False:
+            raise NotAllowed(f"this caller may not {RIGHTS[right]}: the right `{right}` is needed")
+
+    @property
+    def registers(self) -> bool:
+        """Whether a playbook that comes as text becomes a version of its path: only of a caller who is known to may register."""
+        return self.service.rights(self.caller, WRITES) is True
+
     def check(self, route: Route) -> None:
-        """Take `route`; unknown query parameters, and texts no store could hold, are errors. Raises `BadRequest`."""
+        """Take `route`. Unknown query parameters, and texts no store could hold, are errors.
+
+        Raises `NotAllowed`, `BadRequest`.
+        """
         self.route = route
+        if route.right:
+            self.demand(route.right)
         for name in self.query:
             if name not in route.query:
                 raise BadRequest(f"unknown parameter {name!r}", f"query.{name}", _nearest(name, route.query))
@@ -200,6 +212,8 @@ class Route:
     query: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Field] | None = None
     refuses: tuple[int, ...] = ()
+    right: str = ""
+    """What a caller needs, one of `callers.RIGHTS`; none: anybody who may call the API at all."""
 
 
 def nothing_here() -> NoReturn:

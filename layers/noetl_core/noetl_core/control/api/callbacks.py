@@ -6,15 +6,24 @@ from http import HTTPStatus
 from typing import Any
 
 from noetl_core.control import callbacks
-from noetl_core.control.api.call import BadRequest, Call, Field, NotAllowed, Route
-from noetl_core.control.api.callers import may_answer
+from noetl_core.control.api.call import BadRequest, Call, Field, Route
+from noetl_core.control.api.callers import ANSWERS
 
 ERROR_KEYS = ("kind", "message", "code", "retryable", "details")
 
 
+HEADER = "noetl-callback-token"
+
+
 def answer(call: Call) -> dict[str, Any]:
-    token = call.params["token"]
+    """The token stands in the path, in a header, or in the body; in the path it is part of a URL, which others may write down."""
     body = call.object()
+    said = {"path": call.params.get("token"), "header": call.headers.get(HEADER), "body": body.pop("token", None)}
+    tokens = {token for token in said.values() if token}
+    if len(tokens) != 1:
+        wrong = "says two different tokens" if tokens else "says no token"
+        raise BadRequest(f"the request {wrong}", "body.token", "give it once: as `token`, or in the header Noetl-Callback-Token")
+    (token,) = tokens
     if body.get("heartbeat") is not None:
         if body != {"heartbeat": True}:
             raise BadRequest("a heartbeat is {heartbeat: true} and nothing else", "body.heartbeat")
@@ -53,12 +62,11 @@ def _reply(reply: callbacks.Reply) -> dict[str, Any]:
 
 
 def waiting(call: Call) -> dict[str, Any]:
-    if not may_answer(call.caller):
-        raise NotAllowed("this caller may not answer callbacks: the scope or group `callbacks` is needed")
     return {"callbacks": callbacks.open_callbacks(call.control, call.execution_id)}
 
 
 ANSWER = {
+    "token": Field(str, "the callback's token, unless the header Noetl-Callback-Token or the path says it"),
     "data": Field(object, "the task's result"),
     "status": Field(str, "ok, or error: then the task fails with `error`"),
     "error": Field(object, "{kind, message, code, retryable, details}, or the message"),
@@ -66,14 +74,21 @@ ANSWER = {
 }
 
 ROUTES = (
-    Route(
-        "POST",
-        "/api/callbacks/{token}",
-        "Answer a callback, or keep it alive",
-        answer,
-        HTTPStatus.ACCEPTED,
-        body=ANSWER,
-        refuses=(403, 409, 410, 422),
+    *(
+        Route(
+            "POST",
+            path,
+            summary,
+            answer,
+            HTTPStatus.ACCEPTED,
+            body=ANSWER,
+            refuses=(403, 404, 409, 410, 422),
+            right=ANSWERS,
+        )
+        for path, summary in (
+            ("/api/callbacks", "Answer a callback, or keep it alive"),
+            ("/api/callbacks/{token}", "The same with the token in the path, e.g. from a link"),
+        )
     ),
-    Route("GET", "/api/executions/{execution_id}/callbacks", "Callbacks that wait, with their tokens", waiting),
+    Route("GET", "/api/executions/{execution_id}/callbacks", "Callbacks that wait, with their tokens", waiting, right=ANSWERS),
 )

@@ -1,46 +1,93 @@
-"""Who may read what credentials hold, and who may answer callbacks, by what API Gateway says of the caller."""
+"""What a caller may do, by what API Gateway says of it (`docs/access.md`).
+
+Whoever comes with a token has the rights that its scopes and groups name. Of a caller with an IAM signature, IAM has judged the
+route, and what one route does for two kinds of callers is told apart by ARNs. An API without authentication is for an emulator
+on one machine, whose user may do everything but read secrets.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
-from noetl_core.control.api.call import Caller
+Caller = Mapping[str, Any]
+"""Who asks, as API Gateway says: its `requestContext`."""
 
-SCOPE = "secrets"
-"""A scope (`secrets`, `<resource server>/secrets`) or a group of a token's that lets its bearer read secrets."""
-ANSWERS = "callbacks"
-"""The same for seeing, and so answering, callbacks that wait."""
-
-
-def reads_secrets(readers: str) -> Callable[[Caller], bool]:
-    """Whether a caller may, given the ARNs of roles and users (by commas) who may without a token."""
-    allowed = {arn.strip() for arn in readers.split(",") if arn.strip()}
-
-    def may(caller: Caller) -> bool:
-        return _by_token(caller, SCOPE) or _arn(caller) in allowed
-
-    return may
-
-
-def may_answer(caller: Caller) -> bool:
-    """Whether a caller may see the tokens of callbacks: one who comes with a token of a user pool needs the scope or group
-    `callbacks`; to others IAM has allowed the route, or not."""
-    return not isinstance((caller.get("authorizer") or {}).get("claims"), Mapping) or _by_token(caller, ANSWERS)
-
-
-def _by_token(caller: Caller, right: str) -> bool:
-    claims = (caller.get("authorizer") or {}).get("claims")
-    if not isinstance(claims, Mapping):
-        return False
-    scopes = str(claims.get("scope") or "").split()
-    return any(s.rpartition("/")[2] == right for s in scopes) or right in _groups(claims.get("cognito:groups"))
+SECRETS: Final = "secrets:read"
+INLINE: Final = "executions:inline"
+WRITES: Final = "playbooks:write"
+ANSWERS: Final = "callbacks:answer"
+RIGHTS: Final = {
+    "executions:read": "see executions, their histories and values",
+    "executions:start": "start registered playbooks",
+    INLINE: "start, or go on with, a playbook given by its text",
+    "executions:operate": "cancel, pause, resume, redrive, signal",
+    "playbooks:read": "see and validate playbooks",
+    WRITES: "register playbooks",
+    ANSWERS: "see the tokens of callbacks, and answer",
+    "credentials:read": "see which credentials there are",
+    "credentials:write": "keep and forget credentials",
+    SECRETS: "see what credentials hold",
+}
+FORMER: Final = {SECRETS: "secrets", ANSWERS: "callbacks"}
+"""What scopes and groups of some rights were called before; still understood."""
+ANYBODY: Final = "*"
 
 
-def _groups(value: Any) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What is known of callers' rights.
+
+    `auth` is how the API asks who calls: `IAM`, `JWT` or `NONE`. `readers` and `inliners` are ARNs of roles and users, `server`
+    is the resource server whose scopes count.
+    """
+
+    auth: str = "NONE"
+    readers: frozenset[str] = frozenset()
+    inliners: frozenset[str] = frozenset({ANYBODY})
+    server: str = "noetl"
+
+    @classmethod
+    def from_environment(cls) -> Rights:
+        """As the deployment says; where it does not, IAM is taken to have judged."""
+        said = os.environ
+        return cls(
+            said.get("API_AUTH", "IAM"),
+            _listed(said.get("SECRET_READERS", "")),
+            _listed(said.get("INLINE_STARTERS", ANYBODY)),
+            said.get("SCOPES_OF", "noetl"),
+        )
+
+    def __call__(self, caller: Caller, right: str) -> bool | None:
+        """Whether `caller` has `right`; None where IAM allowed the route and says no more."""
+        claims = (caller.get("authorizer") or {}).get("claims")
+        if isinstance(claims, Mapping):
+            return self._by_token(claims, right)
+        if self.auth == "JWT":
+            return right == ANSWERS  # without a token the gateway lets pass who has a callback's, where that is enough
+        arn = _arn(caller)
+        if right == SECRETS:
+            return arn in self.readers
+        if right == INLINE:
+            return ANYBODY in self.inliners or arn in self.inliners
+        return None if arn or self.auth == "IAM" else True
+
+    def _by_token(self, claims: Mapping[str, Any], right: str) -> bool:
+        words = {right, FORMER.get(right, right)}
+        scopes = {s.removeprefix(f"{self.server}/") for s in str(claims.get("scope") or "").split()}
+        return bool(words & (scopes | _groups(claims.get("cognito:groups"))))
+
+
+def _listed(text: str) -> frozenset[str]:
+    return frozenset(part.strip() for part in text.split(",") if part.strip())
+
+
+def _groups(value: Any) -> set[str]:
     """API Gateway hands the groups on as a list, or as its text."""
-    return [str(v) for v in value] if isinstance(value, list) else re.findall(r"[^\s,\[\]]+", str(value or ""))
+    return {str(v) for v in value} if isinstance(value, list) else set(re.findall(r"[^\s,\[\]]+", str(value or "")))
 
 
 def _arn(caller: Caller) -> str:

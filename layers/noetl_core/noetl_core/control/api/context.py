@@ -24,7 +24,7 @@ def render(call: Call) -> dict[str, Any]:
 
 
 ROUTES = (
-    Route("GET", "/api/vars/{execution_id}", "ctx of an execution", ctx),
+    Route("GET", "/api/vars/{execution_id}", "ctx of an execution", ctx, right="executions:read"),
     Route(
         "POST",
         "/api/context/render",
@@ -36,5 +36,6 @@ ROUTES = (
             "step": Field(str, "whose args and event it reads too"),
         },
         refuses=(404, 422),
+        right="executions:read",
     ),
 )

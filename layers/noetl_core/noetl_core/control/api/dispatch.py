@@ -32,6 +32,15 @@ def routes() -> tuple[Route, ...]:
     return tuple(route for module in MODULES for route in _routes(module))
 
 
+def pattern(method: str, path: str) -> str:
+    """Which route it is, in words that may be logged: a path itself may hold a callback's token."""
+    try:
+        route, _ = _find(method, path)
+    except NoRoute:
+        return "none"
+    return f"{route.method} {route.path}"
+
+
 def _routes(module: str) -> tuple[Route, ...]:
     found: tuple[Route, ...] = import_module(f"noetl_core.control.api.{module}").ROUTES
     return found

@@ -7,13 +7,13 @@ from http import HTTPStatus
 from typing import Any
 
 from noetl_core.control import callbacks, operate, read
-from noetl_core.control.admit import KeyReused
+from noetl_core.control.admit import KeyReused, UnknownPool
 from noetl_core.control.api.call import Answer, BadRequest, NoRoute, NotAllowed
 from noetl_core.dsl.diagnostics import Diagnostic, InvalidPlaybook, page_of
 from noetl_core.engine.redrive import BadRedrive
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.expr import TemplateError
-from noetl_core.ports import CorruptLog, NotFound, PortError, TooLarge, Unavailable
+from noetl_core.ports import CorruptLog, Forbidden, NotFound, PortError, TooLarge, Unavailable
 
 TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
     (BadRequest, HTTPStatus.BAD_REQUEST, "malformed"),
@@ -27,7 +27,9 @@ TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
     (callbacks.Answered, HTTPStatus.CONFLICT, "conflict"),
     (callbacks.Gone, HTTPStatus.GONE, "gone"),
     (callbacks.Unfit, HTTPStatus.UNPROCESSABLE_ENTITY, "unfit_answer"),
+    (Forbidden, HTTPStatus.FORBIDDEN, "forbidden"),
     (TooLarge, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large"),
+    (UnknownPool, HTTPStatus.UNPROCESSABLE_ENTITY, "unknown_pool"),
     (BadRedrive, HTTPStatus.UNPROCESSABLE_ENTITY, "redrive"),
     (BadWorkload, HTTPStatus.UNPROCESSABLE_ENTITY, "workload"),
     (TemplateError, HTTPStatus.UNPROCESSABLE_ENTITY, "template"),

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, admit
 from noetl_core.control.api.call import BadRequest, Call, Field, Route, execution_id
+from noetl_core.control.api.callers import INLINE
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, seal, unseal
 from noetl_core.engine.state import Status
@@ -31,6 +32,8 @@ def start(call: Call) -> dict[str, Any]:
     body = call.object()
     if not any(body.get(k) for k in ("path", "playbook", "playbook_id")):
         raise BadRequest("a request names a playbook", "body.path", "give path (and version), playbook_id, or playbook")
+    if body.get("playbook"):
+        call.demand(INLINE)
     parent = body.get("parent")
     if parent is not None:
         if set(parent) != {"execution_id"} or not isinstance(parent["execution_id"], str):
@@ -46,6 +49,7 @@ def start(call: Call) -> dict[str, Any]:
         idempotency_key=body.get("idempotency_key") or call.headers.get("idempotency-key"),
         parent=parent,
         trace_id=body.get("trace_id"),
+        registers=call.registers,
     )
     started = admit(call.control, request)
     out = {"execution_id": started.execution_id, "status": started.status, "playbook": read.version_as_dict(started.playbook)}
@@ -117,7 +121,16 @@ def _instant(text: str) -> int:
 PAGE = {"limit": f"at most so many, 1 to {read.MAX_PAGE}"}
 
 ROUTES = (
-    Route("POST", "/api/executions", "Start an execution", start, HTTPStatus.ACCEPTED, body=START, refuses=(404, 409, 422)),
+    Route(
+        "POST",
+        "/api/executions",
+        "Start an execution",
+        start,
+        HTTPStatus.ACCEPTED,
+        body=START,
+        refuses=(404, 409, 422),
+        right="executions:start",
+    ),
     Route(
         "GET",
         "/api/executions",
@@ -130,14 +143,16 @@ ROUTES = (
             **PAGE,
             "cursor": "go on after the page that gave this cursor",
         },
+        right="executions:read",
     ),
-    Route("GET", "/api/executions/{execution_id}", "Summary of an execution", one),
+    Route("GET", "/api/executions/{execution_id}", "Summary of an execution", one, right="executions:read"),
     Route(
         "GET",
         "/api/executions/{execution_id}/events",
         "History in causal order",
         events,
         query={"after": "a cursor, or the id of an event", "name": "of this name, StepDone or step.done", **PAGE},
+        right="executions:read",
     ),
     Route(
         "GET",
@@ -145,5 +160,6 @@ ROUTES = (
         "State now or at an event",
         state,
         query={"at": "the id of an event: the state just after it"},
+        right="executions:read",
     ),
 )

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl_core.control.api.call import Call, Service, cursor_key
-from noetl_core.control.api.dispatch import dispatch
+from noetl_core.control.api.callers import Rights
+from noetl_core.control.api.dispatch import dispatch, pattern
 from noetl_core.control.core import Control
 from noetl_core.ports import TooLarge
 
@@ -26,6 +27,10 @@ class Api:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+
+    def route(self, event: dict[str, Any]) -> str:
+        """The pattern of the route that answers a proxy event, to be logged."""
+        return pattern(event["httpMethod"], event["path"])
 
     def resolve(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
         """Answer one proxy event."""
@@ -58,4 +63,5 @@ class Api:
 
 def build_resolver(control: Callable[[], Control]) -> Api:
     """The API over a control plane, without credentials: those are another function's."""
-    return Api(Service(control, cursor_key(control), facts=json.loads(os.environ.get("RUNTIME_FACTS", "{}"))))
+    facts = json.loads(os.environ.get("RUNTIME_FACTS", "{}"))
+    return Api(Service(control, cursor_key(control), facts=facts, rights=Rights.from_environment()))

@@ -60,15 +60,18 @@ def one(call: Call) -> dict[str, Any]:
 TEXT = "A playbook as YAML or JSON, or `{playbook: text}`"
 
 ROUTES = (
-    Route("POST", "/api/playbooks", f"Register. {TEXT}", put, HTTPStatus.CREATED, refuses=(422,)),
-    Route("GET", "/api/playbooks", "Registered playbooks", listed, query={"prefix": "whose path begins so"}),
-    Route("POST", "/api/playbooks/validate", f"Validate. {TEXT}", validate, refuses=(422,)),
+    Route("POST", "/api/playbooks", f"Register. {TEXT}", put, HTTPStatus.CREATED, refuses=(422,), right="playbooks:write"),
+    Route(
+        "GET", "/api/playbooks", "Registered playbooks", listed, query={"prefix": "whose path begins so"}, right="playbooks:read"
+    ),
+    Route("POST", "/api/playbooks/validate", f"Validate. {TEXT}", validate, refuses=(422,), right="playbooks:read"),
     Route(
         "GET",
         "/api/playbooks/{path+}",
         "One playbook with its text",
         one,
         query={"version": "a number, the latest by default"},
+        right="playbooks:read",
     ),
-    Route("GET", "/api/playbooks/{path+}/versions", "Versions of a playbook", versions),
+    Route("GET", "/api/playbooks/{path+}/versions", "Versions of a playbook", versions, right="playbooks:read"),
 )

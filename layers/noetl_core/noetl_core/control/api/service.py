@@ -41,8 +41,8 @@ def read(_: Call) -> Answer:
 
 ROUTES = (
     Route("GET", "/api/health", "Liveness, versions, wiring", health),
-    Route("GET", "/api/queue", "Backlog, in flight and dead letters of every queue", queue),
-    Route("GET", "/api/runtime", "Pools, their limits, and the tool kinds", runtime),
+    Route("GET", "/api/queue", "Backlog, in flight and dead letters of every queue", queue, right="executions:read"),
+    Route("GET", "/api/runtime", "Pools, their limits, and the tool kinds", runtime, right="executions:read"),
     Route("GET", "/api/openapi.json", "This document", openapi),
     Route("GET", "/api/docs", "This document, to read", read),
 )

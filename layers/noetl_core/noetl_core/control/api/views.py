@@ -123,7 +123,14 @@ AFTER = {"after": "the cursor of the answer before: positions up to it were repl
 VIEW = "/api/executions/{execution_id}/"
 
 ROUTES = (
-    Route("GET", VIEW + "replay", "Every control decision taken again: where they differ", replayed, query=AFTER),
+    Route(
+        "GET",
+        VIEW + "replay",
+        "Every control decision taken again: where they differ",
+        replayed,
+        query=AFTER,
+        right="executions:read",
+    ),
     Route(
         "POST",
         VIEW + "replay",
@@ -132,6 +139,7 @@ ROUTES = (
         query=AFTER,
         body={"playbook": Field(str, "its text", required=True)},
         refuses=(422,),
+        right="executions:read",
     ),
     Route(
         "GET",
@@ -139,6 +147,7 @@ ROUTES = (
         "Step runs, attempts, waits, tasks and iterations as spans, in parallel lanes",
         timeline,
         query={"limit": "spans of tasks and iterations at most, 1 to 10000"},
+        right="executions:read",
     ),
     Route(
         "GET",
@@ -146,8 +155,9 @@ ROUTES = (
         "Steps and arcs with what they came to",
         graph,
         query={"format": f"one of {', '.join(GRAPHS)}"},
+        right="executions:read",
     ),
-    Route("GET", VIEW + "cost", "Metered units and list prices, by step", cost),
+    Route("GET", VIEW + "cost", "Metered units and list prices, by step", cost, right="executions:read"),
     Route(
         "GET",
         VIEW + "logs",
@@ -160,5 +170,6 @@ ROUTES = (
             "after": "the cursor of the answer before",
             "limit": f"attempts at most, 1 to {read.MAX_PAGE}",
         },
+        right="executions:read",
     ),
 )

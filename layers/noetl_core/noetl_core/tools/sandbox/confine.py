@@ -6,7 +6,9 @@ What is guaranteed depends on the kernel, and each layer stands alone:
 * resource limits (everywhere): address space, processor time, file size, open files, no core dumps.
 * seccomp (Linux on x86-64 and arm64): no process, no `exec`, no signal to others, no `ptrace`, no io_uring, and - unless the task
   declared network - no socket. Where it is refused, a network namespace of its own is tried.
-* Landlock (Linux 5.13 and later): the file system shows the Python installation, libraries and the task's scratch folder.
+* Landlock (Linux 5.13 and later; not on Lambda): the file system shows the Python installation, libraries and the task's scratch
+  folder. Without it the code may touch what the worker's user may: the pool then keeps nothing of one execution while
+  another's task runs, and what code that means harm must not see belongs to another pool's worker.
 * audit hook (everywhere): the same refusals in words. Against code that means harm it is a hint, not a wall.
 
 Where neither seccomp nor a namespace is to be had, code that means harm can reach the network and the worker's files: give
@@ -92,11 +94,15 @@ def limit_processor_time(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (int(usage.ru_utime + usage.ru_stime + seconds) + 2, hard))
 
 
-def confine(readable: Iterable[str], writable: Iterable[str], *, network: bool, refused_ports: Iterable[int] = ()) -> None:
-    """Every layer that this kernel offers, for good. `refused_ports` of this machine are out of bounds even with network."""
+def confine(
+    readable: Iterable[str], writable: Iterable[str], *, network: bool, refused_ports: Iterable[int] = (), landlock: bool = True
+) -> None:
+    """Every layer that this kernel offers, for good. `refused_ports` of this machine are out of bounds even with network;
+    without `landlock` it is as on a kernel that has none."""
     if LINUX:
         _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        _landlock(readable, writable)
+        if landlock:
+            _landlock(readable, writable)
         filtered = _seccomp(network=network)
         if not network and not filtered:
             _libc.unshare(_CLONE_NEWNET) and _libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
@@ -155,9 +161,18 @@ _SYSTEM: Final = (
 )  # fmt: skip
 
 
+def has_landlock() -> bool:
+    """Whether this kernel can close the file system to a process."""
+    return LINUX and _landlock_version() >= 1
+
+
+def _landlock_version() -> int:
+    return int(_libc.syscall(ctypes.c_long(444), None, ctypes.c_size_t(0), ctypes.c_uint32(1)))
+
+
 def _landlock(readable: Iterable[str], writable: Iterable[str]) -> bool:
     """Let the file system be what is listed; False where this kernel has no Landlock."""
-    version = _libc.syscall(ctypes.c_long(444), None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    version = _landlock_version()
     if version < 1:
         return False
     read_file, read_dir, execute = 1 << 2, 1 << 3, 1

@@ -10,7 +10,6 @@ import atexit
 import contextlib
 import json
 import os
-import shutil
 import socket
 import struct
 import subprocess
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from noetl_core.tools.sandbox import confine
+from noetl_core.tools.sandbox.folders import wipe
 
 Key = tuple[str, str]
 """(execution, digest of code and settings)."""
@@ -64,6 +64,16 @@ class Overflow(Exception):
     """The runner sent more than it may."""
 
 
+class CannotStart(Exception):
+    """The process that task processes come from does not start, or has ended. Who acts: the operator; the message says why."""
+
+
+WHY_CHARS: Final = 500
+"""Of what the fork server said before it ended."""
+INHERITED: Final = ("LD_LIBRARY_PATH",)
+"""Of the worker's environment: where Lambda's interpreter finds its own libraries. A task sees nothing of it."""
+
+
 class Zygote:
     """The fork server's process and its control socket."""
 
@@ -73,14 +83,15 @@ class Zygote:
         self._lock = threading.Lock()
         self._control = ours
         self.folder = tempfile.mkdtemp(prefix="noetl-tasks-")
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process that writes to it
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT.format(root=root, fd=theirs.fileno(), folder=self.folder)],
-                env={},
+                env={name: os.environ[name] for name in INHERITED if name in os.environ},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=self._said,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
@@ -90,7 +101,7 @@ class Zygote:
         return self._process.poll() is None
 
     def fork(self, handle: int) -> int:
-        """A new runner that holds `handle`; its process id. Raises `OSError` when the server is gone."""
+        """A new runner that holds `handle`; its process id. Raises `CannotStart` when the server is gone."""
         return int(self._ask({"op": "fork"}, [handle])["pid"])
 
     def end(self, pid: int, grace: float) -> tuple[int, bool]:
@@ -99,12 +110,21 @@ class Zygote:
         return int(answer["status"]), bool(answer.get("killed"))
 
     def _ask(self, request: Mapping[str, Any], handles: list[int]) -> dict[str, Any]:
-        with self._lock:
+        answer = b""
+        with self._lock, contextlib.suppress(ConnectionError):
             socket.send_fds(self._control, [json.dumps(request).encode()], handles)
             answer = self._control.recv(4096)
         if not answer:
-            raise ConnectionError("the fork server of python tasks has ended")
+            raise CannotStart(self._why())
         return dict(json.loads(answer))
+
+    def _why(self) -> str:
+        """How the server ended, in its own words."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        self._said.seek(0)
+        said = self._said.read()[-WHY_CHARS:].decode("utf-8", "replace").strip() or "it said nothing"
+        return f"the process that runs python tasks cannot start (exit code {self._process.poll()}): {said}"
 
     def close(self) -> None:
         self._control.close()
@@ -113,7 +133,8 @@ class Zygote:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._said.close()
+        wipe(self.folder)
 
 
 class Runner:
@@ -127,7 +148,11 @@ class Runner:
         self._scratch = tempfile.mkdtemp(dir=zygote.folder)
         self._sock, theirs = socket.socketpair()
         with theirs:
-            self._pid = zygote.fork(theirs.fileno())
+            try:
+                self._pid = zygote.fork(theirs.fileno())
+            except CannotStart:
+                self._sock.close()
+                raise
         self._sock.settimeout(10)
         self._send({**config, "scratch": self._scratch})
 
@@ -179,17 +204,19 @@ class Runner:
         pid, self._pid = self._pid, 0
         try:
             return self._zygote.end(pid, grace)
-        except OSError:
+        except (OSError, CannotStart):
             return 9, True  # the server is gone, and its runners with it
         finally:
             self._sock.close()
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            wipe(self._scratch)
 
 
 class Pool:
     """Runners by key: the idle ones wait for their own next task, for a while."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, landlock: bool = True) -> None:
+        """`landlock` False: as on a kernel without it."""
+        self._closed_files = landlock and confine.has_landlock()
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(MAX_RUNNING)
         self._zygote: Zygote | None = None
@@ -214,13 +241,17 @@ class Pool:
         now = time.monotonic()
         with self._lock:
             found = next((r for r in reversed(self._idle.values()) if r.key == key), None)
-            stale = [r for r in self._idle.values() if r is not found and now - r.idle_since > IDLE_S]
+            stale = [r for r in self._idle.values() if r is not found and (now - r.idle_since > IDLE_S or self._exposed(r, key))]
             for runner in [*stale, *([found] if found else [])]:
                 del self._idle[id(runner)]
             zygote = self._server()
         for runner in stale:
             runner.close()
-        return found or Runner(zygote, key, config)
+        return found or Runner(zygote, key, {**config, "landlock": self._closed_files})
+
+    def _exposed(self, runner: Runner, key: Key) -> bool:
+        """Whether a task of `key` could get at what `runner` holds of another execution: files are open to it."""
+        return not self._closed_files and runner.key[0] != key[0]
 
     def _server(self) -> Zygote:
         if self._zygote is None or not self._zygote.alive:

@@ -18,6 +18,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -139,7 +140,14 @@ def _enter(config: Mapping[str, Any]) -> None:
         del sys.modules[name]
     sys.argv[:] = [MODULE]
     readable = [sys.prefix, sys.base_prefix, sys.exec_prefix, *config["path"]]
-    confine.confine(readable, [config["scratch"]], network=config["network"], refused_ports=config["refused_ports"])
+    tempfile.tempdir = config["scratch"]
+    confine.confine(
+        readable,
+        [config["scratch"]],
+        network=config["network"],
+        refused_ports=config["refused_ports"],
+        landlock=config["landlock"],
+    )
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

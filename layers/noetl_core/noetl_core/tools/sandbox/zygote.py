@@ -13,13 +13,14 @@ import base64  # noqa: F401
 import gc
 import json
 import os
-import shutil
 import signal
 import socket
+import tempfile  # noqa: F401
 import time
 from typing import Any
 
 from noetl_core.tools.sandbox import confine, runner
+from noetl_core.tools.sandbox.folders import wipe
 
 
 def main(control_fd: int, folder: str) -> None:
@@ -32,7 +33,7 @@ def main(control_fd: int, folder: str) -> None:
     while True:
         body, handles, _flags, _address = socket.recv_fds(control, 4096, 1)
         if not body:
-            shutil.rmtree(folder, ignore_errors=True)
+            wipe(folder)
             os._exit(0)
         request = json.loads(body)
         answer = _fork(control, handles[0]) if request["op"] == "fork" else _end(request["pid"], request["grace"])

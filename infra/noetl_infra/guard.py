@@ -1,0 +1,86 @@
+"""MiniStack behind a guard: only programs on this machine reach it, never web pages that somebody's browser shows.
+
+It takes any request for the user's own, and answers every page (`Access-Control-Allow-Origin: *`). A page could so run code on
+the machine of whoever looks at it: with a plain form, or, by a name that resolves to 127.0.0.1, with anything. So a request is
+refused whose `Host` is not this machine, and one that a browser says comes from a page that is not of this machine.
+
+`python -m noetl_infra.guard` is `ministack` with that; the environment is MiniStack's own, `NOETL_STACK_HOSTS` (by commas) adds
+names that this machine is reached by.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlsplit
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+OURS = frozenset({"same-origin", "same-site", "none"})
+"""What `Sec-Fetch-Site` says of a page of this machine, and of an address somebody typed."""
+
+
+def refusal(headers: Mapping[str, str], hosts: frozenset[str] = LOOPBACK) -> str:
+    """Why a request with these headers (names in lower case) is none of a program of this machine; empty: it may pass."""
+    if not _is_here(_name(f"//{headers.get('host', '')}"), hosts):
+        return f"Host {headers.get('host', '')[:60]!r} is not this machine"
+    origin = headers.get("origin")
+    if origin is not None and not _is_here(_name(origin), hosts):
+        return f"a page of {origin[:60]!r} has no business here"
+    site = headers.get("sec-fetch-site")
+    if site is not None and site not in OURS:
+        return "a page of another site has no business here"
+    return ""
+
+
+def _name(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_here(name: str, hosts: frozenset[str]) -> bool:
+    return name in hosts or name.endswith(".localhost")
+
+
+class Guarded:
+    """An ASGI application, behind `refusal`."""
+
+    def __init__(self, app: App, hosts: frozenset[str] = LOOPBACK) -> None:
+        self._app, self._hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        why = ""
+        if scope["type"] in ("http", "websocket"):
+            headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+            why = refusal(headers, self._hosts)
+        if not why:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            error = {"code": "forbidden", "message": f"the embedded stack serves this machine alone: {why}", "details": []}
+            body = json.dumps({"error": error}).encode()
+            headers_out = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+            await send({"type": "http.response.start", "status": 403, "headers": headers_out})
+            await send({"type": "http.response.body", "body": body})
+
+
+def main() -> None:
+    """Run MiniStack, guarded."""
+    ministack: Any = import_module("ministack.app")
+    more = frozenset(name.strip() for name in os.environ.get("NOETL_STACK_HOSTS", "").split(",") if name.strip())
+    ministack.app = Guarded(ministack.app, LOOPBACK | more)
+    ministack.main()
+
+
+if __name__ == "__main__":
+    main()

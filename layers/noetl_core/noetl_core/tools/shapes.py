@@ -1,0 +1,85 @@
+"""The shapes a secret takes on its way through tools, and finding one, or half of it, in a text."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import html
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+LONG: Final = 8
+"""From this length a text is found in either case, and in part."""
+
+
+def lowered(text: str) -> str:
+    """`text` in lower case, character by character: positions stay what they are."""
+    low = text.lower()
+    return low if len(low) == len(text) else "".join(c if len(low := c.lower()) != 1 else low for c in text)
+
+
+class Shape:
+    """One form of a secret, in lower case. With `parts` a piece of it counts, from half its length and `LONG` characters."""
+
+    __slots__ = ("_anchors", "_form", "_least", "blocks")
+
+    def __init__(self, form: str, *, parts: bool) -> None:
+        self._form = form
+        self._least = max(LONG, len(form) // 2) if parts else len(form)
+        block = self._least // 2 if parts else len(form)  # every piece that counts holds one of these blocks whole
+        self._anchors = [(at, form[at : at + block]) for at in range(0, len(form) - block + 1, block)]
+        self.blocks = [block for _, block in self._anchors]
+        """One of them is in every text that holds a piece that counts."""
+
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where `text` (in lower case) holds pieces that count."""
+        form = self._form
+        for at, block in self._anchors:
+            found = text.find(block)
+            while found >= 0:
+                begin, first = found, at
+                while begin > 0 and first > 0 and text[begin - 1] == form[first - 1]:
+                    begin, first = begin - 1, first - 1
+                end, last = found + len(block), at + len(block)
+                while end < len(text) and last < len(form) and text[end] == form[last]:
+                    end, last = end + 1, last + 1
+                if end - begin >= self._least:
+                    yield begin, end
+                found = text.find(block, max(end, found + 1) if end - begin >= self._least else found + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """What a text becomes: `broken` shapes are looked for in part too, `whole` ones only as they are."""
+
+    broken: Sequence[str]
+    whole: Sequence[str]
+
+
+def shapes_of(text: str) -> Shapes:
+    """`text` and what tools make of it; case is left to whoever looks."""
+    raw = text.encode("utf-8", "surrogatepass")
+    whole = [text[::-1], quote(raw, safe=""), quote_plus(raw), html.escape(text), codecs.encode(text, "rot13"), raw.hex(":")]
+    whole += [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], text.encode("unicode_escape").decode()]
+    whole += [text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")]  # as people escape it
+    whole += [base64.b32encode(raw).decode().rstrip("=")]
+    if len(raw) < LONG:
+        return Shapes([text, raw.hex()], [*whole, base64.b64encode(raw).decode().rstrip("=")])
+    encoded = [_inner(base64.b64encode(bytes(n) + raw).decode(), n, len(raw)) for n in range(3)]
+    return Shapes([text, raw.hex(), *encoded], [*whole, *(one.translate(_URLSAFE) for one in encoded)])
+
+
+def basic(user: str, password: str) -> str:
+    """What an `Authorization: Basic` header has."""
+    return base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+_URLSAFE: Final = str.maketrans("+/", "-_")
+
+
+def _inner(encoded: str, before: int, size: int) -> str:
+    """The characters of base64 that only the secret decides: its `size` bytes stand `before` others within a longer text."""
+    return encoded[-(-before * 8 // 6) : (before + size) * 8 // 6]

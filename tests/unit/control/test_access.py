@@ -1,0 +1,311 @@
+"""Who may do what: rights of callers, playbooks given by their text, credentials kept for some playbooks, pools that are there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.control.admit import StartRequest
+from noetl_core.control.api import Answer, Call, Service, dispatch, routes
+from noetl_core.control.api.call import cursor_key
+from noetl_core.control.api.callers import RIGHTS, Rights
+from noetl_core.control.uploads import take_upload
+from noetl_core.local import LocalWiring
+from noetl_core.ports import Upload
+
+HELD = "tok-7d1e5c90ab"
+DAILY = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: daily, path: reports/daily }
+keychain: [{ name: api, kind: credential }]
+workflow:
+  - step: read
+    tool:
+      - { name: field, kind: secrets, secret: api, field: token }
+      - { name: chain, kind: noop, result: "{{ keychain.api | length }}" }
+      - { name: say, kind: noop, result: read }
+"""
+THEFT = DAILY.replace("result: read", "result: stolen")
+PARENT = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: parent, path: reports/parent }
+workflow: [{ step: call, tool: { kind: playbook, path: %s } }]
+"""
+IAM = {"identity": {"userArn": "arn:aws:sts::123456789012:assumed-role/Clerk/me"}}
+
+
+def token(*scopes: str, groups: str = "") -> dict[str, Any]:
+    return {"authorizer": {"claims": {"scope": " ".join(f"noetl/{s}" for s in scopes), "cognito:groups": groups}}}
+
+
+class Asker:
+    """Requests to the routes of a stack, by callers of all kinds, over a local store."""
+
+    def __init__(self, folder: Path) -> None:
+        self.secrets = LocalSecrets(folder / "credentials.json")
+        self.local = LocalWiring(folder / "runs.db", secrets=self.secrets)
+        self.rights = Rights()
+
+    def __call__(self, caller: Mapping[str, Any], method: str, path: str, body: Any = None, **query: str) -> Answer:
+        control = self.local.control
+        service = Service(lambda: control, cursor_key(lambda: control), secrets=lambda: self.secrets, rights=self.rights)
+        text = body if isinstance(body, str) else "" if body is None else json.dumps(body)
+        return dispatch(Call(service, method, f"/api/{path}", query, body=text, caller=caller))
+
+    def ran(self, answer: Answer) -> tuple[str, Any]:
+        """How an accepted execution ended: its status, and its result or error."""
+        assert answer.status == 202, answer.body
+        assert isinstance(answer.body, Mapping)
+        execution_id = answer.body["execution_id"]
+        self.local.run(execution_id)
+        summary = self({}, "GET", f"executions/{execution_id}").body
+        assert isinstance(summary, Mapping)
+        return summary["status"], summary["error"] or summary["result"]
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Iterator[Asker]:
+    asker = Asker(tmp_path)
+    yield asker
+    asker.local.close()
+
+
+# --- rights ---------------------------------------------------------------------------------------------------------------
+
+
+def test_every_route_says_what_right_it_needs_or_is_about_the_service_itself() -> None:
+    free = {r.path for r in routes() if not r.right}
+    assert free == {"/api/health", "/api/openapi.json", "/api/docs"}
+    assert {r.right for r in routes() if r.right} == set(RIGHTS) - {"executions:inline", "secrets:read"}
+
+
+def test_the_page_on_access_names_every_right() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "access.md").read_text()
+    told = dict(re.findall(r"^\| `([a-z]+:[a-z]+)` \| ([^`|]+) \|$", text, re.MULTILINE))
+    assert told == RIGHTS
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "right"),
+    [
+        ("GET", "executions", None, "executions:read"),
+        ("POST", "executions", {"path": "reports/daily"}, "executions:start"),
+        ("POST", "executions/1/cancel", {}, "executions:operate"),
+        ("POST", "events", {"execution_id": "1", "name": "x"}, "executions:operate"),
+        ("GET", "executions/1/callbacks", None, "callbacks:answer"),
+        ("POST", "callbacks", {"token": "x"}, "callbacks:answer"),
+        ("POST", "playbooks", DAILY, "playbooks:write"),
+        ("GET", "playbooks", None, "playbooks:read"),
+        ("GET", "credentials", None, "credentials:read"),
+        ("POST", "credentials", {"name": "a", "data": {"b": 1}}, "credentials:write"),
+        ("DELETE", "credentials/a", None, "credentials:write"),
+    ],
+)
+def test_a_token_opens_the_routes_its_scopes_name_and_no_others(
+    ask: Asker, method: str, path: str, body: Any, right: str
+) -> None:
+    others = [r for r in RIGHTS if r != right]
+    refused = ask(token(*others), method, path, body)
+    assert refused.status == 403
+    assert f"`{right}`" in refused.text()
+    for allowed in (token(right), token(groups=f"[ops {right}]")):
+        answer = ask(allowed, method, path, body)
+        assert answer.status != 403 or "right" not in answer.text()
+    assert ask({"authorizer": {"claims": {"scope": f"elsewhere/{right}"}}}, method, path, body).status == 403
+
+
+def test_a_request_that_says_nobody_is_somebody_only_where_the_api_asks_nobody(ask: Asker) -> None:
+    for auth, status in (("NONE", 200), ("IAM", 200), ("JWT", 403)):
+        ask.rights = Rights(auth)
+        assert ask({}, "GET", "executions").status == status
+    assert ask({}, "POST", "callbacks", {"token": "x"}).status == 403  # it is the token that is none
+    assert "right" not in ask({}, "POST", "callbacks", {"token": "x"}).text()
+    ask.rights = Rights("IAM")
+    assert ask({}, "POST", "executions", {"playbook": DAILY}).body["playbook"]["version"] == 0  # type: ignore[index]
+
+
+def test_reading_what_a_credential_holds_is_a_right_beside_seeing_that_there_is_one(ask: Asker) -> None:
+    ask({}, "POST", "credentials", {"name": "api", "data": {"token": HELD}})
+    seen = ask(token("credentials:read"), "GET", "credentials/api", include_data="true")
+    assert (seen.status, HELD in seen.text()) == (403, False)
+    shown = ask(token("credentials:read", "secrets:read"), "GET", "credentials/api", include_data="true")
+    assert (shown.status, HELD in shown.text()) == (200, True)
+
+
+# --- playbooks by their text ----------------------------------------------------------------------------------------------
+
+
+def test_a_caller_who_may_not_register_moves_no_version_by_starting_a_text(ask: Asker) -> None:
+    assert ask({}, "POST", "playbooks", DAILY.replace("result: read", "result: registered")).status == 201
+    for caller in (token("executions:start", "executions:inline"), IAM):
+        started = ask(caller, "POST", "executions", {"playbook": PARENT % "reports/none", "payload": {}})
+        assert started.status == 202
+        assert started.body["playbook"]["version"] == 0  # type: ignore[index]
+    listed = ask({}, "GET", "playbooks").body["playbooks"]  # type: ignore[index]
+    assert [(p["path"], p["version"]) for p in listed] == [("reports/daily", 1)]
+    assert ask({}, "GET", "playbooks/reports/parent").status == 404
+
+
+def test_starting_a_text_needs_a_right_of_its_own_redriving_with_one_too(ask: Asker) -> None:
+    execution = ask({}, "POST", "executions", {"playbook": PARENT % "reports/none"}).body["execution_id"]  # type: ignore[index]
+    ask.local.run(execution)
+    clerk = token("executions:start", "executions:operate")
+    assert ask(clerk, "POST", "executions", {"playbook": DAILY}).status == 403
+    assert ask(clerk, "POST", f"executions/{execution}/redrive", {"playbook": PARENT % "reports/other"}).status == 403
+    ask.rights = Rights("IAM", inliners=frozenset({"arn:aws:iam::123456789012:role/Author"}))
+    assert ask(IAM, "POST", "executions", {"playbook": DAILY}).status == 403
+    author = {"identity": {"userArn": "arn:aws:sts::123456789012:assumed-role/Author/me"}}
+    assert ask(author, "POST", "executions", {"playbook": DAILY}).status == 202
+
+
+def test_what_was_only_started_by_its_text_cannot_be_started_by_its_digest(ask: Asker) -> None:
+    digest = ask(IAM, "POST", "executions", {"playbook": THEFT}).body["playbook"]["digest"]  # type: ignore[index]
+    assert ask(IAM, "POST", "executions", {"playbook_id": digest}).status == 404
+    assert ask({}, "POST", "playbooks", THEFT).status == 201
+    assert ask(IAM, "POST", "executions", {"playbook_id": digest}).body["playbook"]["version"] == 1  # type: ignore[index]
+
+
+# --- credentials for some playbooks ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(ask: Asker) -> Asker:
+    """A credential for the playbooks under `reports/`, and one of them registered."""
+    body = {"name": "api", "data": {"token": HELD}, "paths": ["reports/*"]}
+    assert ask({}, "POST", "credentials", body).body["paths"] == ["reports/*"]  # type: ignore[index]
+    assert ask({}, "POST", "playbooks", DAILY).status == 201
+    return ask
+
+
+def test_a_registered_playbook_of_a_named_path_reads_the_credential(kept: Asker) -> None:
+    assert kept.ran(kept(IAM, "POST", "executions", {"path": "reports/daily"})) == ("completed", "read")
+
+
+def test_a_credential_without_paths_is_every_playbooks(ask: Asker) -> None:
+    ask({}, "POST", "credentials", {"name": "api", "data": {"token": HELD}})
+    assert ask({}, "GET", "credentials").body == {"credentials": [{"name": "api", "fields": ["token"], "paths": None}]}
+    assert ask.ran(ask(IAM, "POST", "executions", {"playbook": DAILY})) == ("completed", "read")
+
+
+def refused(ended: tuple[str, Any]) -> None:
+    status, error = ended
+    assert status == "failed"
+    assert error["kind"] == "auth"
+    assert "credential 'api'" in error["message"]
+    assert HELD not in json.dumps(error)
+
+
+@pytest.mark.parametrize("task", ["field", "chain"])
+def test_a_playbook_elsewhere_does_not(kept: Asker, task: str) -> None:
+    elsewhere = DAILY.replace("reports/daily", "team/daily")
+    if task == "chain":
+        elsewhere = elsewhere.replace("      - { name: field, kind: secrets, secret: api, field: token }\n", "")
+    kept({}, "POST", "playbooks", elsewhere)
+    refused(kept.ran(kept(IAM, "POST", "executions", {"path": "team/daily"})))
+
+
+def test_a_text_that_claims_a_named_path_does_not(kept: Asker) -> None:
+    refused(kept.ran(kept(IAM, "POST", "executions", {"playbook": THEFT})))
+    refused(kept.ran(kept(token("executions:start", "executions:inline"), "POST", "executions", {"playbook": THEFT})))
+
+
+def test_the_text_of_a_registered_version_does_whoever_sends_it(kept: Asker) -> None:
+    assert kept.ran(kept(IAM, "POST", "executions", {"playbook": DAILY})) == ("completed", "read")
+
+
+def test_a_redrive_with_another_text_does_not(kept: Asker) -> None:
+    kept.secrets.delete("api")
+    answer = kept(IAM, "POST", "executions", {"path": "reports/daily"})
+    assert kept.ran(answer)[0] == "failed"
+    kept({}, "POST", "credentials", {"name": "api", "data": {"token": HELD}, "paths": ["reports/*"]})
+    redriven = kept(IAM, "POST", f"executions/{answer.body['execution_id']}/redrive", {"playbook": THEFT})  # type: ignore[index]
+    refused(kept.ran(redriven))
+
+
+def test_a_child_reads_by_its_own_path_not_by_its_parents(kept: Asker) -> None:
+    kept({}, "POST", "playbooks", DAILY.replace("reports/daily", "team/daily"))
+    kept({}, "POST", "playbooks", PARENT % "team/daily")
+    kept.local.run(execution := kept({}, "POST", "executions", {"path": "reports/parent"}).body["execution_id"])  # type: ignore[index]
+    assert kept({}, "GET", f"executions/{execution}").body["status"] == "failed"  # type: ignore[index]
+    assert kept.ran(kept(IAM, "POST", "executions", {"playbook": PARENT % "reports/daily"}))[0] == "completed"
+
+
+def test_paths_that_are_none_let_nobody_read(kept: Asker) -> None:
+    for odd in ("reports/*", [7], {"a": 1}, []):
+        kept.secrets.put("api", {"data": {"token": HELD}, "paths": odd})
+        refused(kept.ran(kept(IAM, "POST", "executions", {"path": "reports/daily"})))
+    assert kept({}, "POST", "credentials", {"name": "api", "data": {"a": 1}, "paths": []}).status == 400
+    assert kept({}, "POST", "credentials", {"name": "api", "data": {"a": 1}, "paths": [1]}).status == 400
+
+
+class Put:
+    """An inbox that holds one object."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def read(self, upload: Upload) -> bytes:
+        return self.text.encode()
+
+    def copy(self, upload: Upload, key: str) -> Mapping[str, Any]:
+        return {"kind": "result_ref", "store": "s3", "key": key, "size": len(self.text)}
+
+    def reject(self, upload: Upload, error: Mapping[str, Any]) -> None:
+        """Nobody looks for it here."""
+
+
+def test_an_upload_registers_by_the_right_to_put_it(kept: Asker) -> None:
+    inbox = Put(THEFT)
+    assert take_upload(kept.local.control, Upload("inbox", "playbooks/reports/daily.yaml"), inbox).startswith("registered")
+    assert take_upload(kept.local.control, Upload("inbox", "playbooks/team/daily.yaml"), inbox).startswith("refused")
+    assert kept.ran(kept(IAM, "POST", "executions", {"path": "reports/daily"})) == ("completed", "stolen")
+
+
+# --- pools ----------------------------------------------------------------------------------------------------------------
+
+POOLED = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: pooled, path: test/pooled }
+workflow:
+  - step: work
+    spec: { pool: pyhton }
+    tool: { kind: noop }
+"""
+
+
+def test_a_pool_that_is_not_there_is_refused_where_the_execution_would_begin(ask: Asker) -> None:
+    answer = ask({}, "POST", "executions", {"playbook": POOLED})
+    assert (answer.status, answer.body["error"]["code"]) == (422, "unknown_pool")  # type: ignore[index]
+    message = answer.body["error"]["message"]  # type: ignore[index]
+    assert message == "step work asks for the pool 'pyhton', which is not here (did you mean \"python\"?)"
+    elsewhere = ask({}, "POST", "executions", {"playbook": POOLED.replace("pyhton", "gpu")}).text()
+    assert "there are: default, python" in elsewhere
+    assert ask({}, "GET", "executions").body["executions"] == []  # type: ignore[index]
+    assert ask.ran(ask({}, "POST", "executions", {"playbook": POOLED.replace("pyhton", "python")}))[0] == "completed"
+
+
+def test_a_child_or_an_upload_that_asks_for_such_a_pool_fails_and_says_so(ask: Asker) -> None:
+    ask({}, "POST", "playbooks", POOLED)
+    status, error = ask.ran(ask({}, "POST", "executions", {"playbook": PARENT % "test/pooled"}))
+    assert status == "failed"
+    assert "'pyhton'" in error["message"]
+    said = take_upload(ask.local.control, Upload("inbox", "triggers/test/pooled/x.csv", etag="1"), Put("a,b"))
+    assert said.startswith("refused") and "'pyhton'" in said
+
+
+def test_this_machine_has_the_pools_it_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_POOLS", "pyhton, big")
+    local = LocalWiring(tmp_path / "runs.db")
+    started = local.start(StartRequest(playbook=POOLED))
+    local.run(started.execution_id)
+    assert local.control.load(started.execution_id).status == "completed"
+    local.close()

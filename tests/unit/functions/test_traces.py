@@ -1,0 +1,131 @@
+"""What a function tells X-Ray and CloudWatch of itself: that it ran, how long, and on which route; never what passed through it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+CANARY = "canary-4f1d0b6a2c"
+TOKEN = f"7.r{CANARY}.k.0.sig"
+PLAYBOOK = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: calls, path: docs/calls }
+keychain: [{ name: billing, kind: credential }]
+workload: { api: "" }
+workflow:
+  - step: call
+    tool:
+      - name: ask
+        kind: http
+        url: "{{ workload.api }}/{{ keychain.billing.token }}"
+        params: { key: "{{ keychain.billing.token }}" }
+        headers: { Authorization: "Bearer {{ keychain.billing.token }}" }
+"""
+
+
+class Service(BaseHTTPRequestHandler):
+    """Keeps the headers of requests, and says back what it was told."""
+
+    seen: list[dict[str, str]]
+
+    def do_GET(self) -> None:
+        self.seen.append({k.lower(): v for k, v in self.headers.items()})
+        body = json.dumps({"you said": self.path}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("X-Said", self.path)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def service() -> Iterator[ThreadingHTTPServer]:
+    Service.seen = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def invoked(function: str, events: list[Any], **environment: str) -> tuple[dict[str, Any], str]:
+    """What left the function, and what it wrote to its log, metrics among it."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.unit.functions.traced", function],
+        input=json.dumps(events),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    *told, left = ran.stdout.splitlines()
+    return json.loads(left), "\n".join([*told, ran.stderr])
+
+
+def request(method: str, path: str, body: Any = None, **more: Any) -> dict[str, Any]:
+    context = {"requestId": "gateway-1", "resourcePath": "/api/{proxy+}", "identity": {}}
+    text = None if body is None else json.dumps(body)
+    return {"httpMethod": method, "path": path, "requestContext": context, "headers": {}, "body": text, **more}
+
+
+def test_the_api_leaves_neither_tokens_nor_payloads_nor_answers_in_traces_or_logs() -> None:
+    source = f'{{"apiVersion": "noetl.io/v2", "kind": "Playbook", "metadata": {{"name": "x", "path": "x"}}, "workload": {{"k": "{CANARY}"}}, "workflow": [{{"step": "s", "tool": {{"kind": "noop"}}}}]}}'
+    events = [
+        request("POST", f"/api/callbacks/{TOKEN}", {"data": CANARY}),
+        request("POST", "/api/callbacks", {"token": TOKEN, "data": CANARY}),
+        request("POST", "/api/callbacks", {"data": CANARY}, headers={"Noetl-Callback-Token": TOKEN}),
+        request("POST", "/api/executions", {"playbook": source, "payload": {"k": CANARY}}),
+        {**request("POST", "/api/playbooks"), "body": source},
+        request("GET", "/api/playbooks/x"),
+        request("GET", f"/api/nothing/{CANARY}"),
+    ]
+    left, logged = invoked("admit", events)
+    assert [a["statusCode"] for a in left["answers"]] == [403, 403, 403, 202, 201, 200, 404]
+    assert CANARY in left["answers"][5]["body"]  # the caller is told; nobody else
+    assert left["patched"] == ["botocore"]
+    assert any("handler" in s for s in left["segments"])
+    assert CANARY not in "".join(left["segments"])
+    assert CANARY not in logged
+    assert "/api/callbacks/{token}" in logged and "/api/playbooks/{path+}" in logged  # the route's pattern is what is told
+
+
+def test_credentials_leave_nothing_of_themselves_in_traces_or_logs() -> None:
+    body = {"name": "billing", "data": {"token": CANARY}}
+    show = request("GET", "/api/credentials/billing", queryStringParameters={"include_data": "true"})
+    left, logged = invoked("credentials", [request("POST", "/api/credentials", body), show])
+    assert [a["statusCode"] for a in left["answers"]] == [201, 403]
+    assert left["patched"] == ["botocore"]
+    assert CANARY not in "".join(left["segments"])
+    assert CANARY not in logged
+
+
+def test_a_workers_calls_leave_no_secret_in_traces_or_logs_and_no_trace_header_at_third_parties(
+    service: ThreadingHTTPServer,
+) -> None:
+    payload = json.dumps({"api": f"http://127.0.0.1:{service.server_port}"})
+    held = json.dumps({"billing": {"token": CANARY}})
+    left, logged = invoked("worker", [{"message": True}], PLAYBOOK=PLAYBOOK, PAYLOAD=payload, CREDENTIALS=held)
+    assert left["answers"] == [{"batchItemFailures": []}]
+    (headers,) = Service.seen
+    assert headers["authorization"] == f"Bearer {CANARY}"  # it was there
+    assert "x-amzn-trace-id" not in headers
+    assert left["patched"] == ["botocore"]
+    assert CANARY not in "".join(left["segments"])
+    assert CANARY not in logged

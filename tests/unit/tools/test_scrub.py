@@ -1,0 +1,123 @@
+"""Taking secrets out of what a tool answers: every usual way in which one slips out by accident."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import html
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from noetl_core.engine.outcome import ErrorInfo, Outcome
+from noetl_core.expr import Secret
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.invoke import invoke
+from noetl_core.tools.scrub import Scrubber
+
+CANARY = "Canary+4f1D/0b6a2c&9e"
+HALF = len(CANARY) // 2
+DISGUISES: dict[str, Callable[[str], Any]] = {
+    "as it is": lambda s: s,
+    "within a text": lambda s: f"Bearer {s}, she said",
+    "list(secret)": list,
+    "tuple in a mapping": lambda s: {"chars": tuple(s)},
+    "its bytes": lambda s: list(s.encode()),
+    "pairs of characters": lambda s: [s[i : i + 2] for i in range(0, len(s), 2)],
+    "swapcase": str.swapcase,
+    "upper": str.upper,
+    "lower": str.lower,
+    "title": str.title,
+    "reversed": lambda s: s[::-1],
+    "reversed, upper": lambda s: s[::-1].upper(),
+    "base64": lambda s: base64.b64encode(s.encode()).decode(),
+    "base64 of more than it": lambda s: base64.b64encode(f"me:{s}!".encode()).decode(),
+    "base64 one further": lambda s: base64.b64encode(f"you:{s}!!".encode()).decode(),
+    "urlsafe base64": lambda s: base64.urlsafe_b64encode(s.encode()).decode(),
+    "base32": lambda s: base64.b32encode(s.encode()).decode(),
+    "base32, lower, no padding": lambda s: base64.b32encode(s.encode()).decode().lower().rstrip("="),
+    "hex": lambda s: s.encode().hex(),
+    "hex in pairs": lambda s: s.encode().hex(":"),
+    "quoted": lambda s: quote(s, safe=""),
+    "html": html.escape,
+    "json": lambda s: json.dumps(s),
+    "repr": repr,
+    "unicode escapes": lambda s: s.encode("unicode_escape").decode(),
+    "rot13": lambda s: codecs.encode(s, "rot13"),
+    "first half": lambda s: s[:HALF],
+    "second half": lambda s: s[HALF:],
+    "two halves": lambda s: {"a": s[:HALF], "b": s[HALF:]},
+    "all but the first": lambda s: s[1:],
+    "the middle": lambda s: f"...{s[4:16]}...",
+    "half of the hex": lambda s: s.encode().hex()[: len(s)],
+    "a key": lambda s: {s: 1},
+}
+
+
+def traces(value: Any) -> list[str]:
+    """Pieces of 8 characters of the canary, in any of its shapes, that a value still has."""
+    text = json.dumps(value).lower()
+    shapes = [CANARY, CANARY[::-1], CANARY.encode().hex(), base64.b64encode(CANARY.encode()).decode()]
+    shapes += [base64.b32encode(CANARY.encode()).decode(), codecs.encode(CANARY, "rot13"), quote(CANARY, safe="")]
+    return [s[i : i + 8] for s in shapes for i in range(len(s) - 7) if s[i : i + 8].lower() in text]
+
+
+class Says:
+    """Answers with what it was given, in some shape, everywhere an answer has room."""
+
+    kind, inline = "says", True
+
+    def __init__(self, shape: Callable[[str], Any]) -> None:
+        self.shape = shape
+
+    def run(self, call: ToolCall) -> Outcome:
+        said = self.shape(call.inputs["token"])
+        call.log(str(said))
+        error = ErrorInfo("unknown", str(said), details={"said": said})
+        return Outcome("error", result=said, error=error, helpers={"says": said}, meta={"said": said})
+
+
+@pytest.mark.parametrize("disguise", DISGUISES)
+def test_a_secret_comes_back_in_no_usual_shape_through_no_part_of_an_answer(disguise: str) -> None:
+    lines: list[str] = []
+    call = ToolCall("says", {"token": Secret(CANARY)}, log=lambda line, stream="stdout": lines.append(line))
+    outcome = invoke(Says(DISGUISES[disguise]), call)
+    assert outcome.error is not None
+    parts = {"result": outcome.result, "helpers": outcome.helpers, "meta": outcome.meta, "details": outcome.error.details}
+    if isinstance(DISGUISES[disguise](CANARY), str):  # the text of a list is a shape of an author's own making
+        parts |= {"message": outcome.error.message, "log": lines}
+    assert {name: found for name, part in parts.items() if (found := traces(part))} == {}
+    assert "***" in json.dumps(outcome.result)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "the canary in the mine",
+        {"rows": [{"id": n, "name": f"row {n}"} for n in range(50)]},
+        list(range(200)),
+        ["a", "b", "c", "d", "e"],
+        "x" * 1000,
+        {"digest": "4f1d00aa", "n": 1.5, "none": None, "yes": True},
+    ],
+    ids=lambda v: str(v)[:30],
+)
+def test_what_is_no_secret_stays_as_it_is(value: Any) -> None:
+    scrubber = Scrubber()
+    scrubber.learn(CANARY)
+    assert scrubber.value(value) == value
+
+
+def test_a_short_secret_is_masked_as_it_is_written_and_no_more_than_that() -> None:
+    scrubber = Scrubber()
+    scrubber.learn("Ab3d")
+    assert scrubber.text("Ab3d ab3d Ab3") == "*** ab3d Ab3"
+
+
+def test_text_that_changes_its_length_in_lower_case_is_cut_in_the_right_place() -> None:
+    scrubber = Scrubber()
+    scrubber.learn(CANARY)
+    assert scrubber.text(f"İİİ {CANARY.upper()} İ") == "İİİ *** İ"

