@@ -63,6 +63,17 @@ class Faults:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
 
+    def fresh(self) -> Faults:
+        """The same, unused: a generated example may be run again."""
+        return replace(self, calls=0, quiet=False, seen=Counter())
+
+    @property
+    def asked(self) -> frozenset[str]:
+        """The kinds of fault that may happen."""
+        kinds = ("crash", "throttle", "lost_answer", "duplicate", "lose_record", "delay")
+        named = {kind for kind in kinds if getattr(self, kind) > 0}
+        return frozenset(named if self.crash_at is None else named | {"crash"})
+
     def hits(self, kind: str, probability: float) -> bool:
         if self.quiet or probability <= 0 or self.random.random() >= probability:
             return False
@@ -71,18 +82,21 @@ class Faults:
 
     def around(self, call: Callable[[], T]) -> T:
         """A port call at which the process may die, before or after, or the service may refuse."""
+        if self.quiet:
+            return call()  # not counted: a crash point there would be one at which nothing happens
         self.calls += 1
-        here = self.crash_at == self.calls and not self.quiet
+        here = self.crash_at == self.calls
         if (here and not self.crash_after) or self.hits("crash before", self.crash / 2):
             self.seen["crash"] += 1
             raise Crash
         if self.hits("throttle", self.throttle):
             raise Unavailable("throttled")
-        out = call()
-        if (here and self.crash_after) or self.hits("crash after", self.crash / 2):
-            self.seen["crash"] += 1
-            raise Crash
-        return out
+        try:
+            return call()
+        finally:  # whether it was answered or refused
+            if (here and self.crash_after) or self.hits("crash after", self.crash / 2):
+                self.seen["crash"] += 1
+                raise Crash
 
 
 @dataclass

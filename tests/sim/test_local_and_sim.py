@@ -60,7 +60,7 @@ def locally(local: LocalWiring, source: str, tool: Any) -> dict[str, Any]:
 
 
 def simulated(source: str, tool: Any, faults: Faults) -> dict[str, Any]:
-    world = World(replace(faults), routers=2)
+    world = World(faults.fresh(), routers=2)
     world.tool = tool
     execution_id = world.start(source).execution_id
     world.run(execution_id, limit=40_000)

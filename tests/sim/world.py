@@ -58,6 +58,7 @@ class World:
     sealer: Sealer | None = field(default_factory=lambda: LocalSealer(lambda: KEY[:32]))
 
     def __post_init__(self) -> None:
+        assert not (self.faults.calls or self.faults.quiet), "a world needs faults of its own: these are used up"
         self.random = random.Random(self.faults.seed)
         self.records: list[Record] = []
         self.store = SimStore(self.faults, self._streamed)
