@@ -42,8 +42,6 @@ THREADS = 16
 IDLE_LOOK_S = 1.0
 HELD = ("paused", "stuck")
 """Standing still until somebody acts."""
-MAX_DUE = 1000
-"""Due items read at a look: those of other processes, and of runs left behind, stand among ours."""
 
 
 class Interrupted(Exception):
@@ -238,19 +236,16 @@ class LocalWiring:
     def _handle(self, delivery: Delivery) -> None:
         assert delivery.command is not None
         try:
-            handled = self.worker.handle(delivery.command)
+            self.worker.handle(delivery.command)
         except Unavailable:
             self.queue.put_back(delivery, 1)
-            return
-        if handled.kind == "hand_back":
-            self.queue.put_back(delivery, handled.seconds)
 
     def _idle(self, until: int | None) -> None:
         """Nothing to do now: look whether something stopped moving, then wait for news or the next timer."""
         now = self.clock.now()
         if now - self._looked >= IDLE_LOOK_S * SECOND:
             self._looked = now
-            if sweep(self.control, MAX_DUE, self._is_mine).looked or self._others_acted():
+            if sweep(self.control, mine=self._is_mine).looked or self._others_acted():
                 self._states.clear()
                 self._news |= self._mine
                 return

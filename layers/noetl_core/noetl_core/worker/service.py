@@ -12,7 +12,7 @@ from noetl_core.ports import Clock, CorruptLog, EventStore, Gates, ResultStore, 
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.calls import Calls, Cancelled
 from noetl_core.worker.heart import Heart
-from noetl_core.worker.journal import LEASE_S, SECOND, Fenced, Journal
+from noetl_core.worker.journal import LEASE_S, Fenced, Journal
 from noetl_core.worker.past import Past, deliver, read_past
 from noetl_core.worker.prior import inherited
 from noetl_core.worker.runner import Ended, Runner
@@ -28,11 +28,11 @@ TERMINAL = frozenset({"StepDone", "StepFailed", "LoopChunkDone"})
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """What became of a command: acknowledge it, unless it is to be handed back for `seconds`."""
+    """What became of a command. It is acknowledged in any case: what a dropped one was for goes on elsewhere, or the sweeper
+    has it done."""
 
-    kind: Literal["done", "suspended", "dropped", "hand_back"]
+    kind: Literal["done", "suspended", "dropped"]
     reason: str = ""
-    seconds: float = 0.0
 
 
 @dataclass(eq=False)
@@ -102,7 +102,7 @@ class Worker:
                 seq, mode = past.next_seq, "takeover"
             elif past.next_seq < seq:
                 raise CorruptLog(f"{stream}: the command is for position {seq}, but the stream ends before {past.next_seq}")
-            journal = Journal(self.store, self.clock, stream, seq, command.expires_at, deadline, past.events)
+            journal = Journal(self.store, self.clock, stream, seq, command.expires_at, deadline, past.tally)
             journal.put(self._opening(command, mode, past))
             if mode == "resume":
                 deliver(past, command.mail)
@@ -135,7 +135,7 @@ class Worker:
             return Handled("dropped", "the run is suspended; the command is stale")
         left = past.last.lease_until - self.clock.now()
         if left > 0 and not (self.gone is not None and self.gone(past.worker)):
-            return Handled("hand_back", "another worker holds the lease", left / SECOND)
+            return Handled("dropped", "another worker holds the lease; if it dies, the sweeper has the run taken over")
         if past.in_vain >= MAX_TAKEOVERS:
             return Handled("dropped", "its workers keep dying; the control plane ends the run")
         return None
@@ -197,6 +197,8 @@ class Worker:
             calls.stop()
             return Handled("dropped", f"fenced: {fenced}")
         except Cancelled:
+            if calls.being_ended:
+                return Handled("dropped", "the control plane ends the run")
             error = {"kind": "cancelled", "message": "the execution was stopped", "retryable": False}
             try:
                 return self._end(Ended("StepFailed", {"error": error}), calls)

@@ -42,10 +42,11 @@ class LocalQueue:
             self.changed.notify_all()
         return []
 
-    def wake(self, execution_id: str, delay_s: int = 0) -> None:
+    def wake(self, *executions: str, delay_s: int = 0) -> None:
         at = self._clock.now() + delay_s * SECOND if delay_s else 0
         with self.changed:
-            heapq.heappush(self._heap, Delivery(at, next(self._order), execution_id))
+            for execution_id in executions:
+                heapq.heappush(self._heap, Delivery(at, next(self._order), execution_id))
             self.changed.notify_all()
 
     def depth(self, pool: str) -> int:

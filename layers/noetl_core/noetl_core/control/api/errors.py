@@ -31,7 +31,7 @@ TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
     (TemplateError, HTTPStatus.UNPROCESSABLE_ENTITY, "template"),
     (InvalidPlaybook, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_playbook"),
     (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
-    (CorruptLog, HTTPStatus.INTERNAL_SERVER_ERROR, "corrupt_log"),
+    (CorruptLog, HTTPStatus.CONFLICT, "corrupt_log"),
     (PortError, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
 )
 """The first row whose class fits decides; what fits none is a bug: 500, with its reason in the log alone."""
