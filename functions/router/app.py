@@ -1,7 +1,8 @@
 """Router: news from the log's stream and wakes from the control queue, to `Control.route`.
 
-A batch is grouped by execution. An execution whose routing fails, or for which no time is left, is woken again through the control
-queue, so that it never blocks the shard; only when that is impossible too is the batch raised, and Lambda delivers it again.
+A batch is grouped by execution. An execution whose routing fails, or for which no time is left, is woken again through the
+control queue, so that it never blocks the shard; only when that is impossible too is the batch raised, and Lambda delivers it
+again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ RETRY_AFTER_S = 5
 SPARE_S = 10
 """What is kept of the invocation for handing on what was not reached."""
 LONGEST_S = 20
-"""What routing one execution may take while others of its batch wait. A longer fold has an invocation for itself, by its wake."""
+"""What one execution may take while others of its batch wait; a wake that comes again has all the time there is."""
 left = TimeLeft(None, SPARE_S)
 
 
@@ -105,8 +106,12 @@ def _wake(record: SQSRecord) -> None:
     execution_id = str(json.loads(record.body)["wake"])
     if left.seconds <= 0:
         raise TimeoutError("no time was left for it in this invocation")
-    with at_most(left.seconds):
-        swept = look_safely(control(), execution_id, Swept())
+    first = record.attributes.approximate_receive_count == "1"
+    try:
+        with at_most(min(LONGEST_S, left.seconds) if first else left.seconds):
+            swept = look_safely(control(), execution_id, Swept())
+    except OutOfTime as late:
+        raise TimeoutError(f"looking at execution {execution_id}: {late}") from late
     logger.info("woken", extra={"execution_id": execution_id, "routed": swept.routed, "resent": swept.resent})
     if swept.broken:
         metrics.add_metric("LooksFailed", MetricUnit.Count, 1)

@@ -222,10 +222,9 @@ class SimQueue:
     def backlog(self) -> Backlog:
         return Backlog({"default": Waiting(self.depth("default"))}, Waiting(), {})
 
-    def depth(self, pool: str) -> int:
-        return sum(
-            1 for m in self.messages if m.command is not None and m.command.pool == pool and m.visible_at <= self.clock.time
-        )
+    def depth(self, pool: str | None) -> int:
+        visible = (m.command for m in self.messages if m.visible_at <= self.clock.time)
+        return sum((None if c is None else c.pool) == pool for c in visible)
 
 
 @dataclass

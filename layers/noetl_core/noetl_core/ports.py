@@ -114,8 +114,8 @@ class CommandQueue(Protocol):
         """Ask the router to look at executions after `delay_s` (0-900 s)."""
         ...
 
-    def depth(self, pool: str) -> int:
-        """About how many commands of `pool` are waiting to be received."""
+    def depth(self, pool: str | None) -> int:
+        """About how many commands of `pool`, or (None) wakes, are waiting to be received."""
         ...
 
     def backlog(self) -> Backlog:

@@ -33,6 +33,7 @@ def bury(control: Control, letter: DeadLetter) -> None:
             give_up(control, execution_id, f"{what}; the functions' logs have the errors")
     except CorruptLog as error:
         mark_stuck(control, execution_id, str(error))
+        control.index.clear_due(execution_id)
     except NewerLog:
         log.warning("a dead letter of execution %s is left to newer code", execution_id)
         control.index.set_due(execution_id, control.clock.now())

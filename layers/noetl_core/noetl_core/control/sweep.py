@@ -2,40 +2,48 @@
 
 With the stream and every queue message lost, executions still complete by this alone, only slower. One execution's trouble is
 its own: it is moved on in the index before it is looked at, so that a look that kills its process does not come first again for
-ever; and after some looks that did not end, or a log that does not read, it is marked stuck.
+ever. After some looks that did not end it is marked stuck, and at once where its log does not read; who repairs it resumes it, and
+nothing looks at it until then.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
 
 from noetl_core.control.core import SECOND, Control
-from noetl_core.control.look import AGAIN_S, LOOK_EVERY_S, Swept, look
+from noetl_core.control.look import AGAIN_S, DEEP_QUEUE, LOOK_EVERY_S, Swept, look
 from noetl_core.control.unreadable import mark_stuck
 from noetl_core.engine.decide import Fact
-from noetl_core.ports import CorruptLog, NewerLog, Unavailable
+from noetl_core.ports import CorruptLog, Due, NewerLog, Unavailable
 
 __all__ = ["Swept", "look", "look_safely", "sweep"]
 
 log = logging.getLogger(__name__)
 
-MAX_LOOKS = 5
-"""Looks in a row that did not end, after which an execution is marked stuck: some ten minutes."""
+MAX_LOOKS = 20
+"""Looks in a row that did not end, after which an execution is marked stuck: some forty minutes."""
 HANDED = 100
 """Executions handed to the router at a time."""
 
 
 def sweep(control: Control, until: int | None = None, mine: Callable[[str], bool] | None = None) -> Swept:
-    """Look at every execution that is due (and `mine`) until `until` (microseconds; None: until all are looked at).
+    """Look at every execution that is due (and `mine`), the oldest first, until `until` (microseconds; None: until the last).
 
-    When half of the time is gone, the rest is handed to the router, of which there are as many as it takes.
+    When half of the time is gone the rest is handed to the router, which is as many as it takes; unless much of what was handed
+    on before waits there still.
     """
     began = control.clock.now()
+    all_due = control.index.due(began)
+    swept = Swept()
     alone_until = None if until is None else began + (until - began) // 2
-    swept, handed = Swept(), list[str]()
-    for due in control.index.due(began):
+    for due in all_due:
         now = control.clock.now()
+        if alone_until is not None and now >= alone_until:
+            if control.queue.depth(None) < DEEP_QUEUE:
+                return swept.plus(handed=_hand_over(control, chain([due], all_due), until))
+            alone_until = until
         if until is not None and now >= until:
             break
         if mine is not None and not mine(due.execution_id):
@@ -46,18 +54,21 @@ def sweep(control: Control, until: int | None = None, mine: Callable[[str], bool
             continue  # somebody else has just looked, or it has ended
         if looks > MAX_LOOKS:
             log.error("execution %s is given up: no look at it ends", due.execution_id)
-            mark_stuck(
-                control, due.execution_id, f"{MAX_LOOKS} looks at it in a row did not end; the functions' logs have the errors"
-            )
-        elif alone_until is None or now < alone_until:
-            swept = look_safely(control, due.execution_id, swept.plus(looked=1), looks, again_at)
+            why = f"{MAX_LOOKS} looks at it in a row did not end; the functions' logs have the errors"
+            mark_stuck(control, due.execution_id, why)
+            control.index.clear_due(due.execution_id)
         else:
-            handed.append(due.execution_id)
-            if len(handed) % HANDED == 0:
-                control.queue.wake(*handed[-HANDED:])
-    if rest := len(handed) % HANDED:
-        control.queue.wake(*handed[-rest:])
-    return swept.plus(handed=len(handed))
+            swept = look_safely(control, due.execution_id, swept.plus(looked=1), looks, again_at)
+    return swept
+
+
+def _hand_over(control: Control, rest: Iterator[Due], until: int | None) -> int:
+    """Wake what is due. It stays due until the router looks: a wake that is lost is no loss."""
+    handed = 0
+    while (until is None or control.clock.now() < until) and (some := [due.execution_id for due in islice(rest, HANDED)]):
+        control.queue.wake(*some)
+        handed += len(some)
+    return handed
 
 
 def look_safely(control: Control, execution_id: str, swept: Swept, looks: int = 1, again_at: int | None = None) -> Swept:
@@ -67,6 +78,7 @@ def look_safely(control: Control, execution_id: str, swept: Swept, looks: int = 
     except CorruptLog as error:
         log.exception("execution %s is stuck: its log does not read", execution_id)
         mark_stuck(control, execution_id, str(error))
+        control.index.clear_due(execution_id)
     except NewerLog as error:
         log.warning("execution %s waits for newer code: %s", execution_id, error)
         control.index.set_due(execution_id, control.clock.now() + LOOK_EVERY_S * SECOND)
@@ -77,6 +89,7 @@ def look_safely(control: Control, execution_id: str, swept: Swept, looks: int = 
         log.exception("looking at execution %s failed, %d time(s) in a row", execution_id, looks)
         if looks >= MAX_LOOKS:
             give_up(control, execution_id, f"{type(error).__name__}: {error}")
+            control.index.clear_due(execution_id)
     return swept.plus(broken=1)
 
 
@@ -87,5 +100,3 @@ def give_up(control: Control, execution_id: str, why: str) -> None:
     except Exception:  # what went wrong before goes wrong here too
         log.exception("execution %s is marked stuck in its head alone", execution_id)
         mark_stuck(control, execution_id, why)
-    else:
-        control.index.clear_due(execution_id)

@@ -18,12 +18,11 @@ REMEDY = "restore its log and `noetl resume` it, or close it with `noetl cancel`
 
 
 def mark_stuck(control: Control, execution_id: str, why: str) -> None:
-    """Say in lists that it is stuck, and why, and look at it no more."""
+    """Say in lists that it is stuck, and why."""
     head = control.index.head(execution_id)
     if head is not None and head.status not in TERMINAL:
         # of the same instant as the head that stood: the head of a log that reads again replaces it
         control.index.put_head(replace(head, status="stuck", error=_error(why)))
-    control.index.clear_due(execution_id)
 
 
 def close(control: Control, execution_id: str, reason: str) -> Head:

@@ -1,4 +1,4 @@
-"""What the functions share: how much of an invocation is left, an end to what takes too long, and a line for every failed record."""
+"""What the functions share: the time an invocation has left, an end to what takes too long, a line for every failed record."""
 
 from __future__ import annotations
 
@@ -73,6 +73,6 @@ class LoggedBatch(BatchProcessor):
         self._log.error(
             "a message failed; it comes again",
             extra={**about, "received": received, "reason": repr(exception[1])},
-            exc_info=exception,
+            exc_info=exception[1],
         )
         return super().failure_handler(record, exception)

@@ -69,8 +69,8 @@ class SqsCommandQueue:
             if self._send(self._control, bodies[first : first + BATCH], max(0, min(delay_s, 900))):
                 raise Unavailable("wake: the control queue did not take all of a batch")
 
-    def depth(self, pool: str) -> int:
-        return _waiting(self._pools.get(pool) or self._pools["default"]).waiting
+    def depth(self, pool: str | None) -> int:
+        return _waiting(self._control if pool is None else self._pools.get(pool) or self._pools["default"]).waiting
 
     def backlog(self) -> Backlog:
         return Backlog(

@@ -49,9 +49,9 @@ class LocalQueue:
                 heapq.heappush(self._heap, Delivery(at, next(self._order), execution_id))
             self.changed.notify_all()
 
-    def depth(self, pool: str) -> int:
+    def depth(self, pool: str | None) -> int:
         with self.changed:
-            return sum(1 for d in self._heap if d.command is not None and d.command.pool == pool)
+            return sum(1 for d in self._heap if (None if d.command is None else d.command.pool) == pool)
 
     def backlog(self) -> Backlog:
         """What this process's queue holds; what was received is not in it, and nothing is ever given up."""
