@@ -46,6 +46,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     records = event["Records"]
     if records[0].get("eventSource") == "aws:dynamodb":
         return _stream(records)
+    metrics.add_metric("Wakes", MetricUnit.Count, len(records))
     return process_partial_response(event=event, record_handler=_wake, processor=wakes, context=context)
 
 
@@ -55,6 +56,8 @@ def _stream(records: list[dict[str, Any]]) -> Mapping[str, Any]:
         try:
             commit = commit_from_image(record["dynamodb"]["NewImage"], results())
             boundary = boundary_of(commit) if commit is not None else None
+            if commit is not None and not commit.stream.execution_id.isdecimal():
+                raise ValueError(f"{commit.stream.execution_id!r} is no execution's id")
         except Exception:  # a record of whatever shape is no reason to hold up the others
             logger.exception("a stream record does not read; the sweeper looks at its execution", extra=_named(record))
             metrics.add_metric("CommitsUnreadable", MetricUnit.Count, 1)

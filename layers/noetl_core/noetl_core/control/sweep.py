@@ -2,8 +2,8 @@
 
 With the stream and every queue message lost, executions still complete by this alone, only slower. One execution's trouble is
 its own: it is moved on in the index before it is looked at, so that a look that kills its process does not come first again for
-ever. After some looks that did not end it is marked stuck, and at once where its log does not read; who repairs it resumes it, and
-nothing looks at it until then.
+ever. After some looks that did not end it is marked stuck, and at once where its log does not read; who repairs it resumes it,
+and nothing looks at it until then.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class LoggedBatch(BatchProcessor):
         try:
             about = dict(self._about(record))
         except (ValueError, LookupError, AttributeError, TypeError):
-            about = {"message": str(getattr(record, "body", ""))[:200]}
+            about = {"text": str(getattr(record, "body", ""))[:200]}
         received = getattr(getattr(record, "attributes", None), "approximate_receive_count", None)
         self._log.error(
             "a message failed; it comes again",
