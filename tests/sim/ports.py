@@ -13,7 +13,19 @@ from typing import Any, TypeVar
 from noetl_core.adapters.keys import check_key
 from noetl_core.codec import encode_events
 from noetl_core.engine.records import Command, Commit, Snapshot, StreamId
-from noetl_core.ports import Backlog, Conflict, CorruptLog, Due, Gate, Head, NotFound, PlaybookVersion, Unavailable, Waiting
+from noetl_core.ports import (
+    Backlog,
+    Conflict,
+    CorruptLog,
+    Due,
+    Gate,
+    Head,
+    NewerLog,
+    NotFound,
+    PlaybookVersion,
+    Unavailable,
+    Waiting,
+)
 
 SECOND = 1_000_000
 MAX_RECEIVES = 10
@@ -180,6 +192,42 @@ class SimStore:
             return None if kept is None else replace(kept, state=json.loads(json.dumps(kept.state)))
 
         return self.faults.around(load)
+
+
+@dataclass(eq=False)
+class OfVersion:
+    """The log as code of `version` writes and reads it: what newer code wrote it does not read."""
+
+    store: SimStore
+    version: int
+
+    def append(self, commit: Commit) -> None:
+        try:
+            self.store.append(replace(commit, v=self.version))
+        except Conflict as conflict:
+            if conflict.existing is not None:
+                self._readable([conflict.existing])
+            raise
+
+    def _readable(self, commits: Sequence[Commit]) -> Sequence[Commit]:
+        for commit in commits:
+            if commit.v > self.version:
+                self.store.faults.seen["newer log"] += 1
+                raise NewerLog(f"a commit asks for reader version {commit.v}, this one is {self.version}")
+        return commits
+
+    def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
+        return self._readable(self.store.read(stream, after, limit))
+
+    def last(self, stream: StreamId) -> Commit | None:
+        last = self.store.last(stream)
+        return last if last is None else self._readable([last])[0]
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        self.store.save_snapshot(snapshot)
+
+    def load_snapshot(self, execution_id: str) -> Snapshot | None:
+        return self.store.load_snapshot(execution_id)
 
 
 @dataclass

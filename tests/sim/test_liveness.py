@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from noetl_core.control import look as look_module
+from noetl_core.control import operate
 from noetl_core.control.fence import fence_runs
+from noetl_core.control.letters import bury
 from noetl_core.control.replay import replay
 from noetl_core.control.sweep import Swept, look
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Commit, Event, StreamId, envelopes_of
 from noetl_core.engine.state import TERMINAL, State
+from noetl_core.ports import DeadLetter
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.journal import Fenced, Journal
 from tests.sim import invariants
-from tests.sim.ports import SECOND, Faults, Message
+from tests.sim.ports import SECOND, Crash, Faults, Message
 from tests.sim.world import World
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/live}\n"
@@ -133,6 +138,53 @@ def test_a_look_that_kills_the_sweeper_is_not_first_again_for_ever() -> None:
     assert {world.index.all_heads[x].status for x in poisoned} == {"stuck"}, "given up, with a reason an operator can see"
     assert world.faults.seen["poison"] < 70
     assert world.index.due_at == {}
+
+
+def crowd(world: World, count: int) -> float:
+    """How many minutes `count` executions take that wait for 20 minutes each."""
+    source = WAITS.replace("2h", "20m")
+    began = world.clock.time
+    everyone = [start(world, source, n) for n in range(count)]
+    left = set(everyone)
+    while left and world.clock.time - began < 3 * 3600 * SECOND:
+        left -= {x for x in left if world.index.all_heads[x].status in TERMINAL}
+        for _ in range(500):
+            world.step()
+    assert not left
+    return (max(world.state(x).finished_at or 0 for x in everyone) - began) / SECOND / 60
+
+
+@pytest.mark.parametrize(
+    "how", ["its log does not read, and it has a dead letter", "it kills what looks at it", "its decision raises"]
+)
+def test_a_thousand_executions_beside_a_poisoned_one_take_what_they_take_alone(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def world() -> World:
+        return World(Faults(1, lose_record=0.05))
+
+    alone = crowd(world(), CROWD)
+    beside = world()
+    bad = start(beside, WAITS, -1)
+    beside.controls = [beside.new_control()]
+    if how.startswith("its log"):
+        beside.store.spoiled.add(StreamId(bad))
+        beside.queue.letters = [letter(bad)]
+    elif how.startswith("it kills"):
+        beside.store.poison.add(bad)
+    else:
+        commands = look_module.commands_of
+
+        def raises(playbook: Any, state: State, runs: Any) -> Any:
+            if state.execution_id == bad:
+                raise RecursionError("a decision that raises")
+            return commands(playbook, state, runs)
+
+        monkeypatch.setattr(look_module, "commands_of", raises)
+    assert crowd(beside, CROWD) <= alone * 1.2
+    minutes(beside, [bad], 3600)
+    assert beside.index.all_heads[bad].status == "stuck"
+
+
+CROWD = 1_000
 
 
 def test_a_sweeper_without_time_gets_on_all_the_same() -> None:
@@ -291,3 +343,108 @@ def test_looking_at_a_long_run_reads_its_last_commit_alone() -> None:
     swept = look(world.controls[0], execution_id, Swept())
     assert swept.takeovers == 1
     assert world.store.reads[worker.stream] - before == 1
+
+
+def without_tallies(world: World, stream: StreamId) -> None:
+    """As an older version wrote it."""
+    world.store.streams[stream] = [replace(c, tally=None) for c in world.store.streams[stream]]
+
+
+def test_logs_of_before_that_do_not_count_are_counted() -> None:
+    worlds = []
+    for old in (False, True):
+        world = World()
+        execution_id = start(world, TWO)
+        (run,) = world.state(execution_id).runs
+        worker = Committing(world, execution_id, run, 50)
+        worker.stopped = True
+        if old:
+            without_tallies(world, worker.stream)
+        state = world.controls[0].load(execution_id)
+        (boundary,) = fence_runs(world.controls[0], state, {run: {"kind": "timeout", "message": "late"}})
+        worlds.append(boundary.event.data["events"])
+    assert worlds[0] == worlds[1] > 50
+
+
+# --- versions side by side ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_while_a_release_is_rolled_out_old_code_waits_for_what_new_code_wrote(seed: int) -> None:
+    world = World(Faults(seed, duplicate=0.2, delay=0.2))
+    old, new = world.new_control(version=1), world.new_control(version=2)
+    world.controls = [old, new]
+    executions = [start(world, TWO, n) for n in range(10)] + [start(world, WAITS, 50 + n) for n in range(5)]
+    minutes(world, executions, 600)
+    newer = {s.execution_id for s, commits in world.store.streams.items() if any(c.v == 2 for c in commits)}
+    assert newer
+    assert world.faults.seen["newer log"] > 10
+    assert not {x for x in executions if world.state(x).status == "stuck" or world.index.all_heads[x].status == "stuck"}
+    world.controls = [old]  # rolled back: what new code wrote waits for as long as it takes
+    minutes(world, executions, 6 * 3600)
+    assert not {x for x in executions if world.state(x).status == "stuck" or world.index.all_heads[x].status == "stuck"}
+    assert any(world.state(x).status == "running" for x in newer)
+    world.controls = [new]
+    minutes(world, executions, 3 * 3600)
+    for execution_id in executions:
+        ended(world, execution_id)
+
+
+# --- what a dead letter of a command marks stuck --------------------------------------------------------------------------------
+
+
+def dead_command(world: World, execution_id: str) -> DeadLetter:
+    command = next(m.command for m in world.queue.messages if m.command is not None and m.execution_id == execution_id)
+    return DeadLetter(execution_id, command.run_id, command.step, command.expected_seq)
+
+
+def test_a_dead_letter_of_what_was_never_claimed_marks_it_stuck_and_resuming_goes_on() -> None:
+    world = World()
+    execution_id = start(world, TWO)
+    bury(world.controls[0], dead_command(world, execution_id))
+    state = world.state(execution_id)
+    assert state.status == "stuck"
+    assert "step start" in (state.stuck or "")
+    operate.resume(world.controls[0], execution_id)
+    minutes(world, [execution_id], 600)
+    ended(world, execution_id)
+
+
+@pytest.mark.parametrize(
+    "standing", ["ended", "suspended", "held", "taken over", "resumed since", "the execution has ended", "no such execution"]
+)
+def test_a_dead_letter_of_a_duplicate_changes_nothing(standing: str) -> None:
+    world = World()
+    source = TWO if standing == "ended" else WAITS
+    execution_id = start(world, source)
+    control = world.controls[0]
+    letter = dead_command(world, execution_id)
+    command = next(m.command for m in world.queue.messages if m.command is not None)
+    if standing in ("held", "taken over"):
+
+        def dies(call: ToolCall) -> Outcome:
+            raise Crash
+
+        world.tool = dies
+        execution_id = start(world, TWO, 1)
+        letter = dead_command(world, execution_id)
+        command = next(m.command for m in world.queue.messages if m.command is not None and m.execution_id == execution_id)
+        with pytest.raises(Crash):
+            world.handle(command)
+        world.clock.time += (10 if standing == "held" else 100) * SECOND
+        world.controls = [control]
+    elif standing == "no such execution":
+        letter = DeadLetter("4711", "r1", "start", 0)
+    elif standing == "the execution has ended":
+        operate.cancel(control, execution_id)
+    else:
+        world.handle(command)
+        world.records.clear()
+        if standing == "resumed since":
+            world.route(execution_id, world.store.streams[StreamId(execution_id, command.run_id)])
+            world.clock.time += 3 * 3600 * SECOND
+            world.route(execution_id)
+    before = len(world.store.streams[StreamId(execution_id)])
+    bury(control, letter)
+    assert len(world.store.streams[StreamId(execution_id)]) == before
+    assert world.state(execution_id).status != "stuck"

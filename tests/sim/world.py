@@ -16,7 +16,7 @@ from noetl_core.control.sweep import Swept, look, look_safely, sweep
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command, Commit, StreamId
 from noetl_core.engine.state import TERMINAL, State
-from noetl_core.ports import DeadLetter, PortError, Sealer
+from noetl_core.ports import DeadLetter, EventStore, PortError, Sealer
 from tests.sim.busy import BusyWorkers
 from tests.sim.ports import (
     MAX_RECEIVES,
@@ -24,6 +24,7 @@ from tests.sim.ports import (
     Crash,
     Faults,
     Message,
+    OfVersion,
     SimCatalog,
     SimClock,
     SimGates,
@@ -84,10 +85,11 @@ class World:
         self.faults.clock = self.clock
         self.workers = BusyWorkers(self.clock)
 
-    def new_control(self) -> Control:
-        """A control plane process with a cold cache."""
+    def new_control(self, version: int | None = None) -> Control:
+        """A control plane process with a cold cache, of a version of the code that writes commits for readers of that version."""
+        store: EventStore = self.store if version is None else OfVersion(self.store, version)
         return Control(
-            self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock, callback_key=lambda: KEY
+            store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock, callback_key=lambda: KEY
         )
 
     def new_worker(self) -> Any:
@@ -115,7 +117,9 @@ class World:
                 self._restart_control()
 
     def _restart_control(self) -> None:
-        self.controls[self.random.randrange(len(self.controls))] = self.new_control()
+        place = self.random.randrange(len(self.controls))
+        store = self.controls[place].store
+        self.controls[place] = self.new_control(store.version if isinstance(store, OfVersion) else None)
 
     def route(self, execution_id: str, commits: Sequence[Commit] = ()) -> None:
         boundaries = [b for c in commits if (b := boundary_of(c)) is not None]

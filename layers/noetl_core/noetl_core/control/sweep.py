@@ -32,17 +32,20 @@ def sweep(control: Control, until: int | None = None, mine: Callable[[str], bool
     """Look at every execution that is due (and `mine`), the oldest first, until `until` (microseconds; None: until the last).
 
     When half of the time is gone the rest is handed to the router, which is as many as it takes; unless much of what was handed
-    on before waits there still.
+    on before waits there still. What a look did not end at before comes last: should it end this process too, the others are
+    through.
     """
     began = control.clock.now()
     all_due = control.index.due(began)
     swept = Swept()
+    doubtful: list[tuple[str, int, int]] = []
     alone_until = None if until is None else began + (until - began) // 2
     for due in all_due:
         now = control.clock.now()
         if alone_until is not None and now >= alone_until:
             if control.queue.depth(None) < DEEP_QUEUE:
-                return swept.plus(handed=_hand_over(control, chain([due], all_due), until))
+                swept = swept.plus(handed=_hand_over(control, chain([due], all_due), until))
+                break
             alone_until = until
         if until is not None and now >= until:
             break
@@ -50,15 +53,19 @@ def sweep(control: Control, until: int | None = None, mine: Callable[[str], bool
             continue
         again_at = now + AGAIN_S * SECOND
         looks = control.index.claim_due(due, again_at)
-        if looks is None:
-            continue  # somebody else has just looked, or it has ended
-        if looks > MAX_LOOKS:
-            log.error("execution %s is given up: no look at it ends", due.execution_id)
-            why = f"{MAX_LOOKS} looks at it in a row did not end; the functions' logs have the errors"
-            mark_stuck(control, due.execution_id, why)
-            control.index.clear_due(due.execution_id)
-        else:
+        if looks == 1:
             swept = look_safely(control, due.execution_id, swept.plus(looked=1), looks, again_at)
+        elif looks is not None:  # None: somebody else has just looked, or it has ended
+            doubtful.append((due.execution_id, looks, again_at))
+    for execution_id, looks, again_at in doubtful:
+        if until is not None and control.clock.now() >= until:
+            break
+        if looks <= MAX_LOOKS:
+            swept = look_safely(control, execution_id, swept.plus(looked=1), looks, again_at)
+            continue
+        log.error("execution %s is given up: no look at it ends", execution_id)
+        mark_stuck(control, execution_id, f"{MAX_LOOKS} looks at it in a row did not end; the functions' logs have the errors")
+        control.index.clear_due(execution_id)
     return swept
 
 
