@@ -73,6 +73,7 @@ def test_the_summary_says_that_it_is_stuck_and_why(client: Client) -> None:
     assert (summary["status"], summary["playbook"]["path"]) == ("stuck", "broken/waits")
     assert "does not read" in summary["reason"]
     assert "noetl cancel" in summary["reason"]
+    assert client("GET", "/api/executions")[1]["executions"][0]["status"] == "stuck", "lists say so from now on"
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,16 @@ def test_what_needs_the_log_is_refused_with_the_reason(client: Client, method: s
     answer = client(method, f"/api/executions/{execution_id}/{path}", body)
     assert refusal(answer) == (409, "corrupt_log")
     assert "does not read" in answer[1]["error"]["message"]
+    assert f"execution {execution_id}" in answer[1]["error"]["message"]
+    assert "noetl cancel" in answer[1]["error"]["details"][0]["hint"]
+
+
+def test_a_list_of_what_waits_leaves_it_out_and_shows_the_others(client: Client) -> None:
+    spoiled(client)
+    good = client.local.start(StartRequest(playbook=WAITS)).execution_id
+    client.local.run(good, timeout_s=0.3)
+    status, answer = client("GET", "/api/executions", status="waiting")
+    assert (status, [e["execution_id"] for e in answer["executions"]]) == (200, [good])
 
 
 def test_cancel_closes_it(client: Client) -> None:

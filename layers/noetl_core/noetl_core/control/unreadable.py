@@ -6,13 +6,14 @@ reads again, `resume` goes on with it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from noetl_core.control.core import Control
 from noetl_core.control.envelopes import instant
 from noetl_core.engine.state import TERMINAL
-from noetl_core.ports import Gate, Head, NotFound
+from noetl_core.ports import Gate, Head, NotFound, PortError
 
 REMEDY = "restore its log and `noetl resume` it, or close it with `noetl cancel`"
 
@@ -42,6 +43,9 @@ def summary(control: Control, execution_id: str, why: str) -> dict[str, Any]:
     """The summary of an execution, as far as its head knows it. Raises `NotFound`."""
     head = _head(control, execution_id)
     over = head.status in TERMINAL
+    if not over and head.status != "stuck":
+        with suppress(PortError):  # what is only read cannot be marked, and is shown all the same
+            mark_stuck(control, execution_id, why)
     out = {
         "execution_id": execution_id,
         "status": head.status if over else "stuck",

@@ -25,6 +25,10 @@ class StreamId:
     execution_id: str
     run_id: str | None = None
 
+    def __str__(self) -> str:
+        part = "the control stream" if self.run_id is None else f"run {self.run_id}"
+        return f"{part} of execution {self.execution_id}"
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

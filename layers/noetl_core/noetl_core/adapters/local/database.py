@@ -117,6 +117,10 @@ class Database:
         with self._alone():
             return self._connection.execute(statement, values).fetchall()
 
+    def knows(self, execution_id: str) -> bool:
+        """Whether there is a log of the execution, readable or not."""
+        return bool(self.rows("SELECT 1 FROM commits WHERE execution_id=? LIMIT 1", (execution_id,)))
+
     def forget_expired(self, now: int, limit: int = 100) -> list[str]:
         """Delete what expired before `now` (microseconds), as TTL does in the cloud; which executions, at most `limit`."""
         gone = [

@@ -86,7 +86,11 @@ class SqliteEventStore:
     def _commit(stream: StreamId, row: Sequence[object]) -> Commit:
         seq, ts, writer, wake, lease_until, expires_at, v, body, events, lost = row
         tally = None if events is None else Tally(events, lost)  # type: ignore[arg-type]
-        return Commit(stream, seq, ts, writer, decode_events(body, v), bool(wake), lease_until, expires_at, v, tally)  # type: ignore[arg-type]
+        try:
+            events_held = decode_events(body, v)  # type: ignore[arg-type]
+        except CorruptLog as error:
+            raise CorruptLog(f"position {seq} of {stream}: {error}") from error
+        return Commit(stream, seq, ts, writer, events_held, bool(wake), lease_until, expires_at, v, tally)  # type: ignore[arg-type]
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         self._db.write(

@@ -9,6 +9,7 @@ from typing import Any
 from noetl_core.control import callbacks, operate, read
 from noetl_core.control.admit import KeyReused
 from noetl_core.control.api.call import Answer, BadRequest, NoRoute, NotAllowed
+from noetl_core.control.unreadable import REMEDY
 from noetl_core.dsl.diagnostics import Diagnostic, InvalidPlaybook, page_of
 from noetl_core.engine.redrive import BadRedrive
 from noetl_core.expr import TemplateError
@@ -76,6 +77,8 @@ def _details(error: Exception) -> list[dict[str, Any]]:
         return error.details
     if isinstance(error, callbacks.Unfit):
         return [{"loc": "body", "message": wrong, "hint": "the callback still waits"} for wrong in error.wrong]
+    if isinstance(error, CorruptLog):
+        return [{"loc": "path.execution_id", "message": "its log does not read", "hint": REMEDY}]
     if isinstance(error, InvalidPlaybook):
         return [diagnostic(d) for d in error.diagnostics]
     return []
