@@ -129,6 +129,20 @@ def test_a_fenced_worker_stops_its_tools_and_commits_nothing() -> None:
     assert run.calls[0].cancelled.is_set()
 
 
+def test_a_run_that_its_gate_names_stops_and_leaves_its_end_to_the_control_plane() -> None:
+    def named(call: ToolCall) -> Outcome:
+        run.gates.set_gate("7", Gate("run", frozenset({run.run_id})))
+        run.wait(2)
+        return Outcome.ok(1)
+
+    run = OneRun(TWO, named)
+    handled = run.handle()
+    assert handled.kind == "dropped"
+    assert "control plane ends" in handled.reason
+    assert [c.task for c in run.calls] == ["a"]
+    assert "StepFailed" not in run.names, "it would say cancelled where the control plane knows better"
+
+
 def test_a_closed_gate_stops_a_run_before_it_is_claimed() -> None:
     for gate in (Gate("stop"), Gate("pause"), Gate("run", frozenset({"r1"}))):
         run = OneRun(TWO)
