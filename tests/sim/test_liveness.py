@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -158,11 +159,7 @@ def crowd(world: World, count: int) -> float:
     "how", ["its log does not read, and it has a dead letter", "it kills what looks at it", "its decision raises"]
 )
 def test_a_thousand_executions_beside_a_poisoned_one_take_what_they_take_alone(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def world() -> World:
-        return World(Faults(1, lose_record=0.05))
-
-    alone = crowd(world(), CROWD)
-    beside = world()
+    beside = World(crowd_faults())
     bad = start(beside, WAITS, -1)
     beside.controls = [beside.new_control()]
     if how.startswith("its log"):
@@ -179,12 +176,21 @@ def test_a_thousand_executions_beside_a_poisoned_one_take_what_they_take_alone(h
             return commands(playbook, state, runs)
 
         monkeypatch.setattr(look_module, "commands_of", raises)
-    assert crowd(beside, CROWD) <= alone * 1.2
+    assert crowd(beside, CROWD) <= alone() * 1.2
     minutes(beside, [bad], 3600)
     assert beside.index.all_heads[bad].status == "stuck"
 
 
 CROWD = 1_000
+
+
+def crowd_faults() -> Faults:
+    return Faults(1, lose_record=0.05)
+
+
+@cache
+def alone() -> float:
+    return crowd(World(crowd_faults()), CROWD)
 
 
 def test_a_sweeper_without_time_gets_on_all_the_same() -> None:
