@@ -118,6 +118,24 @@ def test_cancel_closes_it(client: Client) -> None:
     assert client("POST", f"/api/executions/{execution_id}/cancel", {})[1]["status"] == "cancelled", "again does no harm"
 
 
+def test_a_run_whose_stream_does_not_read_makes_its_execution_stuck_and_cancel_closes_it(client: Client) -> None:
+    local = client.local
+    execution_id = local.start(StartRequest(playbook=WAITS)).execution_id
+    local.run(execution_id, timeout_s=0.3)
+    assert local.database.write("UPDATE commits SET body=x'00' WHERE run_id<>''") > 0
+    late(client)
+    assert sweep(local.control).broken == 1
+    summary = client("GET", f"/api/executions/{execution_id}")[1]
+    assert summary["status"] == "stuck"
+    assert "does not read" in summary["reason"]
+    assert local.index.heads()[0].status == "stuck"
+    status, answer = client("POST", f"/api/executions/{execution_id}/cancel", {})
+    assert (status, answer["status"]) == (202, "cancelled")
+    assert client("GET", f"/api/executions/{execution_id}")[1]["status"] == "cancelled"
+    assert local.index.heads()[0].status == "cancelled"
+    assert due(client) == []
+
+
 def test_what_was_repaired_goes_on_when_it_is_resumed(client: Client) -> None:
     local = client.local
     execution_id = local.start(StartRequest(playbook=WAITS)).execution_id

@@ -37,12 +37,16 @@ def cancel(control: Control, execution_id: str, reason: str = "", *, compensate:
     otherwise.
     """
     try:
-        state = control.load(execution_id)
+        return _cancelled(control, execution_id, reason, compensate)
     except CorruptLog:
         head = close(control, execution_id, reason)
         if head.status != "cancelled":
             raise NotNow(f"execution {execution_id} has already ended ({head.status}), though its log does not read") from None
         return State(execution_id, status="cancelled")
+
+
+def _cancelled(control: Control, execution_id: str, reason: str, compensate: bool) -> State:
+    state = control.load(execution_id)
     if state.status == "cancelled":
         return state
     _alive(state, execution_id)

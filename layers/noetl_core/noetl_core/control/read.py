@@ -12,7 +12,7 @@ from noetl_core.control.cursor import BadCursor, Position, envelopes
 from noetl_core.control.envelopes import instant
 from noetl_core.engine.fold import fold
 from noetl_core.engine.records import Event, StreamId
-from noetl_core.engine.state import Run, State, StepState
+from noetl_core.engine.state import TERMINAL, Run, State, StepState
 from noetl_core.ports import CorruptLog, Head, NotFound, PlaybookVersion
 from noetl_core.values import Values, at_once
 
@@ -71,6 +71,8 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
     values = Values(control.store, control.results, execution_id)
     finished = state.finished_at
     status = status_of(state)
+    if status == "cancelling" and (head := control.index.head(execution_id)) is not None and head.status in TERMINAL:
+        return unreadable.summary(control, execution_id, "the log of one of its runs does not read")
     out: dict[str, Any] = {
         "execution_id": execution_id,
         "status": status,

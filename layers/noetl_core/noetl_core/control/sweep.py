@@ -84,7 +84,7 @@ def look_safely(control: Control, execution_id: str, swept: Swept, looks: int = 
         return look(control, execution_id, swept, again_at)
     except CorruptLog as error:
         log.exception("execution %s is stuck: its log does not read", execution_id)
-        mark_stuck(control, execution_id, str(error))
+        give_up(control, execution_id, str(error))
         control.index.clear_due(execution_id)
     except NewerLog as error:
         log.warning("execution %s waits for newer code: %s", execution_id, error)
