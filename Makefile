@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
-.PHONY: setup run test lint types contracts template unit e2e bench up down clean soak scale conformance properties
+.PHONY: setup run test lint types contracts template unit e2e bench up down clean soak scale conformance properties kills
 
 setup: $(VENV)/.synced
 
@@ -58,6 +58,9 @@ scale: setup
 
 properties: setup
 	@NOETL_TIMES=$(or $(TIMES),20) $(BIN)/pytest -o faulthandler_timeout=0 -n 2 -m hypothesis
+
+kills: setup
+	@$(BIN)/python -W error -m tests.sim.kills $(or $(N),200) $(SEED)
 
 soak: setup
 	@$(BIN)/pytest -o faulthandler_timeout=0 -m soak -s tests/e2e

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from noetl_cli.errors import FAILED, INTERRUPTED, TIMEOUT, UNREACHABLE, USAGE, Exit
+from noetl_cli.errors import FAILED, TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped
 
 if TYPE_CHECKING:
     from noetl_core.control.api import Answer, Service
@@ -32,6 +34,16 @@ class Backend(Protocol):
     """What commands need of a wiring. All raise `Exit` with the right code."""
 
     name: str
+
+    @property
+    def novel(self) -> str:
+        """Where state is kept, in words, when that is news."""
+        ...
+
+    @property
+    def absent(self) -> str:
+        """Where state was looked for, in words, when there is none yet."""
+        ...
 
     def start(
         self, *, source: str | None, path: str | None, version: int | None, payload: dict[str, Any], key: str | None
@@ -64,6 +76,7 @@ class StackBackend:
     """Over HTTP. The URL is `NOETL_API_URL`, or that of the stack brought up last."""
 
     name = "stack"
+    novel = absent = ""
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
@@ -72,11 +85,12 @@ class StackBackend:
     def find(cls) -> StackBackend:
         url = os.environ.get("NOETL_API_URL")
         if not url:
+            from noetl_infra.stack import absent as stack_absent
             from noetl_infra.stack import current
 
             stack = current()
             if stack is None or not stack.api_url:
-                raise Exit(UNREACHABLE, "no stack is up here: run `noetl up`, or set NOETL_API_URL")
+                raise Exit(UNREACHABLE, f"{stack_absent()}: run `noetl up`, or set NOETL_API_URL")
             url = stack.api_url
         return cls(url)
 
@@ -108,9 +122,9 @@ class StackBackend:
                 if until is not None and time.monotonic() > until:
                     raise Exit(TIMEOUT, f"execution {execution_id} did not end within {timeout:g} s; it goes on")
                 time.sleep(POLL_S)
-        except KeyboardInterrupt:
+        except Stopped as stopped:
             message = f"execution {execution_id} goes on; `noetl watch {execution_id} --on stack` follows it again"
-            raise Exit(INTERRUPTED, message) from None
+            raise Exit(stopped.code, message) from None
 
     def news(self, execution_id: str) -> None:
         return None
@@ -205,6 +219,12 @@ class LocalBackend:
         self._created: set[str] = set()
 
     @property
+    def absent(self) -> str:
+        if self._exists() or self._store == MEMORY:
+            return ""
+        return f"there is no local store yet: {Path(self._store).absolute()} (NOETL_HOME or --store name another)"
+
+    @property
     def wiring(self) -> LocalWiring:
         if self._wiring is None:
             self._wiring = self._opened(self._store)
@@ -221,8 +241,21 @@ class LocalBackend:
 
     @staticmethod
     def default_store() -> str:
-        """`.noetl/runs.db` in the working directory, or under `NOETL_HOME`."""
-        return str(Path(os.environ.get("NOETL_HOME", ".noetl")) / "runs.db")
+        """`runs.db` in this machine's `.noetl`."""
+        from noetl_core.adapters.local.home import home, shown
+
+        return shown(home() / "runs.db")
+
+    @property
+    def novel(self) -> str:
+        """Where state is kept, in words, when that is news: it is made now, or lies in a folder above."""
+        store = Path(self._store).absolute()
+        if self._store != self.default_store():
+            return ""
+        if not store.exists():
+            return f"state is kept in {store.parent} (new; NOETL_HOME names another place)"
+        found_above = "NOETL_HOME" not in os.environ and store.parent.parent != Path.cwd()
+        return f"state is kept in {store.parent}" if found_above else ""
 
     def start(
         self, *, source: str | None, path: str | None, version: int | None, payload: dict[str, Any], key: str | None
@@ -242,29 +275,35 @@ class LocalBackend:
         return {"execution_id": started.execution_id, "status": started.status}
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
-        from noetl_core.local import Interrupted
+        from noetl_core.ports import StorageFailed
 
-        if execution_id not in self._created:
-            self.wiring.adopt(execution_id)
-        over = threading.Event()
+        def carry_out() -> bool:
+            if execution_id not in self._created:
+                self.wiring.adopt(execution_id)
+            return self.wiring.run(execution_id, timeout_s=timeout)
 
-        def draw() -> None:
-            while not over.wait(POLL_S):
-                tick()
-
-        drawing = threading.Thread(target=draw, name="progress", daemon=True)
-        drawing.start()
         try:
-            in_time = self.wiring.run(execution_id, timeout_s=timeout)
-        except Interrupted:
-            raise Exit(INTERRUPTED, f"interrupted; `noetl resume {execution_id}` goes on where it was") from None
-        finally:
-            over.set()
-            drawing.join()
+            carrier = _Carrier(carry_out)  # signals reach the main thread: it only waits, so they break nothing off half-way
+            while not carrier.over.wait(POLL_S):
+                tick()
+            in_time = carrier.answer()
+        except Stopped as stopped:
+            self.wiring.leave(stopped.signal)
+            raise Exit(stopped.code, f"interrupted by {stopped.signal}; {self._goes_on(execution_id)}") from None
+        except StorageFailed as error:
+            self.wiring.leave("storage")
+            remedy = f"the execution was interrupted, it did not fail; once that is repaired, {self._goes_on(execution_id)}"
+            raise Exit(UNREACHABLE, f"storage: {error}\n{remedy}") from None
         if not in_time:
-            raise Exit(
-                TIMEOUT, f"execution {execution_id} did not end within {timeout:g} s; `noetl resume {execution_id}` goes on"
-            )
+            self.wiring.leave("timeout")
+            message = f"execution {execution_id} did not end within {timeout:g} s; {self._goes_on(execution_id)}"
+            raise Exit(TIMEOUT, message)
+
+    def _goes_on(self, execution_id: str) -> str:
+        if self._store == MEMORY:
+            return "it was kept in memory only, and is gone"
+        store = "" if self._store == self.default_store() else f" --store {shlex.quote(self._store)}"
+        return f"`noetl resume {execution_id}{store}` goes on where it was"
 
     def news(self, execution_id: str) -> Callable[[], list[Mapping[str, Any]]]:
         from noetl_core.control.cursor import history
@@ -300,25 +339,30 @@ class LocalBackend:
         """The API's own routes, in this process."""
         from noetl_core.control.api import Call, dispatch
 
-        if method == "GET" and not self._exists():
-            self._wiring = self._opened(MEMORY)  # looking makes no store
-        answer = dispatch(Call(self._service(), method, f"/api/{what}", query, body=body))
+        wiring = self.wiring if method != "GET" or self._exists() else self._empty
+        answer = dispatch(Call(self._service(wiring), method, f"/api/{what}", query, body=body))
         if answer.status >= 400:
             raise _refused(answer.status, answer.body)
         return answer
 
-    def _service(self) -> Service:
+    @cached_property
+    def _empty(self) -> LocalWiring:
+        """What is looked at where there is no store yet: looking makes none."""
+        return self._opened(MEMORY)
+
+    def _service(self, wiring: LocalWiring) -> Service:
         """What the routes stand on here. Credentials are the caller's own."""
+        from noetl_core.adapters.local.home import home
         from noetl_core.adapters.local.secrets import LocalSecrets
         from noetl_core.control.api import Service
         from noetl_core.control.api.call import cursor_key
         from noetl_core.local import THREADS
 
         return Service(
-            lambda: self.wiring.control,
-            cursor_key(lambda: self.wiring.control),
+            lambda: wiring.control,
+            cursor_key(lambda: wiring.control),
             facts={"name": "local", "pools": {"default": {"concurrency": THREADS}}},
-            secrets=lambda: LocalSecrets(Path(os.environ.get("NOETL_HOME", ".noetl")) / "credentials.json"),
+            secrets=lambda: LocalSecrets(home() / "credentials.json"),
             reads_secrets=lambda _: True,
         )
 
@@ -327,8 +371,34 @@ class LocalBackend:
         return self._exists() and self.wiring.database.knows(execution_id)
 
     def close(self) -> None:
-        if self._wiring is not None:
-            self._wiring.close()
+        for wiring in (self._wiring, self.__dict__.get("_empty")):
+            if wiring is not None:
+                wiring.close()
+
+
+class _Carrier:
+    """A call on a thread of its own."""
+
+    def __init__(self, call: Callable[[], bool]) -> None:
+        self.over = threading.Event()
+        self._call = call
+        self._answer = False
+        self._error: BaseException | None = None
+        threading.Thread(target=self._run, name="carrier", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._answer = self._call()
+        except BaseException as error:  # whatever it is, it is raised where the answer is waited for
+            self._error = error
+        finally:
+            self.over.set()
+
+    def answer(self) -> bool:
+        """What the call returned, or raised."""
+        if self._error is not None:
+            raise self._error
+        return self._answer
 
 
 def all_events(where: Backend, execution_id: str, name: str | None = None, after: str | None = None) -> list[dict[str, Any]]:
@@ -346,7 +416,8 @@ def backend(on: str | None, store: str | None, execution_id: str | None = None) 
     """The wiring asked for; for an existing execution with nothing asked: the local store if it has it, else the stack."""
     if execution_id is not None and not (execution_id.isascii() and execution_id.isdecimal()):
         raise Exit(USAGE, f"{execution_id} is no execution's id: a number is expected")
-    local = LocalBackend(store or LocalBackend.default_store())
+    local_store = store or LocalBackend.default_store()
+    local = LocalBackend(local_store)
     if on == "local" or (on is None and execution_id is not None and local.knows(execution_id)):
         return local
     if on is None and execution_id is None:
@@ -356,5 +427,6 @@ def backend(on: str | None, store: str | None, execution_id: str | None = None) 
         try:
             return StackBackend.find()
         except Exit:
-            raise Exit(USAGE, f"there is no execution {execution_id} in the local store, and no stack is up") from None
+            where = f"the local store {Path(local_store).absolute()} (NOETL_HOME or --store name another)"
+            raise Exit(USAGE, f"there is no execution {execution_id} in {where}, and no stack is up") from None
     return StackBackend.find()

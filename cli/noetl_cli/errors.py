@@ -1,10 +1,13 @@
-"""Exit codes, and the one exception that carries them (CONTRACT "Exit codes")."""
+"""Exit codes, and the exceptions that carry them (CONTRACT "Exit codes")."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 COMPLETED, FAILED, USAGE, UNREACHABLE, TIMEOUT = 0, 1, 2, 3, 124
+SIGNALLED = 128
+"""Ended by a signal: this and its number, as shells count it. 130 is Ctrl-C, 143 SIGTERM."""
 
 
 class Exit(Exception):
@@ -16,11 +19,27 @@ class Exit(Exception):
         self.message = message
 
 
-INTERRUPTED = 130
-"""Ctrl-C, as shells count it."""
+class Stopped(BaseException):
+    """A signal asks this process to end. Like `KeyboardInterrupt` it is nobody's `Exception`."""
+
+    def __init__(self, signal: str, number: int) -> None:
+        super().__init__(signal)
+        self.signal = signal
+        self.code = SIGNALLED + number
+
+
+class OutputLost(Exception):
+    """Standard output takes no more. `code` is what the command would have ended with; `remedy`, where else the output is."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"standard output: {error.strerror}")
+        self.error = error
+        self.code = COMPLETED
+        self.remedy = ""
 
 
 def say(message: str) -> None:
-    """A line on standard error, unless there is nothing to say."""
+    """A line on standard error, unless there is nothing to say; nobody may be there to read it."""
     if message:
-        print(message, file=sys.stderr)
+        with suppress(OSError):
+            print(message, file=sys.stderr, flush=True)

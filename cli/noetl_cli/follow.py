@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from noetl_cli import output
 from noetl_cli.backends import PAGE, Backend, all_events
-from noetl_cli.errors import FAILED, Exit
+from noetl_cli.errors import COMPLETED, FAILED, Exit, OutputLost, say
+from noetl_core.adapters.clock import SteadyClock
 from noetl_core.observe.progress import Progress, StepProgress
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Watch:
         if not self.silent:
             self._news = news or backend.news(execution_id) or polled(backend, execution_id)
         self.progress = Progress()
+        self._clock = SteadyClock()
         self._began = time.monotonic()
         self._said_at = self._began
         self._live: Live | None = None
@@ -82,15 +84,19 @@ class Watch:
         if self._live is not None:
             self._live.stop()
 
+    def _now(self) -> float:
+        """Seconds since the epoch, as events have them."""
+        return self._clock.now() / 1_000_000
+
     def _say(self, ended: Sequence[StepProgress]) -> None:
-        now = time.time()
+        now = self._now()
         lines = [(s, s.ended or now) for s in ended]
         if not lines and time.monotonic() - self._said_at > LINE_EVERY_S:
             lines = [(s, now) for s in self.progress.steps.values() if s.open]
         for step, at in lines:
             self._said_at = time.monotonic()
-            since = at - (self.progress.began or at)
-            print(f"[{since:7.1f} s] {step.name}: {step.status} {counts(step, at)}".rstrip(), file=sys.stderr, flush=True)
+            since = max(0.0, at - (self.progress.began or at))
+            say(f"[{since:7.1f} s] {step.name}: {step.status} {counts(step, at)}".rstrip())
 
     def _draw(self) -> None:
         if self._live is None:
@@ -105,7 +111,7 @@ class Watch:
         from rich.markup import escape
         from rich.table import Table
 
-        p, now = self.progress, time.time()
+        p, now = self.progress, self._now()
         table = Table.grid(padding=(0, 2))
         for step in p.steps.values():
             mark = MARKS.get(step.status, "[cyan]▶[/]")
@@ -122,14 +128,21 @@ def ended(where: Backend, execution_id: str, how: str, events: bool) -> None:
     summary = where.get(f"executions/{execution_id}")
     if events:
         summary["event_log"] = all_events(where, execution_id)
-    if how != "human":
-        output.as_json(summary)
-    else:
-        output.summary(summary, where.name)
-        for event in summary.get("event_log", ()):
-            print(output.event_line(event))
-    if summary["status"] != "completed":
-        raise Exit(FAILED)
+    code = COMPLETED if summary["status"] == "completed" else FAILED
+    try:
+        if how != "human":
+            output.as_json(summary)
+        else:
+            output.summary(summary, where.name)
+            for event in summary.get("event_log", ()):
+                print(output.event_line(event))
+        sys.stdout.flush()
+    except OutputLost as lost:
+        lost.code = code
+        lost.remedy = f"execution {execution_id} {summary['status']}, and `noetl show {execution_id}` has its result"
+        raise
+    if code != COMPLETED:
+        raise Exit(code)
 
 
 def counts(step: StepProgress, now: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -10,49 +11,76 @@ import typer
 
 from noetl_cli.app import app
 from noetl_cli.commands import author, credentials, inspect, migrate, operate, replay, run, stack, views
-from noetl_cli.errors import COMPLETED, INTERRUPTED, TIMEOUT, UNREACHABLE, USAGE, Exit, say
+from noetl_cli.errors import COMPLETED, SIGNALLED, TIMEOUT, UNREACHABLE, USAGE, Exit, OutputLost, Stopped, say
+from noetl_cli.process import drop_output, heed_signals, open_streams
 
 COMMANDS = (author, migrate, run, operate, inspect, views, replay, credentials, stack)
 """Their order is that of the help."""
 
 
 def main() -> None:
-    """Entry point: exit codes are 0, 1, 2, 3, 124 (130 for Ctrl-C)."""
+    """Entry point: exit codes are 0, 1, 2, 3, 124 (130 for Ctrl-C, 143 for SIGTERM)."""
+    open_streams()
+    heed_signals()
+    code = _flushed(_code())
+    if code == TIMEOUT or code > SIGNALLED:
+        os._exit(code)  # tasks may still run in threads that an orderly exit would wait for; the log does not need them
+    sys.exit(code)
+
+
+def _code() -> int:
+    """Carry the command out; what it ends with."""
     from noetl_core.dsl.diagnostics import InvalidPlaybook
 
     try:
-        code = app(standalone_mode=False)
+        command = typer.main.get_command(app)
+        with command.make_context("noetl", sys.argv[1:]) as context:
+            command.invoke(context)
+        return COMPLETED
+    except click.exceptions.Exit as end:
+        return end.exit_code
     except Exit as end:
         say(end.message)
-        code = end.code
+        return end.code
+    except Stopped as stopped:
+        return stopped.code
     except InvalidPlaybook as invalid:
         say(str(invalid))
-        code = USAGE
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-    except typer.Exit as end:
-        code = end.exit_code
-    except BrokenPipeError:  # whoever read our output has seen enough
-        os._exit(COMPLETED)
+        return USAGE
+    except OutputLost as lost:
+        return _lost(lost, lost.code)
     except Exception as error:
-        code = _other(error)
-    if code in (INTERRUPTED, TIMEOUT):
+        return _other(error)
+
+
+def _flushed(code: int) -> int:
+    try:
         sys.stdout.flush()
-        os._exit(code)  # tasks may still run in threads that an orderly exit would wait for; the log does not need them
-    sys.exit(code if isinstance(code, int) else COMPLETED)
+    except OutputLost as lost:
+        return _lost(lost, code)
+    return code
+
+
+def _lost(lost: OutputLost, code: int) -> int:
+    """A reader that has seen enough is no failure; a disk that is full is, unless the command had failed before."""
+    drop_output()
+    if lost.error.errno == errno.EPIPE:
+        return code
+    say(f"storage: {lost}" + (f"; {lost.remedy}" if lost.remedy else ""))
+    return code or UNREACHABLE
 
 
 def _other(error: Exception) -> int:
     """Usage errors of the command line, a service that fails, or a bug (which shows itself)."""
-    from noetl_core.ports import PortError
+    from noetl_core.ports import PortError, StorageFailed
 
     if isinstance(error, click.ClickException):
         error.show()
         return USAGE
     if isinstance(error, click.Abort):
-        return INTERRUPTED
+        return SIGNALLED + 2
     if isinstance(error, PortError):
-        say(f"{type(error).__name__}: {error}")
+        say(f"{'storage' if isinstance(error, StorageFailed) else type(error).__name__}: {error}")
         return UNREACHABLE
     raise error
 

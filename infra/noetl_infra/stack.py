@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+from noetl_core.adapters.local.home import home as local_home
 from noetl_infra.deploy import REGION, deploy
 
 PORT = 4566
@@ -43,8 +44,8 @@ class Stack:
 
 
 def home(folder: str | Path | None = None) -> Path:
-    """Where the stack's files are: `.noetl` in the working directory, or `NOETL_HOME`."""
-    return Path(folder or os.environ.get("NOETL_HOME", ".noetl")).resolve()
+    """Where the stack's files are: `folder`, or this machine's `.noetl`."""
+    return (Path(folder) if folder else local_home()).resolve()
 
 
 def current(folder: str | Path | None = None) -> Stack | None:
@@ -53,6 +54,11 @@ def current(folder: str | Path | None = None) -> Stack | None:
         return Stack(**json.loads((home(folder) / "stack.json").read_text()))
     except (FileNotFoundError, ValueError, TypeError):
         return None
+
+
+def absent() -> str:
+    """What to say where no stack is found."""
+    return f"no stack is up here ({home()} knows of none; NOETL_HOME names another place)"
 
 
 def up(
@@ -109,6 +115,8 @@ def _start(folder: Path, port: int | None) -> Stack:
         **os.environ,
         "GATEWAY_PORT": str(port),
         "BIND_HOST": "127.0.0.1",
+        "SFTP_ENABLED": "0",
+        "IOT_MTLS_ENABLED": "0",  # neither of them knows another address than all of the machine's
         "MINISTACK_HOST": "127.0.0.1",
         "LAMBDA_EXECUTOR": "local",
         "AWS_DEFAULT_REGION": REGION,

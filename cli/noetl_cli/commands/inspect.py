@@ -10,7 +10,7 @@ import typer
 from noetl_cli import output
 from noetl_cli.app import Id, On, Output, Store, app
 from noetl_cli.backends import STOPPED, Backend, all_events, backend
-from noetl_cli.errors import TIMEOUT, Exit
+from noetl_cli.errors import TIMEOUT, Exit, say
 
 
 @app.command("ls")
@@ -26,6 +26,7 @@ def list_executions(
     """List executions, newest first (default: of the local store)."""
     with closing(backend(on or "local", store)) as where:
         found = where.get("executions", status=status, path=path, since=since, limit=limit)["executions"]
+        absent = where.absent
     if output_ == "human":
         found = [
             {
@@ -38,6 +39,7 @@ def list_executions(
             for e in found
         ]
     output.rows(found, output_)
+    say(absent)
 
 
 @app.command()

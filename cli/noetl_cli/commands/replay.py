@@ -12,7 +12,7 @@ import typer
 from noetl_cli import files, output
 from noetl_cli.app import Id, On, Output, Store, app
 from noetl_cli.backends import Backend, backend
-from noetl_cli.errors import FAILED, USAGE, Exit
+from noetl_cli.errors import FAILED, UNREACHABLE, USAGE, Exit
 
 
 @app.command()
@@ -24,7 +24,7 @@ def replay(
     store: Store = None,
     output_: Output = "human",
 ) -> None:
-    """Take every control decision of an execution again; exit code 1 when one comes out differently."""
+    """Take every control decision of an execution again; exit code 1 when one comes out differently, 3 when its input is gone."""
     if at is not None and playbook is not None:
         raise Exit(USAGE, "--at shows what was recorded: it takes no --playbook")
     source = None
@@ -42,17 +42,20 @@ def replay(
         _tell(found, playbook)
     if found["differences"]:
         raise Exit(FAILED)
+    if found["missing"]:
+        raise Exit(UNREACHABLE)
 
 
 def _replayed(where: Backend, id: str, source: str | None) -> dict[str, Any]:
     """The whole log, request by request."""
-    found: dict[str, Any] = {"execution_id": id, "commits": 0, "differences": []}
+    found: dict[str, Any] = {"execution_id": id, "commits": 0, "differences": [], "missing": []}
     after = None
     while True:
         what = f"executions/{id}/replay"
         part = where.get(what, after=after) if source is None else where.post(what, {"playbook": source}, after=after)
         found["commits"] += part["commits"]
         found["differences"] += part["differences"]
+        found["missing"] += part["missing"]
         after = part["cursor"]
         if after is None:
             return found
@@ -67,6 +70,10 @@ def _tell(found: dict[str, Any], playbook: Path | None) -> None:
             for event in events:
                 if event not in others:
                     print(f"  {mark} {event['name']} {json.dumps(event['data'], ensure_ascii=False)}")
+    for lacking in found["missing"]:
+        print(f"commit {lacking['seq']} cannot be decided again ({lacking['event_id']}): what it read is gone")
+        for reason in lacking["reasons"]:
+            print(f"  {reason}")
     count = len(found["differences"])
     said = "no difference" if not count else f"{count} difference{'s' if count > 1 else ''}"
     print(f"{found['commits']} control commits decided again{by}: {said}")

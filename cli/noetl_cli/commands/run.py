@@ -56,7 +56,8 @@ def run(
     with ExitStack() as stack:
         if file.is_file():
             source = playbook_files.read(file)
-            for note in playbook_files.slips(given, playbook_files.check(source, file)):
+            playbook = playbook_files.check(source, file)
+            for note in playbook_files.slips(given, playbook):
                 say(note)
             if "x-services" in source:
                 from noetl_cli.services import ServiceError, services_for
@@ -68,9 +69,15 @@ def run(
         else:
             path, version = _path(what)
         where = stack.enter_context(closing(backend(on or "local", store)))
+        novel = where.novel
+        if source is not None and where.name == "local":
+            from noetl_cli.siblings import register_called
+
+            register_called(where, playbook, file, quiet=output_ != "human")
         started = where.start(source=source, path=path, version=version, payload=given, key=idempotency_key)
         execution_id = started["execution_id"]
         if output_ == "human":
+            say(novel)
             say(f"execution {execution_id} on {where.name}")
         watch = Watch(where, execution_id, quiet=output_ != "human")
         try:

@@ -61,7 +61,7 @@ def status(output_: Output = "human") -> None:
 
     known = stack.current()
     if known is None or not known.alive:
-        raise Exit(UNREACHABLE, "no stack is up here" if known is None else f"the stack at {known.endpoint} does not answer")
+        raise Exit(UNREACHABLE, stack.absent() if known is None else f"the stack at {known.endpoint} does not answer")
     api = StackBackend(known.api_url)
     facts = {
         "endpoint": known.endpoint,

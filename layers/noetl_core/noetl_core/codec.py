@@ -73,7 +73,7 @@ def decode_events(body: bytes, v: int) -> tuple[Event, ...]:
     return tuple(events)
 
 
-_RARE: Mapping[str, Any] = {"prior": None, "undoes": None}
+_RARE: Mapping[str, Any] = {"prior": None, "undoes": None, "asked": False}
 _DEFAULTS: Mapping[str, Any] = {
     "pool": "default",
     "chunk": None,

@@ -8,19 +8,24 @@ from noetl_core.engine.fold import REDUCER, UnknownEvent, fold_commits
 from noetl_core.engine.records import Commit, StreamId, Tally, envelopes_of, in_vain
 from noetl_core.engine.snapshots import restore
 from noetl_core.engine.state import State
-from noetl_core.ports import EventStore, NewerLog
+from noetl_core.ports import CommitReader, EventStore, NewerLog
 
-PAGE = 32
-"""Commits read at a time: a stream of a hundred thousand iterations is never held whole."""
+FIRST, PAGE = 4, 32
+"""Commits read at a time: at first as many as most runs have, then as many as hold about `PAGE_EVENTS`, a page at most. A stream
+of a hundred thousand iterations, thousands in a commit, is never held whole, nor read much further than it is taken."""
+PAGE_EVENTS = 2_000
 
 
-def commits_of(store: EventStore, stream: StreamId, after: int = -1) -> Iterator[Commit]:
+def commits_of(store: CommitReader, stream: StreamId, after: int = -1) -> Iterator[Commit]:
     """The commits of a stream behind `after`, in order, read as they are taken."""
-    while page := store.read(stream, after=after, limit=PAGE):
+    limit = FIRST
+    while page := store.read(stream, after=after, limit=limit):
         yield from page
-        if len(page) < PAGE:
+        if len(page) < limit:
             return
         after = page[-1].seq
+        events = sum(len(commit.events) for commit in page)
+        limit = min(PAGE, max(1, PAGE_EVENTS * len(page) // max(1, events)))
 
 
 def tally_of(store: EventStore, last: Commit) -> Tally:

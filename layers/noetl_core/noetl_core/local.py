@@ -15,11 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from noetl_core.adapters.clock import SystemClock
+from noetl_core.adapters.clock import SteadyClock
 from noetl_core.adapters.local.catalog import SqliteExecutionIndex, SqliteGates, SqlitePlaybookCatalog
 from noetl_core.adapters.local.database import MEMORY, Database
 from noetl_core.adapters.local.events import SqliteEventStore
+from noetl_core.adapters.local.home import home
 from noetl_core.adapters.local.keys import file_key, memory_key
+from noetl_core.adapters.local.processes import has_ended, name_of
 from noetl_core.adapters.local.queue import SECOND, Delivery, LocalQueue
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
 from noetl_core.adapters.local.sealer import LocalSealer
@@ -31,7 +33,7 @@ from noetl_core.control.sweep import Swept, look, sweep
 from noetl_core.engine.decide import commands_of
 from noetl_core.engine.records import Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import State
-from noetl_core.ports import NotFound, Secrets, Unavailable
+from noetl_core.ports import NotFound, Secrets, StorageFailed, Unavailable
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.gates import RecentGates
 from noetl_core.worker.service import Worker
@@ -42,10 +44,12 @@ THREADS = 16
 IDLE_LOOK_S = 1.0
 HELD = ("paused", "stuck")
 """Standing still until somebody acts."""
+HELD_LOOK_S = 5.0
+"""How often a run that another process holds is looked at: that process may end before its lease does."""
 
 
 class Interrupted(Exception):
-    """The run was left before its end; the log keeps it, and it can be gone on with."""
+    """The process leaves: the run has not ended, the log keeps it, and it can be gone on with."""
 
 
 class _LocalStore(SqliteEventStore):
@@ -67,7 +71,7 @@ class LocalWiring:
     """Everything of one local store. Close it when done.
 
     `store` is a database file, or `:memory:`; results lie beside the file. `durable` as in `Database`. Without `secrets`,
-    credentials come from `.noetl/credentials.json` (or under `NOETL_HOME`) and the environment. Several processes may share a
+    credentials come from `credentials.json` in `home` and the environment. Several processes may share a
     store: each carries out what it was given, and notices what the others do to it.
     """
 
@@ -77,22 +81,25 @@ class LocalWiring:
         durable: Literal["process", "power"] = "process",
         secrets: Secrets | None = None,
         tools: ToolRegistry | None = None,
+        clock: SteadyClock | None = None,
     ) -> None:
         os.environ.setdefault("NOETL_HTTP_ALLOW_PRIVATE", "1")  # a laptop's own services are what it is tried against
         self.database = Database(store, durable)
-        self.clock = SystemClock()
-        self.store = _LocalStore(self.database, self._woken)
+        self.clock = clock or SteadyClock()
+        self.store = _LocalStore(self.database, self._woken, self.clock)
         self.queue = LocalQueue(self.clock)
         kept = str(store) != MEMORY
         self.results: FileResultStore = (
             FileResultStore(Path(store).parent / "results", durable) if kept else LazyTempResultStore()
         )
-        for expired in self.database.forget_expired(self.clock.now()):
-            self.results.forget(expired)
+        if not self.database.read_only:
+            for expired in self.database.forget_expired(self.clock.now()):
+                self.results.forget(expired)
         self.catalog = SqlitePlaybookCatalog(self.database)
-        self.index = SqliteExecutionIndex(self.database)
+        self.index = SqliteExecutionIndex(self.database, self.clock)
         self.gates = SqliteGates(self.database)
-        key = file_key(Path(store).parent / "callback.key") if kept else memory_key()
+        beside = Path(store).parent / "callback.key"
+        key = file_key(beside) if kept and (beside.exists() or not self.database.read_only) else memory_key()
         self.control = Control(self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock)
         self.control.callback_key = key
         self.worker = Worker(
@@ -102,15 +109,18 @@ class LocalWiring:
             self.clock,
             playbooks=self.control.playbook,
             tools=tools or ToolRegistry(),
-            secrets=secrets or LocalSecrets(Path(os.environ.get("NOETL_HOME", ".noetl")) / "credentials.json"),
-            name=f"local-{os.getpid()}",
-            gone=_has_ended,
+            secrets=secrets or LocalSecrets(home() / "credentials.json"),
+            name=name_of(),
+            gone=has_ended,
             sealer=LocalSealer(file_key(Path(store).parent / "seal.key") if kept else memory_key()),
             callback_key=key,
             callback_url=_callback_url(),
         )
         self._wakes: deque[Commit] = deque()
         self._running = 0
+        self._left = ""
+        self._carrier: threading.Thread | None = None
+        """The thread that carries executions out."""
         self._broken: deque[BaseException] = deque()
         self._pool: ThreadPoolExecutor | None = None
         self._looked = 0
@@ -142,27 +152,35 @@ class LocalWiring:
     def run(self, *executions: str, timeout_s: float | None = None) -> bool:
         """Carry out until all `executions` have ended, or stand still for a reason; False when `timeout_s` came first.
 
-        Raises `Interrupted` on Ctrl-C: the log keeps the execution.
+        Raises `Interrupted` once another thread has called `leave`, and `StorageFailed` when the store takes no more.
         """
+        self._carrier = threading.current_thread()
         open_ones = set(executions)
         self._news |= open_ones
         self._mine |= open_ones
         self._foreign -= open_ones
         until = None if timeout_s is None else self.clock.now() + int(timeout_s * SECOND)
         self._alone = until is None  # with a timeout to keep, this thread stays free
-        try:
-            while True:
-                ended = {x for x in self._news & open_ones if self._finished(x)}
-                open_ones -= ended
-                if not open_ones:
-                    return True
-                self._news = {x for x in self._news - ended if x in open_ones and self._states[x].status in HELD}
-                if until is not None and self.clock.now() >= until:
-                    return False
-                if not self._act():
-                    self._idle(until)
-        except KeyboardInterrupt:
-            raise Interrupted(", ".join(sorted(open_ones))) from None
+        while not self._left:
+            ended = {x for x in self._news & open_ones if self._finished(x)}
+            open_ones -= ended
+            if not open_ones:
+                return True
+            self._news = {x for x in self._news - ended if x in open_ones and self._states[x].status in HELD}
+            if until is not None and self.clock.now() >= until:
+                return False
+            if not self._act():
+                self._idle(until)
+        raise Interrupted(self._left)
+
+    def leave(self, reason: str) -> None:
+        """End in an orderly way, whatever is under way: its leases are given up, so that whoever goes on need not wait for them,
+        and nothing is written behind that. Called on another thread than `run`."""
+        self._left = reason
+        self.worker.leave(reason)
+        self.store.closed = True
+        with self.queue.changed:
+            self.queue.changed.notify_all()
 
     def _finished(self, execution_id: str) -> bool:
         state = self._states.get(execution_id)
@@ -174,7 +192,7 @@ class LocalWiring:
 
     def _woken(self, commit: Commit) -> None:
         self._wakes.append(commit)
-        if threading.current_thread() is not threading.main_thread():
+        if threading.current_thread() is not self._carrier:
             with self.queue.changed:
                 self.queue.changed.notify_all()
 
@@ -236,9 +254,14 @@ class LocalWiring:
     def _handle(self, delivery: Delivery) -> None:
         assert delivery.command is not None
         try:
-            self.worker.handle(delivery.command)
+            handled = self.worker.handle(delivery.command)
+        except StorageFailed:
+            raise  # somebody must act first
         except Unavailable:
             self.queue.put_back(delivery, 1)
+            return
+        if handled.kind == "hand_back":
+            self.queue.put_back(delivery, min(handled.seconds, HELD_LOOK_S))
 
     def _idle(self, until: int | None) -> None:
         """Nothing to do now: look whether something stopped moving, then wait for news or the next timer."""
@@ -278,15 +301,20 @@ class LocalWiring:
             known = self._states.get(execution_id)
             last = self.store.last(StreamId(execution_id))
             if known is not None and last is not None and last.seq > known.seq:
-                self.adopt(execution_id)
+                self._take_up(execution_id)
                 acted = True
         return acted
 
     def adopt(self, execution_id: str) -> None:
-        """Go on with what another process began: route what it did not, and send the command of every open run again. A run
-        that a live process holds stays with it; one whose process has ended is taken over at once. Raises `NotFound`."""
+        """Go on, because a person asks for it, with what another process began: route what it did not, and send the command of
+        every open run again. A run that a live process holds stays with it; one whose process has ended is taken over at once,
+        however often that was so before. Raises `NotFound`."""
+        self._take_up(execution_id, asked=True)
+
+    def _take_up(self, execution_id: str, *, asked: bool = False) -> None:
         self._mine.add(execution_id)
-        look(self.control, execution_id, Swept())
+        self.clock.not_before(self.store.newest(execution_id))
+        look(self.control, execution_id, Swept(), asked=asked)
         state = self._states[execution_id] = self.control.load(execution_id)
         if state.seq < 0:
             raise NotFound(f"there is no execution {execution_id}")
@@ -294,36 +322,22 @@ class LocalWiring:
             return
         scheduled = [r.id for r in state.runs.values() if r.status == "scheduled"]
         commands = commands_of(self.control.playbook(state.digest), state, scheduled)
-        self.queue.send([self._standing(c) for c in commands])
+        self.queue.send([self._standing(c, asked) for c in commands])
         for child in list(state.children):
-            self.adopt(child)
+            self._take_up(child, asked=asked)
 
-    def _standing(self, command: Command) -> Command:
+    def _standing(self, command: Command, asked: bool) -> Command:
         """The command as it must be now: a takeover where a worker has begun."""
         last = self.store.last(StreamId(command.execution_id, command.run_id))
         if last is None or last.seq < command.expected_seq:
             return command
-        return replace(command, mode="takeover", expected_seq=last.seq + 1)
+        return replace(command, mode="takeover", expected_seq=last.seq + 1, asked=asked)
 
 
 def _callback_url() -> str:
     """Where callbacks are answered: an API that serves this store, if `NOETL_API_URL` names one."""
     api = os.environ.get("NOETL_API_URL")
     return f"{api.rstrip('/')}/api/callbacks/{{token}}" if api else LOCAL_URL
-
-
-def _has_ended(worker: str) -> bool:
-    """Whether the local worker of that name belongs to a process of this machine that is no more."""
-    pid = worker.removeprefix("local-")
-    if pid == worker or not pid.isdecimal():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
 
 
 def run_text(source: str, payload: Mapping[str, Any] | None = None, **wiring: Any) -> tuple[LocalWiring, State]:

@@ -6,6 +6,7 @@ Errors of the ports are one small vocabulary, split by who must act:
   * `Conflict`: the position is taken; the caller reloads and decides again (control) or stops (worker).
   * `NotFound`: there is no such thing; the caller answers so.
   * `Unavailable`: the service did not answer or throttled; the platform retries (queue redelivery, stream retry).
+    * `StorageFailed`: the disk is full, read-only or broken; whoever owns the machine must make room, and go on then.
   * `TooLarge`: the value exceeds the service's limit; the author must make it smaller or reference it.
     * `NewerLog`: a newer version of the code wrote it; whoever runs that version goes on, and this one waits.
   * `CorruptLog`: a commit that cannot be interpreted (gap, checksum); an operator must look.
@@ -40,6 +41,10 @@ class Unavailable(PortError):
     """The service did not answer, or refused for load; trying again later is right."""
 
 
+class StorageFailed(Unavailable):
+    """What is kept on this machine cannot be written: no room, read-only, broken. Trying again helps once somebody acted."""
+
+
 class TooLarge(PortError):
     """The value exceeds what the service takes."""
 
@@ -51,6 +56,14 @@ class NewerLog(Unavailable):
 
 class CorruptLog(PortError):
     """The log holds something this reader must not interpret."""
+
+
+class CommitReader(Protocol):
+    """What readers of a history need of the log."""
+
+    def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
+        """As `EventStore.read`."""
+        ...
 
 
 class EventStore(Protocol):

@@ -9,7 +9,7 @@ import pytest
 
 from noetl_cli import backends
 from noetl_cli.backends import StackBackend
-from noetl_cli.errors import INTERRUPTED, TIMEOUT, UNREACHABLE, USAGE, Exit
+from noetl_cli.errors import TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped
 from noetl_cli.follow import Watch, polled
 
 Answer = str | BaseException
@@ -62,7 +62,7 @@ def test_a_refusal_ends_it_at_once() -> None:
         stack.follow("1", None, lambda: None)
 
 
-@pytest.mark.parametrize(("answers", "code"), [(("running",), TIMEOUT), (("running", KeyboardInterrupt()), INTERRUPTED)])
+@pytest.mark.parametrize(("answers", "code"), [(("running",), TIMEOUT), (("running", Stopped("SIGTERM", 15)), 143)])
 def test_leaving_says_that_it_goes_on(answers: tuple[Answer, ...], code: int) -> None:
     with pytest.raises(Exit, match="goes on") as left:
         Stack(*answers).follow("1", 5.0, lambda: None)

@@ -264,3 +264,25 @@ def test_the_summary_and_the_views_speak_of_the_same_runs(fork: tuple[LocalWirin
         if span["kind"] == "run":
             counts[span["step"]] = counts.get(span["step"], 0) + 1
     assert counts == {name: step["runs"] for name, step in summary["steps"].items()}
+
+
+def test_an_attempt_whose_worker_left_in_order_was_released_not_lost() -> None:
+    from noetl_core.observe.timeline import Timeline
+
+    def event(name: str, second: int, **data: Any) -> dict[str, Any]:
+        at = f"2026-01-01T00:00:0{second}.000000Z"
+        facts = {"source": "worker", "status": "in_progress", "step": "s", "step_run_id": "r", "entity_id": "r"}
+        return {"name": name, "timestamp": at, "event_id": f"1.r.{second}.0", **facts, "data": data}
+
+    line = Timeline(10)
+    line.observe(
+        [
+            event("StepScheduled", 0),
+            event("StepStarted", 1, worker="a"),
+            event("StepReleased", 2, reason="SIGINT"),
+            event("StepStarted", 5, worker="b", takeover=1, asked=True),
+            event("StepDone", 6),
+        ]
+    )
+    attempts = [s for s in line.as_dict(1767225606.0)["spans"] if s["kind"] == "attempt"]
+    assert [(s["status"], s["duration_ms"]) for s in attempts] == [("released", 1000), ("ok", 1000)]

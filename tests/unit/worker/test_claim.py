@@ -52,13 +52,13 @@ def crash_in(run: OneRun, task_name: str) -> None:
         worker.handle(run.command())
 
 
-def test_a_duplicate_of_a_run_with_a_live_lease_is_dropped() -> None:
+def test_a_duplicate_of_a_run_with_a_live_lease_is_handed_back() -> None:
     run = OneRun(TWO)
     crash_in(run, "a")
     run.wait(20)
     handled = run.handle()
-    assert handled.kind == "dropped"
-    assert "holds the lease" in handled.reason
+    assert handled.kind == "hand_back"
+    assert handled.seconds == pytest.approx(LEASE_S - 20, abs=0.1)
     assert len(run.commits) == 1
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
+from noetl_core.control.recent import RecentCommits
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.deadlines import deadlines
 from noetl_core.engine.decide import Decision, Fact, commands_of, decide, digest_for
@@ -85,6 +86,7 @@ class Control:
 
     def __post_init__(self) -> None:
         self.playbook = PlaybookCache(self.catalog)
+        self.recent = RecentCommits(self.store)
 
     def load(self, execution_id: str, upto: int | None = None) -> State:
         """`load_state` of the log."""

@@ -17,7 +17,7 @@ from typing import Any
 from noetl_core.control.envelopes import Expander
 from noetl_core.engine.records import Commit, Event, StreamId
 from noetl_core.history import commits_of
-from noetl_core.ports import EventStore
+from noetl_core.ports import CommitReader
 
 MARK_BYTES = 12
 BEGINNINGS = ("StepScheduled", "LoopChunkScheduled", "CompensationStarted")
@@ -44,6 +44,8 @@ class Position:
     control: At = field(default_factory=At)
     runs: dict[str, At] = field(default_factory=dict)
     """Of the runs that are open at the control position, with the names of their steps."""
+    trace_id: str | None = None
+    """The execution's, which every envelope shows."""
 
     def at(self, commit: Commit) -> At:
         return self.control if commit.stream.run_id is None else self.runs[commit.stream.run_id]
@@ -68,16 +70,16 @@ class Position:
     def seal(self, execution_id: str, key: bytes) -> str:
         """As text for a caller to hand back."""
         runs = {run: [at.seq, at.taken, at.step] for run, at in self.runs.items()}
-        return seal([execution_id, [self.control.seq, self.control.taken], runs], key)
+        return seal([execution_id, [self.control.seq, self.control.taken], runs, self.trace_id], key)
 
     @classmethod
     def open(cls, cursor: str, execution_id: str, key: bytes) -> Position:
         """Raises `BadCursor`."""
         value = unseal(cursor, key)
-        owner, control, runs = value if isinstance(value, list) else (None, (), {})
+        owner, control, runs, *trace = value if isinstance(value, list) else (None, (), {})
         if owner != execution_id:
             raise BadCursor("the cursor belongs to another execution")
-        return cls(At(*control), {run: At(*at) for run, at in runs.items()})
+        return cls(At(*control), {run: At(*at) for run, at in runs.items()}, *trace)
 
 
 def seal(value: Any, key: bytes) -> str:
@@ -102,7 +104,7 @@ def _mark(body: bytes, key: bytes) -> bytes:
     return hmac.new(key, body, hashlib.sha256).digest()[:MARK_BYTES]
 
 
-def history(store: EventStore, execution_id: str, since: Position | None = None) -> Iterator[Commit]:
+def history(store: CommitReader, execution_id: str, since: Position | None = None) -> Iterator[Commit]:
     """Commits in causal order from `since`: the control stream is the spine; a run's commits up to a boundary come before the
     control commit that consumed it, and what nothing has consumed yet comes last."""
     since = since or Position()
@@ -136,9 +138,9 @@ def history(store: EventStore, execution_id: str, since: Position | None = None)
         yield from upto(run, None)
 
 
-def envelopes(store: EventStore, execution_id: str, position: Position, trace_id: str | None = None) -> Iterator[dict[str, Any]]:
+def envelopes(store: CommitReader, execution_id: str, position: Position) -> Iterator[dict[str, Any]]:
     """Envelopes from `position`, which moves with every one that is taken."""
-    expand = Expander(execution_id, trace_id, {run: at.step for run, at in position.runs.items()})
+    expand = Expander(execution_id, position.trace_id, {run: at.step for run, at in position.runs.items()})
     for commit in history(store, execution_id, position):
         at = position.at(commit)
         skip = at.taken if at.seq == commit.seq else 0

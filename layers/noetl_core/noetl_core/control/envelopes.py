@@ -31,7 +31,7 @@ PREFIXES = (
     ("Execution", "playbook"),
     ("Workflow", "workflow"),
 )
-PAUSED = frozenset({"StepSuspended", "TokenParked", "ExecutionPaused", "ExecutionStuck"})
+PAUSED = frozenset({"StepSuspended", "StepReleased", "TokenParked", "ExecutionPaused", "ExecutionStuck"})
 ERRORS = frozenset({"StepFailed", "ExecutionFailing", "TokenExpired"})
 COUNTED = frozenset({"BoundaryRouted", "StepDone", "StepFailed", "StepSuspended", "LoopChunkDone"})
 BEGINNINGS = frozenset(

@@ -46,10 +46,11 @@ class Swept:
         return replace(self, **{k: getattr(self, k) + v for k, v in more.items()})
 
 
-def look(control: Control, execution_id: str, swept: Swept, again_at: int | None = None) -> Swept:
+def look(control: Control, execution_id: str, swept: Swept, again_at: int | None = None, *, asked: bool = False) -> Swept:
     """Do what the log says should have happened, and say when the next look is due.
 
-    `again_at` is when the execution is due if this look never ends, where that has been said already. Raises as `Control.route`.
+    `again_at` is when the execution is due if this look never ends, where that has been said already. `asked`: because a person
+    wants it to go on, so no run is given up for how often its workers died. Raises as `Control.route`.
     """
     now = control.clock.now()
     if again_at is None:
@@ -74,7 +75,7 @@ def look(control: Control, execution_id: str, swept: Swept, again_at: int | None
         return swept
     late = [d for d in late if d.run in state.runs]
     control.put_head(state)
-    boundaries, commands, lost, leased_until = _inspect(control, playbook, state, now)
+    boundaries, commands, lost, leased_until = _inspect(control, playbook, state, now, asked)
     overdue = {d.run: d.error for d in late if d.run is not None and state.runs[d.run].loop is None}
     boundaries += fence_runs(control, state, {**lost, **overdue})
     if commands and state.status != "paused":
@@ -95,7 +96,7 @@ def _look_at_nothing(control: Control, execution_id: str, swept: Swept) -> Swept
 
 
 def _inspect(
-    control: Control, playbook: Playbook, state: State, now: int
+    control: Control, playbook: Playbook, state: State, now: int, asked: bool
 ) -> tuple[list[Boundary], list[Command], dict[str, dict[str, object]], int]:
     """Boundaries nobody routed, commands to send again, runs to give up with the error of each, and when the first live lease
     ends. Of a run's stream its newest commit says it all: behind a boundary nobody writes until it was routed."""
@@ -117,11 +118,11 @@ def _inspect(
                 resend.append(run.id)
         elif last.lease_until >= now:
             leased_until = min(leased_until, last.lease_until)
-        elif tally_of(control.store, last).in_vain >= MAX_TAKEOVERS:
+        elif not asked and tally_of(control.store, last).in_vain >= MAX_TAKEOVERS:
             message = f"its worker was lost {MAX_TAKEOVERS + 1} times with nothing done in between"
             lost[run.id] = {"kind": "lost", "message": message, "retryable": False}
         else:
-            takeovers.extend(_takeover(playbook, state, run, last))
+            takeovers.extend(_takeover(playbook, state, run, last, asked))
     return boundaries, commands_of(playbook, state, resend) + takeovers, lost, leased_until
 
 
@@ -146,8 +147,8 @@ def _some(runs: list[Run], now: int) -> list[Run]:
     return (runs + runs)[first : first + RUNS_PER_LOOK]
 
 
-def _takeover(playbook: Playbook, state: State, run: Run, last: Commit) -> list[Command]:
-    return [replace(c, mode="takeover", expected_seq=last.seq + 1) for c in commands_of(playbook, state, [run.id])]
+def _takeover(playbook: Playbook, state: State, run: Run, last: Commit, asked: bool) -> list[Command]:
+    return [replace(c, mode="takeover", expected_seq=last.seq + 1, asked=asked) for c in commands_of(playbook, state, [run.id])]
 
 
 def _next_look(playbook: Playbook, state: State, now: int) -> int:

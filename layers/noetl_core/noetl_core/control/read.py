@@ -172,24 +172,38 @@ def page(
     `name` filters by either form; `after` is a cursor given here or an event id. A page ends at `limit` events, and with a limit
     at `MAX_PAGE_BYTES` and after `BUSY_S` too. Raises `NotFound`, `BadCursor`.
     """
-    found, position, state = since(control, execution_id, after, key)
+    found, position = since(control, execution_id, after, key)
     bounded = Bounded(found, control)
     read = found if limit is None else bounded
     matching, over = page_of((e for e in read if name is None or name in (e["name"], e["event_type"])), limit)
-    over = over and not bounded.partial
-    return matching, (None if over and state.finished else position.seal(execution_id, key)), not over
+    cursor, more = onward(control, execution_id, position, over and not bounded.partial, key)
+    return matching, cursor, more
 
 
-def since(control: Control, execution_id: str, after: str | None, key: bytes) -> tuple[Iterator[dict[str, Any]], Position, State]:
-    """Envelopes after a cursor or an event id, the position that moves with them, the state. Raises `NotFound`, `BadCursor`."""
-    state = load(control, execution_id)
-    position = Position()
+def since(control: Control, execution_id: str, after: str | None, key: bytes) -> tuple[Iterator[dict[str, Any]], Position]:
+    """Envelopes after a cursor or an event id, and the position that moves with them. Raises `NotFound`, `BadCursor`."""
     if after is not None and not after.startswith(f"{execution_id}."):
         position = Position.open(after, execution_id, key)
-    found = envelopes(control.store, execution_id, position, state.trace_id)
+    else:
+        first = control.recent.read(StreamId(execution_id), limit=1)
+        if not first:
+            raise NotFound(f"there is no execution {execution_id}")
+        position = Position(trace_id=first[0].events[0].data.get("trace_id"))
+    found = envelopes(control.recent, execution_id, position)
     if after is not None and after.startswith(f"{execution_id}.") and not any(e["event_id"] == after for e in found):
         raise BadCursor(f"there is no event {after}")
-    return found, position, state
+    return found, position
+
+
+def onward(control: Control, execution_id: str, position: Position, over: bool, key: bytes) -> tuple[str | None, bool]:
+    """The cursor of a page that ends at `position` (None: there will be no more), and whether there is more by now. `over`: the
+    log was read to where it ended then. The state is only asked at that end: it costs a fold."""
+    if over:
+        state = load(control, execution_id)
+        over = position.control.seq > state.seq
+        if over and state.finished:
+            return None, False
+    return position.seal(execution_id, key), not over
 
 
 def page_of(found: Iterator[dict[str, Any]], limit: int | None) -> tuple[list[dict[str, Any]], bool]:

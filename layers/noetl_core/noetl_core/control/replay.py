@@ -15,7 +15,7 @@ from noetl_core.control.core import Control
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.decide import Decision, Fact, NewExecution, decide, digest_for, start
 from noetl_core.engine.fold import fold_commits
-from noetl_core.engine.passes import Need, NeedValues
+from noetl_core.engine.passes import Need, NeedValues, Unreadable
 from noetl_core.engine.records import Boundary, Commit, Event, StreamId
 from noetl_core.engine.state import State
 from noetl_core.ports import NotFound
@@ -48,16 +48,26 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class Missing:
+    """A control commit that cannot be decided again: what it read is not there any more, or is no data."""
+
+    seq: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Replay:
     """How many control commits were decided again, and where they differ (the first of them, when another playbook is tried).
 
-    `last` is the position of the last one; `over` says whether that was the end of the log, or where its limit was.
+    `missing` are those of which that cannot be said. `last` is the position of the last one; `over` says whether that was the end
+    of the log, or where its limit was.
     """
 
     commits: int
     differences: tuple[Difference, ...]
     last: int
     over: bool
+    missing: tuple[Missing, ...] = ()
 
 
 def replay(
@@ -82,7 +92,7 @@ def replay(
         _fits(playbook, past)
     values = Values(control.store, control.results, execution_id)
     known: dict[Need, Any] = {}
-    differences = []
+    differences, missing = [], []
     seq = after
     for seq in range(after + 1, len(commits)):
         decision = _again(control, first, playbook, past, commits[seq], values, known)
@@ -90,14 +100,25 @@ def replay(
         decided = _as_known_then(_plain(decision.events), recorded)
         if playbook is not None and seq == 0:
             recorded, decided = _undated(recorded), _undated(decided)
-        if recorded != decided:
+        unread = _take_unread(known)
+        if recorded != decided and unread and playbook is None:
+            missing.append(Missing(seq, unread))
+        elif recorded != decided:
             differences.append(Difference(seq, recorded, decided))
             if playbook is not None:
                 break
         past.passed(decision.state if recorded == decided and playbook is None else None)
         if until is not None and control.clock.now() > until:
             break
-    return Replay(seq - after, tuple(differences), seq, seq + 1 >= len(commits))
+    return Replay(seq - after, tuple(differences), seq, seq + 1 >= len(commits), tuple(missing))
+
+
+def _take_unread(known: dict[Need, Any]) -> tuple[str, ...]:
+    """Why values that the newest decision asked for could not be read; the next one that wants them asks again."""
+    unread = {need: value.reason for need, value in known.items() if isinstance(value, Unreadable)}
+    for need in unread:
+        del known[need]
+    return tuple(unread.values())
 
 
 class Unfit(ValueError):

@@ -95,7 +95,7 @@ class Command:
     steps}` when that fits a message; otherwise the worker folds the control stream up to `as_of`. The command of a chunk run
     has `chunk`, its index, and `loop`: `{run: the step run, total, chunk_size, chunks, per_chunk, first, count}`.
     `prior` is what a redrive keeps of the runs before (`engine.redrive`); `undoes` makes it the command of a compensation: the
-    finished run, `{run, at, loop}`.
+    finished run, `{run, at, loop}`. `asked`: a takeover that a person asked for, by `resume`.
     """
 
     execution_id: str
@@ -113,6 +113,7 @@ class Command:
     expires_at: int = 0
     prior: Mapping[str, Any] | None = None
     undoes: Mapping[str, Any] | None = None
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,9 @@ class Boundary:
 
 def in_vain(takeovers: int, event: Event) -> int:
     """How many takeovers in a row brought no outcome, after one more event of a run's stream: a run that gets on with its work is
-    not what kills its workers."""
-    if event.name in ("TaskProcessed", "LoopIterationCompleted"):
+    not what kills its workers, nor is one whose worker lived to release it. A person who asks begins a new count."""
+    if event.name in ("TaskProcessed", "LoopIterationCompleted", "StepReleased"):
         return 0
-    return takeovers + (event.name == "StepStarted" and "takeover" in event.data)
+    if event.name != "StepStarted" or "takeover" not in event.data:
+        return takeovers
+    return 0 if event.data.get("asked") else takeovers + 1

@@ -72,6 +72,8 @@ class Timeline:
                 waits = [{k: w[k] for k in ("kind", "task", "signal", "child", "at") if k in w} for w in data.get("waits", ())]
                 name = ", ".join(sorted({w["kind"] for w in waits})) or "wait"
                 self._begin(("wait", run), Span("wait", name, at, e.get("step", ""), run, facts={"waits": waits[:20]}))
+            case "StepReleased":
+                self._end(("attempt", run), at, "released")
             case "ResumeScheduled":
                 self._end(("wait", run), at, "ok")
                 self._begin(("queued", run), Span("queued", "queued", at, e.get("step", ""), run))

@@ -40,14 +40,15 @@ class Journal:
         before: Tally | None = None,
     ) -> None:
         self._store, self._clock, self._stream = store, clock, stream
-        self._seq, self._deadline = seq, deadline
+        self._seq = self._first = seq
+        self._deadline = deadline
         self.expires_at = expires_at
         """When the log expires, in seconds; 0: never."""
         self._buffer: list[Event] = []
         self._pending: Commit | None = None
         self.lock = RLock()
         self.flushed_at = clock.now()
-        self.closed = False
+        self.closed = self._released = False
         self.events = 0 if before is None else before.events
         """Envelopes of the stream, those of before and those put here."""
         self._in_vain = 0 if before is None else before.in_vain
@@ -76,6 +77,7 @@ class Journal:
     def flush(self, *, heartbeat: bool = False) -> bool:
         """Commit what is buffered (`heartbeat`: even nothing), extending the lease. Raises `Fenced`. True if it wrote."""
         with self.lock:
+            self._unreleased()
             if self.closed or not (self._buffer or self._pending or heartbeat):
                 return False
             self._commit(wake=False, leased=True)
@@ -84,7 +86,23 @@ class Journal:
     def close(self) -> None:
         """The boundary commit: what is buffered, waking the router, giving up the lease. Raises `Fenced`."""
         with self.lock:
+            self._unreleased()
             self._commit(wake=True, leased=False)
+
+    def _unreleased(self) -> None:
+        if self._released:
+            raise Fenced(f"{self._stream} was released")
+
+    def release(self, reason: str) -> None:
+        """Give up the lease in order: commit what is buffered, and say so. Nothing is written behind it. Raises `Fenced`."""
+        with self.lock:
+            if self.closed or self._released:
+                return
+            self._released = True
+            if self._seq > self._first or self._pending is not None:  # else nothing was claimed
+                self.add("StepReleased", {"reason": reason})
+                self._commit(wake=False, leased=False)
+            self.closed = True
 
     def _commit(self, *, wake: bool, leased: bool) -> None:
         """Write what is buffered. What could not be written stays as it is, writer and all, and is written first next time:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.records import MAX_TAKEOVERS, Command, Event, StreamId
-from noetl_core.ports import Clock, CorruptLog, EventStore, Gates, ResultStore, Sealer, Secrets
+from noetl_core.ports import Clock, CorruptLog, EventStore, Gates, PortError, ResultStore, Sealer, Secrets, Unavailable
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.calls import Calls, Cancelled
 from noetl_core.worker.heart import Heart
-from noetl_core.worker.journal import LEASE_S, Fenced, Journal
+from noetl_core.worker.journal import LEASE_S, SECOND, Fenced, Journal
 from noetl_core.worker.past import Past, deliver, read_past
 from noetl_core.worker.prior import inherited
 from noetl_core.worker.runner import Ended, Runner
@@ -28,11 +30,12 @@ TERMINAL = frozenset({"StepDone", "StepFailed", "LoopChunkDone"})
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """What became of a command. It is acknowledged in any case: what a dropped one was for goes on elsewhere, or the sweeper
-    has it done."""
+    """What became of a command. A queue may forget it in any case: what a dropped one was for goes on elsewhere, and of what is
+    handed back (another worker holds it, for `seconds` yet) the sweeper has it taken over. Who wants to be sooner asks again."""
 
-    kind: Literal["done", "suspended", "dropped"]
+    kind: Literal["done", "suspended", "dropped", "hand_back"]
     reason: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(eq=False)
@@ -57,6 +60,9 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.views = Views(self.store, self.results, self.playbooks)
+        self._at_work: dict[StreamId, _Activation] = {}
+        self._lock = threading.Lock()
+        self._leaving = False
 
     def handle(self, command: Command, deadline: int | None = None) -> Handled:
         """Carry out one command. `deadline` (microseconds) is the invocation's end. Raises port errors for redelivery."""
@@ -65,11 +71,31 @@ class Worker:
             return Handled("dropped", "the execution is being stopped")
         if gate.mode == "pause":
             return Handled("dropped", "the execution is paused; resuming sends the command again")
-        claim = self._claim(command, deadline)
-        if isinstance(claim, Handled):
-            return claim
-        journal, past = claim
-        return self._run(command, journal, past, deadline)
+        stream = StreamId(command.execution_id, command.run_id)
+        activation = _Activation()
+        with self._lock:
+            if self._leaving:
+                raise Unavailable("this process is about to end")
+            if self._at_work.setdefault(stream, activation) is not activation:
+                return Handled("hand_back", "this process is at work on it", LEASE_S)
+        try:
+            claim = self._claim(command, deadline, activation)
+            if isinstance(claim, Handled):
+                return claim
+            return self._run(command, claim, deadline, activation)
+        finally:
+            with self._lock:
+                del self._at_work[stream]
+
+    def leave(self, reason: str) -> None:
+        """End in an orderly way: take nothing more, and release every run that is under way, so that whoever goes on with it need
+        not wait for its lease. What cannot be written is left: its lease runs out."""
+        with self._lock:
+            self._leaving = True
+            at_work = list(self._at_work.values())
+        for activation in at_work:
+            with suppress(PortError, Fenced):
+                activation.leave(reason)
 
     def brief(self, command: Command) -> bool:
         """Whether a command is over at once: a step without a loop, or a chunk of a few iterations, whose tools never block and
@@ -90,19 +116,20 @@ class Worker:
 
     # --- the claim table ------------------------------------------------------------------------------------------------
 
-    def _claim(self, command: Command, deadline: int | None) -> tuple[Journal, Past] | Handled:
+    def _claim(self, command: Command, deadline: int | None, activation: _Activation) -> Past | Handled:
         stream = StreamId(command.execution_id, command.run_id)
         seq, mode = command.expected_seq, command.mode
         past = self._inherited(command) if seq == 0 and mode == "first" else self._past(command, stream)
         while True:
             if past.next_seq > seq or mode == "takeover":
-                verdict = self._standing(past)
+                verdict = self._standing(past, command.asked)
                 if verdict is not None:
                     return verdict
                 seq, mode = past.next_seq, "takeover"
             elif past.next_seq < seq:
                 raise CorruptLog(f"{stream}: the command is for position {seq}, but the stream ends before {past.next_seq}")
             journal = Journal(self.store, self.clock, stream, seq, command.expires_at, deadline, past.tally)
+            activation.journal = journal
             journal.put(self._opening(command, mode, past))
             if mode == "resume":
                 deliver(past, command.mail)
@@ -114,7 +141,7 @@ class Worker:
                 if past.next_seq <= seq:
                     raise CorruptLog(f"{stream} refused position {seq} and does not hold it") from None
                 continue
-            return journal, past
+            return past
 
     def _past(self, command: Command, stream: StreamId) -> Past:
         return read_past(self.store, stream, self._inherited(command))
@@ -125,7 +152,7 @@ class Worker:
             return Past()
         return inherited(self.store, command.execution_id, command.prior)
 
-    def _standing(self, past: Past) -> Handled | None:
+    def _standing(self, past: Past, asked: bool) -> Handled | None:
         """The claim was refused, or is a takeover: what the stream says (DESIGN 4.4). None: take over at the next position."""
         if past.last is None:
             return Handled("dropped", "nothing to take over")
@@ -135,8 +162,8 @@ class Worker:
             return Handled("dropped", "the run is suspended; the command is stale")
         left = past.last.lease_until - self.clock.now()
         if left > 0 and not (self.gone is not None and self.gone(past.worker)):
-            return Handled("dropped", "another worker holds the lease; if it dies, the sweeper has the run taken over")
-        if past.in_vain >= MAX_TAKEOVERS:
+            return Handled("hand_back", "another worker holds the lease", left / SECOND)
+        if past.in_vain >= MAX_TAKEOVERS and not asked:
             return Handled("dropped", "its workers keep dying; the control plane ends the run")
         return None
 
@@ -150,13 +177,17 @@ class Worker:
             return Event("StepResumed", self.clock.now(), data)
         if mode == "takeover":
             data["takeover"] = past.takeovers + 1
+            if command.asked:
+                data["asked"] = True
         if command.prior is not None and "runs" in command.prior:
             data["goes_on"] = command.prior["runs"][-1][0]
         return Event("StepStarted", self.clock.now(), data)
 
     # --- the run --------------------------------------------------------------------------------------------------------
 
-    def _run(self, command: Command, journal: Journal, past: Past, deadline: int | None) -> Handled:
+    def _run(self, command: Command, past: Past, deadline: int | None, activation: _Activation) -> Handled:
+        journal = activation.journal
+        assert journal is not None
         playbook = self.playbooks(command.digest)
         resolver = Resolver(self.store, self.results, command.execution_id)
         calls = Calls(
@@ -174,7 +205,7 @@ class Worker:
         )
         step = playbook.body(command.step, undo=command.undoes is not None)
         key, url = self.callback_key, self.callback_url
-        watched = _Watched(calls)
+        activation.calls = calls
         runner = Runner(
             playbook=playbook,
             step=step,
@@ -190,7 +221,7 @@ class Worker:
             deadline=deadline,
         )
         if self.heart is not None:
-            self.heart.add(watched)
+            self.heart.add(activation)
         try:
             return self._end(runner.run(), calls)
         except Fenced as fenced:
@@ -206,7 +237,7 @@ class Worker:
                 return Handled("dropped", f"fenced: {fenced}")
         finally:
             if self.heart is not None:
-                self.heart.remove(watched)
+                self.heart.remove(activation)
 
     @staticmethod
     def _end(ended: Ended, calls: Calls) -> Handled:
@@ -215,16 +246,28 @@ class Worker:
         return Handled("suspended" if ended.name == "StepSuspended" else "done", ended.name)
 
 
-class _Watched:
-    """An activation as the heart sees it."""
+class _Activation:
+    """A run under way in this process, as the heart sees it, and who wants to leave."""
 
-    __slots__ = ("_calls",)
+    __slots__ = ("calls", "journal")
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
+    def __init__(self) -> None:
+        self.journal: Journal | None = None
+        self.calls: Calls | None = None
 
-    def beat(self, now: int) -> None:
-        self._calls.beat(now)
+    def beat(self) -> None:
+        if self.calls is not None:
+            self.calls.beat(self.calls.clock.now())
+
+    def leave(self, reason: str) -> None:
+        """Release the run. Raises `Fenced`, and port errors."""
+        try:
+            if self.journal is not None:
+                self.journal.release(reason)
+        finally:
+            if self.calls is not None:
+                self.calls.fenced = Fenced("the run was released")
+                self.calls.stop()
 
 
 __all__ = ["LEASE_S", "Handled", "Worker"]

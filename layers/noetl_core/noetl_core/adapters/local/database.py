@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -9,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
-from noetl_core.ports import CorruptLog, Unavailable
+from noetl_core.ports import CorruptLog, StorageFailed, Unavailable
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,
@@ -41,6 +43,17 @@ CREATE INDEX IF NOT EXISTS heads_by_path ON heads (path, started_at DESC, execut
 """
 }
 """What makes a store of a version one of the next."""
+_NO_STORAGE = frozenset(
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_NOLFS,
+    }
+)
+"""Errors that waiting does not mend. Their extended codes hold them in the lowest byte."""
 SECOND = 1_000_000
 SCHEMA_VERSION = 2
 MEMORY = ":memory:"
@@ -55,21 +68,27 @@ class Database:
     """A connection under a lock: SQLite serialises writers anyway, and one connection saves opening more.
 
     WAL; every statement is its own transaction. `durable`: `process` survives a killed process (synchronous NORMAL), `power`
-    also a power cut (FULL, a sync per commit). `busy_s`: how long to wait for another process's write.
+    also a power cut (FULL, a sync per commit). `busy_s`: how long to wait for another process's write. A file that cannot be
+    written is opened all the same, `read_only`. Raises `StorageFailed`, `CorruptLog`.
     """
 
     def __init__(self, path: str | Path = MEMORY, durable: Literal["process", "power"] = "process", busy_s: float = 30) -> None:
         self.path = str(path)
-        if self.path != MEMORY:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-        self._connection = sqlite3.connect(
-            self.path, isolation_level=None, check_same_thread=False, timeout=busy_s, cached_statements=64
-        )
+        self.read_only = self.path != MEMORY and _only_read(Path(path))
         self._lock = threading.Lock()
         with self._alone():
-            self._connection.execute(f"PRAGMA synchronous={'FULL' if durable == 'power' else 'NORMAL'}")
-            self._enter_wal()
-            self._connection.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")
+            if self.path != MEMORY:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                _to_read(Path(path)) if self.read_only else self.path,
+                uri=self.read_only,
+                isolation_level=None,
+                check_same_thread=False,
+                timeout=busy_s,
+                cached_statements=64,
+            )
+            if not self.read_only:
+                self._prepare(durable)
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if version > SCHEMA_VERSION:
                 raise CorruptLog(f"{path} was made by a newer version (store {version}, this one reads {SCHEMA_VERSION})")
@@ -86,13 +105,20 @@ class Database:
         self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         self._connection.execute("COMMIT")
 
+    def _prepare(self, durable: str) -> None:
+        self._connection.execute(f"PRAGMA synchronous={'FULL' if durable == 'power' else 'NORMAL'}")
+        self._enter_wal()
+        self._connection.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")
+
     def _enter_wal(self) -> None:
         for _ in range(WAL_TRIES):
             try:
                 self._connection.execute("PRAGMA journal_mode=WAL")
                 return
-            except sqlite3.OperationalError:  # two processes making the file at once: here SQLite does not wait by itself
-                time.sleep(WAL_PAUSE_S)
+            except sqlite3.OperationalError as error:
+                if _no_storage(error):
+                    raise
+                time.sleep(WAL_PAUSE_S)  # two processes making the file at once: here SQLite does not wait by itself
         self._connection.execute("PRAGMA journal_mode=WAL")
 
     @contextmanager
@@ -102,14 +128,17 @@ class Database:
                 yield
             except sqlite3.IntegrityError:
                 raise
-            except sqlite3.OperationalError as error:
-                raise Unavailable(f"the local store {self.path}: {error}") from error
+            except (sqlite3.OperationalError, OSError) as error:
+                if self.read_only:
+                    raise StorageFailed(f"the local store {self.path} can only be read: {error}") from error
+                failure = StorageFailed if isinstance(error, OSError) or _no_storage(error) else Unavailable
+                raise failure(f"the local store {self.path}: {error}") from error
             except sqlite3.DatabaseError as error:
                 raise CorruptLog(f"the local store {self.path}: {error}") from error
 
     def write(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """One statement, committed; returns how many rows it wrote. Raises `sqlite3.IntegrityError` where its key is taken, and
-        `Unavailable` when another process holds the file too long or the disk is full."""
+        """One statement, committed; returns how many rows it wrote. Raises `sqlite3.IntegrityError` where its key is taken,
+        `Unavailable` when another process holds the file too long, and `StorageFailed` when the disk is full."""
         with self._alone():
             return self._connection.execute(statement, values).rowcount
 
@@ -137,3 +166,20 @@ class Database:
     def close(self) -> None:
         with self._lock:
             self._connection.close()
+
+
+def _no_storage(error: sqlite3.Error) -> bool:
+    return error.sqlite_errorcode & 0xFF in _NO_STORAGE
+
+
+def _only_read(path: Path) -> bool:
+    """Whether there is a database that this process may not write to, or not beside (its log lies there)."""
+    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
+def _to_read(path: Path) -> str:
+    """The name to open a file by that is not to be written. Its write-ahead log, if it has one, is read with it; without one
+    SQLite must be told that nobody writes, because it would make one."""
+    log = Path(f"{path}-wal")
+    still = "" if log.exists() and log.stat().st_size else "&immutable=1"
+    return f"file:{quote(str(path.absolute()))}?mode=ro{still}"

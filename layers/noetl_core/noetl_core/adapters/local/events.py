@@ -82,6 +82,11 @@ class SqliteEventStore:
         )
         return self._commit(stream, rows[0]) if rows else None
 
+    def newest(self, execution_id: str) -> int:
+        """When the newest commit of an execution was made (microseconds), by the clock of whoever made it; 0: there is none."""
+        (row,) = self._db.rows("SELECT max(ts) FROM commits WHERE execution_id=?", (execution_id,))
+        return row[0] or 0
+
     @staticmethod
     def _commit(stream: StreamId, row: Sequence[object]) -> Commit:
         seq, ts, writer, wake, lease_until, expires_at, v, body, events, lost = row

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from noetl_core.ports import CorruptLog
+from noetl_core.ports import CorruptLog, StorageFailed
 
 KEY_BYTES = 32
 
@@ -30,19 +30,24 @@ def _read(path: Path) -> bytes:
     except FileNotFoundError:
         _make(path)
         key = path.read_bytes()
+    except OSError as error:
+        raise StorageFailed(f"the key {path} cannot be read: {error.strerror}") from error
     if len(key) != KEY_BYTES:
         raise CorruptLog(f"{path} is no key: {KEY_BYTES} bytes are expected, it has {len(key)}")
     return key
 
 
 def _make(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".key-")  # mode 0600
-    with os.fdopen(handle, "wb") as file:
-        file.write(secrets.token_bytes(KEY_BYTES))
     try:
-        os.link(draft, path)  # fails where there is one already, and is there whole or not at all
-    except FileExistsError:
-        pass
-    finally:
-        Path(draft).unlink()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".key-")  # mode 0600
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(secrets.token_bytes(KEY_BYTES))
+            os.link(draft, path)  # fails where there is one already, and is there whole or not at all
+        except FileExistsError:
+            pass
+        finally:
+            Path(draft).unlink()
+    except OSError as error:
+        raise StorageFailed(f"the key {path} cannot be made: {error.strerror}") from error

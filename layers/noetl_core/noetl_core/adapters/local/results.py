@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from noetl_core.adapters.keys import check_key
-from noetl_core.ports import NotFound
+from noetl_core.ports import NotFound, StorageFailed
 
 
 def _reference(key: str, body: bytes) -> dict[str, Any]:
@@ -41,15 +41,26 @@ class FileResultStore:
     def put(self, key: str, body: bytes, content_type: str = "application/json") -> Mapping[str, Any]:
         check_key(key)
         path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".put-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(body)
-            if self._synced:
-                file.flush()
-                os.fsync(file.fileno())
-        Path(draft).replace(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._write(path, body)
+        except OSError as error:
+            raise StorageFailed(f"the result {path}: {error.strerror}") from error
         return _reference(key, body)
+
+    def _write(self, path: Path, body: bytes) -> None:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".put-")
+        draft = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(body)
+                if self._synced:
+                    file.flush()
+                    os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
 
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
         try:
@@ -58,6 +69,8 @@ class FileResultStore:
                 return file.read() if end is None else file.read(max(0, end - first))
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
             raise NotFound(f"no object {key}") from error
+        except OSError as error:
+            raise StorageFailed(f"the object {key}: {error.strerror}") from error
 
     def url(self, key: str) -> str:
         return str(self._path(key))

@@ -39,6 +39,9 @@ def replayed(call: Call) -> dict[str, Any]:
             {"event_id": f"{call.execution_id}.control.{d.seq}.0", "seq": d.seq, "recorded": d.recorded, "decided": d.decided}
             for d in done.differences
         ],
+        "missing": [
+            {"event_id": f"{call.execution_id}.control.{m.seq}.0", "seq": m.seq, "reasons": m.reasons} for m in done.missing
+        ],
         "cursor": None if done.over or (playbook is not None and done.differences) else str(done.last),
     }
 
@@ -48,7 +51,7 @@ def timeline(call: Call) -> dict[str, Any]:
     from noetl_core.observe.timeline import Timeline
 
     control = call.control
-    found, _, _ = read.since(control, call.execution_id, None, b"")
+    found, _ = read.since(control, call.execution_id, None, b"")
     envelopes = Bounded(found, control)
     line = Timeline(call.limit(SPANS, 10_000))
     line.observe(envelopes)
@@ -95,14 +98,13 @@ def logs(call: Call) -> dict[str, Any]:
 
     full = call.choice("full", ("false", "true")) == "true"
     key = call.service.cursor_key
-    found, position, state = read.since(call.control, call.execution_id, call.argument("after"), key())
+    found, position = read.since(call.control, call.execution_id, call.argument("after"), key())
     envelopes = Bounded(found, call.control)
     entries = task_logs(envelopes, call.argument("step"), call.argument("task"))
     whole = (_whole(call.control, entry) for entry in entries) if full else entries
     page, over = read.page_of(whole, call.limit(LOGS))
-    over = over and not envelopes.partial
-    cursor = None if over and state.finished else position.seal(call.execution_id, key())
-    return {"execution_id": call.execution_id, "logs": page, "cursor": cursor, "more": not over}
+    cursor, more = read.onward(call.control, call.execution_id, position, over and not envelopes.partial, key())
+    return {"execution_id": call.execution_id, "logs": page, "cursor": cursor, "more": more}
 
 
 def _whole(control: Control, entry: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,90 @@
+"""Processes by name: who holds a run of a local store, and whether that process is known to have ended.
+
+A name says the process, when it began (pids are used again), and where: the machine, its boot, its pid namespace. Of a process
+that this one cannot see - another machine's, another container's - nothing is known, and its lease stands until it runs out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+_NAME = re.compile(r"local-(\d+)(?:\.(\d*)@(\w*)\.(\w*)\.(\w*))?")
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process runs, as far as the system says: the machine, its boot, the pid namespace."""
+
+    machine: str
+    boot: str
+    pids: str
+
+
+def name_of(pid: int | None = None) -> str:
+    """The name of a process of this place (default: this one)."""
+    pid = pid or os.getpid()
+    here = _here()
+    return f"local-{pid}.{_began(pid) or ''}@{here.machine}.{here.boot}.{here.pids}"
+
+
+def pid_of(name: str) -> int | None:
+    """The process of that name, if it is one of this place."""
+    found = _NAME.fullmatch(name)
+    if found is None or Place(*found.group(3, 4, 5)) != _here():
+        return None
+    return int(found[1])
+
+
+def has_ended(name: str) -> bool:
+    """Whether the process of that name is known to be no more. False where that cannot be known."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return False
+    began, machine, boot, pids = found.group(2, 3, 4, 5)
+    here = _here()
+    if began is not None and Place(machine, boot, pids) != here:
+        return bool(boot) and machine == here.machine and boot != here.boot  # nothing outlives the machine's start
+    pid = int(found[1])
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:
+        pass  # there is one, of somebody else
+    now = _began(pid)
+    return now == "" or (bool(began) and now is not None and now != began)
+
+
+@cache
+def _here() -> Place:
+    machine = socket.gethostname() + _text(Path("/etc/machine-id"))
+    boot = _text(_PROC / "sys/kernel/random/boot_id").replace("-", "")
+    try:
+        pids = re.sub(r"\D", "", str((_PROC / "self/ns/pid").readlink()))
+    except OSError:
+        pids = ""
+    return Place(sha256(machine.encode()).hexdigest()[:8], boot[:8], pids)
+
+
+def _began(pid: int) -> str | None:
+    """When a process began, in the kernel's ticks since the boot; empty for one that has ended and was not buried, None where
+    that cannot be read."""
+    stat = _text(_PROC / str(pid) / "stat")
+    if not stat:
+        return None
+    fields = stat.rsplit(")", 1)[1].split()
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,54 @@
+"""Commits read a moment ago, decoded: a history is read page by page, and a page may end within a commit of thousands."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock
+
+from noetl_core.engine.records import Commit, StreamId
+from noetl_core.ports import CommitReader
+
+MAX_EVENTS = 16_000
+"""Kept at most; of one commit there may be more."""
+
+
+class RecentCommits:
+    """`EventStore.read`, remembering. A commit never changes; what a stream holds behind those known is always asked for.
+    Thread-safe."""
+
+    def __init__(self, store: CommitReader) -> None:
+        self._store = store
+        self._kept: OrderedDict[tuple[StreamId, int], Commit] = OrderedDict()
+        self._events = 0
+        self._lock = Lock()
+
+    def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
+        """As `EventStore.read`."""
+        known = self._known(stream, after, limit)
+        if limit is not None and len(known) >= limit:
+            return known
+        rest = self._store.read(stream, after=after + len(known), limit=None if limit is None else limit - len(known))
+        self._keep(rest)
+        return [*known, *rest]
+
+    def _known(self, stream: StreamId, after: int, limit: int | None) -> list[Commit]:
+        found: list[Commit] = []
+        with self._lock:
+            while limit is None or len(found) < limit:
+                key = (stream, after + 1 + len(found))
+                commit = self._kept.get(key)
+                if commit is None:
+                    return found
+                self._kept.move_to_end(key)
+                found.append(commit)
+        return found
+
+    def _keep(self, commits: Sequence[Commit]) -> None:
+        with self._lock:
+            for commit in commits:
+                if self._kept.setdefault((commit.stream, commit.seq), commit) is commit:
+                    self._events += len(commit.events)
+            while self._events > MAX_EVENTS and len(self._kept) > 1:
+                _, gone = self._kept.popitem(last=False)
+                self._events -= len(gone.events)

@@ -1,0 +1,126 @@
+"""Leaving a run before its end: what is said, what it exits with, and that `resume` goes on at once, however often it happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl_core.adapters.local.database import Database
+from noetl_core.adapters.local.events import SqliteEventStore
+from noetl_core.control.cursor import history
+from noetl_core.engine.records import Event
+
+NOETL = Path(sys.executable).parent / "noetl"
+ENV = {k: v for k, v in os.environ.items() if k not in ("NOETL_API_URL", "NOETL_HOME", "AWS_ENDPOINT_URL")}
+NAP = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: nap, path: test/nap }
+workflow:
+  - step: start
+    tool: { kind: python, code: "import time; time.sleep(1.5); result = 'rested'" }
+"""
+PATIENCE_S = 30
+
+
+class Folder:
+    """A folder to run in, with its store."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        (path / "nap.yaml").write_text(NAP)
+
+    def begin(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [NOETL, *arguments], cwd=self.path, env=ENV, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def events(self, execution_id: str | None = None) -> list[Event]:
+        if not (self.path / ".noetl/runs.db").exists():
+            return []
+        database = Database(self.path / ".noetl/runs.db")
+        try:
+            if execution_id is None:
+                rows = database.rows("SELECT execution_id FROM commits LIMIT 1")
+                if not rows:
+                    return []
+                execution_id = rows[0][0]
+            return [e for c in history(SqliteEventStore(database), execution_id) for e in c.events]
+        finally:
+            database.close()
+
+    def until_claimed(self, times: int) -> None:
+        """Until workers have begun the run that often."""
+        deadline = time.monotonic() + PATIENCE_S
+        while sum(e.name == "StepStarted" for e in self.events()) < times:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def interrupted(self, times: int, number: int, *arguments: str) -> tuple[int, str]:
+        """Begin, send a signal once the run is claimed for the `times`-th time; exit code and what was said."""
+        process = self.begin(*arguments)
+        self.until_claimed(times)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=PATIENCE_S)
+        return process.returncode, said
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def resumed(folder: Folder, execution_id: str) -> dict[str, Any]:
+    process = folder.begin("resume", execution_id, "--output", "json")
+    out, said = process.communicate(timeout=PATIENCE_S)  # a lease is twice as long
+    assert process.returncode == 0, said
+    return dict(json.loads(out))
+
+
+def named(said: str) -> str:
+    found = re.search(r"`noetl resume (\d+)`", said)
+    assert found is not None, said
+    return found[1]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_releases_the_run_and_says_how_to_go_on(folder: Folder, number: int, code: int) -> None:
+    ended, said = folder.interrupted(1, number, "run", "nap.yaml")
+    assert ended == code
+    assert signal.Signals(number).name in said and "Traceback" not in said
+    assert [e.data for e in folder.events() if e.name == "StepReleased"] == [{"reason": signal.Signals(number).name}]
+    assert resumed(folder, named(said))["result"] == "rested"
+
+
+def test_six_interrupts_are_nobodys_death(folder: Folder) -> None:
+    _, said = folder.interrupted(1, signal.SIGINT, "run", "nap.yaml")
+    execution_id = named(said)
+    for times in range(2, 8):
+        code, _ = folder.interrupted(times, signal.SIGINT if times % 2 else signal.SIGTERM, "resume", execution_id)
+        assert code in (130, 143)
+    assert resumed(folder, execution_id)["status"] == "completed"
+
+
+def test_six_kills_and_a_resume_each_time_are_no_lost_run(folder: Folder) -> None:
+    folder.interrupted(1, signal.SIGKILL, "run", "nap.yaml", "--idempotency-key", "k")
+    (execution_id,) = {e.data["worker"] for e in folder.events() if e.name == "StepStarted"} and {c for (c,) in _ids(folder.path)}
+    for times in range(2, 8):
+        folder.interrupted(times, signal.SIGKILL, "resume", execution_id)
+    assert resumed(folder, execution_id)["status"] == "completed"
+
+
+def _ids(path: Path) -> list[tuple[str]]:
+    database = Database(path / ".noetl/runs.db")
+    try:
+        return database.rows("SELECT DISTINCT execution_id FROM commits")
+    finally:
+        database.close()

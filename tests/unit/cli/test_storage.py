@@ -1,0 +1,189 @@
+"""Disks that are full, stores that can only be read, output that goes nowhere, objects that are gone: what is said, and what is kept."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NOETL = Path(sys.executable).parent / "noetl"
+ENV = {k: v for k, v in os.environ.items() if k not in ("NOETL_API_URL", "NOETL_HOME", "AWS_ENDPOINT_URL")}
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: p, path: test/p }\nworkload: { n: 2000 }\nworkflow:\n"
+LARGE = (
+    HEAD
+    + """\
+  - step: start
+    tool: { kind: noop, result: "{{ range(workload.n) | list }}" }
+    next:
+      arcs:
+        - { step: one, when: "{{ event.result | length > 1 }}" }
+  - step: one
+    tool: { kind: noop, result: "{{ steps.start.result[1] }}" }
+"""
+)
+LOOP = (
+    HEAD
+    + """\
+  - step: start
+    loop: { in: "{{ range(workload.n) | list }}", iterator: i, spec: { mode: sequential } }
+    tool: { kind: noop, result: "{{ 'x' * 500 }}" }
+"""
+)
+FAILS = HEAD + "  - step: start\n    tool: { kind: http, url: 'http://127.0.0.1:1/' }\n"
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, PR_CAPBSET_DROP = 1, 2, 24
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def noetl(tmp_path: Path) -> Run:
+    for name, source in (("large", LARGE), ("loop", LOOP), ("fails", FAILS)):
+        (tmp_path / f"{name}.yaml").write_text(source)
+
+    def run(*arguments: str, shell: str = "", **more: Any) -> subprocess.CompletedProcess[str]:
+        """`shell` is what a shell would have behind the command."""
+        command = ["sh", "-c", f'"$0" "$@" {shell}', str(NOETL), *arguments] if shell else [str(NOETL), *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=ENV, capture_output=True, text=True, timeout=60, check=False, **more)
+
+    return run
+
+
+def limited(size: int) -> Callable[[], None]:
+    """In the child: no file may grow beyond `size` bytes; writing more fails as on a disk that is full."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def resumed(noetl: Run, said: str) -> dict[str, Any]:
+    found = re.search(r"`noetl (resume \d+)`", said)
+    assert found is not None, said
+    done = noetl(*found[1].split(), "--output", "json")
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+# --- a disk that is full ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [200_000, 1_000_000])
+def test_a_log_that_finds_no_room_interrupts_the_run_and_resume_goes_on(noetl: Run, size: int) -> None:
+    done = noetl("run", "loop.yaml", preexec_fn=limited(size))
+    assert done.returncode == 3
+    assert "storage: the local store" in done.stderr and "Traceback" not in done.stderr
+    summary = resumed(noetl, done.stderr)
+    assert summary["status"] == "completed"
+    assert summary["steps"]["start"]["loop"] == {"total": 2000, "succeeded": 2000, "failed": 0}
+
+
+def test_a_result_that_finds_no_room_interrupts_the_run_and_resume_goes_on(noetl: Run, tmp_path: Path) -> None:
+    assert noetl("run", "large.yaml").returncode == 0  # the database has its size now
+    done = noetl("run", "large.yaml", "--set", "n=90000", preexec_fn=limited(450_000))
+    assert done.returncode == 3
+    assert "storage: the result " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list((tmp_path / ".noetl/results").rglob(".put-*")), "a draft was left behind"
+    assert resumed(noetl, done.stderr)["result"] == 1
+
+
+def test_a_store_that_cannot_even_be_made_says_so(noetl: Run) -> None:
+    done = noetl("run", "large.yaml", preexec_fn=limited(1000))
+    assert done.returncode == 3
+    assert done.stderr.startswith("storage: the local store") and "Traceback" not in done.stderr
+
+
+# --- output that goes nowhere -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("playbook", "how", "shell", "code"),
+    [
+        ("large", "human", ">/dev/full", 3),
+        ("large", "json", ">/dev/full", 3),
+        ("fails", "human", ">/dev/full", 1),
+        ("large", "json", ">&-", 0),
+        ("fails", "json", ">&-", 1),
+        ("large", "human", "2>/dev/full", 0),
+        ("large", "human", "<&- >&- 2>&-", 0),
+    ],
+)
+def test_the_exit_code_tells_what_became_of_run_and_output(noetl: Run, playbook: str, how: str, shell: str, code: int) -> None:
+    done = noetl("run", f"{playbook}.yaml", "--output", how, shell=shell)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+    if shell == ">/dev/full":
+        assert "storage: standard output: No space left on device" in done.stderr
+        assert re.search(r"`noetl show \d+` has its result", done.stderr)
+
+
+@pytest.mark.parametrize("command", ["ls --output json", "validate large.yaml --format json"])
+def test_commands_that_only_print_fail_where_nothing_can_be_printed(noetl: Run, command: str) -> None:
+    noetl("run", "large.yaml")
+    for shell, code in ((">/dev/full", 3), (">&-", 0)):
+        done = noetl(*command.split(), shell=shell)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+
+
+@pytest.mark.parametrize(("playbook", "code"), [("large", 0), ("fails", 1)])
+def test_a_reader_that_has_seen_enough_changes_no_exit_code(noetl: Run, tmp_path: Path, playbook: str, code: int) -> None:
+    shell = f"{{ '{NOETL}' run {playbook}.yaml --events --output json; echo code $? >&2; }} | true"
+    piped = subprocess.run(["sh", "-c", shell], cwd=tmp_path, env=ENV, capture_output=True, text=True, timeout=60, check=True)
+    assert f"code {code}" in piped.stderr and "Traceback" not in piped.stderr
+
+
+# --- a store that can only be read ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def archived(noetl: Run, tmp_path: Path) -> Iterator[str]:
+    """An execution in a store that nobody may write to."""
+    done = noetl("run", "large.yaml", "--output", "json")
+    for path in (tmp_path / ".noetl").rglob("*"):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    (tmp_path / ".noetl").chmod(0o555)
+    yield str(json.loads(done.stdout)["execution_id"])
+    for path in [tmp_path / ".noetl", *(tmp_path / ".noetl").rglob("*")]:
+        path.chmod(0o755)
+
+
+def unprivileged() -> None:
+    """In the child: what files say about who may write them is true of root, too."""
+    if os.getuid() == 0:
+        for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+            assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0
+
+
+def test_a_store_that_can_only_be_read_is_read(noetl: Run, archived: str) -> None:
+    for command in ("ls", "show", "events", "timeline", "graph", "cost", "replay"):
+        done = noetl(command, *([archived] if command != "ls" else []), preexec_fn=unprivileged)
+        assert done.returncode == 0 and done.stdout, (command, done.stderr)
+
+
+def test_a_store_that_can_only_be_read_takes_no_run(noetl: Run, archived: str) -> None:
+    done = noetl("run", "large.yaml", preexec_fn=unprivileged)
+    assert done.returncode == 3
+    assert "can only be read" in done.stderr and "Traceback" not in done.stderr
+
+
+# --- objects that are gone --------------------------------------------------------------------------------------------------
+
+
+def test_replay_names_the_object_that_is_gone(noetl: Run, tmp_path: Path) -> None:
+    done = noetl("run", "large.yaml", "--output", "json")
+    execution_id = json.loads(done.stdout)["execution_id"]
+    assert noetl("replay", execution_id).returncode == 0
+    (key,) = [str(p.relative_to(tmp_path / ".noetl/results")) for p in (tmp_path / ".noetl/results").rglob("*.json")]
+    (tmp_path / ".noetl/results" / key).unlink()
+    done = noetl("replay", execution_id)
+    assert done.returncode == 3
+    assert key in done.stdout + done.stderr
+    assert "would be another one" not in done.stdout
+    found = json.loads(noetl("replay", execution_id, "--output", "json").stdout)
+    assert found["differences"] == []
+    assert [key in why for m in found["missing"] for why in m["reasons"]] == [True]
