@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from noetl_core.worker.heart import Beats
 from tests.sim.ports import SECOND, Crash, SimClock
 
 BEAT_S = 20
@@ -31,7 +32,7 @@ class BusyWorkers:
         self._clock = clock
         self._busy: list[_Busy] = []
         self._here = threading.local()
-        self._watched: dict[object, int] = {}
+        self._watched: dict[Beats, int] = {}
 
     def __len__(self) -> int:
         return len(self._busy)
@@ -79,15 +80,15 @@ class BusyWorkers:
 
     # --- the heart ------------------------------------------------------------------------------------------------------
 
-    def add(self, watched: object) -> None:
+    def add(self, watched: Beats) -> None:
         self._watched[watched] = self._clock.time + BEAT_S * SECOND
 
-    def remove(self, watched: object) -> None:
+    def remove(self, watched: Beats) -> None:
         self._watched.pop(watched, None)
 
-    def _beat(self, watched: object) -> None:
+    def _beat(self, watched: Beats) -> None:
         self._watched[watched] = self._clock.time + BEAT_S * SECOND
-        watched.beat(self._clock.time)  # type: ignore[attr-defined]
+        watched.beat()
 
     # --- for the world's loop -------------------------------------------------------------------------------------------
 
