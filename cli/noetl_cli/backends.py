@@ -377,7 +377,7 @@ class LocalBackend:
 
     def knows(self, execution_id: str) -> bool:
         """Whether the local store has the execution; does not make a store."""
-        return self._exists() and self.wiring.control.load(execution_id).seq >= 0
+        return self._exists() and self.wiring.database.knows(execution_id)
 
     def close(self) -> None:
         for wiring in (self._wiring, self.__dict__.get("_empty")):

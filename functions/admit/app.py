@@ -9,10 +9,11 @@ from urllib.parse import unquote_plus
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.logging import correlation_paths
-from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.batch import process_partial_response
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from noetl_core.adapters.aws.invocation import LoggedBatch
 from noetl_core.control.api import build_resolver
 from noetl_core.control.uploads import take_upload
 from noetl_core.observe.telemetry import traced
@@ -21,7 +22,7 @@ from noetl_core.wiring import control, inbox
 
 logger = Logger()
 metrics = Metrics()
-uploads = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
+uploads = LoggedBatch(logger, lambda record: {"notification": record.body[:1000]})
 api = build_resolver(control)
 
 

@@ -1,7 +1,8 @@
 """Router: news from the log's stream and wakes from the control queue, to `Control.route`.
 
-A batch is grouped by execution. An execution whose routing fails is woken again through the control queue, so that it never
-blocks the shard; only when that is impossible too is the batch raised, and Lambda delivers it again.
+A batch is grouped by execution. An execution whose routing fails, or for which no time is left, is woken again through the
+control queue, so that it never blocks the shard; only when that is impossible too is the batch raised, and Lambda delivers it
+again.
 """
 
 from __future__ import annotations
@@ -12,21 +13,27 @@ from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
-from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.batch import process_partial_response
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.events import commit_from_image
+from noetl_core.adapters.aws.invocation import LoggedBatch, OutOfTime, TimeLeft, at_most
 from noetl_core.control.fence import boundary_of
+from noetl_core.control.sweep import Swept, look_safely
 from noetl_core.engine.records import Boundary
 from noetl_core.observe.telemetry import traced
-from noetl_core.ports import CorruptLog
 from noetl_core.wiring import control, results
 
 logger = Logger()
 metrics = Metrics()
-wakes = BatchProcessor(event_type=EventType.SQS)
+wakes = LoggedBatch(logger, lambda record: {"execution_id": json.loads(record.body).get("wake")})
 RETRY_AFTER_S = 5
+SPARE_S = 10
+"""What is kept of the invocation for handing on what was not reached."""
+LONGEST_S = 20
+"""What one execution may take while others of its batch wait; a wake that comes again has all the time there is."""
+left = TimeLeft(None, SPARE_S)
 
 
 @logger.inject_lambda_context
@@ -34,46 +41,80 @@ RETRY_AFTER_S = 5
 @traced
 def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     """A batch of stream records, or of wakes."""
+    global left
+    left = TimeLeft(context, SPARE_S)
     records = event["Records"]
     if records[0].get("eventSource") == "aws:dynamodb":
         return _stream(records)
+    metrics.add_metric("Wakes", MetricUnit.Count, len(records))
     return process_partial_response(event=event, record_handler=_wake, processor=wakes, context=context)
 
 
 def _stream(records: list[dict[str, Any]]) -> Mapping[str, Any]:
     news: dict[str, list[Boundary]] = {}
     for record in records:
-        image = record["dynamodb"]["NewImage"]
         try:
-            commit = commit_from_image(image, results())
-        except CorruptLog:  # it would never read: the sweep that looks at the execution marks it stuck
-            logger.exception("a commit does not read")
-            metrics.add_metric("CommitsCorrupt", MetricUnit.Count, 1)
-            control().index.set_due(image["execution_id"]["S"], control().clock.now())
+            commit = commit_from_image(record["dynamodb"]["NewImage"], results())
+            boundary = boundary_of(commit) if commit is not None else None
+            if commit is not None and not commit.stream.execution_id.isdecimal():
+                raise ValueError(f"{commit.stream.execution_id!r} is no execution's id")
+        except Exception:  # a record of whatever shape is no reason to hold up the others
+            logger.exception("a stream record does not read; the sweeper looks at its execution", extra=_named(record))
+            metrics.add_metric("CommitsUnreadable", MetricUnit.Count, 1)
+            _look_soon(_named(record).get("execution_id"))
             continue
-        boundary = boundary_of(commit) if commit is not None else None
         if commit is not None and boundary is not None:
             news.setdefault(commit.stream.execution_id, []).append(boundary)
     for execution_id, boundaries in news.items():
-        _route(execution_id, boundaries)
+        if left.seconds > 0:
+            _route(execution_id, boundaries)
+        else:
+            _later(execution_id, 0)
     logger.info("routed", extra={"records": len(records), "executions": len(news)})
     metrics.add_metric("BoundariesRouted", MetricUnit.Count, sum(map(len, news.values())))
     return {"batchItemFailures": []}
 
 
+def _named(record: Mapping[str, Any]) -> dict[str, str]:
+    """The execution a record is of, as its key says."""
+    try:
+        kind, execution_id, *_ = record["dynamodb"]["NewImage"]["pk"]["S"].split("#")
+    except (LookupError, TypeError, AttributeError, ValueError):
+        return {}
+    return {"execution_id": execution_id} if kind in ("m", "r") and execution_id.isdecimal() else {}
+
+
+def _look_soon(execution_id: str | None) -> None:
+    if execution_id is not None:
+        control().index.set_due(execution_id, control().clock.now())
+
+
 def _route(execution_id: str, boundaries: list[Boundary]) -> None:
     try:
-        control().route(execution_id, boundaries)
-    except Exception:  # whatever one execution does must not hold up the others of the batch
+        with at_most(min(LONGEST_S, left.seconds)):
+            control().route(execution_id, boundaries)
+    except (Exception, OutOfTime):  # whatever one execution does must not hold up the others of the batch
         logger.exception("routing failed; it is tried again", extra={"execution_id": execution_id})
         metrics.add_metric("RoutingFailed", MetricUnit.Count, 1)
-        control().index.set_due(execution_id, control().clock.now())
-        control().queue.wake(execution_id, RETRY_AFTER_S)
+        _later(execution_id, RETRY_AFTER_S)
+
+
+def _later(execution_id: str, delay_s: int) -> None:
+    """Through the control queue; and if that loses it, by the sweeper."""
+    _look_soon(execution_id)
+    control().queue.wake(execution_id, delay_s=delay_s)
 
 
 def _wake(record: SQSRecord) -> None:
-    from noetl_core.control.sweep import Swept, look
-
     execution_id = str(json.loads(record.body)["wake"])
-    swept = look(control(), execution_id, Swept())
+    if left.seconds <= 0:
+        raise TimeoutError("no time was left for it in this invocation")
+    first = record.attributes.approximate_receive_count == "1"
+    try:
+        with at_most(min(LONGEST_S, left.seconds) if first else left.seconds):
+            swept = look_safely(control(), execution_id, Swept())
+    except OutOfTime as late:
+        raise TimeoutError(f"looking at execution {execution_id}: {late}") from late
     logger.info("woken", extra={"execution_id": execution_id, "routed": swept.routed, "resent": swept.resent})
+    if swept.broken:
+        metrics.add_metric("LooksFailed", MetricUnit.Count, 1)

@@ -1,4 +1,4 @@
-"""Sweeper: every minute, timers that are due and whatever stopped moving."""
+"""Sweeper: every minute, timers that are due and whatever stopped moving; then the dead letters."""
 
 from __future__ import annotations
 
@@ -13,22 +13,30 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.dead_letters import drain
-from noetl_core.control.sweep import bury, sweep
+from noetl_core.adapters.aws.invocation import TimeLeft
+from noetl_core.control.letters import bury
+from noetl_core.control.sweep import sweep
 from noetl_core.observe.telemetry import traced
 from noetl_core.wiring import control
 
 logger = Logger()
 metrics = Metrics()
+SPARE_S = 15
+"""What is kept of the invocation for the look that runs when its time is over, and for the dead letters."""
+LETTERS_SPARE_S = 5
 
 
 @logger.inject_lambda_context
 @metrics.log_metrics
 @traced
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
-    """One sweep over what is due."""
-    dead = drain(json.loads(os.environ["DEAD_LETTER_QUEUES"]), partial(bury, control()))
-    swept = {**asdict(sweep(control())), "dead": dead}
+    """One sweep over what is due, as far as the time goes: what is not reached is due still."""
+    until = control().clock.now() + int(max(1.0, TimeLeft(context, SPARE_S).seconds) * 1_000_000)
+    done = sweep(control(), until)
+    left = TimeLeft(context, LETTERS_SPARE_S)
+    dead = drain(json.loads(os.environ["DEAD_LETTER_QUEUES"]), partial(bury, control()), late=lambda: left.seconds <= 0)
+    swept = {**asdict(done), "dead": dead}
     logger.info("swept", extra=swept)
-    for name in ("takeovers", "resent", "fenced", "broken", "dead"):
+    for name in ("looked", "handed", "takeovers", "resent", "fenced", "broken", "dead"):
         metrics.add_metric(f"Sweep{name.title()}", MetricUnit.Count, swept[name])
     return swept

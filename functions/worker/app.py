@@ -8,27 +8,24 @@ from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
-from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+from aws_lambda_powertools.utilities.batch import process_partial_response
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.clients import client
-from noetl_core.adapters.aws.queue import read_command
+from noetl_core.adapters.aws.invocation import LoggedBatch
+from noetl_core.adapters.aws.queue import about_command, read_command
 from noetl_core.observe.telemetry import traced
 from noetl_core.wiring import results, worker
 
 logger = Logger()
 metrics = Metrics()
-processor = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
+processor = LoggedBatch(logger, lambda record: about_command(record.body))
 SPARE_MS = 10_000
 """What is kept of the invocation for the last commit."""
 RETRY_AFTER_S = 30
 """When a command whose handling raised is tried again."""
 deadline = 0
-
-
-class HandedBack(Exception):
-    """Somebody else holds the lease: the message becomes visible again when it ends."""
 
 
 @logger.inject_lambda_context
@@ -42,24 +39,28 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
 
 
 def _command(record: SQSRecord) -> None:
-    command = read_command(record.body, results())
     try:
+        command = read_command(record.body, results())
         handled = worker().handle(command, deadline)
     except Exception:
         _hand_back(record, RETRY_AFTER_S)
         raise
     logger.info(
         "handled",
-        extra={"execution_id": command.execution_id, "step": command.step, "run": command.run_id, "became": handled.kind},
+        extra={
+            "execution_id": command.execution_id,
+            "step": command.step,
+            "run": command.run_id,
+            "became": handled.kind,
+            "because": handled.reason,
+        },
     )
-    metrics.add_metric(f"Commands{handled.kind.title().replace('_', '')}", MetricUnit.Count, 1)
-    if handled.kind == "hand_back":
-        _hand_back(record, int(handled.seconds) + 1)
-        raise HandedBack(handled.reason)
+    metrics.add_metric(
+        f"Commands{handled.kind.title().replace('_', '')}", MetricUnit.Count, 1
+    )  # one handed back is a duplicate of a live run
 
 
 def _hand_back(record: SQSRecord, seconds: int) -> None:
     """Make the message visible again sooner than its queue's long visibility timeout would."""
     url = client("sqs").get_queue_url(QueueName=record.event_source_arn.rsplit(":", 1)[1])["QueueUrl"]
-    visible = min(43_200, max(1, seconds))
-    client("sqs").change_message_visibility(QueueUrl=url, ReceiptHandle=record.receipt_handle, VisibilityTimeout=visible)
+    client("sqs").change_message_visibility(QueueUrl=url, ReceiptHandle=record.receipt_handle, VisibilityTimeout=seconds)

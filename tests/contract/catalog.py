@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.ports import ExecutionIndex, Gate, Gates, Head, NotFound, PlaybookCatalog, PlaybookVersion
+from noetl_core.ports import Due, ExecutionIndex, Gate, Gates, Head, NotFound, PlaybookCatalog, PlaybookVersion
 from tests.contract.clocks import SECOND, START, FakeClock
 
 TEXT = "apiVersion: noetl.io/v2\nkind: Playbook # größer\n"
@@ -104,6 +104,10 @@ def head(execution_id: str = "7", **fields: Any) -> Head:
     return Head(**{"execution_id": execution_id, **known, "started_at": at, "updated_at": at, **fields})
 
 
+def due(index: ExecutionIndex, now: int) -> list[str]:
+    return [one.execution_id for one in index.due(now)]
+
+
 class ExecutionIndexContract:
     """Give a fixture `index`: an empty index."""
 
@@ -117,6 +121,8 @@ class ExecutionIndexContract:
         )
         index.put_head(said)
         assert list(index.heads()) == [said]
+        assert index.head("7") == said
+        assert index.head("8") is None
 
     def test_a_newer_head_replaces_an_older_one_never_the_other_way(self, index: ExecutionIndex) -> None:
         first, later = head(), head(status="waiting", updated_at=START + 60 * SECOND)
@@ -174,19 +180,51 @@ class ExecutionIndexContract:
     def test_due_items_come_oldest_first_when_their_time_has_come(self, index: ExecutionIndex) -> None:
         for execution_id, at in (("11", 30), ("12", 10), ("13", 20), ("14", 40)):
             index.set_due(execution_id, START + at)
-        assert list(index.due(START)) == []
-        assert list(index.due(START + 30)) == ["12", "13", "11"]
-        assert list(index.due(START + 99, limit=2)) == ["12", "13"]
+        assert due(index, START) == []
+        assert due(index, START + 30) == ["12", "13", "11"]
+        assert next(iter(index.due(START + 99))) == Due(START + 10, "12")
+
+    def test_more_due_items_than_a_page_come_each_once_though_they_move_meanwhile(self, index: ExecutionIndex) -> None:
+        for n in range(450):
+            index.set_due(str(n), START + n // 3)  # several at an instant
+        seen = []
+        for one in index.due(START + 999):
+            seen.append(one.execution_id)
+            assert index.claim_due(one, START + 5_000) == 1
+        assert sorted(seen, key=int) == [str(n) for n in range(450)]
+        assert due(index, START + 999) == []
+
+    def test_a_due_item_is_claimed_by_one_and_counts_the_looks_that_did_not_end(self, index: ExecutionIndex) -> None:
+        index.set_due("11", START)
+        (first,) = index.due(START)
+        assert index.claim_due(first, START + 90) == 1
+        assert index.claim_due(first, START + 91) is None, "somebody else has it"
+        (again,) = index.due(START + 90)
+        assert again == Due(START + 90, "11")
+        assert index.claim_due(again, START + 180) == 2
+        assert index.claim_due(Due(START + 180, "11"), START + 270) == 3
+        index.set_due("11", START + 300, seen=START + 270)  # the look has ended
+        assert index.claim_due(Due(START + 300, "11"), START + 400) == 1
+        index.clear_due("11")
+        assert index.claim_due(Due(START + 400, "11"), START + 500) is None
+
+    def test_a_due_item_that_was_moved_meanwhile_stays_where_it_is(self, index: ExecutionIndex) -> None:
+        index.set_due("11", START + 90)
+        index.set_due("11", START + 5)
+        index.set_due("11", START + 3600, seen=START + 90)
+        assert due(index, START + 5) == ["11"]
+        index.set_due("12", START + 3600, seen=START + 90)
+        assert due(index, START + 9999) == ["11"], "what has ended is not due again"
 
     def test_a_due_item_is_replaced_and_removed(self, index: ExecutionIndex) -> None:
         index.set_due("11", START)
         index.set_due("11", START + 50)
-        assert list(index.due(START + 10)) == []
+        assert due(index, START + 10) == []
         index.set_due("11", 0)
-        assert list(index.due(START)) == ["11"]
+        assert due(index, START) == ["11"]
         index.clear_due("11")
         index.clear_due("11")
-        assert list(index.due(START + 99)) == []
+        assert due(index, START + 99) == []
 
 
 class LastingIndexContract(ExecutionIndexContract):

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from noetl_core.engine.records import Commit, Event, Snapshot, StreamId
-from noetl_core.ports import Conflict, CorruptLog, EventStore
+from noetl_core.engine.records import Commit, Event, Snapshot, StreamId, Tally
+from noetl_core.ports import Conflict, CorruptLog, EventStore, NewerLog
 from tests.contract.clocks import SECOND, START, FakeClock
 
 CONTROL = StreamId("4242")
@@ -49,9 +49,11 @@ class EventStoreContract:
             wake=True,
             lease_until=START + 60 * SECOND,
             expires_at=NOW_S + 3600,
+            tally=Tally(4, 2),
         )
         store.append(said)
         assert list(store.read(RUN)) == [said]
+        assert store.last(RUN) == said
 
     def test_a_stream_that_does_not_exist_is_empty(self, store: EventStore) -> None:
         assert list(store.read(CONTROL)) == []
@@ -173,7 +175,7 @@ class DurableLogContract(EventStoreContract):
 
     def test_a_commit_for_a_newer_reader_is_refused(self, store: EventStore) -> None:
         store.append(commit(RUN, v=99))
-        with pytest.raises(CorruptLog, match="99"):
+        with pytest.raises(NewerLog, match="99"):
             store.read(RUN)
 
     def test_what_has_expired_is_absent(self, store: EventStore, clock: FakeClock) -> None:

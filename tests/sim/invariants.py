@@ -31,6 +31,13 @@ def check(world: World, execution_id: str) -> None:
     the_state_counts_what_readers_see(world, execution_id)
 
 
+def faults_happened(world: World) -> None:
+    """A test of faults without faults shows nothing: of those a world was asked for, some must have happened."""
+    assert not world.faults.asked or world.faults.seen, (
+        f"none of {sorted(world.faults.asked)} happened in {world.faults.calls} calls"
+    )
+
+
 def i1_streams_are_dense(world: World, execution_id: str) -> None:
     for stream, commits in world.store.streams.items():
         if stream.execution_id == execution_id:

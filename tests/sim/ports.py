@@ -5,16 +5,31 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, TypeVar
 
 from noetl_core.adapters.keys import check_key
+from noetl_core.codec import encode_events
 from noetl_core.engine.records import Command, Commit, Snapshot, StreamId
-from noetl_core.ports import Backlog, Conflict, CorruptLog, Gate, Head, NotFound, PlaybookVersion, Unavailable, Waiting
+from noetl_core.ports import (
+    Backlog,
+    Conflict,
+    CorruptLog,
+    Due,
+    Gate,
+    Head,
+    NewerLog,
+    NotFound,
+    PlaybookVersion,
+    Unavailable,
+    Waiting,
+)
 
 SECOND = 1_000_000
+MAX_RECEIVES = 10
+"""Deliveries before a message becomes a dead letter (`maxReceiveCount` of the template's queues)."""
 TERMINAL = ("completed", "failed", "cancelled")
 T = TypeVar("T")
 
@@ -58,10 +73,26 @@ class Faults:
     crash_after: bool = False
     calls: int = 0
     quiet: bool = False
+    dies_at: int | None = None
+    """When the invocation that makes the calls now is out of time, and its process dies."""
+    latency_s: float = 0.0
+    """What a call takes while `dies_at` stands."""
+    clock: SimClock | None = None
     seen: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
+
+    def fresh(self) -> Faults:
+        """The same, unused: a generated example may be run again."""
+        return replace(self, calls=0, quiet=False, seen=Counter())
+
+    @property
+    def asked(self) -> frozenset[str]:
+        """The kinds of fault that may happen."""
+        kinds = ("crash", "throttle", "lost_answer", "duplicate", "lose_record", "delay")
+        named = {kind for kind in kinds if getattr(self, kind) > 0}
+        return frozenset(named if self.crash_at is None else named | {"crash"})
 
     def hits(self, kind: str, probability: float) -> bool:
         if self.quiet or probability <= 0 or self.random.random() >= probability:
@@ -71,18 +102,26 @@ class Faults:
 
     def around(self, call: Callable[[], T]) -> T:
         """A port call at which the process may die, before or after, or the service may refuse."""
+        if self.dies_at is not None and self.clock is not None:
+            self.clock.time += int(self.latency_s * SECOND)
+            if self.clock.time > self.dies_at:
+                self.seen["out of time"] += 1
+                raise Crash
+        if self.quiet:
+            return call()  # not counted: a crash point there would be one at which nothing happens
         self.calls += 1
-        here = self.crash_at == self.calls and not self.quiet
+        here = self.crash_at == self.calls
         if (here and not self.crash_after) or self.hits("crash before", self.crash / 2):
             self.seen["crash"] += 1
             raise Crash
         if self.hits("throttle", self.throttle):
             raise Unavailable("throttled")
-        out = call()
-        if (here and self.crash_after) or self.hits("crash after", self.crash / 2):
-            self.seen["crash"] += 1
-            raise Crash
-        return out
+        try:
+            return call()
+        finally:  # whether it was answered or refused
+            if (here and self.crash_after) or self.hits("crash after", self.crash / 2):
+                self.seen["crash"] += 1
+                raise Crash
 
 
 @dataclass
@@ -92,6 +131,15 @@ class SimStore:
     faults: Faults
     on_wake: Callable[[Commit], None]
     streams: dict[StreamId, list[Commit]] = field(default_factory=dict)
+    spoiled: set[StreamId] = field(default_factory=set)
+    """Streams that do not read any more."""
+    poison: set[str] = field(default_factory=set)
+    """Executions whose log kills the control plane's process that reads it: it runs out of memory, or of time."""
+    reads: Counter[StreamId] = field(default_factory=Counter)
+    """Commits that were read, by stream."""
+    read_bytes: int = 0
+    measured: bool = False
+    """Whether to count bytes: that costs an encoding of everything read."""
     snapshots: dict[str, Snapshot] = field(default_factory=dict)
 
     def append(self, commit: Commit) -> None:
@@ -112,11 +160,23 @@ class SimStore:
             self._append(commit)
 
     def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
-        return self.faults.around(lambda: self.streams.get(stream, [])[after + 1 :][:limit])
+        last = None if limit is None else after + 1 + limit
+        return self.faults.around(lambda: self._seen(stream, self.streams.get(stream, [])[after + 1 : last]))
 
     def last(self, stream: StreamId) -> Commit | None:
-        held = self.faults.around(lambda: self.streams.get(stream))
+        held = self.faults.around(lambda: self._seen(stream, self.streams.get(stream, [])[-1:]))
         return held[-1] if held else None
+
+    def _seen(self, stream: StreamId, commits: list[Commit]) -> list[Commit]:
+        if stream.run_id is None and stream.execution_id in self.poison:
+            self.faults.seen["poison"] += 1
+            raise Crash
+        if stream in self.spoiled:
+            raise CorruptLog(f"{stream} does not read")
+        self.reads[stream] += len(commits)
+        if self.measured:
+            self.read_bytes += sum(len(encode_events(c.events, compress=True)) for c in commits)
+        return commits
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         def save() -> None:
@@ -132,6 +192,42 @@ class SimStore:
             return None if kept is None else replace(kept, state=json.loads(json.dumps(kept.state)))
 
         return self.faults.around(load)
+
+
+@dataclass(eq=False)
+class OfVersion:
+    """The log as code of `version` writes and reads it: what newer code wrote it does not read."""
+
+    store: SimStore
+    version: int
+
+    def append(self, commit: Commit) -> None:
+        try:
+            self.store.append(replace(commit, v=self.version))
+        except Conflict as conflict:
+            if conflict.existing is not None:
+                self._readable([conflict.existing])
+            raise
+
+    def _readable(self, commits: Sequence[Commit]) -> Sequence[Commit]:
+        for commit in commits:
+            if commit.v > self.version:
+                self.store.faults.seen["newer log"] += 1
+                raise NewerLog(f"a commit asks for reader version {commit.v}, this one is {self.version}")
+        return commits
+
+    def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
+        return self._readable(self.store.read(stream, after, limit))
+
+    def last(self, stream: StreamId) -> Commit | None:
+        last = self.store.last(stream)
+        return last if last is None else self._readable([last])[0]
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        self.store.save_snapshot(snapshot)
+
+    def load_snapshot(self, execution_id: str) -> Snapshot | None:
+        return self.store.load_snapshot(execution_id)
 
 
 @dataclass
@@ -151,6 +247,8 @@ class SimQueue:
     faults: Faults
     clock: SimClock
     messages: list[Message] = field(default_factory=list)
+    letters: list[Message] = field(default_factory=list)
+    """Dead letters."""
     sent: list[Command] = field(default_factory=list)
 
     def send(self, commands: Sequence[Command], delay_s: int = 0) -> Sequence[Command]:
@@ -165,17 +263,16 @@ class SimQueue:
                 self.messages.append(Message(command.execution_id, at, command))
         return []
 
-    def wake(self, execution_id: str, delay_s: int = 0) -> None:
+    def wake(self, *executions: str, delay_s: int = 0) -> None:
         at = self.clock.time + delay_s * SECOND
-        self.faults.around(lambda: self.messages.append(Message(execution_id, at)))
+        self.faults.around(lambda: self.messages.extend(Message(x, at) for x in executions))
 
     def backlog(self) -> Backlog:
         return Backlog({"default": Waiting(self.depth("default"))}, Waiting(), {})
 
-    def depth(self, pool: str) -> int:
-        return sum(
-            1 for m in self.messages if m.command is not None and m.command.pool == pool and m.visible_at <= self.clock.time
-        )
+    def depth(self, pool: str | None) -> int:
+        visible = (m.command for m in self.messages if m.visible_at <= self.clock.time)
+        return sum((None if c is None else c.pool) == pool for c in visible)
 
 
 @dataclass
@@ -251,6 +348,7 @@ class SimIndex:
     faults: Faults
     all_heads: dict[str, Head] = field(default_factory=dict)
     due_at: dict[str, int] = field(default_factory=dict)
+    looks: Counter[str] = field(default_factory=Counter)
 
     def put_head(self, head: Head) -> None:
         def put() -> None:
@@ -279,16 +377,36 @@ class SimIndex:
             and (before is None or _place(h) < _place(self.all_heads[before]))
         ][:limit]
 
-    def set_due(self, execution_id: str, at: int) -> None:
-        self.faults.around(lambda: self.due_at.__setitem__(execution_id, at))
+    def head(self, execution_id: str) -> Head | None:
+        return self.faults.around(lambda: self.all_heads.get(execution_id))
+
+    def set_due(self, execution_id: str, at: int, seen: int | None = None) -> None:
+        def put() -> None:
+            if seen is None or self.due_at.get(execution_id) == seen:
+                self.due_at[execution_id] = at
+                self.looks.pop(execution_id, None)
+
+        self.faults.around(put)
+
+    def claim_due(self, due: Due, at: int) -> int | None:
+        def claim() -> int | None:
+            if self.due_at.get(due.execution_id) != due.at:
+                return None
+            self.due_at[due.execution_id] = at
+            self.looks[due.execution_id] += 1
+            return self.looks[due.execution_id]
+
+        return self.faults.around(claim)
 
     def clear_due(self, execution_id: str) -> None:
-        self.faults.around(lambda: self.due_at.pop(execution_id, None))
+        def clear() -> None:
+            self.due_at.pop(execution_id, None)
+            self.looks.pop(execution_id, None)
 
-    def due(self, now: int, limit: int = 100) -> Sequence[str]:
-        return self.faults.around(
-            lambda: sorted((x for x, at in self.due_at.items() if at <= now), key=self.due_at.__getitem__)[:limit]
-        )
+        self.faults.around(clear)
+
+    def due(self, now: int) -> Iterator[Due]:
+        return iter(self.faults.around(lambda: sorted(Due(at, x) for x, at in self.due_at.items() if at <= now)))
 
 
 @dataclass

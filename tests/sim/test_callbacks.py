@@ -331,6 +331,7 @@ def test_every_iteration_is_answered_by_its_own_token_whatever_happens_on_the_wa
     for n, token in enumerate(dict.fromkeys(mail.tokens)):
         _insist(world, token, n)
         _insist(world, token, n)
+    invariants.faults_happened(world)
     state = ended(world, execution_id)
     assert sorted(v % 10 for v in result(world, state)) == [0, 1, 2]
     assert [v // 10 for v in result(world, state)] == [1, 2, 3]

@@ -131,6 +131,7 @@ def test_a_detached_child_starts_once_and_its_parent_does_not_wait(seed: int) ->
     assert (answer or result(world, execution_id)) == {"execution_id": child.execution_id, "status": "started"}
     assert child.started_at < (state.finished_at or 0)
     world.run(child.execution_id)
+    invariants.faults_happened(world)
     assert world.state(child.execution_id).status == "completed"
     assert "ChildFinished" in world.names(execution_id)
 
@@ -145,6 +146,7 @@ def test_cancelling_a_parent_leaves_its_detached_children_alone() -> None:
     operate.cancel(world.controls[0], execution_id)
     (child,) = others(world, execution_id)
     world.run(child.execution_id)
+    invariants.faults_happened(world)
     assert world.state(child.execution_id).status == "completed"
     assert world.state(execution_id).status == "cancelled"
 
@@ -216,6 +218,7 @@ def test_a_cancel_reaches_children_and_grandchildren(seed: int) -> None:
             world.controls[0] = world.new_control()
         except operate.NotNow:
             break
+    invariants.faults_happened(world)
     nobody_is_left(world)
 
 

@@ -94,6 +94,7 @@ def failed_trip(world: World) -> State:
     assert state.failure is not None
     assert (state.failure["message"], state.failure["step"]) == ("no room", "book")
     assert state.ctx == {"paid": 60, "back": 60}
+    invariants.faults_happened(world)
     return state
 
 
@@ -175,6 +176,7 @@ def test_a_cancel_with_compensation_survives_a_crash_at_any_port_call() -> None:
             except (Crash, PortError):
                 world.controls[0] = world.new_control()
         ends(world, execution_id, "cancelled")
+        invariants.faults_happened(world)
         assert undone(world, execution_id) == ["nights", "start"]
 
     calm = Faults()

@@ -67,6 +67,7 @@ def run(world: World) -> State:
     assert state.status == "completed", (state.status, state.failure, world.faults.seen)
     assert result_of(world, state) == EXPECTED
     world.drain()
+    invariants.faults_happened(world)
     invariants.check(world, started.execution_id)
     assert replay(world.controls[0], started.execution_id).differences == (), "every decision is taken again as it was"
     return state
@@ -104,6 +105,8 @@ def test_with_every_message_and_record_twice_and_shuffled_the_result_is_the_same
     world = World(Faults(7, duplicate=1.0, delay=0.5))
     run(world)
     assert Counter(c.task_run_id for c in world.calls).most_common(1)[0][1] == 1, "a duplicate never runs a task again"
+    assert world.faults.seen["duplicate command"] == len(world.queue.sent)
+    assert world.faults.seen["duplicate record"] == sum(c.wake for commits in world.store.streams.values() for c in commits)
 
 
 def test_the_same_key_and_request_is_the_same_execution_and_another_request_is_refused() -> None:

@@ -162,6 +162,7 @@ def test_children_that_end_while_sibling_iterations_still_run_are_not_lost_and_s
         world.controls[0].catalog.register("sim/child", _digest(CHILD), CHILD, 1)
         execution_id = world.start(PARENT).execution_id
         done(world, execution_id)
+        invariants.faults_happened(world)
         doubled = sorted(c.inputs["args"]["n"] for c in world.calls if c.task == "double")
         assert sorted(set(doubled)) == [2, 4, 6]
         children = {c.execution_id for c in world.calls if c.task == "double"}

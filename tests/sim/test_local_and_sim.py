@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -60,7 +59,7 @@ def locally(local: LocalWiring, source: str, tool: Any) -> dict[str, Any]:
 
 
 def simulated(source: str, tool: Any, faults: Faults) -> dict[str, Any]:
-    world = World(replace(faults), routers=2)
+    world = World(faults.fresh(), routers=2)
     world.tool = tool
     execution_id = world.start(source).execution_id
     world.run(execution_id, limit=40_000)

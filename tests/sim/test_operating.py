@@ -152,9 +152,11 @@ def test_a_cancel_that_is_interrupted_anywhere_is_finished_by_the_sweeper() -> N
         except Crash:
             world.controls[0] = world.new_control()
         if world.state(execution_id).status == "running":
+            invariants.faults_happened(world)
             return  # the crash came before it was recorded, so the caller has no answer
         ends(world, execution_id, "cancelled")
         assert world.state(child).status == "cancelled"
+        invariants.faults_happened(world)
 
     calm = Faults()
     run(calm)
@@ -294,6 +296,7 @@ def test_pausing_and_resuming_survive_a_crash_at_any_port_call() -> None:
         _operated(world, execution_id, lambda: operate.resume(control[0], execution_id), lambda s: s.status != "paused")
         ends(world, execution_id, "completed")
         assert [c.task for c in world.calls].count("slept") == 1
+        invariants.faults_happened(world)
 
     calm = Faults()
     run(calm)

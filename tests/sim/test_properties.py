@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import assume, given
@@ -25,7 +24,7 @@ from tests.sim.world import World
 
 def run(source: str, tool: Any, faults: Faults, routers: int = 2) -> tuple[World, State]:
     """To the end and to rest: the invariants hold, and every decision is taken again as it was."""
-    world = World(replace(faults), routers=routers)
+    world = World(faults.fresh(), routers=routers)
     world.tool = tool
     execution_id = world.start(source).execution_id
     state = world.run(execution_id, limit=40_000)

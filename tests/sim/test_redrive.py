@@ -513,13 +513,14 @@ def _redriven_under(faults: Faults, stream_on: bool = True) -> World:
     state = ends(world, execution_id, "completed")
     assert result(world, state) == {"sum": 15, "n": 5}
     assert {str(c.inputs.get("url")) for c in world.calls[before:] if c.task == "get"} == {"4"}, "the kept ones never run again"
+    invariants.faults_happened(world)
     return world
 
 
 def test_a_crash_before_or_after_any_port_call_of_a_redrive_is_survived() -> None:
     calm = Faults()
     _redriven_under(calm)
-    assert calm.calls > 30
+    assert calm.calls > 20
     for after in (False, True):
         for point in range(1, calm.calls + 1):
             _redriven_under(Faults(crash_at=point, crash_after=after))

@@ -103,6 +103,7 @@ def test_every_iteration_gets_its_own_back_whatever_happens_on_the_way(where: st
     else:
         assert set(fetched(world)) == {f"{TOKEN}{n}" for n in range(3)}
     assert not any("***" in url for url in fetched(world))
+    invariants.faults_happened(world)
     nothing_shows(world)
     world.faults.quiet = True
     world.drain()

@@ -141,6 +141,7 @@ def test_whatever_happens_on_the_way_the_end_is_the_same(seed: int) -> None:
     faults = Faults(seed=seed, crash=0.02, throttle=0.02, lost_answer=0.05, duplicate=0.2, lose_record=0.1, delay=0.2)
     world = World(faults, routers=2)
     run(world)
+    invariants.faults_happened(world)
     assert len(executions(world)) == 5
 
 

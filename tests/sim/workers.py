@@ -50,16 +50,15 @@ class SimWorker:
             playbooks=world.controls[0].playbook,
             tools=registry(world),
             name=f"w{world.clock.nonce()}",
-            heart=None,
+            heart=None if world.concurrency is None else world.workers,
             secrets=world.secrets,
             sealer=world.sealer,
             callback_key=world.controls[0].callback_key,
         )
 
-    def __call__(self, command: Command) -> float | None:
+    def __call__(self, command: Command) -> None:
         handled = self.worker.handle(command)
         self.world.handled.append((command, handled))
-        return handled.seconds if handled.kind == "hand_back" else None
 
 
 def sim_worker(world: World) -> Any:

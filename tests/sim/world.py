@@ -11,16 +11,20 @@ from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
-from noetl_core.control.sweep import Swept, look, sweep
+from noetl_core.control.letters import bury
+from noetl_core.control.sweep import Swept, look, look_safely, sweep
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command, Commit, StreamId
 from noetl_core.engine.state import TERMINAL, State
-from noetl_core.ports import PortError, Sealer
+from noetl_core.ports import DeadLetter, EventStore, PortError, Sealer
+from tests.sim.busy import BusyWorkers
 from tests.sim.ports import (
+    MAX_RECEIVES,
     SECOND,
     Crash,
     Faults,
     Message,
+    OfVersion,
     SimCatalog,
     SimClock,
     SimGates,
@@ -32,6 +36,9 @@ from tests.sim.ports import (
 
 VISIBILITY_S = 120
 """When an unacknowledged message is delivered again."""
+SPARE_S = 10
+SWEEPER_S = 55
+"""How long an invocation of the sweeper may take."""
 SWEEP_EVERY_S = 60
 KEY = b"sim" * 11
 """Of callback tokens."""
@@ -56,8 +63,12 @@ class World:
     clock: SimClock = field(default_factory=SimClock)
     secrets: Any = None
     sealer: Sealer | None = field(default_factory=lambda: LocalSealer(lambda: KEY[:32]))
+    concurrency: int | None = None
+    """How many workers run at the same time, each with a thread of its own: tasks then take the time `take` says. None: one after
+    the other, each in no time."""
 
     def __post_init__(self) -> None:
+        assert not (self.faults.calls or self.faults.quiet), "a world needs faults of its own: these are used up"
         self.random = random.Random(self.faults.seed)
         self.records: list[Record] = []
         self.store = SimStore(self.faults, self._streamed)
@@ -71,11 +82,14 @@ class World:
         """Every tool call made, in order: for exactly-once and at-least-once checks."""
         self.handled: list[Any] = []
         self.controls = [self.new_control() for _ in range(self.routers)]
+        self.faults.clock = self.clock
+        self.workers = BusyWorkers(self.clock)
 
-    def new_control(self) -> Control:
-        """A control plane process with a cold cache."""
+    def new_control(self, version: int | None = None) -> Control:
+        """A control plane process with a cold cache, of a version of the code that writes commits for readers of that version."""
+        store: EventStore = self.store if version is None else OfVersion(self.store, version)
         return Control(
-            self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock, callback_key=lambda: KEY
+            store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock, callback_key=lambda: KEY
         )
 
     def new_worker(self) -> Any:
@@ -103,7 +117,9 @@ class World:
                 self._restart_control()
 
     def _restart_control(self) -> None:
-        self.controls[self.random.randrange(len(self.controls))] = self.new_control()
+        place = self.random.randrange(len(self.controls))
+        store = self.controls[place].store
+        self.controls[place] = self.new_control(store.version if isinstance(store, OfVersion) else None)
 
     def route(self, execution_id: str, commits: Sequence[Commit] = ()) -> None:
         boundaries = [b for c in commits if (b := boundary_of(c)) is not None]
@@ -119,26 +135,31 @@ class World:
             self.records.append(Record(record.commit, self.clock.time + SECOND))
 
     def deliver_message(self, message: Message) -> None:
+        if message.receives >= MAX_RECEIVES:
+            self.queue.messages.remove(message)
+            self.queue.letters.append(message)
+            return
         message.receives += 1
+        if self.concurrency is not None and message.command is not None:
+            message.visible_at = self.clock.time + 5_400 * SECOND
+            self.workers.begin(lambda: self._carry_out(message))
+        else:
+            self._carry_out(message)
+
+    def _carry_out(self, message: Message) -> None:
         try:
             if message.command is None:
-                look(self.random.choice(self.controls), message.execution_id, Swept())
-                self.queue.messages.remove(message)
-                return
-            seconds = self.handle(message.command)
+                look_safely(self.random.choice(self.controls), message.execution_id, Swept())
+            else:
+                self.handle(message.command)
+            self.queue.messages.remove(message)
         except (Crash, PortError):
             self._restart_control()
             message.visible_at = self.clock.time + VISIBILITY_S * SECOND
-            return
-        if seconds is None:
-            self.queue.messages.remove(message)
-        else:
-            message.visible_at = self.clock.time + int(seconds * SECOND)
 
-    def handle(self, command: Command) -> float | None:
-        """Run a command in a fresh worker; seconds to hand it back for, or None when done with it."""
-        seconds: float | None = self.new_worker()(command)
-        return seconds
+    def handle(self, command: Command) -> None:
+        """Run a command in a fresh worker."""
+        self.new_worker()(command)
 
     # --- the loop -------------------------------------------------------------------------------------------------------
 
@@ -146,13 +167,20 @@ class World:
         """Do one thing that can happen now, or let time pass; False when nothing can ever happen again."""
         now = self.clock.time
         ready: list[Callable[[], None]] = [lambda r=r: self.deliver_record(r) for r in self.records if r.at <= now]
-        ready += [lambda m=m: self.deliver_message(m) for m in self.queue.messages if m.visible_at <= now]
+        full = self.concurrency is not None and len(self.workers) >= self.concurrency
+        ready += [
+            lambda m=m: self.deliver_message(m)
+            for m in self.queue.messages
+            if m.visible_at <= now and not (full and m.command is not None)
+        ]
+        ready += self.workers.ready()
         if now >= self.next_sweep:
             ready.append(self._sweep)
         if ready:
             self.random.choice(ready)()
             return True
-        times = [r.at for r in self.records] + [m.visible_at for m in self.queue.messages]
+        times = [r.at for r in self.records] + [m.visible_at for m in self.queue.messages if m.visible_at > now]
+        times += self.workers.times()
         if self.index.due_at:
             times.append(self.next_sweep)
         if not times:
@@ -161,11 +189,60 @@ class World:
         return True
 
     def _sweep(self) -> None:
+        """As the sweeper function does: within its time, or dead."""
         self.next_sweep = self.clock.time + SWEEP_EVERY_S * SECOND
+        self.faults.dies_at = self.clock.time + SWEEPER_S * SECOND
+        control = self.random.choice(self.controls)
+        until = self.faults.dies_at - SPARE_S * SECOND
         try:
-            sweep(self.random.choice(self.controls))
+            sweep(control, until)
+            self._bury_all(control)
         except (Crash, PortError):
             self._restart_control()
+        finally:
+            self.faults.dies_at = None
+
+    def _bury_all(self, control: Control) -> None:
+        for letter in list(self.queue.letters):
+            command = letter.command
+            try:
+                if command is None:
+                    bury(control, DeadLetter(letter.execution_id))
+                else:
+                    bury(control, DeadLetter(letter.execution_id, command.run_id, command.step, command.expected_seq))
+            except PortError:
+                continue
+            self.queue.letters.remove(letter)
+
+    def meanwhile(self) -> None:
+        """What the control plane does while a worker works: called by a tool."""
+        if self.clock.time >= self.next_sweep:
+            self._sweep()
+        for record in [r for r in self.records if r.at <= self.clock.time]:
+            self.deliver_record(record)
+        for message in [m for m in self.queue.messages if m.command is None and m.visible_at <= self.clock.time]:
+            self.deliver_message(message)
+
+    def take(self, seconds: float) -> None:
+        """A task takes its time; its worker's lease is kept meanwhile."""
+        if self.concurrency is None:
+            self.clock.sleep(seconds)
+        else:
+            self.workers.take(seconds)
+
+    def deliver_all(self) -> None:
+        """Whatever can be delivered now, once, in the order in which it came: thousands of messages in one go."""
+        now, records, messages = self.clock.time, self.records, self.queue.messages
+        self.records, self.queue.messages = [r for r in records if r.at > now], []
+        for record in (r for r in records if r.at <= now):
+            self.route(record.commit.stream.execution_id, [record.commit])
+        for message in messages:
+            if message.visible_at > now:
+                self.queue.messages.append(message)
+            elif message.command is None:
+                look(self.random.choice(self.controls), message.execution_id, Swept())
+            else:
+                self.handle(message.command)
 
     def run(self, execution_id: str, limit: int = 20_000, until: Callable[[], bool] | None = None) -> State:
         """Until the execution ends (or `until`); faults stop after half of `limit`. Fails when it stands still."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_core.engine.records import LOG_VERSION, Command, Event
-from noetl_core.ports import CorruptLog, TooLarge
+from noetl_core.ports import CorruptLog, NewerLog, TooLarge
 
 DEFLATED = b"\x78"
 """First byte of a zlib stream; a JSON body begins with `[`."""
@@ -58,9 +58,9 @@ def _pointed(events: tuple[Event, ...]) -> Mapping[str, Any]:
 
 
 def decode_events(body: bytes, v: int) -> tuple[Event, ...]:
-    """The events of a body. Raises `CorruptLog` for an unknown version or a body that does not read."""
+    """The events of a body. Raises `NewerLog` for what newer code wrote, `CorruptLog` for a body that does not read."""
     if v > LOG_VERSION:
-        raise CorruptLog(f"a commit asks for reader version {v}, this one is {LOG_VERSION}: deploy the newer code")
+        raise NewerLog(f"a commit asks for reader version {v}, this one is {LOG_VERSION}: deploy the newer code")
     try:
         rows = json.loads(zlib.decompress(body) if body[:1] == DEFLATED else body)
         events = [Event(name, ts, data) for name, ts, data in rows]

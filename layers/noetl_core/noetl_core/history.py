@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from noetl_core.engine.fold import REDUCER, fold_commits
-from noetl_core.engine.records import Commit, StreamId
+from noetl_core.engine.fold import REDUCER, UnknownEvent, fold_commits
+from noetl_core.engine.records import Commit, StreamId, Tally, envelopes_of, in_vain
 from noetl_core.engine.snapshots import restore
 from noetl_core.engine.state import State
-from noetl_core.ports import CommitReader, EventStore
+from noetl_core.ports import CommitReader, EventStore, NewerLog
 
 FIRST, PAGE = 4, 32
 """Commits read at a time: at first as many as most runs have, then as many as hold about `PAGE_EVENTS`, a page at most. A stream
@@ -28,8 +28,23 @@ def commits_of(store: CommitReader, stream: StreamId, after: int = -1) -> Iterat
         limit = min(PAGE, max(1, PAGE_EVENTS * len(page) // max(1, events)))
 
 
+def tally_of(store: EventStore, last: Commit) -> Tally:
+    """What the stream that `last` ends comes to. Commits of older versions do not say: then it is counted, page by page."""
+    if last.tally is not None:
+        return last.tally
+    events = lost = 0
+    for commit in commits_of(store, last.stream):
+        for event in commit.events:
+            events += envelopes_of(event)
+            lost = in_vain(lost, event)
+    return Tally(events, lost)
+
+
 def load_state(store: EventStore, execution_id: str, upto: int | None = None) -> State:
-    """The state at the end of the control stream, or at position `upto`. `seq` -1 means: there is no such execution."""
+    """The state at the end of the control stream, or at position `upto`. `seq` -1 means: there is no such execution.
+
+    Raises `CorruptLog`, and `NewerLog` for what newer code wrote.
+    """
     state = State(execution_id)
     snap = store.load_snapshot(execution_id)
     if snap is not None and snap.reducer == REDUCER and (upto is None or snap.seq <= upto):
@@ -37,4 +52,7 @@ def load_state(store: EventStore, execution_id: str, upto: int | None = None) ->
     limit = None if upto is None else upto - state.seq
     if limit is not None and limit <= 0:
         return state
-    return fold_commits(state, store.read(StreamId(execution_id), after=state.seq, limit=limit))
+    try:
+        return fold_commits(state, store.read(StreamId(execution_id), after=state.seq, limit=limit))
+    except UnknownEvent as error:  # only newer code writes what this one does not know
+        raise NewerLog(str(error)) from error

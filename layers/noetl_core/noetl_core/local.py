@@ -48,8 +48,6 @@ HELD = ("paused", "stuck")
 """Standing still until somebody acts."""
 HELD_LOOK_S = 5.0
 """How often a run that another process holds is looked at: that process may end before its lease does."""
-MAX_DUE = 1000
-"""Due items read at a look: those of other processes, and of runs left behind, stand among ours."""
 
 
 class Interrupted(Exception):
@@ -274,7 +272,7 @@ class LocalWiring:
         now = self.clock.now()
         if now - self._looked >= IDLE_LOOK_S * SECOND:
             self._looked = now
-            if sweep(self.control, MAX_DUE, self._is_mine).looked or self._others_acted():
+            if sweep(self.control, mine=self._is_mine).looked or self._others_acted():
                 self._states.clear()
                 self._news |= self._mine
                 return

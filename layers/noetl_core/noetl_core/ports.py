@@ -9,12 +9,13 @@ Errors of the ports are one small vocabulary, split by who must act:
     * `StorageFailed`: the disk is full, read-only or broken; whoever owns the machine must make room, and go on then.
   * `Forbidden`: it is not for whom it was asked for; whoever gives out rights acts.
   * `TooLarge`: the value exceeds the service's limit; the author must make it smaller or reference it.
-  * `CorruptLog`: a commit that cannot be interpreted (unknown version, gap, checksum); an operator must look.
+    * `NewerLog`: a newer version of the code wrote it; whoever runs that version goes on, and this one waits.
+  * `CorruptLog`: a commit that cannot be interpreted (gap, checksum); an operator must look.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -51,6 +52,11 @@ class TooLarge(PortError):
 
 class Forbidden(PortError):
     """The item is there, and not for whom it was asked for; whoever gives out rights acts."""
+
+
+class NewerLog(Unavailable):
+    """A commit asks for a newer reader: while a release is rolled out, or after one was rolled back. It is not broken, so it is
+    not given up: it waits for the code that reads it."""
 
 
 class CorruptLog(PortError):
@@ -105,6 +111,16 @@ class Backlog:
     dead_letters: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message of `execution_id` whose handling failed every time: a wake, or (with `run_id`) a command."""
+
+    execution_id: str
+    run_id: str | None = None
+    step: str | None = None
+    expected_seq: int = 0
+
+
 class CommandQueue(Protocol):
     """Where the control plane puts work. Delivery is at least once, in no order."""
 
@@ -112,12 +128,12 @@ class CommandQueue(Protocol):
         """Send to each command's pool (delay 0-900 s); returns those that could not be sent."""
         ...
 
-    def wake(self, execution_id: str, delay_s: int = 0) -> None:
-        """Ask the router to look at an execution after `delay_s` (0-900 s)."""
+    def wake(self, *executions: str, delay_s: int = 0) -> None:
+        """Ask the router to look at executions after `delay_s` (0-900 s)."""
         ...
 
-    def depth(self, pool: str) -> int:
-        """About how many commands of `pool` are waiting to be received."""
+    def depth(self, pool: str | None) -> int:
+        """About how many commands of `pool`, or (None) wakes, are waiting to be received."""
         ...
 
     def backlog(self) -> Backlog:
@@ -195,8 +211,18 @@ class Head:
     expires_at: int = 0
 
 
-class ExecutionIndex(Protocol):
-    """Finding executions beside the log: heads for lists, due items for the sweeper and the timer service."""
+@dataclass(frozen=True, slots=True, order=True)
+class Due:
+    """That an execution wants a look at `at` (microseconds)."""
+
+    at: int
+    execution_id: str
+
+
+class Heads(Protocol):
+    """Summaries of executions beside the log, for lists; and all that is left where a log does not read."""
+
+    def head(self, execution_id: str) -> Head | None: ...
 
     def put_head(self, head: Head) -> None:
         """Write unless a newer one (`updated_at`) stands, or a terminal one does and this is not terminal and not newer."""
@@ -213,15 +239,30 @@ class ExecutionIndex(Protocol):
         """Newest first; `before` is the execution id to continue after."""
         ...
 
-    def set_due(self, execution_id: str, at: int) -> None:
-        """The execution wants a look at `at` (microseconds); replaces what stood."""
+
+class DueItems(Protocol):
+    """When executions next want a look: for the sweeper, which is the timer service too."""
+
+    def set_due(self, execution_id: str, at: int, seen: int | None = None) -> None:
+        """The execution wants a look at `at` (microseconds); replaces what stood. With `seen`: only if what stands is still that
+        instant, and nothing otherwise, so that whoever asked for another look meanwhile gets it."""
         ...
 
     def clear_due(self, execution_id: str) -> None: ...
 
-    def due(self, now: int, limit: int = 100) -> Sequence[str]:
-        """Executions whose time has come, oldest first."""
+    def claim_due(self, due: Due, at: int) -> int | None:
+        """Move `due` on to `at` before looking, as a queue hides a message: if the look never ends, it comes again then. Returns
+        how many looks in a row have begun so, this one included, and none since put off by `set_due`; None if it has moved
+        meanwhile."""
         ...
+
+    def due(self, now: int) -> Iterator[Due]:
+        """What is due, the oldest first, read as it is taken."""
+        ...
+
+
+class ExecutionIndex(Heads, DueItems, Protocol):
+    """Finding executions beside the log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from noetl_core.codec import decode_command, decode_events, encode_command, encode_events
 from noetl_core.engine.records import LOG_VERSION, Command, Event
-from noetl_core.ports import CorruptLog, TooLarge
+from noetl_core.ports import CorruptLog, NewerLog, TooLarge
 
 text = st.text(st.characters(), max_size=20)  # lone surrogates, NUL and non-characters included
 values = st.recursive(
@@ -70,7 +70,7 @@ def test_compression_is_used_where_it_makes_the_body_smaller() -> None:
 
 
 def test_a_newer_version_is_refused_not_skipped() -> None:
-    with pytest.raises(CorruptLog, match="deploy the newer code"):
+    with pytest.raises(NewerLog, match="deploy the newer code"):
         decode_events(b"[]", LOG_VERSION + 1)
 
 

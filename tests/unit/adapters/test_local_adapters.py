@@ -121,6 +121,29 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         Database(path)
 
 
+def test_a_store_of_an_older_version_is_brought_up_to_date_and_reads(tmp_path: Path) -> None:
+    path = tmp_path / "log.sqlite"
+    other = sqlite3.connect(path)
+    other.executescript(
+        "CREATE TABLE commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,"
+        " lease_until INTEGER, expires_at INTEGER, v INTEGER, body BLOB, PRIMARY KEY (execution_id, run_id, seq)) WITHOUT ROWID;"
+        "CREATE TABLE due (execution_id TEXT PRIMARY KEY, due_at INTEGER);"
+        "CREATE TABLE heads (execution_id TEXT PRIMARY KEY, status TEXT, path TEXT, started_at INTEGER);"
+        "INSERT INTO commits VALUES ('7', 'r1', 0, 1, 'w', 0, 0, 0, 1, '[[\"StepStarted\",1,{}]]');"
+        "INSERT INTO due VALUES ('7', 5);"
+        "PRAGMA user_version=1;"
+    )
+    other.close()
+    for _ in range(2):
+        database = Database(path)
+        stream = StreamId("7", "r1")
+        (commit,) = SqliteEventStore(database).read(stream)
+        assert (commit.events[0].name, commit.tally) == ("StepStarted", None)
+        index = SqliteExecutionIndex(database)
+        assert [due.execution_id for due in index.due(5)] == ["7"]
+        database.close()
+
+
 def test_what_has_expired_is_deleted_whole_and_nothing_else(tmp_path: Path) -> None:
     database = Database(tmp_path / "log.sqlite")
     clock = FakeClock()

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
-from collections.abc import Iterator
-from pathlib import Path
+import json
+import time
 from types import ModuleType
 from typing import Any
 
 import pytest
-from moto import mock_aws
 
 from noetl_core import wiring
 from noetl_core.adapters.aws.clients import client
 from noetl_core.control.admit import StartRequest, admit
 from noetl_core.engine.records import Event, StreamId
-from tests.contract.aws import environment, make_bucket, make_queue, make_table
+from tests.contract.aws import bodies
 from tests.contract.event_store import commit
+from tests.unit.functions.conftest import Context, Function
 
-APP = Path(__file__).parents[3] / "functions" / "router" / "app.py"
 HELLO = """
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -31,30 +29,8 @@ workflow:
 
 
 @pytest.fixture
-def router() -> Iterator[ModuleType]:
-    with mock_aws(), environment():
-        queue = make_queue("CommandQueue")
-        names = {
-            "EVENTS_TABLE": make_table("EventsTable"),
-            "CATALOG_TABLE": make_table("CatalogTable"),
-            "RESULTS_BUCKET": make_bucket(),
-            "COMMAND_QUEUES": f'{{"default": "{queue}"}}',
-            "CONTROL_QUEUE_URL": make_queue("ControlQueue"),
-            "POWERTOOLS_TRACE_DISABLED": "1",
-            "POWERTOOLS_SERVICE_NAME": "noetl",
-            "POWERTOOLS_METRICS_NAMESPACE": "NoETL",
-        }
-        with environment(**names):
-            wiring.control.cache_clear()
-            wiring.results.cache_clear()
-            spec = importlib.util.spec_from_file_location("router_app", APP)
-            assert spec is not None
-            assert spec.loader is not None
-            app = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(app)
-            yield app
-        wiring.control.cache_clear()
-        wiring.results.cache_clear()
+def router(function: Function) -> ModuleType:
+    return function("router")
 
 
 def started() -> tuple[str, str]:
@@ -87,7 +63,7 @@ def test_a_record_that_does_not_read_leaves_the_others_of_its_batch_alone(router
     control = wiring.control()
     assert control.load(good).status == "completed"
     assert control.load(bad).status == "running"
-    assert bad in control.index.due(control.clock.now())
+    assert bad in [due.execution_id for due in control.index.due(control.clock.now())]
 
 
 def test_an_execution_whose_routing_fails_is_woken_again_and_the_others_go_on(
@@ -105,7 +81,111 @@ def test_an_execution_whose_routing_fails_is_woken_again_and_the_others_go_on(
     monkeypatch.setattr(control, "route", fail)
     router._stream(records())
     assert control.load(good).status == "completed"
-    assert bad in control.index.due(control.clock.now())
+    assert bad in [due.execution_id for due in control.index.due(control.clock.now())]
     url = wiring.os.environ["CONTROL_QUEUE_URL"]
     asked = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
     assert asked["ApproximateNumberOfMessagesDelayed"] == "1"
+
+
+def due() -> list[str]:
+    control = wiring.control()
+    return [one.execution_id for one in control.index.due(control.clock.now())]
+
+
+def lines(log: pytest.LogCaptureFixture, message: str) -> list[dict[str, Any]]:
+    """What a function said in its lines of that message."""
+    return [vars(record) for record in log.records if record.getMessage() == message]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"execution_id": {"N": "7"}},
+        {"execution_id": None},
+        {"pk": {"S": "m#no number"}, "execution_id": {"S": "no number"}},
+        {"pk": {}},
+        {"v": {"S": "one"}},
+        {"sk": {"S": "r#x"}},
+        {"body": {"S": "text"}},
+    ],
+    ids=str,
+)
+def test_a_record_of_odd_shape_leaves_the_others_of_its_batch_alone(
+    router: ModuleType, odd: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    (bad, _), (good, _) = started(), started()
+    batch = sorted(records(), key=lambda r: r["dynamodb"]["NewImage"]["execution_id"]["S"] != bad)
+    image = batch[0]["dynamodb"]["NewImage"]
+    image.update(odd)
+    batch.insert(0, {"eventSource": "aws:dynamodb", "dynamodb": {}})
+    assert router.handler({"Records": batch}, Context()) == {"batchItemFailures": []}
+    assert wiring.control().load(good).status == "completed"
+    errors = lines(caplog, "a stream record does not read; the sweeper looks at its execution")
+    assert len(errors) == 2, "each is told of once"
+    if image["pk"] == {"S": f"m#{bad}"} or image["pk"].get("S", "").startswith(f"r#{bad}#"):
+        assert errors[1]["execution_id"] == bad
+        assert bad in due()
+
+
+def test_what_there_is_no_time_for_is_woken_and_due(router: ModuleType) -> None:
+    (first, _), (second, _) = started(), started()
+    context = Context(left_ms=5_000)
+    assert router.handler({"Records": records()}, context) == {"batchItemFailures": []}
+    assert {wiring.control().load(x).status for x in (first, second)} == {"running"}
+    assert sorted(due()) == sorted([first, second])
+    woken = [json.loads(body)["wake"] for body in bodies(wiring.os.environ["CONTROL_QUEUE_URL"])]
+    assert sorted(woken) == sorted([first, second])
+    asked = {"eventSource": "aws:sqs", "messageId": "1", "body": json.dumps({"wake": first}), **RECEIVED}
+    assert router.handler({"Records": [asked]}, Context()) == {"batchItemFailures": []}
+    assert wiring.control().load(first).status == "completed"
+
+
+RECEIVED = {"attributes": {"ApproximateReceiveCount": "1"}, "receiptHandle": "h"}
+
+
+def test_a_fold_that_takes_too_long_is_left_and_the_others_go_on(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    (slow, _), (good, _) = started(), started()
+    control = wiring.control()
+    route = control.route
+
+    def sleep_over(execution_id: str, *args: Any, **named: Any) -> Any:
+        if execution_id == slow:
+            time.sleep(30)
+        return route(execution_id, *args, **named)
+
+    monkeypatch.setattr(control, "route", sleep_over)
+    monkeypatch.setattr(router, "LONGEST_S", 1.0)
+    batch = sorted(records(), key=lambda r: r["dynamodb"]["NewImage"]["execution_id"]["S"] != slow)
+    assert router.handler({"Records": batch}, Context()) == {"batchItemFailures": []}
+    assert control.load(good).status == "completed"
+    assert due() == [slow]
+
+
+def test_a_wake_that_fails_comes_again_and_says_why_once_with_its_execution(
+    router: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (good, _), (slow, _) = started(), started()
+    wakes = [
+        {"eventSource": "aws:sqs", "messageId": f"m{n}", "body": json.dumps({"wake": x}), **RECEIVED}
+        for n, x in enumerate((slow, good))
+    ]
+    wakes.append({"eventSource": "aws:sqs", "messageId": "m2", "body": "no wake", **RECEIVED})
+    control = wiring.control()
+    load = control.load
+
+    def sleep_over(execution_id: str, *args: Any) -> Any:
+        if execution_id == slow:
+            time.sleep(30)
+        return load(execution_id, *args)
+
+    monkeypatch.setattr(control, "load", sleep_over)
+    monkeypatch.setattr(router, "LONGEST_S", 1.0)
+    answer = router.handler({"Records": wakes}, Context())
+    assert [f["itemIdentifier"] for f in answer["batchItemFailures"]] == ["m0", "m2"]
+    assert load(good).status == "completed"
+    failed = lines(caplog, "a message failed; it comes again")
+    assert len(failed) == 2
+    assert failed[0]["execution_id"] == slow
+    assert "took longer than" in failed[0]["reason"]
+    assert failed[1]["text"] == "no wake"
+    assert failed[1]["exc_info"]

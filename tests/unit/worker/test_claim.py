@@ -52,7 +52,7 @@ def crash_in(run: OneRun, task_name: str) -> None:
         worker.handle(run.command())
 
 
-def test_a_live_lease_hands_the_command_back_until_it_ends() -> None:
+def test_a_duplicate_of_a_run_with_a_live_lease_is_handed_back() -> None:
     run = OneRun(TWO)
     crash_in(run, "a")
     run.wait(20)
@@ -127,6 +127,20 @@ def test_a_fenced_worker_stops_its_tools_and_commits_nothing() -> None:
     assert "fenced" in handled.reason
     assert run.names == ["StepStarted", "StepFailed"]
     assert run.calls[0].cancelled.is_set()
+
+
+def test_a_run_that_its_gate_names_stops_and_leaves_its_end_to_the_control_plane() -> None:
+    def named(call: ToolCall) -> Outcome:
+        run.gates.set_gate("7", Gate("run", frozenset({run.run_id})))
+        run.wait(2)
+        return Outcome.ok(1)
+
+    run = OneRun(TWO, named)
+    handled = run.handle()
+    assert handled.kind == "dropped"
+    assert "control plane ends" in handled.reason
+    assert [c.task for c in run.calls] == ["a"]
+    assert "StepFailed" not in run.names, "it would say cancelled where the control plane knows better"
 
 
 def test_a_closed_gate_stops_a_run_before_it_is_claimed() -> None:

@@ -122,7 +122,8 @@ class Control:
     def route(self, execution_id: str, boundaries: Sequence[Boundary] = (), facts: Sequence[Fact] = ()) -> State:
         """Consume news of one execution and carry out what follows. Without news: fire due timers, judge again.
 
-        Safe to repeat. Raises `NotFound`, `Unavailable` (try again), `CorruptLog` and `UnknownEvent` (an operator must look).
+        Safe to repeat. Raises `NotFound`, `Unavailable` (try again; `NewerLog`: with newer code) and `CorruptLog` (an operator
+        must look).
         """
         values: dict[Need, Any] = {(("boundary", b.run_id, b.seq)): b.event.data for b in boundaries}
         fetch = Values(self.store, self.results, execution_id)
@@ -230,7 +231,7 @@ class Control:
     def _wake_at(self, execution_id: str, at: int, now: int) -> None:
         delay = max(0, -(-(at - now) // SECOND))
         if delay <= MAX_QUEUE_DELAY_S:
-            self.queue.wake(execution_id, int(delay))
+            self.queue.wake(execution_id, delay_s=int(delay))
 
     def _finish(self, state: State) -> None:
         """The end: tell the parent, write the head, and only then stop being due."""

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from noetl_core.control.core import Control
-from noetl_core.engine.records import Boundary, Commit, Event, StreamId, envelopes_of
-from noetl_core.ports import Conflict
+from noetl_core.engine.records import Boundary, Commit, Event, StreamId, Tally
+from noetl_core.engine.state import State
+from noetl_core.history import tally_of
+from noetl_core.ports import Conflict, Unavailable
 
 TERMINAL_EVENTS = frozenset({"StepDone", "StepFailed", "LoopChunkDone"})
 BOUNDARY_EVENTS = TERMINAL_EVENTS | {"StepSuspended"}
+TRIES = 50
+"""A worker commits once a second, and stops when it hears its gate: more lost races than a few are no worker's doing."""
+MAX_STOPPED = 1_000
+"""Runs a gate names at most, some 25 KB: workers read it every second."""
 
 
 def boundary_of(commit: Commit) -> Boundary | None:
@@ -20,20 +27,50 @@ def boundary_of(commit: Commit) -> Boundary | None:
     return Boundary(commit.stream.run_id, commit.seq, commit.events[-1])
 
 
-def fence(control: Control, execution_id: str, run_id: str, error: Mapping[str, Any], expires_at: int = 0) -> Boundary:
-    """End the run with `StepFailed(error)`, or accept the terminal event that was first; returns the boundary that stands."""
-    stream = StreamId(execution_id, run_id)
-    while True:
+def fence_runs(control: Control, state: State, errors: Mapping[str, Mapping[str, Any]]) -> list[Boundary]:
+    """End each run with `StepFailed` and its error, or accept the terminal event that was first; the boundaries that stand.
+
+    Where a worker is first at a position, the gate is closed for all the runs: a worker stops where it hears that, however fast
+    it commits. Raises `Unavailable`.
+    """
+    closed = False
+    ended = []
+    for run_id, error in errors.items():
+        stream = StreamId(state.execution_id, run_id)
         last = control.store.last(stream)
-        if last is not None and last.events and last.events[-1].name in TERMINAL_EVENTS:
-            return Boundary(run_id, last.seq, last.events[-1])
-        seq = 0 if last is None else last.seq + 1
-        before = control.store.read(stream, limit=seq) if seq else ()
-        events = sum(envelopes_of(e) for c in before for e in c.events) + 1
-        now = control.clock.now()
-        event = Event("StepFailed", now, {"error": dict(error), "source": "server", "events": events})
-        try:
-            control.store.append(Commit(stream, seq, now, control.clock.nonce(), (event,), wake=True, expires_at=expires_at))
-        except Conflict:
-            continue
-        return Boundary(run_id, seq, event)
+        for _ in range(TRIES):
+            if last is not None and last.events and last.events[-1].name in TERMINAL_EVENTS:
+                ended.append(Boundary(run_id, last.seq, last.events[-1]))
+                break
+            commit = _end(control, stream, last, error, state.expires_at)
+            try:
+                control.store.append(commit)
+            except Conflict as conflict:
+                if not closed:
+                    _close_gate(control, state, list(errors))
+                    closed = True
+                last = conflict.existing or control.store.last(stream)
+                continue
+            ended.append(Boundary(run_id, commit.seq, commit.events[-1]))
+            break
+        else:
+            raise Unavailable(f"run {run_id} of execution {state.execution_id} could not be ended in {TRIES} tries")
+    return ended
+
+
+def _end(control: Control, stream: StreamId, last: Commit | None, error: Mapping[str, Any], expires_at: int) -> Commit:
+    """The commit that ends a run behind `last`."""
+    now = control.clock.now()
+    tally = Tally(1 if last is None else tally_of(control.store, last).events + 1)
+    event = Event("StepFailed", now, {"error": dict(error), "source": "server", "events": tally.events})
+    seq = 0 if last is None else last.seq + 1
+    return Commit(stream, seq, now, control.clock.nonce(), (event,), wake=True, expires_at=expires_at, tally=tally)
+
+
+def _close_gate(control: Control, state: State, runs: list[str]) -> None:
+    """Tell the workers of these runs to stop; what has ended since is not named any more."""
+    gate = control.gates.gate(state.execution_id)
+    named = [*runs, *(run for run in sorted(gate.stopped_runs) if run in state.runs and run not in runs)]
+    stopped = frozenset(named[:MAX_STOPPED])
+    if not stopped <= gate.stopped_runs:
+        control.gates.set_gate(state.execution_id, replace(gate, stopped_runs=stopped, expires_at=state.expires_at))

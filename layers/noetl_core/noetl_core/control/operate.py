@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Literal
 
 from noetl_core.control.children import end_child
 from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
-from noetl_core.control.fence import fence
+from noetl_core.control.fence import fence_runs
+from noetl_core.control.unreadable import close
 from noetl_core.engine.decide import Fact
 from noetl_core.engine.state import State
-from noetl_core.ports import Gate, NotFound
+from noetl_core.ports import CorruptLog, Gate, NotFound
 
 Mode = Literal["run", "pause", "stop"]
 
@@ -31,8 +33,19 @@ def cancel(control: Control, execution_id: str, reason: str = "", *, compensate:
     """Cancel, and cancel the children: nothing new starts, every open run is ended. With `compensate` finished steps are undone
     then; without it, an execution that is being undone stops doing so.
 
-    What is cancelled already stays so. Raises `NotFound`, and `NotNow` for what has ended otherwise.
+    What is cancelled already stays so; one whose log does not read is closed. Raises `NotFound`, and `NotNow` for what has ended
+    otherwise.
     """
+    try:
+        return _cancelled(control, execution_id, reason, compensate)
+    except CorruptLog:
+        head = close(control, execution_id, reason)
+        if head.status != "cancelled":
+            raise NotNow(f"execution {execution_id} has already ended ({head.status}), though its log does not read") from None
+        return State(execution_id, status="cancelled")
+
+
+def _cancelled(control: Control, execution_id: str, reason: str, compensate: bool) -> State:
     state = control.load(execution_id)
     if state.status == "cancelled":
         return state
@@ -49,8 +62,9 @@ def carry_through(control: Control, state: State) -> State:
     wanted: Mode = _GATES.get(state.status, "run")
     if state.finished:
         return state
-    if control.gates.gate(state.execution_id).mode != wanted:
-        control.gates.set_gate(state.execution_id, Gate(wanted, expires_at=state.expires_at))
+    gate = control.gates.gate(state.execution_id)
+    if gate.mode != wanted:
+        control.gates.set_gate(state.execution_id, replace(gate, mode=wanted, expires_at=state.expires_at))
     if state.status == "cancelling":
         error = {"kind": "cancelled", "message": state.cancelled_for or "the execution was cancelled"}
         return fence_all(control, state.execution_id, error)
@@ -77,7 +91,7 @@ def fence_all(control: Control, execution_id: str, error: Mapping[str, Any]) -> 
         if not runs:
             return state if kept or state.finished else control.route(execution_id)
         full = {"retryable": False, **error}
-        boundaries = [fence(control, execution_id, r.id, full, state.expires_at) for r in runs]
+        boundaries = fence_runs(control, state, {r.id: full for r in runs})
         if control.route(execution_id, boundaries).finished:
             return control.load(execution_id)
 
@@ -103,6 +117,8 @@ def resume(control: Control, execution_id: str) -> State:
     """
     state = control.load(execution_id)
     if state.status == "running":
+        control.index.set_due(execution_id, control.clock.now())
+        control.put_head(state)  # where the log did not read, lists called it stuck
         return state
     _alive(state, execution_id)
     if state.status not in ("paused", "stuck"):

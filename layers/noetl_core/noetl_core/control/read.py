@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
+from noetl_core.control import unreadable
 from noetl_core.control.core import SECOND, Control
 from noetl_core.control.cursor import BadCursor, Position, envelopes
 from noetl_core.control.envelopes import instant
 from noetl_core.engine.fold import fold
 from noetl_core.engine.records import Event, StreamId
-from noetl_core.engine.state import Run, State, StepState
-from noetl_core.ports import Head, NotFound, PlaybookVersion
+from noetl_core.engine.state import TERMINAL, Run, State, StepState
+from noetl_core.ports import CorruptLog, Head, NotFound, PlaybookVersion
 from noetl_core.values import Values, at_once
 
 __all__ = ["MAX_PAGE", "BadCursor", "events", "head_as_dict", "load", "state_at", "status_of", "summary"]
@@ -63,10 +64,15 @@ def status_of(state: State) -> str:
 
 def summary(control: Control, execution_id: str) -> dict[str, Any]:
     """The object `noetl run --output json` prints. Raises `NotFound`."""
-    state = load(control, execution_id)
+    try:
+        state = load(control, execution_id)
+    except CorruptLog as error:
+        return unreadable.summary(control, execution_id, str(error))
     values = Values(control.store, control.results, execution_id)
     finished = state.finished_at
     status = status_of(state)
+    if status == "cancelling" and (head := control.index.head(execution_id)) is not None and head.status in TERMINAL:
+        return unreadable.summary(control, execution_id, "the log of one of its runs does not read")
     out: dict[str, Any] = {
         "execution_id": execution_id,
         "status": status,

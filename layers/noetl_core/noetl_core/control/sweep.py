@@ -1,193 +1,109 @@
 """The sweeper: whatever stopped moving, found by the due index, and the timer service (DESIGN section 4 "Sweeper").
 
-With the stream and every queue message lost, executions still complete by this alone, only slower.
+With the stream and every queue message lost, executions still complete by this alone, only slower. One execution's trouble is
+its own: it is moved on in the index before it is looked at, so that a look that kills its process does not come first again for
+ever. After some looks that did not end it is marked stuck, and at once where its log does not read; who repairs it resumes it,
+and nothing looks at it until then.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import reduce
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
 
-from noetl_core.control.children import look_at_child
 from noetl_core.control.core import SECOND, Control
-from noetl_core.control.fence import boundary_of, fence
-from noetl_core.control.operate import carry_through, fence_all
-from noetl_core.dsl.model import Playbook
-from noetl_core.engine.deadlines import deadlines
-from noetl_core.engine.decide import Fact, commands_of
-from noetl_core.engine.records import MAX_TAKEOVERS, Boundary, Command, Commit, StreamId, in_vain
-from noetl_core.engine.state import Run, State
-from noetl_core.engine.waits import due_at
-from noetl_core.history import commits_of
-from noetl_core.ports import CorruptLog, NotFound, PortError
+from noetl_core.control.look import AGAIN_S, DEEP_QUEUE, LOOK_EVERY_S, Swept, look
+from noetl_core.control.unreadable import mark_stuck
+from noetl_core.engine.decide import Fact
+from noetl_core.ports import CorruptLog, Due, NewerLog, Unavailable
+
+__all__ = ["Swept", "look", "look_safely", "sweep"]
 
 log = logging.getLogger(__name__)
 
-GRACE_S = 30
-"""How long a command may stay unclaimed before it is sent again; grows with its age."""
-LOOK_EVERY_S = 55
-"""While something runs: a little less than the schedule's minute, so that every tick finds the execution due."""
-LONGEST_LOOK_S = 3600
-"""An execution that only waits is looked at when its first timer is due, at least this often."""
-DEEP_QUEUE = 1000
-"""With more commands waiting than this, an unclaimed one is taken to be among them."""
-RUNS_PER_LOOK = 1000
+MAX_LOOKS = 20
+"""Looks in a row that did not end, after which an execution is marked stuck: some forty minutes."""
+HANDED = 100
+"""Executions handed to the router at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
-    """What one sweep did, for logs and metrics."""
+def sweep(control: Control, until: int | None = None, mine: Callable[[str], bool] | None = None) -> Swept:
+    """Look at every execution that is due (and `mine`), the oldest first, until `until` (microseconds; None: until the last).
 
-    looked: int = 0
-    routed: int = 0
-    resent: int = 0
-    takeovers: int = 0
-    fenced: int = 0
-    broken: int = 0
-
-    def plus(self, **more: int) -> Swept:
-        return replace(self, **{k: getattr(self, k) + v for k, v in more.items()})
-
-
-def sweep(control: Control, limit: int = 100, mine: Callable[[str], bool] | None = None) -> Swept:
-    """Look at every execution that is due (and `mine`), at most `limit`; one that cannot be looked at never blocks the others."""
+    When half of the time is gone the rest is handed to the router, which is as many as it takes; unless much of what was handed
+    on before waits there still. What a look did not end at before comes last: should it end this process too, the others are
+    through.
+    """
+    began = control.clock.now()
+    all_due = control.index.due(began)
     swept = Swept()
-    for execution_id in control.index.due(control.clock.now(), limit):
-        if mine is not None and not mine(execution_id):
+    doubtful: list[tuple[str, int, int]] = []
+    alone_until = None if until is None else began + (until - began) // 2
+    for due in all_due:
+        now = control.clock.now()
+        if alone_until is not None and now >= alone_until:
+            if control.queue.depth(None) < DEEP_QUEUE:
+                swept = swept.plus(handed=_hand_over(control, chain([due], all_due), until))
+                break
+            alone_until = until
+        if until is not None and now >= until:
+            break
+        if mine is not None and not mine(due.execution_id):
             continue
-        swept = swept.plus(looked=1)
-        try:
-            swept = look(control, execution_id, swept)
-        except (PortError, ValueError, KeyError, AssertionError, TypeError) as error:
-            log.exception("sweep of execution %s failed", execution_id)
-            swept = swept.plus(broken=1)
-            _park(control, execution_id, error)
+        again_at = now + AGAIN_S * SECOND
+        looks = control.index.claim_due(due, again_at)
+        if looks == 1:
+            swept = look_safely(control, due.execution_id, swept.plus(looked=1), looks, again_at)
+        elif looks is not None:  # None: somebody else has just looked, or it has ended
+            doubtful.append((due.execution_id, looks, again_at))
+    for execution_id, looks, again_at in doubtful:
+        if until is not None and control.clock.now() >= until:
+            break
+        if looks <= MAX_LOOKS:
+            swept = look_safely(control, execution_id, swept.plus(looked=1), looks, again_at)
+            continue
+        log.error("execution %s is given up: no look at it ends", execution_id)
+        mark_stuck(control, execution_id, f"{MAX_LOOKS} looks at it in a row did not end; the functions' logs have the errors")
+        control.index.clear_due(execution_id)
     return swept
 
 
-def _park(control: Control, execution_id: str, error: Exception) -> None:
-    """Look again later; a log that cannot be interpreted is marked stuck, with the reason, as far as that can be written."""
-    control.index.set_due(execution_id, control.clock.now() + LONGEST_LOOK_S // 4 * SECOND)
-    if not isinstance(error, CorruptLog):
-        return
+def _hand_over(control: Control, rest: Iterator[Due], until: int | None) -> int:
+    """Wake what is due. It stays due until the router looks: a wake that is lost is no loss."""
+    handed = 0
+    while (until is None or control.clock.now() < until) and (some := [due.execution_id for due in islice(rest, HANDED)]):
+        control.queue.wake(*some)
+        handed += len(some)
+    return handed
+
+
+def look_safely(control: Control, execution_id: str, swept: Swept, looks: int = 1, again_at: int | None = None) -> Swept:
+    """`look`; what goes wrong is logged and remembered with its execution, and raised to nobody."""
     try:
-        control.route(execution_id, facts=[Fact("stuck", {"reason": f"{type(error).__name__}: {error}"})])
-    except (PortError, ValueError):
-        log.error("execution %s is stuck and cannot be marked so", execution_id)
+        return look(control, execution_id, swept, again_at)
+    except CorruptLog as error:
+        log.exception("execution %s is stuck: its log does not read", execution_id)
+        give_up(control, execution_id, str(error))
+        control.index.clear_due(execution_id)
+    except NewerLog as error:
+        log.warning("execution %s waits for newer code: %s", execution_id, error)
+        control.index.set_due(execution_id, control.clock.now() + LOOK_EVERY_S * SECOND)
+    except Unavailable:
+        log.exception("execution %s could not be looked at; it is tried again", execution_id)
+        control.index.set_due(execution_id, control.clock.now() + LOOK_EVERY_S * SECOND)
+    except Exception as error:  # a bug: whatever it is, it is this execution's, and the others go on
+        log.exception("looking at execution %s failed, %d time(s) in a row", execution_id, looks)
+        if looks >= MAX_LOOKS:
+            give_up(control, execution_id, f"{type(error).__name__}: {error}")
+            control.index.clear_due(execution_id)
+    return swept.plus(broken=1)
 
 
-def bury(control: Control, execution_id: str, what: str) -> None:
-    """A queue gave up on something of this execution: mark it stuck, with the reason; `resume` tries again."""
+def give_up(control: Control, execution_id: str, why: str) -> None:
+    """Mark it stuck: in its log, and in its head alone where that cannot be. `resume` tries again."""
     try:
-        control.route(execution_id, facts=[Fact("stuck", {"reason": f"{what}; the functions' logs have the errors"})])
-    except NotFound:
-        log.error("dead letter of unknown execution %s: %s", execution_id, what)
-
-
-def look(control: Control, execution_id: str, swept: Swept, *, asked: bool = False) -> Swept:
-    """Everything the log says should have happened to one execution, done now. `asked`: because a person wants it to go on, so
-    no run is given up for how often its workers died."""
-    now = control.clock.now()
-    state = control.load(execution_id)
-    if state.seq < 0:
-        return _look_at_nothing(control, execution_id, swept)
-    if state.finished:
-        control.put_head(state)
-        control._finish(state)
-        return swept
-    playbook = control.playbook(state.digest)
-    late = [d for d in deadlines(playbook, state) if d.at <= now]
-    whole = next((d for d in late if d.run is None), None)
-    if whole is not None and state.status != "cancelling":
-        control.route(execution_id, facts=[Fact("fail", {"error": {**whole.error, "fatal": True}})])
-        state = fence_all(control, execution_id, whole.error)
-        swept = swept.plus(fenced=1)
-    state = carry_through(control, state)
-    if state.finished:
-        return swept
-    late = [d for d in late if d.run in state.runs]
-    control.put_head(state)
-    boundaries, commands, fenced, leased_until = _inspect(control, playbook, state, now, asked)
-    runs = [d for d in late if d.run is not None and state.runs[d.run].loop is None]
-    boundaries += [fence(control, execution_id, d.run, d.error, state.expires_at) for d in runs if d.run is not None]
-    fenced += len(runs)
-    if commands and state.status != "paused":
-        control.queue.send(commands)
-    state = control.route(execution_id, boundaries)
-    for child in list(state.children):
-        look_at_child(control, state, child)
-    if not state.finished:
-        control.index.set_due(execution_id, min(_next_look(playbook, state, now), leased_until + SECOND))
-    takeovers = sum(1 for c in commands if c.mode == "takeover")
-    return swept.plus(routed=len(boundaries), takeovers=takeovers, resent=len(commands) - takeovers, fenced=fenced)
-
-
-def _look_at_nothing(control: Control, execution_id: str, swept: Swept) -> Swept:
-    """Due, but no log: admit died before its first commit (nothing was acknowledged)."""
-    control.index.clear_due(execution_id)
-    return swept
-
-
-def _inspect(
-    control: Control, playbook: Playbook, state: State, now: int, asked: bool
-) -> tuple[list[Boundary], list[Command], int, int]:
-    """Boundaries nobody routed, commands to send again, how many runs were given up, and when the first live lease ends."""
-    boundaries: list[Boundary] = []
-    resend: list[str] = []
-    takeovers: list[Command] = []
-    fenced = 0
-    leased_until = now + LONGEST_LOOK_S * SECOND
-    for run in _some(list(state.runs.values()), now):
-        tail = control.store.read(StreamId(state.execution_id, run.id), after=run.handled_seq)
-        news = next((b for c in reversed(tail) if (b := boundary_of(c)) is not None), None)
-        if news is not None:
-            boundaries.append(news)
-        elif run.status == "suspended":
-            continue
-        elif not tail or tail[-1].seq < run.expected_seq:
-            if _forgotten(control, run, now):
-                resend.append(run.id)
-        elif tail[-1].lease_until < now:
-            events = (e for c in commits_of(control.store, StreamId(state.execution_id, run.id)) for e in c.events)
-            if not asked and reduce(in_vain, events, 0) >= MAX_TAKEOVERS:
-                message = f"its worker was lost {MAX_TAKEOVERS + 1} times with nothing done in between"
-                error = {"kind": "lost", "message": message, "retryable": False}
-                boundaries.append(fence(control, state.execution_id, run.id, error, state.expires_at))
-                fenced += 1
-            else:
-                takeovers.extend(_takeover(playbook, state, run, tail[-1], asked))
-        else:
-            leased_until = min(leased_until, tail[-1].lease_until)
-    return boundaries, commands_of(playbook, state, resend) + takeovers, fenced, leased_until
-
-
-def _some(runs: list[Run], now: int) -> list[Run]:
-    """As many as one look can read; where there are more, the next look takes those after them."""
-    if len(runs) <= RUNS_PER_LOOK:
-        return runs
-    first = now // (LOOK_EVERY_S * SECOND) * RUNS_PER_LOOK % len(runs)
-    return (runs + runs)[first : first + RUNS_PER_LOOK]
-
-
-def _forgotten(control: Control, run: Run, now: int) -> bool:
-    age = now - run.scheduled_at
-    return age > GRACE_S * SECOND and control.queue.depth(run.pool) < DEEP_QUEUE
-
-
-def _takeover(playbook: Playbook, state: State, run: Run, last: Commit, asked: bool) -> list[Command]:
-    return [replace(c, mode="takeover", expected_seq=last.seq + 1, asked=asked) for c in commands_of(playbook, state, [run.id])]
-
-
-def _next_look(playbook: Playbook, state: State, now: int) -> int:
-    """Soon while something runs (less often as it ages: growing backoff); else when the first wait or deadline ends."""
-    first = min((max(d.at, now + SECOND) for d in deadlines(playbook, state)), default=now + LONGEST_LOOK_S * SECOND)
-    if state.status == "paused":
-        return min(first, now + LONGEST_LOOK_S * SECOND)
-    active = [r for r in state.runs.values() if r.status == "scheduled"]
-    if active:
-        youngest = now - max(r.scheduled_at for r in active)
-        return min(first, now + min(max(LOOK_EVERY_S * SECOND, youngest // 2), 15 * LOOK_EVERY_S * SECOND))
-    times = [at for r in state.runs.values() for w in r.waits if (at := due_at(w)) is not None]
-    return min([max(t, now + SECOND) for t in times] + [first, now + LONGEST_LOOK_S * SECOND])
+        control.route(execution_id, facts=[Fact("stuck", {"reason": why})])
+    except Exception:  # what went wrong before goes wrong here too
+        log.exception("execution %s is marked stuck in its head alone", execution_id)
+        mark_stuck(control, execution_id, why)

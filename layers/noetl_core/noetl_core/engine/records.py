@@ -25,6 +25,10 @@ class StreamId:
     execution_id: str
     run_id: str | None = None
 
+    def __str__(self) -> str:
+        part = "the control stream" if self.run_id is None else f"run {self.run_id}"
+        return f"{part} of execution {self.execution_id}"
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -41,12 +45,23 @@ def envelopes_of(event: Event) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Tally:
+    """What a run's stream comes to, so that its newest commit answers what the whole would have to be read for."""
+
+    events: int
+    """Envelopes of the stream, those of the commit that says so included."""
+    in_vain: int = 0
+    """Takeovers in a row that brought nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """Events written together at `(stream, seq)`; `seq` is dense from 0.
 
     `writer` is the nonce of the attempt to write: finding it at our position means our own write whose answer was lost.
     `wake` marks commits the router must look at. `lease_until` (microseconds, 0 for none) is how long a run's writer may
     be silent before another worker takes over. `expires_at` (seconds) is the same instant in every commit of an execution.
+    `tally` is of run streams; None where an older version wrote the commit.
     """
 
     stream: StreamId
@@ -58,6 +73,7 @@ class Commit:
     lease_until: int = 0
     expires_at: int = 0
     v: int = LOG_VERSION
+    tally: Tally | None = None
 
 
 @dataclass(frozen=True, slots=True)

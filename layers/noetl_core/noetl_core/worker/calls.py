@@ -63,6 +63,8 @@ class Calls:
     trace_id: str | None = None
     undoing: bool = False
     gate: str = "run"
+    being_ended: bool = False
+    """Whether the control plane is ending this very run, with a reason of its own: the next position is left to it."""
     fenced: Fenced | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
     running: set[Running] = field(default_factory=set)
@@ -78,8 +80,9 @@ class Calls:
 
     def read_gate(self) -> None:
         gate = self.gates.gate(self.execution_id)
-        self.gate = "stop" if self.run_id in gate.stopped_runs else gate.mode
-        if self.undoing and gate.mode == "stop":
+        self.being_ended = self.run_id in gate.stopped_runs
+        self.gate = "stop" if self.being_ended else gate.mode
+        if self.undoing and gate.mode == "stop" and not self.being_ended:
             self.gate = "run"  # what undoes a cancelled execution runs while the rest is stopped
         if self.gate == "stop":
             self.stop()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from threading import RLock
 from typing import Any
 
-from noetl_core.engine.records import Commit, Event, StreamId, envelopes_of
+from noetl_core.engine.records import Commit, Event, StreamId, Tally, envelopes_of, in_vain
 from noetl_core.ports import Clock, Conflict, EventStore, Unavailable
 
 SECOND = 1_000_000
@@ -30,7 +30,14 @@ class Journal:
     """The stream of one activation. Thread-safe: the heart commits while a task runs."""
 
     def __init__(
-        self, store: EventStore, clock: Clock, stream: StreamId, seq: int, expires_at: int, deadline: int | None, events: int = 0
+        self,
+        store: EventStore,
+        clock: Clock,
+        stream: StreamId,
+        seq: int,
+        expires_at: int,
+        deadline: int | None,
+        before: Tally | None = None,
     ) -> None:
         self._store, self._clock, self._stream = store, clock, stream
         self._seq = self._first = seq
@@ -42,8 +49,9 @@ class Journal:
         self.lock = RLock()
         self.flushed_at = clock.now()
         self.closed = self._released = False
-        self.events = events
-        """Envelopes of the stream, those of before (given) and those put here."""
+        self.events = 0 if before is None else before.events
+        """Envelopes of the stream, those of before and those put here."""
+        self._in_vain = 0 if before is None else before.in_vain
 
     @property
     def seq(self) -> int:
@@ -59,6 +67,7 @@ class Journal:
         with self.lock:
             self._buffer.append(event)
             self.events += envelopes_of(event)
+            self._in_vain = in_vain(self._in_vain, event)
 
     def due(self, now: int) -> bool:
         """Whether what is buffered should be committed now."""
@@ -117,6 +126,7 @@ class Journal:
             wake=wake,
             lease_until=lease,
             expires_at=self.expires_at,
+            tally=Tally(self.events, self._in_vain),
         )
         self._append(self._pending)
 

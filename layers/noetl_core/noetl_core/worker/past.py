@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from noetl_core.engine.records import Commit, Event, StreamId, envelopes_of, in_vain
+from noetl_core.engine.records import Commit, Event, StreamId, Tally, envelopes_of, in_vain
 from noetl_core.expr import MASK
 from noetl_core.history import commits_of
 from noetl_core.ports import EventStore
@@ -40,6 +40,10 @@ class Past:
     last: Commit | None = None
     events: int = 0
     """Envelopes of the stream."""
+
+    @property
+    def tally(self) -> Tally:
+        return Tally(self.events, self.in_vain)
 
     @property
     def next_seq(self) -> int:

@@ -31,7 +31,8 @@ TERMINAL = frozenset({"StepDone", "StepFailed", "LoopChunkDone"})
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """What became of a command: acknowledge it, unless it is to be handed back for `seconds`."""
+    """What became of a command. A queue may forget it in any case: what a dropped one was for goes on elsewhere, and of what is
+    handed back (another worker holds it, for `seconds` yet) the sweeper has it taken over. Who wants to be sooner asks again."""
 
     kind: Literal["done", "suspended", "dropped", "hand_back"]
     reason: str = ""
@@ -129,7 +130,7 @@ class Worker:
                 seq, mode = past.next_seq, "takeover"
             elif past.next_seq < seq:
                 raise CorruptLog(f"{stream}: the command is for position {seq}, but the stream ends before {past.next_seq}")
-            journal = Journal(self.store, self.clock, stream, seq, command.expires_at, deadline, past.events)
+            journal = Journal(self.store, self.clock, stream, seq, command.expires_at, deadline, past.tally)
             activation.journal = journal
             journal.put(self._opening(command, mode, past))
             if mode == "resume":
@@ -230,6 +231,8 @@ class Worker:
             calls.stop()
             return Handled("dropped", f"fenced: {fenced}")
         except Cancelled:
+            if calls.being_ended:
+                return Handled("dropped", "the control plane ends the run")
             error = {"kind": "cancelled", "message": "the execution was stopped", "retryable": False}
             try:
                 return self._end(Ended("StepFailed", {"error": error}), calls)

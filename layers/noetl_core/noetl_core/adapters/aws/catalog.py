@@ -8,7 +8,7 @@
 | head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads`, by status, in shards |
 | | | | `path_list`, `status_at`: the sparse index `heads_by_path`, in shards |
 | gate | `x#<execution_id>` | `gate` | |
-| due | `due#<shard>` | `<execution_id>` | `due_at`: the local index `by_due` |
+| due | `due#<shard>` | `<execution_id>` | `due_at`: the local index `by_due`; `looks` that did not end |
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.clock import SystemClock
-from noetl_core.ports import Clock, Gate, Head, NotFound, PlaybookVersion, TooLarge
+from noetl_core.ports import Clock, Due, Gate, Head, NotFound, PlaybookVersion, TooLarge
 
 DUE_SHARDS = 4
 HEAD_SHARDS = 8
@@ -34,6 +34,7 @@ HEAD_SHARDS = 8
 each write a head."""
 MAX_SOURCE = 380 * 1024
 """Bytes of a compressed playbook one item takes."""
+DUE_PAGE = 200
 HEADS_PAGE = 10
 """Heads read at least per request: a listing reads pages of many partitions, and further ones where the newest are."""
 LOOKS_AT_ONCE = 10
@@ -297,8 +298,27 @@ class DynamoExecutionIndex(_Table):
             )
         return found
 
-    def set_due(self, execution_id: str, at: int) -> None:
-        self._put({"pk": {"S": _shard(execution_id)}, "sk": {"S": execution_id}, "due_at": {"N": str(at)}})
+    def head(self, execution_id: str) -> Head | None:
+        item = self._get(f"x#{execution_id}", "head")
+        return None if item is None else _head(item)
+
+    def set_due(self, execution_id: str, at: int, seen: int | None = None) -> None:
+        self._put(_due_item(execution_id, at), **({} if seen is None else _unmoved(seen)))
+
+    def claim_due(self, due: Due, at: int) -> int | None:
+        try:
+            with errors_of("claim due"):
+                before = client("dynamodb").put_item(
+                    TableName=self._table, Item=_due_item(due.execution_id, at, 1), ReturnValues="ALL_OLD", **_unmoved(due.at)
+                )
+        except ClientError as error:
+            if code_of(error) != "ConditionalCheckFailedException":
+                raise
+            return None
+        looks = 1 + int(before.get("Attributes", {}).get("looks", {"N": "0"})["N"])
+        if looks > 1:  # rare: what looked before has died; no read before every look to know it
+            self._put(_due_item(due.execution_id, at, looks), **_unmoved(at))
+        return looks
 
     def clear_due(self, execution_id: str) -> None:
         with errors_of("clear due"):
@@ -306,19 +326,34 @@ class DynamoExecutionIndex(_Table):
                 TableName=self._table, Key={"pk": {"S": _shard(execution_id)}, "sk": {"S": execution_id}}
             )
 
-    def due(self, now: int, limit: int = 100) -> Sequence[str]:
-        found: list[tuple[int, str]] = []
-        for shard in range(DUE_SHARDS):
-            items = self._query(
-                limit,
-                IndexName="by_due",
-                KeyConditionExpression="pk = :pk AND due_at <= :now",
-                ExpressionAttributeValues={":pk": {"S": f"due#{shard}"}, ":now": {"N": str(now)}},
-                ConsistentRead=True,
-                Limit=limit,
-            )
-            found += [(int(i["due_at"]["N"]), i["sk"]["S"]) for i in items]
-        return [execution_id for _, execution_id in sorted(found)[:limit]]
+    def due(self, now: int) -> Iterator[Due]:
+        return heapq.merge(*(self._due_of(shard, now) for shard in range(DUE_SHARDS)))
+
+    def _due_of(self, shard: int, now: int) -> Iterator[Due]:
+        request: dict[str, Any] = {
+            "TableName": self._table,
+            "IndexName": "by_due",
+            "KeyConditionExpression": "pk = :pk AND due_at <= :now",
+            "ExpressionAttributeValues": {":pk": {"S": f"due#{shard}"}, ":now": {"N": str(now)}},
+            "ConsistentRead": True,
+            "Limit": DUE_PAGE,
+        }
+        while True:
+            with errors_of("catalog read"):
+                page = client("dynamodb").query(**request)
+            yield from sorted(Due(int(i["due_at"]["N"]), i["sk"]["S"]) for i in page["Items"])
+            if "LastEvaluatedKey" not in page:
+                return
+            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+
+def _due_item(execution_id: str, at: int, looks: int = 0) -> dict[str, Any]:
+    item = {"pk": {"S": _shard(execution_id)}, "sk": {"S": execution_id}, "due_at": {"N": str(at)}}
+    return {**item, "looks": {"N": str(looks)}} if looks else item
+
+
+def _unmoved(at: int) -> dict[str, Any]:
+    return {"ConditionExpression": "due_at = :seen", "ExpressionAttributeValues": {":seen": {"N": str(at)}}}
 
 
 def _shard(execution_id: str) -> str:

@@ -1,52 +1,74 @@
-"""What the queues gave up on: commands and wakes whose handling failed every time."""
+"""What the queues gave up on: commands and wakes whose handling failed every time. Each letter stands for itself."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 
 from noetl_core.adapters.aws.clients import client, errors_of
+from noetl_core.ports import DeadLetter, PortError
+
+log = logging.getLogger(__name__)
 
 BATCH = 10
 
 
-def drain(queues: Sequence[str], bury: Callable[[str, str], None], limit: int = 100) -> int:
-    """Call `bury(execution_id, what)` for each dead letter, then delete it; how many there were.
+def drain(
+    queues: Sequence[str], bury: Callable[[DeadLetter], None], limit: int = 1_000, late: Callable[[], bool] | None = None
+) -> int:
+    """Call `bury` for each dead letter, then delete it; how many there were. Ends at `limit`, and when it is `late`.
 
-    Letters that name no execution (stream batches: the sweeper routes their records from the log) are left for the alarm.
+    A letter whose `bury` fails is kept for the next time, and logged. Letters that name no execution (stream batches: the sweeper
+    routes their records from the log) are left for the alarm.
     """
     buried = 0
     for url in queues:
-        while buried < limit:
-            with errors_of("dead letters"):
-                messages = (
-                    client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=BATCH, WaitTimeSeconds=0).get("Messages", [])
-                )
-            if not messages:
-                break
-            for message in messages:
-                found = _read(message["Body"])
-                if found is None:
-                    continue
-                bury(*found)
+        for letter, receipt in _letters(url):
+            if buried >= limit or (late is not None and late()):
+                return buried
+            try:
+                bury(letter)
                 with errors_of("dead letters"):
-                    client("sqs").delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-                buried += 1
+                    client("sqs").delete_message(QueueUrl=url, ReceiptHandle=receipt)
+            except Exception:  # whatever one letter does must not hold up the others
+                log.exception("a dead letter of execution %s is kept", letter.execution_id)
+                continue
+            buried += 1
     return buried
 
 
-def _read(body: str) -> tuple[str, str] | None:
-    """The execution a letter is about, and what could not be done."""
+def _letters(url: str) -> Iterator[tuple[DeadLetter, str]]:
+    """The letters of a queue, as far as it gives them."""
+    while True:
+        try:
+            with errors_of("dead letters"):
+                found = (
+                    client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=BATCH, WaitTimeSeconds=0).get("Messages", [])
+                )
+        except PortError:
+            log.exception("the dead letters of %s cannot be read", url)
+            return
+        if not found:
+            return
+        for message in found:
+            letter = read_letter(message["Body"])
+            if letter is not None:
+                yield letter, message["ReceiptHandle"]
+
+
+def read_letter(body: str) -> DeadLetter | None:
+    """A dead letter, if it is one of a command or a wake."""
     try:
-        letter = json.loads(body)
+        said = json.loads(body)
     except ValueError:
         return None
-    if not isinstance(letter, dict):
+    if not isinstance(said, dict):
         return None
-    if isinstance(letter.get("wake"), str):
-        return letter["wake"], "looking at it failed again and again"
-    if isinstance(letter.get("execution_id"), str):
-        return letter[
-            "execution_id"
-        ], f"the command of step {letter.get('step')} (run {letter.get('run_id')}) failed again and again"
-    return None
+    if isinstance(said.get("wake"), str):
+        return DeadLetter(said["wake"])
+    execution_id, run_id = said.get("execution_id"), said.get("run_id")
+    if not isinstance(execution_id, str) or not isinstance(run_id, str):
+        return None
+    seq = said.get("expected_seq")
+    return DeadLetter(execution_id, run_id, str(said.get("step")), seq if type(seq) is int else 0)

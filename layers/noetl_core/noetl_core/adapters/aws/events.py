@@ -6,7 +6,8 @@
 | run streams | `r#<execution_id>#<hash(run) mod 8>` | `<run_id>#<seq>` | the worker that holds the run; control, to fence |
 | snapshot | `s#<execution_id>` | `snapshot` | control plane |
 
-Header attributes: `v`, `execution_id`, `ts`, `writer`; `lease_until` and `expires_at` where set; `wake` only where true (the
+Header attributes: `v`, `execution_id`, `ts`, `writer`; `lease_until` and `expires_at` where set; in run streams `events` and
+`in_vain`, what the stream comes to; `wake` only where true (the
 stream's filter asks for it); and `body`, or `body_key` where the body is in S3.
 
 TTL deletes up to days late, and in no order: what has expired is absent to readers, and its position is free to writers.
@@ -27,7 +28,7 @@ from botocore.exceptions import ClientError
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.codec import decode_events, encode_events
-from noetl_core.engine.records import Commit, Snapshot, StreamId
+from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally
 from noetl_core.ports import Clock, Conflict, CorruptLog, NotFound, ResultStore
 
 log = logging.getLogger(__name__)
@@ -104,6 +105,10 @@ class DynamoEventStore:
             item["lease_until"] = {"N": str(commit.lease_until)}
         if commit.expires_at:
             item["expires_at"] = {"N": str(commit.expires_at)}
+        if commit.tally is not None:
+            item["events"] = {"N": str(commit.tally.events)}
+            if commit.tally.in_vain:
+                item["in_vain"] = {"N": str(commit.tally.in_vain)}
         body = encode_events(commit.events, compress=True)
         if len(body) > MAX_BODY:
             name = f"{commit.stream.run_id or 'control'}-{commit.seq}-{commit.writer}"
@@ -206,7 +211,10 @@ class DynamoEventStore:
 
 
 def _decode(item: Item, results: ResultStore) -> Commit:
-    """An item as a commit, whether a client read it or Lambda delivered it (binary as base64). Raises `CorruptLog`."""
+    """An item as a commit, whether a client read it or Lambda delivered it (binary as base64).
+
+    Raises `NewerLog` for what newer code wrote, `CorruptLog` for what does not read.
+    """
     try:
         run, _, position = item["sk"]["S"].rpartition("#")
         v = int(item["v"]["N"])
@@ -220,8 +228,9 @@ def _decode(item: Item, results: ResultStore) -> Commit:
             lease_until=_number(item, "lease_until"),
             expires_at=_number(item, "expires_at"),
             v=v,
+            tally=Tally(_number(item, "events"), _number(item, "in_vain")) if "events" in item else None,
         )
-    except (NotFound, KeyError, TypeError, ValueError) as error:
+    except (NotFound, LookupError, AttributeError, TypeError, ValueError) as error:
         where = " ".join(item.get(k, {}).get("S", "?") for k in ("pk", "sk"))
         raise CorruptLog(f"the commit at {where} does not read: {error!r}") from error
 
@@ -238,5 +247,5 @@ def _number(item: Item, name: str) -> int:
 
 
 def commit_from_image(image: Item, results: ResultStore) -> Commit | None:
-    """The commit of a stream record's NewImage; None for an item of another key space (snapshots). Raises `CorruptLog`."""
+    """The commit of a stream record's NewImage; None for an item of another key space (snapshots). Raises as `_decode`."""
     return _decode(image, results) if image["pk"]["S"].startswith(("m#", "r#")) else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from noetl_core.adapters.aws.clients import client, errors_of
 from noetl_core.codec import decode_command, encode_command
@@ -44,31 +45,32 @@ class SqsCommandQueue:
         for pool, mine in by_pool.items():
             url = self._url(pool)
             for batch in self._batches(mine):
-                unsent += self._send(url, batch, delay_s)
+                unsent += [batch[n][0] for n in self._send(url, [body for _, body in batch], delay_s)]
         return unsent
 
-    def _send(self, url: str, batch: Sequence[tuple[Command, str]], delay_s: int) -> list[Command]:
+    @staticmethod
+    def _send(url: str, bodies: Sequence[str], delay_s: int) -> list[int]:
+        """Send up to ten messages; which of them the queue did not take."""
         entries = [
-            {"Id": str(n), "MessageBody": body, **({"DelaySeconds": delay_s} if delay_s else {})}
-            for n, (_, body) in enumerate(batch)
+            {"Id": str(n), "MessageBody": body, **({"DelaySeconds": delay_s} if delay_s else {})} for n, body in enumerate(bodies)
         ]
         for _ in range(2):
-            with errors_of("send commands"):
+            with errors_of("send messages"):
                 answer = client("sqs").send_message_batch(QueueUrl=url, Entries=entries)
             refused = {f["Id"] for f in answer.get("Failed", ())}
             entries = [e for e in entries if e["Id"] in refused]
             if not entries:
                 return []
-        return [batch[int(str(e["Id"]))][0] for e in entries]
+        return [int(str(e["Id"])) for e in entries]
 
-    def wake(self, execution_id: str, delay_s: int = 0) -> None:
-        with errors_of("wake"):
-            client("sqs").send_message(
-                QueueUrl=self._control, MessageBody=json.dumps({"wake": execution_id}), DelaySeconds=max(0, min(delay_s, 900))
-            )
+    def wake(self, *executions: str, delay_s: int = 0) -> None:
+        bodies = [json.dumps({"wake": execution_id}) for execution_id in executions]
+        for first in range(0, len(bodies), BATCH):
+            if self._send(self._control, bodies[first : first + BATCH], max(0, min(delay_s, 900))):
+                raise Unavailable("wake: the control queue did not take all of a batch")
 
-    def depth(self, pool: str) -> int:
-        return _waiting(self._url(pool)).waiting
+    def depth(self, pool: str | None) -> int:
+        return _waiting(self._control if pool is None else self._url(pool)).waiting
 
     def _url(self, pool: str) -> str:
         """The queue of `pool`. Raises `Unavailable`: another pool's workers may do what this one's must not."""
@@ -104,7 +106,7 @@ class SqsCommandQueue:
         if len(body) > MAX_MESSAGE:
             key = f"{command.execution_id}/commands/{command.run_id}-{command.expected_seq}-{command.mode}.json"
             stored = self._results.put(key, body.encode())["key"]
-            said = {"execution_id": command.execution_id, "run_id": command.run_id, "step": command.step}
+            said = {k: getattr(command, k) for k in ("execution_id", "run_id", "step", "expected_seq")}
             body = json.dumps({STORED: stored, **said})  # enough to bury it by, should it become a dead letter
         return body
 
@@ -120,3 +122,9 @@ def read_command(message: str, results: ResultStore) -> Command:
     if message.startswith(f'{{"{STORED}"'):
         return decode_command(results.get(json.loads(message)[STORED]))
     return decode_command(message)
+
+
+def about_command(message: str) -> dict[str, Any]:
+    """Whose command a message is, for a log line. Raises `ValueError` for what is no JSON."""
+    said = json.loads(message)
+    return {"execution_id": said.get("execution_id"), "step": said.get("step"), "run": said.get("run_id")}

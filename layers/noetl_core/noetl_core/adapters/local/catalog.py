@@ -4,20 +4,41 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
-from noetl_core.ports import Clock, Gate, Head, NotFound, PlaybookVersion
+from noetl_core.ports import Clock, Due, Gate, Head, NotFound, PlaybookVersion
 
 SECOND = 1_000_000
 _TERMINAL = "('completed','failed','cancelled')"
 _HEAD = "execution_id, status, path, version, digest, started_at, updated_at, finished_at, error, parent, expires_at"
 
 
+DUE_PAGE = 200
+
+
 def _loads(text: str | None) -> Any:
     return json.loads(text) if text else None
+
+
+def _head(row: Sequence[Any]) -> Head:
+    *plain, error, parent, expires_at = row
+    execution_id, status, path, version, digest, started_at, updated_at, finished_at = plain
+    return Head(
+        execution_id,
+        status,
+        path,
+        version,
+        digest,
+        started_at,
+        updated_at,
+        finished_at,
+        _loads(error),
+        _loads(parent),
+        expires_at,
+    )
 
 
 class SqlitePlaybookCatalog:
@@ -118,19 +139,41 @@ class SqliteExecutionIndex:
             f"SELECT {_HEAD} FROM heads WHERE {' AND '.join(where)} ORDER BY started_at DESC, execution_id DESC LIMIT ?",
             (*values, limit),
         )
-        parsed = ((*row[:8], _loads(row[8]), _loads(row[9]), row[10]) for row in rows)
-        return [Head(*fields) for fields in parsed]
+        return [_head(row) for row in rows]
 
-    def set_due(self, execution_id: str, at: int) -> None:
+    def head(self, execution_id: str) -> Head | None:
+        rows = self._db.rows(f"SELECT {_HEAD} FROM heads WHERE execution_id=?", (execution_id,))
+        return _head(rows[0]) if rows else None
+
+    def set_due(self, execution_id: str, at: int, seen: int | None = None) -> None:
+        if seen is not None:
+            self._db.write("UPDATE due SET due_at=?, looks=0 WHERE execution_id=? AND due_at=?", (at, execution_id, seen))
+            return
         self._db.write(
-            "INSERT INTO due VALUES (?,?) ON CONFLICT (execution_id) DO UPDATE SET due_at=excluded.due_at", (execution_id, at)
+            "INSERT INTO due VALUES (?,?,0) ON CONFLICT (execution_id) DO UPDATE SET due_at=excluded.due_at, looks=0",
+            (execution_id, at),
         )
+
+    def claim_due(self, due: Due, at: int) -> int | None:
+        rows = self._db.rows(
+            "UPDATE due SET due_at=?, looks=coalesce(looks, 0)+1 WHERE execution_id=? AND due_at=? RETURNING looks",
+            (at, due.execution_id, due.at),
+        )
+        return rows[0][0] if rows else None
 
     def clear_due(self, execution_id: str) -> None:
         self._db.write("DELETE FROM due WHERE execution_id=?", (execution_id,))
 
-    def due(self, now: int, limit: int = 100) -> Sequence[str]:
-        return [r[0] for r in self._db.rows("SELECT execution_id FROM due WHERE due_at<=? ORDER BY due_at LIMIT ?", (now, limit))]
+    def due(self, now: int) -> Iterator[Due]:
+        after = Due(-1, "")
+        while rows := self._db.rows(
+            "SELECT due_at, execution_id FROM due WHERE due_at<=? AND (due_at, execution_id)>(?,?)"
+            " ORDER BY due_at, execution_id LIMIT ?",
+            (now, after.at, after.execution_id, DUE_PAGE),
+        ):
+            for row in rows:
+                after = Due(*row)
+                yield after
 
 
 class SqliteGates:

@@ -16,7 +16,8 @@ from noetl_core.ports import CorruptLog, StorageFailed, Unavailable
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,
-  lease_until INTEGER, expires_at INTEGER, v INTEGER, body BLOB, PRIMARY KEY (execution_id, run_id, seq)) WITHOUT ROWID;
+  lease_until INTEGER, expires_at INTEGER, v INTEGER, body BLOB, events INTEGER, in_vain INTEGER,
+  PRIMARY KEY (execution_id, run_id, seq)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS snapshots (execution_id TEXT PRIMARY KEY, seq INTEGER, reducer INTEGER, state TEXT,
   expires_at INTEGER);
 CREATE TABLE IF NOT EXISTS playbooks (path TEXT, version INTEGER, digest TEXT, source TEXT, registered_at INTEGER,
@@ -29,10 +30,20 @@ CREATE INDEX IF NOT EXISTS heads_by_end ON heads (expires_at);
 CREATE INDEX IF NOT EXISTS heads_by_start ON heads (started_at DESC, execution_id DESC);
 CREATE INDEX IF NOT EXISTS heads_by_status ON heads (status, started_at DESC, execution_id DESC);
 CREATE INDEX IF NOT EXISTS heads_by_path ON heads (path, started_at DESC, execution_id DESC);
-CREATE TABLE IF NOT EXISTS due (execution_id TEXT PRIMARY KEY, due_at INTEGER);
+CREATE TABLE IF NOT EXISTS due (execution_id TEXT PRIMARY KEY, due_at INTEGER, looks INTEGER);
 CREATE INDEX IF NOT EXISTS due_by_time ON due (due_at);
 CREATE TABLE IF NOT EXISTS gates (execution_id TEXT PRIMARY KEY, mode TEXT, stopped_runs TEXT);
 """
+_UPGRADES = {
+    1: """
+ALTER TABLE commits ADD COLUMN events INTEGER;
+ALTER TABLE commits ADD COLUMN in_vain INTEGER;
+ALTER TABLE due ADD COLUMN looks INTEGER;
+CREATE INDEX IF NOT EXISTS heads_by_status ON heads (status, started_at DESC, execution_id DESC);
+CREATE INDEX IF NOT EXISTS heads_by_path ON heads (path, started_at DESC, execution_id DESC);
+"""
+}
+"""What makes a store of a version one of the next."""
 _NO_STORAGE = frozenset(
     {
         sqlite3.SQLITE_FULL,
@@ -45,7 +56,7 @@ _NO_STORAGE = frozenset(
 )
 """Errors that waiting does not mend. Their extended codes hold them in the lowest byte."""
 SECOND = 1_000_000
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000
@@ -83,7 +94,17 @@ class Database:
             if version > SCHEMA_VERSION:
                 raise CorruptLog(f"{path} was made by a newer version (store {version}, this one reads {SCHEMA_VERSION})")
             if version < SCHEMA_VERSION:
-                self._connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
+                self._upgrade()
+
+    def _upgrade(self) -> None:
+        """Make the tables, or bring them up to date, unless another process has done so meanwhile."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        steps = "".join(_UPGRADES[v] for v in range(version, SCHEMA_VERSION)) if version else _SCHEMA
+        for statement in filter(str.strip, steps.split(";")):
+            self._connection.execute(statement)
+        self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        self._connection.execute("COMMIT")
 
     def _prepare(self, durable: str) -> None:
         self._connection.execute(f"PRAGMA synchronous={'FULL' if durable == 'power' else 'NORMAL'}")
@@ -125,6 +146,10 @@ class Database:
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         with self._alone():
             return self._connection.execute(statement, values).fetchall()
+
+    def knows(self, execution_id: str) -> bool:
+        """Whether there is a log of the execution, readable or not."""
+        return bool(self.rows("SELECT 1 FROM commits WHERE execution_id=? LIMIT 1", (execution_id,)))
 
     def forget_expired(self, now: int, limit: int = 100) -> list[str]:
         """Delete what expired before `now` (microseconds), as TTL does in the cloud; which executions, at most `limit`."""

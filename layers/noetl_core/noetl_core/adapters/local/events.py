@@ -9,14 +9,15 @@ from collections.abc import Callable, Sequence
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
 from noetl_core.codec import decode_events, encode_events
-from noetl_core.engine.records import Commit, Snapshot, StreamId
+from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally
 from noetl_core.ports import Clock, Conflict, CorruptLog
 
 SECOND = 1_000_000
-_COLUMNS = "seq, ts, writer, wake, lease_until, expires_at, v, body"
-_INSERT = "INSERT INTO commits VALUES (?,?,?,?,?,?,?,?,?,?)"
+_COLUMNS = "seq, ts, writer, wake, lease_until, expires_at, v, body, events, in_vain"
+_INSERT = f"INSERT INTO commits (execution_id, run_id, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
 _REPLACE_EXPIRED = f"""{_INSERT} ON CONFLICT (execution_id, run_id, seq) DO UPDATE SET ts=excluded.ts, writer=excluded.writer,
-  wake=excluded.wake, lease_until=excluded.lease_until, expires_at=excluded.expires_at, v=excluded.v, body=excluded.body
+  wake=excluded.wake, lease_until=excluded.lease_until, expires_at=excluded.expires_at, v=excluded.v, body=excluded.body,
+  events=excluded.events, in_vain=excluded.in_vain
   WHERE expires_at BETWEEN 1 AND ?"""
 _LIVES = "(expires_at=0 OR expires_at>=?)"
 
@@ -40,6 +41,8 @@ class SqliteEventStore:
             commit.expires_at,
             commit.v,
             encode_events(commit.events),
+            None if commit.tally is None else commit.tally.events,
+            None if commit.tally is None else commit.tally.in_vain,
         )
         try:
             self._db.write(_INSERT, row)
@@ -86,8 +89,13 @@ class SqliteEventStore:
 
     @staticmethod
     def _commit(stream: StreamId, row: Sequence[object]) -> Commit:
-        seq, ts, writer, wake, lease_until, expires_at, v, body = row
-        return Commit(stream, seq, ts, writer, decode_events(body, v), bool(wake), lease_until, expires_at, v)  # type: ignore[arg-type]
+        seq, ts, writer, wake, lease_until, expires_at, v, body, events, lost = row
+        tally = None if events is None else Tally(events, lost)  # type: ignore[arg-type]
+        try:
+            events_held = decode_events(body, v)  # type: ignore[arg-type]
+        except CorruptLog as error:
+            raise CorruptLog(f"position {seq} of {stream}: {error}") from error
+        return Commit(stream, seq, ts, writer, events_held, bool(wake), lease_until, expires_at, v, tally)  # type: ignore[arg-type]
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         self._db.write(

@@ -42,15 +42,16 @@ class LocalQueue:
             self.changed.notify_all()
         return []
 
-    def wake(self, execution_id: str, delay_s: int = 0) -> None:
+    def wake(self, *executions: str, delay_s: int = 0) -> None:
         at = self._clock.now() + delay_s * SECOND if delay_s else 0
         with self.changed:
-            heapq.heappush(self._heap, Delivery(at, next(self._order), execution_id))
+            for execution_id in executions:
+                heapq.heappush(self._heap, Delivery(at, next(self._order), execution_id))
             self.changed.notify_all()
 
-    def depth(self, pool: str) -> int:
+    def depth(self, pool: str | None) -> int:
         with self.changed:
-            return sum(1 for d in self._heap if d.command is not None and d.command.pool == pool)
+            return sum(1 for d in self._heap if (None if d.command is None else d.command.pool) == pool)
 
     def backlog(self) -> Backlog:
         """What this process's queue holds; what was received is not in it, and nothing is ever given up."""

@@ -9,6 +9,7 @@ from typing import Any
 from noetl_core.control import callbacks, operate, read
 from noetl_core.control.admit import KeyReused, UnknownPool
 from noetl_core.control.api.call import Answer, BadRequest, NoRoute, NotAllowed
+from noetl_core.control.unreadable import REMEDY
 from noetl_core.dsl.diagnostics import Diagnostic, InvalidPlaybook, page_of
 from noetl_core.engine.redrive import BadRedrive
 from noetl_core.engine.workload import BadWorkload
@@ -35,7 +36,7 @@ TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
     (TemplateError, HTTPStatus.UNPROCESSABLE_ENTITY, "template"),
     (InvalidPlaybook, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_playbook"),
     (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
-    (CorruptLog, HTTPStatus.INTERNAL_SERVER_ERROR, "corrupt_log"),
+    (CorruptLog, HTTPStatus.CONFLICT, "corrupt_log"),
     (PortError, HTTPStatus.SERVICE_UNAVAILABLE, "unavailable"),
 )
 """The first row whose class fits decides; what fits none is a bug: 500, with its reason in the log alone."""
@@ -82,6 +83,8 @@ def _details(error: Exception) -> list[dict[str, Any]]:
         return [{"loc": "body.payload", "message": wrong, "hint": ""} for wrong in error.wrong]
     if isinstance(error, callbacks.Unfit):
         return [{"loc": "body", "message": wrong, "hint": "the callback still waits"} for wrong in error.wrong]
+    if isinstance(error, CorruptLog):
+        return [{"loc": "path.execution_id", "message": "its log does not read", "hint": REMEDY}]
     if isinstance(error, InvalidPlaybook):
         return [diagnostic(d) for d in error.diagnostics]
     return []

@@ -13,6 +13,7 @@ from noetl_core.control.api.callers import INLINE
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, seal, unseal
 from noetl_core.engine.state import Status
+from noetl_core.ports import CorruptLog, NewerLog
 
 STATUSES = get_args(Status)
 START = {
@@ -87,7 +88,10 @@ def _before(call: Call) -> str | None:
 
 
 def _status(control: Control, execution_id: str) -> str:
-    return read.status_of(control.load(execution_id))
+    try:
+        return read.status_of(control.load(execution_id))
+    except (CorruptLog, NewerLog):
+        return "running"  # it cannot be said, and the others of the list can
 
 
 def one(call: Call) -> dict[str, Any]:

@@ -49,6 +49,8 @@ def refusals(route: Route) -> list[int]:
     found = {400, 503, *route.refuses, *GATEWAY}
     if "{" in route.path:
         found.add(404)
+    if "{execution_id}" in route.path:
+        found.add(409)  # its log does not read
     if route.method in ("GET", "POST"):
         found.add(413)  # the request, or the answer
     return sorted(found)

@@ -1,0 +1,56 @@
+"""Dead letters: messages that a queue gave up on, and what they mean for their executions."""
+
+from __future__ import annotations
+
+import logging
+
+from noetl_core.control.core import Control
+from noetl_core.control.fence import boundary_of
+from noetl_core.control.sweep import give_up
+from noetl_core.control.unreadable import mark_stuck
+from noetl_core.engine.records import StreamId
+from noetl_core.engine.state import TERMINAL, State
+from noetl_core.ports import CorruptLog, DeadLetter, NewerLog
+
+log = logging.getLogger(__name__)
+
+
+def bury(control: Control, letter: DeadLetter) -> None:
+    """Do what a dead letter asks for, after which it may be deleted.
+
+    A command that nobody could carry out marks its execution stuck; but what has ended, is suspended, or has a worker's commit
+    where the command was to begin is left alone: such a command was a duplicate. A wake makes its execution due, so that the
+    sweeper looks, and counts the looks that do not end. Raises `Unavailable`: keep the letter.
+    """
+    execution_id = letter.execution_id
+    try:
+        if letter.run_id is None:
+            _wake(control, execution_id)
+            return
+        state = control.load(execution_id)
+        if state.seq >= 0 and not state.finished and _is_wanted(control, state, letter):
+            what = f"the command of step {letter.step} (run {letter.run_id}) failed again and again"
+            give_up(control, execution_id, f"{what}; the functions' logs have the errors")
+    except CorruptLog as error:
+        mark_stuck(control, execution_id, str(error))
+        control.index.clear_due(execution_id)
+    except NewerLog:
+        log.warning("a dead letter of execution %s is left to newer code", execution_id)
+        control.index.set_due(execution_id, control.clock.now())
+
+
+def _wake(control: Control, execution_id: str) -> None:
+    head = control.index.head(execution_id)
+    if head is None:
+        log.error("dead letter of unknown execution %s", execution_id)
+    elif head.status not in TERMINAL and head.status != "stuck":
+        control.index.set_due(execution_id, control.clock.now())
+
+
+def _is_wanted(control: Control, state: State, letter: DeadLetter) -> bool:
+    """Whether the run still waits for this command, or for one in its place."""
+    run = state.runs.get(letter.run_id or "")
+    if run is None or run.status != "scheduled" or run.expected_seq > letter.expected_seq or state.status != "running":
+        return False
+    last = control.store.last(StreamId(state.execution_id, run.id))
+    return last is None or (last.seq < letter.expected_seq and (last.seq <= run.handled_seq or boundary_of(last) is None))

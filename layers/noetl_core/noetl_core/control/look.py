@@ -1,0 +1,164 @@
+"""One look at one execution: everything its log says should have happened, done now (DESIGN section 4 "Sweeper")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from noetl_core.control.children import look_at_child
+from noetl_core.control.core import SECOND, Control
+from noetl_core.control.fence import boundary_of, fence_runs
+from noetl_core.control.operate import carry_through, fence_all
+from noetl_core.dsl.model import Playbook
+from noetl_core.engine.deadlines import deadlines
+from noetl_core.engine.decide import Fact, commands_of
+from noetl_core.engine.records import MAX_TAKEOVERS, Boundary, Command, Commit, StreamId
+from noetl_core.engine.state import Run, State
+from noetl_core.engine.waits import due_at
+from noetl_core.history import tally_of
+
+GRACE_S = 30
+"""How long a command may stay unclaimed before it is sent again; grows with its age."""
+LOOK_EVERY_S = 55
+"""While something runs: a little less than the schedule's minute, so that every tick finds the execution due."""
+LONGEST_LOOK_S = 3600
+"""An execution that only waits is looked at when its first timer is due, at least this often."""
+DEEP_QUEUE = 1000
+"""With more commands waiting than this, an unclaimed one is taken to be among them."""
+RUNS_PER_LOOK = 1000
+AGAIN_S = 90
+"""When an execution is due again whose look never ends: the sweeper's next tick but one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What looks did, for logs and metrics."""
+
+    looked: int = 0
+    handed: int = 0
+    """Executions left to the router, for want of time."""
+    routed: int = 0
+    resent: int = 0
+    takeovers: int = 0
+    fenced: int = 0
+    broken: int = 0
+
+    def plus(self, **more: int) -> Swept:
+        return replace(self, **{k: getattr(self, k) + v for k, v in more.items()})
+
+
+def look(control: Control, execution_id: str, swept: Swept, again_at: int | None = None, *, asked: bool = False) -> Swept:
+    """Do what the log says should have happened, and say when the next look is due.
+
+    `again_at` is when the execution is due if this look never ends, where that has been said already. `asked`: because a person
+    wants it to go on, so no run is given up for how often its workers died. Raises as `Control.route`.
+    """
+    now = control.clock.now()
+    if again_at is None:
+        again_at = now + AGAIN_S * SECOND
+        control.index.set_due(execution_id, again_at)
+    state = control.load(execution_id)
+    if state.seq < 0:
+        return _look_at_nothing(control, execution_id, swept)
+    if state.finished:
+        control.put_head(state)
+        control._finish(state)
+        return swept
+    playbook = control.playbook(state.digest)
+    late = [d for d in deadlines(playbook, state) if d.at <= now]
+    whole = next((d for d in late if d.run is None), None)
+    if whole is not None and state.status != "cancelling":
+        control.route(execution_id, facts=[Fact("fail", {"error": {**whole.error, "fatal": True}})])
+        state = fence_all(control, execution_id, whole.error)
+        swept = swept.plus(fenced=1)
+    state = carry_through(control, state)
+    if state.finished:
+        return swept
+    late = [d for d in late if d.run in state.runs]
+    control.put_head(state)
+    boundaries, commands, lost, leased_until = _inspect(control, playbook, state, now, asked)
+    overdue = {d.run: d.error for d in late if d.run is not None and state.runs[d.run].loop is None}
+    boundaries += fence_runs(control, state, {**lost, **overdue})
+    if commands and state.status != "paused":
+        control.queue.send(commands)
+    state = control.route(execution_id, boundaries)
+    for child in list(state.children):
+        look_at_child(control, state, child)
+    if not state.finished:
+        control.index.set_due(execution_id, min(_next_look(playbook, state, now), leased_until + SECOND), seen=again_at)
+    takeovers = sum(1 for c in commands if c.mode == "takeover")
+    return swept.plus(routed=len(boundaries), takeovers=takeovers, resent=len(commands) - takeovers, fenced=len(lost | overdue))
+
+
+def _look_at_nothing(control: Control, execution_id: str, swept: Swept) -> Swept:
+    """Due, but no log: admit died before its first commit (nothing was acknowledged)."""
+    control.index.clear_due(execution_id)
+    return swept
+
+
+def _inspect(
+    control: Control, playbook: Playbook, state: State, now: int, asked: bool
+) -> tuple[list[Boundary], list[Command], dict[str, dict[str, object]], int]:
+    """Boundaries nobody routed, commands to send again, runs to give up with the error of each, and when the first live lease
+    ends. Of a run's stream its newest commit says it all: behind a boundary nobody writes until it was routed."""
+    boundaries: list[Boundary] = []
+    resend: list[str] = []
+    takeovers: list[Command] = []
+    lost: dict[str, dict[str, object]] = {}
+    leased_until = now + LONGEST_LOOK_S * SECOND
+    queues = _Queues(control)
+    for run in _some(list(state.runs.values()), now):
+        last = control.store.last(StreamId(state.execution_id, run.id))
+        news = boundary_of(last) if last is not None and last.seq > run.handled_seq else None
+        if news is not None:
+            boundaries.append(news)
+        elif run.status == "suspended":
+            continue
+        elif last is None or last.seq < run.expected_seq:
+            if now - run.scheduled_at > GRACE_S * SECOND and not queues.deep(run.pool):
+                resend.append(run.id)
+        elif last.lease_until >= now:
+            leased_until = min(leased_until, last.lease_until)
+        elif not asked and tally_of(control.store, last).in_vain >= MAX_TAKEOVERS:
+            message = f"its worker was lost {MAX_TAKEOVERS + 1} times with nothing done in between"
+            lost[run.id] = {"kind": "lost", "message": message, "retryable": False}
+        else:
+            takeovers.extend(_takeover(playbook, state, run, last, asked))
+    return boundaries, commands_of(playbook, state, resend) + takeovers, lost, leased_until
+
+
+class _Queues:
+    """How full the pools' queues are, asked once a look."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._deep: dict[str, bool] = {}
+
+    def deep(self, pool: str) -> bool:
+        if pool not in self._deep:
+            self._deep[pool] = self._control.queue.depth(pool) >= DEEP_QUEUE
+        return self._deep[pool]
+
+
+def _some(runs: list[Run], now: int) -> list[Run]:
+    """As many as one look can read; where there are more, the next look takes those after them."""
+    if len(runs) <= RUNS_PER_LOOK:
+        return runs
+    first = now // (LOOK_EVERY_S * SECOND) * RUNS_PER_LOOK % len(runs)
+    return (runs + runs)[first : first + RUNS_PER_LOOK]
+
+
+def _takeover(playbook: Playbook, state: State, run: Run, last: Commit, asked: bool) -> list[Command]:
+    return [replace(c, mode="takeover", expected_seq=last.seq + 1, asked=asked) for c in commands_of(playbook, state, [run.id])]
+
+
+def _next_look(playbook: Playbook, state: State, now: int) -> int:
+    """Soon while something runs (less often as it ages: growing backoff); else when the first wait or deadline ends."""
+    first = min((max(d.at, now + SECOND) for d in deadlines(playbook, state)), default=now + LONGEST_LOOK_S * SECOND)
+    if state.status == "paused":
+        return min(first, now + LONGEST_LOOK_S * SECOND)
+    active = [r for r in state.runs.values() if r.status == "scheduled"]
+    if active:
+        youngest = now - max(r.scheduled_at for r in active)
+        return min(first, now + min(max(LOOK_EVERY_S * SECOND, youngest // 2), 15 * LOOK_EVERY_S * SECOND))
+    times = [at for r in state.runs.values() for w in r.waits if (at := due_at(w)) is not None]
+    return min([max(t, now + SECOND) for t in times] + [first, now + LONGEST_LOOK_S * SECOND])

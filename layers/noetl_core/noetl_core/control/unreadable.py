@@ -1,0 +1,74 @@
+"""An execution whose log does not read, or kills what reads it: its head is all there is to say it with.
+
+No fact can be recorded about it, so it is marked stuck, and cancelled, in its head; a closed gate stops its workers. When its log
+reads again, `resume` goes on with it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from noetl_core.control.core import Control
+from noetl_core.control.envelopes import instant
+from noetl_core.engine.state import TERMINAL
+from noetl_core.ports import Gate, Head, NotFound, PortError
+
+REMEDY = "restore its log and `noetl resume` it, or close it with `noetl cancel`"
+
+
+def mark_stuck(control: Control, execution_id: str, why: str) -> None:
+    """Say in lists that it is stuck, and why."""
+    head = control.index.head(execution_id)
+    if head is not None and head.status not in TERMINAL:
+        # of the same instant as the head that stood: the head of a log that reads again replaces it
+        control.index.put_head(replace(head, status="stuck", error=_error(why)))
+
+
+def close(control: Control, execution_id: str, reason: str) -> Head:
+    """Cancel it. Raises `NotFound`."""
+    head = _head(control, execution_id)
+    control.gates.set_gate(execution_id, Gate("stop", expires_at=head.expires_at))
+    if head.status not in TERMINAL:
+        now = control.clock.now()
+        error = {"kind": "cancelled", "message": reason or "the execution was cancelled; its log does not read"}
+        head = replace(head, status="cancelled", error=error, updated_at=now, finished_at=now)
+        control.index.put_head(head)
+    control.index.clear_due(execution_id)
+    return head
+
+
+def summary(control: Control, execution_id: str, why: str) -> dict[str, Any]:
+    """The summary of an execution, as far as its head knows it. Raises `NotFound`."""
+    head = _head(control, execution_id)
+    over = head.status in TERMINAL
+    if not over and head.status != "stuck":
+        with suppress(PortError):  # what is only read cannot be marked, and is shown all the same
+            mark_stuck(control, execution_id, why)
+    out = {
+        "execution_id": execution_id,
+        "status": head.status if over else "stuck",
+        "playbook": {"path": head.path, "version": head.version, "digest": head.digest},
+        "result": None,
+        "ctx": {},
+        "error": head.error if over else _error(why),
+        "steps": {},
+        "started_at": instant(head.started_at),
+        "finished_at": instant(head.finished_at) if head.finished_at else None,
+        "duration_ms": ((head.finished_at or control.clock.now()) - head.started_at) // 1000,
+        "events": 0,
+        "reason": f"{why}; {REMEDY}",
+    }
+    return {**out, "parent": head.parent} if head.parent else out
+
+
+def _head(control: Control, execution_id: str) -> Head:
+    head = control.index.head(execution_id)
+    if head is None:
+        raise NotFound(f"there is no execution {execution_id}")
+    return head
+
+
+def _error(why: str) -> dict[str, str]:
+    return {"kind": "storage", "message": why}

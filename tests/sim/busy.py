@@ -1,0 +1,101 @@
+"""Workers that run at the same time in virtual time: a thread each, of which one runs at any moment."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from noetl_core.worker.heart import Beats
+from tests.sim.ports import SECOND, Crash, SimClock
+
+BEAT_S = 20
+
+
+@dataclass(eq=False)
+class _Busy:
+    """One worker at work: it runs while the world waits for it, or waits itself until `wake_at`."""
+
+    work: Callable[[], None]
+    wake_at: int = 0
+    go: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    rest: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    over: bool = False
+    killed: bool = False
+    wrong: BaseException | None = None
+
+
+class BusyWorkers:
+    """The workers of a world. `watched` are their activations, whose leases a heart would keep."""
+
+    def __init__(self, clock: SimClock) -> None:
+        self._clock = clock
+        self._busy: list[_Busy] = []
+        self._here = threading.local()
+        self._watched: dict[Beats, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._busy)
+
+    def begin(self, work: Callable[[], None]) -> None:
+        """Let a worker begin, until it takes its time or is done."""
+        busy = _Busy(work)
+        self._busy.append(busy)
+        threading.Thread(target=self._run, args=(busy,), daemon=True).start()
+        self._turn(busy)
+
+    def _run(self, busy: _Busy) -> None:
+        self._here.busy = busy
+        busy.go.acquire()
+        try:
+            busy.work()
+        except BaseException as wrong:  # told to whoever drives the world
+            busy.wrong = wrong
+        busy.over = True
+        busy.rest.release()
+
+    def _turn(self, busy: _Busy) -> None:
+        busy.go.release()
+        busy.rest.acquire()
+        if busy.over:
+            self._busy.remove(busy)
+            if busy.wrong is not None and not busy.killed:
+                raise busy.wrong
+
+    def take(self, seconds: float) -> None:
+        """Called by a tool: its worker is busy for so long."""
+        busy: _Busy = self._here.busy
+        busy.wake_at = self._clock.time + int(seconds * SECOND)
+        busy.rest.release()
+        busy.go.acquire()
+        if busy.killed:
+            raise Crash
+
+    def kill_all(self) -> None:
+        """Every worker dies where it is."""
+        for busy in list(self._busy):
+            busy.killed = True
+            self._turn(busy)
+        self._watched.clear()
+
+    # --- the heart ------------------------------------------------------------------------------------------------------
+
+    def add(self, watched: Beats) -> None:
+        self._watched[watched] = self._clock.time + BEAT_S * SECOND
+
+    def remove(self, watched: Beats) -> None:
+        self._watched.pop(watched, None)
+
+    def _beat(self, watched: Beats) -> None:
+        self._watched[watched] = self._clock.time + BEAT_S * SECOND
+        watched.beat()
+
+    # --- for the world's loop -------------------------------------------------------------------------------------------
+
+    def ready(self) -> list[Callable[[], None]]:
+        now = self._clock.time
+        beats = [lambda w=w: self._beat(w) for w, at in self._watched.items() if at <= now]
+        return [lambda b=b: self._turn(b) for b in self._busy if b.wake_at <= now] + beats
+
+    def times(self) -> list[int]:
+        return [b.wake_at for b in self._busy] + list(self._watched.values())
