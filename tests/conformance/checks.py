@@ -119,9 +119,15 @@ def workers_have_no_inbound_http(case: Case, wiring: Wiring, seen: Observed) -> 
     resources = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
     wrong = []
     for name in ("WorkerFunction", "PythonWorkerFunction"):
-        kinds = {e["Type"] for e in resources[name]["Properties"]["Events"].values()}
-        if kinds != {"SQS"} or "FunctionUrlConfig" in resources[name]["Properties"]:
-            wrong.append(f"{name} is called by {sorted(kinds)}")
+        callers = [
+            resource["Type"] + str(resource["Properties"].get("EventSourceArn", ""))
+            for resource in resources.values()
+            if {"Ref": name} == resource["Properties"].get("FunctionName")
+        ]
+        if len(callers) != 1 or not callers[0].startswith("AWS::Lambda::EventSourceMapping") or "Queue" not in callers[0]:
+            wrong.append(f"{name} is called by {callers}")
+        if {"Events", "FunctionUrlConfig"} & set(resources[name]["Properties"]):
+            wrong.append(f"{name} may be called from outside")
     api = json.dumps(resources["Api"], default=str)
     return wrong + (["the API calls a worker"] if "WorkerFunction" in api else [])
 

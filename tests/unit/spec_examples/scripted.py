@@ -82,10 +82,10 @@ class Played:
         ]
 
 
-def play(name: str, script: Script = noop, payload: Mapping[str, Any] | None = None) -> Played:
+def play(name: str, script: Script = noop, payload: Mapping[str, Any] | None = None, secrets: Any = None) -> Played:
     """Run an example to its end; `script` answers every tool, `noop` ones included unless it passes them to `noop`."""
     model(name)
-    world = World(tool=lambda call: noop(call) if call.kind == "noop" else script(call))
+    world = World(tool=lambda call: noop(call) if call.kind == "noop" else script(call), secrets=secrets)
     execution_id = world.start(source(name), payload).execution_id
     state = world.run(execution_id)
     invariants(world, execution_id)

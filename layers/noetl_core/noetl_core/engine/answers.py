@@ -26,7 +26,7 @@ MAX_DEPTH: Final = 16
 
 
 _TYPE_NAMES: Final = ", ".join(TYPES)
-_COUNT: Final = ("a whole number of at least 0", lambda v: type(v) is int and v >= 0)
+_COUNT: Final = ("a whole number of at least 0", lambda v: (type(v) is int or (type(v) is float and v.is_integer())) and v >= 0)
 _NUMBER: Final = ("a number", lambda v: type(v) in (int, float))
 _SHAPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "type": (
