@@ -53,7 +53,7 @@ def control() -> Control:
 @cache
 def worker() -> Worker:
     """The data plane, once per process. It has no way to the queues."""
-    from noetl_core.adapters.aws.secrets import SecretsManager
+    from noetl_core.adapters.aws.secrets import RecentSecrets
     from noetl_core.playbooks import PlaybookCache
     from noetl_core.tools.registry import ToolRegistry
     from noetl_core.worker.gates import RecentGates
@@ -67,7 +67,7 @@ def worker() -> Worker:
         playbooks=PlaybookCache(catalog),
         registered=catalog.by_digest,
         tools=ToolRegistry(),
-        secrets=SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/")),
+        secrets=RecentSecrets(os.environ.get("SECRETS_PREFIX", "noetl/")),
         sealer=_sealer(),
         callback_key=_callback_key(),
         callback_url=_callback_url(),

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,10 +20,12 @@ from noetl_core.adapters.aws.dead_letters import drain
 from noetl_core.adapters.aws.events import SPREAD, DynamoEventStore, commit_from_image, partition, sort_key
 from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.results import S3ResultStore
-from noetl_core.adapters.aws.secrets import SecretsManager
+from noetl_core.adapters.aws.secrets import RecentSecrets, SecretsManager
 from noetl_core.codec import decode_events
+from noetl_core.control.admit import StartRequest
 from noetl_core.engine.ids import step_run_id
 from noetl_core.engine.records import Event, Snapshot, StreamId
+from noetl_core.local import LocalWiring
 from noetl_core.ports import Conflict, CorruptLog, DeadLetter, NotFound, TooLarge, Unavailable
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
 from tests.contract.catalog import head
@@ -204,6 +207,52 @@ class TestRequests:
         assert many[:3] == [3, 3, 3]
         assert [h.execution_id for h in index.heads(status="failed", path="etl/rare")] == ["2", "1", "0"]
         assert [h.execution_id for h in index.heads(limit=30)] == [str(n) for n in range(602, 572, -1)], "further pages, too"
+
+
+KEYCHAIN = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: reads, path: t/reads}
+keychain: [{name: api, kind: credential}]
+workflow:
+  - step: start
+    loop: {in: "{{ range(100) | list }}", iterator: n, spec: {mode: parallel, max_in_flight: 20}}
+    tool: {kind: python, args: {a: "{{ keychain.api.token }}", b: "{{ keychain.api.user }}"}, code: "result = len(a + b)"}
+"""
+
+
+class TestCredentials:
+    def test_a_worker_asks_for_a_credential_once_however_often_it_is_read(self) -> None:
+        SecretsManager("once/").put("api", {"type": "generic", "data": {"token": "t-1234", "user": "me"}})
+        local = LocalWiring()
+        local.worker.secrets = RecentSecrets("once/")
+        with requests("secretsmanager") as seen:
+            execution_id = local.start(StartRequest(playbook=KEYCHAIN)).execution_id
+            assert local.run(execution_id, timeout_s=60)
+        assert local.control.load(execution_id).status == "completed"
+        local.close()
+        assert seen == ["GetSecretValue"]
+
+    def test_a_replaced_credential_is_read_when_the_known_one_is_old_and_a_missing_one_at_once(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stored, recent = SecretsManager("old/"), RecentSecrets("old/")
+        with pytest.raises(NotFound, match="there is no credential 'api'"):
+            recent.get("api")
+        stored.put("api", {"token": "1"})
+        assert recent.get("api") == {"token": "1"}
+        stored.put("api", {"token": "2"})
+        assert recent.get("api") == {"token": "1"}
+        monkeypatch.setattr("aws_lambda_powertools.utilities.parameters.base.datetime", Later)
+        assert recent.get("api") == {"token": "2"}
+
+
+class Later(datetime):
+    """Two minutes on."""
+
+    @classmethod
+    def now(cls, tz: Any = None) -> Any:
+        return super().now(tz) + timedelta(seconds=120)
 
 
 class TestRefusals:

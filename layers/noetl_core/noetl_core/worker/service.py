@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.records import MAX_TAKEOVERS, Command, Event, StreamId
-from noetl_core.ports import Clock, CorruptLog, EventStore, Gates, PortError, ResultStore, Sealer, Secrets, Unavailable
+from noetl_core.ports import Clock, CorruptLog, EventStore, Gates, PortError, ReadsSecrets, ResultStore, Sealer, Unavailable
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.calls import Calls, Cancelled
 from noetl_core.worker.credentials import Permitted, Registered
@@ -49,7 +50,7 @@ class Worker:
     clock: Clock
     playbooks: Callable[[str], Playbook]
     tools: ToolRegistry
-    secrets: Secrets | None = None
+    secrets: ReadsSecrets | None = None
     registered: Registered | None = None
     name: str = "worker"
     gone: Callable[[str], bool] | None = None
@@ -191,7 +192,9 @@ class Worker:
         journal = activation.journal
         assert journal is not None
         playbook = self.playbooks(command.digest)
-        secrets = None if self.secrets is None else Permitted(self.secrets, command.digest, self.registered)
+        secrets = (
+            None if self.secrets is None else Permitted(self.secrets, command.digest, self.registered and cache(self.registered))
+        )
         resolver = Resolver(self.store, self.results, command.execution_id)
         calls = Calls(
             playbook=playbook,

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.credentials import fields_of
 from noetl_core.ports import NotFound
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.parameters.secrets import SecretsProvider
+
+MAX_AGE_S = 60
+"""How long a worker goes by what it has read: a template that reads a credential in each of a thousand iterations is one request,
+and a credential that was replaced is in use a minute later."""
 
 
 class SecretsManager:
@@ -20,13 +30,8 @@ class SecretsManager:
         self._prefix = prefix
 
     def get(self, name: str) -> Mapping[str, Any]:
-        try:
-            with errors_of(f"credential {name}"):
-                value = client("secretsmanager").get_secret_value(SecretId=self._prefix + name).get("SecretString", "")
-        except ClientError as error:
-            if code_of(error) == "ResourceNotFoundException":
-                raise NotFound(f"there is no credential {name!r}") from error
-            raise
+        with _found(name):
+            value = client("secretsmanager").get_secret_value(SecretId=self._prefix + name).get("SecretString", "")
         return fields_of(name, value)
 
     def put(self, name: str, value: Mapping[str, Any]) -> None:
@@ -56,3 +61,40 @@ class SecretsManager:
                 .paginate(Filters=[{"Key": "name", "Values": [self._prefix]}])
             )
             return sorted(s["Name"].removeprefix(self._prefix) for page in pages for s in page["SecretList"])
+
+
+class RecentSecrets:
+    """`ReadsSecrets` over AWS Secrets Manager for workers: each credential is asked for once in `MAX_AGE_S`, however many threads
+    read it. What is not there is asked for anew."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._lock = Lock()
+
+    def get(self, name: str) -> Mapping[str, Any]:
+        from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError
+
+        with self._lock, _found(name):
+            try:
+                value = self._provider.get(self._prefix + name, max_age=MAX_AGE_S)
+            except GetParameterError as error:
+                raise error.__context__ or error from None
+        return fields_of(name, value if isinstance(value, str) else "")
+
+    @cached_property
+    def _provider(self) -> SecretsProvider:
+        # a twentieth of a second of a cold start: only who reads a credential pays it
+        from aws_lambda_powertools.utilities.parameters.secrets import SecretsProvider
+
+        return SecretsProvider(boto3_client=client("secretsmanager"))
+
+
+@contextmanager
+def _found(name: str) -> Iterator[None]:
+    try:
+        with errors_of(f"credential {name}"):
+            yield
+    except ClientError as error:
+        if code_of(error) == "ResourceNotFoundException":
+            raise NotFound(f"there is no credential {name!r}") from error
+        raise
