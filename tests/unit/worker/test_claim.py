@@ -10,6 +10,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.ports import Gate, Unavailable
 from noetl_core.tools.base import ToolCall
+from noetl_core.values import Values
 from noetl_core.worker.journal import LEASE_S
 from tests.sim.ports import Crash
 
@@ -257,6 +258,20 @@ def test_a_thawed_worker_cannot_commit_over_its_successor() -> None:
     assert run.handle().kind == "dropped"
     assert run.names.count("StepDone") == 1
     assert len(run.named("TaskProcessed")) == 1
+
+
+def test_a_thawed_worker_writes_over_no_object_of_its_successor() -> None:
+    def frozen(call: ToolCall) -> Outcome:
+        number = len(run.calls)
+        if number == 1:
+            run.wait(LEASE_S + 5)
+            assert run.handle().kind == "done"
+        return Outcome.ok([f"of attempt {number}"] * 2_000)
+
+    run = OneRun({"tool": {"kind": "http", "url": "http://x"}}, frozen)
+    assert run.handle().kind == "dropped"
+    committed = run.last.data["result"]
+    assert Values(run.store, run.results, "7").reference(committed) == ["of attempt 2"] * 2_000
 
 
 def test_long_tasks_are_announced_and_the_lease_is_renewed_while_they_run() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
 from noetl_core.dsl.model import Playbook, Task
@@ -225,7 +226,7 @@ class Calls:
             raise TemplateError(str(error)) from None
 
     def small(self, value: Any, name: str) -> Any:
-        """`value` itself when it is within the inline limit, else a reference to it under `<execution_id>/<name>.json`.
+        """`value` itself when it is within the inline limit, else a reference to it under `<execution_id>/<name>-...`.
 
         Raises `NotJson` for what no log can hold. A value with secrets in it stays as it is: the log gets it masked.
         """
@@ -251,10 +252,16 @@ class Calls:
 
     def referenced(self, value: Any, body: bytes, name: str) -> dict[str, Any]:
         """A reference to `value`, stored as `body`."""
-        ref = dict(self.results.put(f"{self.execution_id}/{name}.json", body))
+        ref = self.object(body, name)
         ref["schema_hint"] = _hint(value)
         self.resolve.remember(ref["key"], value, MARK in body)
         return ref
+
+    def object(self, body: bytes, name: str) -> dict[str, Any]:
+        """A reference to JSON text, stored under `<execution_id>/<name>-<digest>.json`. The key tells the content: a worker that was
+        overtaken, and goes on, writes another object and never over the one that its successor committed."""
+        key = f"{self.execution_id}/{name}-{sha256(body).hexdigest()[:16]}.json"
+        return dict(self.results.put(key, body))
 
     def kept(self, outcome: Outcome, task_run: str, attempt: int) -> Outcome:
         """The outcome as the log may hold it: JSON, and what is large behind a reference (formal spec 9.1)."""

@@ -263,8 +263,7 @@ class LoopRunner:
         if not any(is_reference(page) for page in node.pages):
             return r.calls.small([item for page in node.pages for item in json.loads(page)] + rest, self._name(node))
         parts = [{"result": page if is_reference(page) else json.loads(page)} for page in (*node.pages, encode(rest))]
-        ref = dict(r.calls.results.put(f"{r.view.execution_id}/{self._name(node)}-manifest.json", encode(parts)))
-        return {**ref, "schema_hint": "manifest"}
+        return {**r.calls.object(encode(parts), f"{self._name(node)}-manifest"), "schema_hint": "manifest"}
 
     def _close(self, node: LoopNode) -> None:
         if node.parent is not None or self._r.chunk is None:
