@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
-.PHONY: setup run test lint types contracts template unit e2e bench up down clean soak scale conformance properties kills layer build sam-local
+.PHONY: setup run test lint types contracts template unit e2e bench up down clean soak scale conformance properties kills layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -81,6 +81,11 @@ sam-local: setup
 
 bench: setup
 	@$(BIN)/python bench/run.py
+
+# Known vulnerabilities of the locked dependencies; asks the package index for them.
+audit: setup
+	@mkdir -p build && $(UV) export --quiet --frozen --extra stack --no-emit-project --no-header --output-file build/audit.txt >/dev/null
+	@$(UV) tool run --quiet pip-audit --disable-pip --require-hashes --requirement build/audit.txt
 
 clean:
 	@test ! -x $(BIN)/noetl || $(BIN)/noetl down

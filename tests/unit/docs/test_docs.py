@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 PACKAGES = sorted(
     p.parent for r in ("layers/noetl_core", "cli", "infra") for p in (ROOT / r).rglob("__init__.py") if "build" not in p.parts
 )
-DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "tests" / "README.md"])
 
 
 def playbooks_in(document: Path) -> list[str]:
