@@ -15,6 +15,7 @@ from noetl_core.expr import path_text, references_in
 from noetl_core.tools.base import Tool, ToolCall
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.values import Values
+from tests.conformance import strict_yaml
 from tests.conformance.cases import Case
 from tests.conformance.observed import Observed
 from tests.conformance.same import ID
@@ -37,7 +38,7 @@ def has_references(seen: Observed) -> bool:
 
 
 def _limited(text: str) -> str:
-    playbook = yaml.safe_load(text)
+    playbook = strict_yaml.loads(text)
     place = playbook
     for key in ("executor", "spec", "policy", "limits"):
         if place.get(key) is None:

@@ -25,6 +25,11 @@ def _mapping(loader: _Loader, node: yaml.MappingNode, deep: bool = False) -> dic
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
+def loads(text: str) -> Any:
+    """The document in a text, of plain mappings whatever other libraries have taught `yaml.SafeLoader`."""
+    return yaml.load(text, _Loader)
+
+
 def load(path: Path) -> list[Any]:
     """The documents of a file."""
     return [d for d in yaml.load_all(path.read_text(), _Loader) if d is not None]

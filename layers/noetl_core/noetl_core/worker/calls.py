@@ -258,8 +258,10 @@ class Calls:
         return ref
 
     def object(self, body: bytes, name: str) -> dict[str, Any]:
-        """A reference to JSON text, stored under `<execution_id>/<name>-<digest>.json`. The key tells the content: a worker that was
-        overtaken, and goes on, writes another object and never over the one that its successor committed."""
+        """A reference to JSON text, stored under `<execution_id>/<name>-<digest>.json`.
+
+        The key tells the content: a worker that was overtaken, and goes on, writes over nothing that its successor committed.
+        """
         key = f"{self.execution_id}/{name}-{sha256(body).hexdigest()[:16]}.json"
         return dict(self.results.put(key, body))
 

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,6 +89,7 @@ class Database:
                 timeout=busy_s,
                 cached_statements=64,
             )
+            weakref.finalize(self, self._connection.close)
             if not self.read_only:
                 self._prepare(durable)
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
