@@ -7,7 +7,7 @@ import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,14 +49,14 @@ class Api:
         assert status == 200, answer
         return dict(answer)
 
-    def wait(self, execution_id: str, timeout_s: float = 120) -> dict[str, Any]:
-        """The summary once the execution has ended."""
-        until = time.monotonic() + timeout_s
+    def wait(self, execution_id: str, timeout_s: float = 120, until: Collection[str] = ENDED) -> dict[str, Any]:
+        """The summary once the execution has one of these statuses: by default, once it has ended."""
+        deadline = time.monotonic() + timeout_s
         while True:
             summary = self.summary(execution_id)
-            if summary["status"] in ENDED:
+            if summary["status"] in until:
                 return summary
-            assert time.monotonic() < until, f"still {summary['status']} after {timeout_s} s: {summary}"
+            assert time.monotonic() < deadline, f"still {summary['status']} after {timeout_s} s: {summary}"
             time.sleep(0.2)
 
     def run(self, source: str, payload: Mapping[str, Any] | None = None, timeout_s: float = 120) -> dict[str, Any]:

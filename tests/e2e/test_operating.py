@@ -56,6 +56,7 @@ def test_one_failed_iteration_is_redriven_and_nothing_else(api: Api) -> None:
 def test_a_cancelled_execution_is_undone(api: Api) -> None:
     execution_id = api.start(TRIP)
     path = f"/api/executions/{execution_id}"
+    api.wait(execution_id, until={"waiting"})  # else there may be nothing to undo yet
     for _ in range(2):
         assert api.call("POST", path + "/pause")[1]["status"] == "paused"
     for _ in range(2):

@@ -89,8 +89,7 @@ def test_ten_minutes_of_waiting_by_policy_use_no_function_time(stack: Stack, api
     functions = Functions(stack)
     with ledger(tmp_path / "calls") as book:
         execution_id = api.start(WAIT, {"url": book.url})
-        while api.summary(execution_id)["status"] != "waiting":
-            time.sleep(0.5)
+        api.wait(execution_id, until={"waiting"})
         time.sleep(5)
         before = functions.take()
         time.sleep(570)
