@@ -89,10 +89,15 @@ def docs_table(figures: Sequence[Figure]) -> str:
 
 def write_docs(figures: Sequence[Figure], path: Path) -> None:
     """Put `docs_table` between the marks of a page."""
-    first, last = DOCS_MARKS
+    write_between(DOCS_MARKS, docs_table(figures), path)
+
+
+def write_between(marks: tuple[str, str], text: str, path: Path) -> None:
+    """Put `text` between two marks of a page, in place of what is there."""
+    first, last = marks
     before, _, rest = path.read_text().partition(first)
     _, _, after = rest.partition(last)
-    path.write_text(before + first + docs_table(figures) + last + after)
+    path.write_text(before + first + text + last + after)
 
 
 def as_json(figures: Sequence[Figure]) -> dict[str, Any]:

@@ -332,6 +332,27 @@ def test_a_worker_killed_after_a_quarter_of_an_hour_is_missed_as_soon_as_one_kil
     assert began[30] - began[29] <= (30 + 60 + 60) * SECOND, "the task itself, the lease and a sweep"
 
 
+def test_a_successor_that_dies_late_in_a_long_run_is_missed_as_soon_as_the_first_worker_was() -> None:
+    world = World()
+    execution_id = world.start(LONG).execution_id
+    began: list[int] = []
+
+    def tool(call: ToolCall) -> Outcome:
+        began.append(world.clock.time)
+        world.clock.time += 30 * SECOND
+        if len(began) in (30, 31, 32):
+            raise Crash
+        return Outcome.ok(call.inputs["url"])
+
+    world.tool = tool
+    for deaths in (30, 31, 32):
+        world.run(execution_id, until=lambda deaths=deaths: len(began) == deaths)
+        world.queue.messages.clear()
+    done(world, execution_id)
+    waits = [(began[n] - began[n - 1]) // SECOND for n in (30, 31, 32)]
+    assert all(wait <= 30 + 60 + 60 for wait in waits), f"the task itself, the lease and a sweep: {waits}"
+
+
 def test_a_task_that_kills_its_worker_every_time_is_given_up_with_a_reason() -> None:
     world = World()
 

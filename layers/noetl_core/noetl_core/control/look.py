@@ -75,7 +75,7 @@ def look(control: Control, execution_id: str, swept: Swept, again_at: int | None
         return swept
     late = [d for d in late if d.run in state.runs]
     control.put_head(state)
-    boundaries, commands, lost, leased_until = _inspect(control, playbook, state, now, asked)
+    boundaries, commands, lost, held_until = _inspect(control, playbook, state, now, asked)
     overdue = {d.run: d.error for d in late if d.run is not None and state.runs[d.run].loop is None}
     boundaries += fence_runs(control, state, {**lost, **overdue})
     if commands and state.status != "paused":
@@ -84,7 +84,7 @@ def look(control: Control, execution_id: str, swept: Swept, again_at: int | None
     for child in list(state.children):
         look_at_child(control, state, child)
     if not state.finished:
-        control.index.set_due(execution_id, min(_next_look(playbook, state, now), leased_until + SECOND), seen=again_at)
+        control.index.set_due(execution_id, min(_next_look(playbook, state, now), held_until + SECOND), seen=again_at)
     takeovers = sum(1 for c in commands if c.mode == "takeover")
     return swept.plus(routed=len(boundaries), takeovers=takeovers, resent=len(commands) - takeovers, fenced=len(lost | overdue))
 
@@ -99,12 +99,13 @@ def _inspect(
     control: Control, playbook: Playbook, state: State, now: int, asked: bool
 ) -> tuple[list[Boundary], list[Command], dict[str, dict[str, object]], int]:
     """Boundaries nobody routed, commands to send again, runs to give up with the error of each, and when the first live lease
-    ends. Of a run's stream its newest commit says it all: behind a boundary nobody writes until it was routed."""
+    ends, or a worker should have taken over. Of a run's stream its newest commit says it all: behind a boundary nobody writes
+    until it was routed."""
     boundaries: list[Boundary] = []
     resend: list[str] = []
     takeovers: list[Command] = []
     lost: dict[str, dict[str, object]] = {}
-    leased_until = now + LONGEST_LOOK_S * SECOND
+    held_until = now + LONGEST_LOOK_S * SECOND
     queues = _Queues(control)
     for run in _some(list(state.runs.values()), now):
         last = control.store.last(StreamId(state.execution_id, run.id))
@@ -117,13 +118,15 @@ def _inspect(
             if now - run.scheduled_at > GRACE_S * SECOND and not queues.deep(run.pool):
                 resend.append(run.id)
         elif last.lease_until >= now:
-            leased_until = min(leased_until, last.lease_until)
+            held_until = min(held_until, last.lease_until)
         elif not asked and tally_of(control.store, last).in_vain >= MAX_TAKEOVERS:
             message = f"its worker was lost {MAX_TAKEOVERS + 1} times with nothing done in between"
             lost[run.id] = {"kind": "lost", "message": message, "retryable": False}
         else:
             takeovers.extend(_takeover(playbook, state, run, last, asked))
-    return boundaries, commands_of(playbook, state, resend) + takeovers, lost, leased_until
+            abandoned = now - max(last.lease_until, last.ts)  # how old the run is says nothing: its next worker may die at once
+            held_until = min(held_until, now + max(LOOK_EVERY_S * SECOND, abandoned // 2) - SECOND)
+    return boundaries, commands_of(playbook, state, resend) + takeovers, lost, held_until
 
 
 class _Queues:
@@ -152,7 +155,7 @@ def _takeover(playbook: Playbook, state: State, run: Run, last: Commit, asked: b
 
 
 def _next_look(playbook: Playbook, state: State, now: int) -> int:
-    """Soon while something runs (less often as it ages: growing backoff); else when the first wait or deadline ends."""
+    """Soon while something is to be claimed (less often as it ages: growing backoff); else when the first wait or deadline ends."""
     first = min((max(d.at, now + SECOND) for d in deadlines(playbook, state)), default=now + LONGEST_LOOK_S * SECOND)
     if state.status == "paused":
         return min(first, now + LONGEST_LOOK_S * SECOND)
