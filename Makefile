@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
-.PHONY: setup run test lint types contracts template unit e2e bench up down clean soak scale conformance properties kills layer build sam-local audit
+.PHONY: setup run test lint types contracts template unit e2e bench idle up down clean soak scale conformance properties kills layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -81,6 +81,9 @@ sam-local: setup
 
 bench: setup
 	@$(BIN)/python bench/run.py
+
+idle: setup
+	@$(BIN)/python -m bench.idle
 
 # Known vulnerabilities of the locked dependencies; asks the package index for them.
 audit: setup

@@ -1,24 +1,25 @@
-"""What a stack costs while nothing happens: `make idle`, or `python bench/idle.py [--docs]` to write the table of docs/operating.md.
+"""What a stack costs while nothing happens: `make idle` prints it, and writes the table of docs/operating.md.
 
-Counted from template.yaml as it is with its default parameters; what one idle sweep does is in `SWEEP`, and a test holds the function to it.
+Counted from template.yaml as it is with its default parameters. What one idle sweep does is in `SWEEP`; a test holds the function
+to it.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from figures import write_between
+from bench.figures import write_between
 from samtranslator.yaml_helper import yaml_parse
 
 ROOT = Path(__file__).parents[1]
-MARKS = ("<!-- idle: written by `python bench/idle.py --docs` -->\n", "<!-- end of idle -->\n")
+MARKS = ("<!-- idle: written by `make idle` -->\n", "<!-- end of idle -->\n")
 MINUTES = 43_800
 """Of a month: as many sweeps."""
-SWEEP: Mapping[str, float] = {"reads": 1, "receives": 2, "metrics": 7, "log_bytes": 2_000, "ms": 100}
-"""Of a sweep that finds nothing. Bytes (Lambda's own report among them) and milliseconds are rounded up from what an emulator saw."""
+SWEEP: Mapping[str, float] = {"reads": 4, "receives": 2, "metrics": 7, "log_bytes": 2_000, "ms": 100}
+"""Of a sweep that finds nothing. Bytes (Lambda's own report among them) and milliseconds are rounded up from what an emulator
+saw."""
 POLLS_PER_MINUTE = 15
 """Of a queue that Lambda reads: five pollers, which wait 20 s each time."""
 PRICES: Mapping[str, float] = {
@@ -48,7 +49,9 @@ def rows(template: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[tup
     )
     polls = queues * POLLS_PER_MINUTE * MINUTES
     receives = SWEEP["receives"] * MINUTES
-    work = MINUTES * (PRICES["invocation"] + SWEEP["ms"] / 1000 * SWEEPER_GB * PRICES["gb_second"] + SWEEP["reads"] * PRICES["read"])
+    work = MINUTES * (
+        PRICES["invocation"] + SWEEP["ms"] / 1000 * SWEEPER_GB * PRICES["gb_second"] + SWEEP["reads"] * PRICES["read"]
+    )
     alarms, dashboards = n["AWS::CloudWatch::Alarm"], n["AWS::CloudWatch::Dashboard"]
     keys, secrets = n["AWS::KMS::Key"], n["AWS::SecretsManager::Secret"]
     log_mb = SWEEP["log_bytes"] * MINUTES / 1e6
@@ -76,5 +79,4 @@ def table() -> str:
 
 if __name__ == "__main__":
     print(table(), end="")
-    if "--docs" in sys.argv[1:]:
-        write_between(MARKS, table(), ROOT / "docs" / "operating.md")
+    write_between(MARKS, table(), ROOT / "docs" / "operating.md")

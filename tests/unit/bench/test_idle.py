@@ -1,0 +1,39 @@
+"""What an idle stack costs: the docs' table is the template's, and a sweep that finds nothing does what it is priced for."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import idle
+from botocore.client import BaseClient
+
+from tests.unit.infra import test_sample_events as sample
+
+cloud = sample.cloud
+
+
+def test_the_docs_say_what_the_template_costs_while_nothing_happens() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "operating.md").read_text()
+    first, last = idle.MARKS
+    assert text.partition(first)[2].partition(last)[0] == idle.table(), "make idle"
+
+
+def test_a_sweep_that_finds_nothing_asks_and_sends_what_it_is_priced_for(
+    cloud: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: Counter[str] = Counter()
+    call = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+    def counted(client: Any, operation: str, arguments: Any) -> Any:
+        asked[operation] += 1
+        return call(client, operation, arguments)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", counted)
+    sample.call("sweeper", "schedule")
+    assert asked == {"Query": idle.SWEEP["reads"], "ReceiveMessage": idle.SWEEP["receives"]}
+    (sent,) = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+    assert len(sent["_aws"]["CloudWatchMetrics"][0]["Metrics"]) == idle.SWEEP["metrics"]
