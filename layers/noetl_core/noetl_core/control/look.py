@@ -155,7 +155,7 @@ def _takeover(playbook: Playbook, state: State, run: Run, last: Commit, asked: b
 
 
 def _next_look(playbook: Playbook, state: State, now: int) -> int:
-    """Soon while something is to be claimed (less often as it ages: growing backoff); else when the first wait or deadline ends."""
+    """Soon while something is to be claimed (growing backoff as it ages); else when the first wait or deadline ends."""
     first = min((max(d.at, now + SECOND) for d in deadlines(playbook, state)), default=now + LONGEST_LOOK_S * SECOND)
     if state.status == "paused":
         return min(first, now + LONGEST_LOOK_S * SECOND)
