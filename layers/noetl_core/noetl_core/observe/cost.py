@@ -1,4 +1,4 @@
-"""What an execution costs on AWS at list prices, metered from its log (docs/operating.md, "Cost").
+"""What an execution costs on AWS at list prices, metered from its log (docs/looking.md, "Cost").
 
 *Read off the log:* write units (every commit is encoded again as it is stored, and priced by its size), claims, worker
 invocations and how long each held its run, objects stored. *Derived from how the system works:* read units, queue requests,
