@@ -1,4 +1,4 @@
-"""Tasks the engine runs itself: `wait`, `callback`, `playbook`. They wait for free: a fact answers them, or they suspend."""
+"""Tasks the engine runs itself: `wait`, `callback`, `playbook`. They keep no worker: a fact answers them, or they suspend."""
 
 from __future__ import annotations
 
