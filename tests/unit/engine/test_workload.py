@@ -260,6 +260,14 @@ def test_a_list_of_defaults_that_takes_one_a_million_times_is_refused() -> None:
         rendered_defaults(playbook(workload), {}, "42")
 
 
+def test_defaults_that_each_stay_within_the_time_of_a_template_have_a_time_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(10_000))
+    monkeypatch.setattr("noetl_core.engine.workload.time.thread_time", lambda: next(clock))
+    with pytest.raises(BadWorkload, match="processor time together") as refused:
+        rendered_defaults(playbook({f"k{n}": "{{ 1 }}" for n in range(100)}), {}, "42")
+    assert refused.value.kind == "limit"
+
+
 def test_a_payload_of_any_number_of_unknown_keys_is_compared_with_few(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = 0
 

@@ -6,6 +6,7 @@ nothing renders them again: neither a router, nor a worker, nor a replay.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import chain, islice
@@ -27,6 +28,8 @@ MAX_CHAIN: Final = 50
 MAX_DEFAULTS: Final = 16_000_000
 """What templates among the defaults may come to together: characters, and 16 for each value. Some that take others twice and so
 on double at every link of a chain."""
+MAX_DEFAULTS_S: Final = 5.0
+"""Processor time of the templates among the defaults together: a document has room for thousands, each with its own limits."""
 LISTED: Final = 20
 """Findings about one payload that are told."""
 COMPARISONS: Final = 5_000
@@ -89,6 +92,7 @@ class _Rendering:
         self._open: list[tuple[str | int, ...]] = []
         self._elsewhere = resolve
         self._size = 0
+        self._began = time.thread_time()
         tree = self._merged(defaults, payload, ())
         self._scope = Scope({"workload": tree, "execution_id": execution_id}, resolve=self._resolve)
 
@@ -145,6 +149,8 @@ class _Rendering:
             self._refuse(path, "limit", f"more than {MAX_CHAIN} defaults need each other one after the other")
         self._open.append(path)
         try:
+            if time.thread_time() - self._began > MAX_DEFAULTS_S:
+                raise LimitExceeded(f"defaults need more than {MAX_DEFAULTS_S} s of processor time together")
             value = self._whole(render(self._texts[path], self._scope))
         except TemplateError as error:
             self._refuse(path, error.kind, error.message)
