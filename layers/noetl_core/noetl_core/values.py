@@ -48,6 +48,12 @@ MAX_ANCESTORS = 100
 """Executions above one that are looked at: far more than children may nest."""
 
 
+def caller_of(parent: Mapping[str, Any] | None) -> str | None:
+    """The execution that called one as its sub-playbook, by what is recorded as its `parent`: with the run that called. A parent
+    without one was named by whoever started the execution, which makes it a label and gives no rights."""
+    return str(parent["execution_id"]) if parent and "run_id" in parent else None
+
+
 class Family:
     """Whose objects an execution may read: its own, and those of executions that have the same first ancestor.
 
@@ -83,10 +89,10 @@ class Family:
             commits = self._store.read(StreamId(execution_id), limit=1)
             if not commits:
                 return None
-            parent = commits[0].events[0].data.get("parent")
-            if not parent:
+            caller = caller_of(commits[0].events[0].data.get("parent"))
+            if caller is None:
                 break
-            execution_id = str(parent["execution_id"])
+            execution_id = caller
         return execution_id
 
 
