@@ -13,7 +13,8 @@ from aws_lambda_powertools.utilities.batch import process_partial_response
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from noetl_core.adapters.aws.invocation import LoggedBatch
+from noetl_core.adapters.aws.inbox import PARTS_FROM
+from noetl_core.adapters.aws.invocation import LoggedBatch, OutOfTime, TimeLeft, at_most
 from noetl_core.control.api import build_resolver
 from noetl_core.control.uploads import take_upload
 from noetl_core.observe.telemetry import traced
@@ -24,6 +25,12 @@ logger = Logger()
 metrics = Metrics()
 uploads = LoggedBatch(logger, lambda record: {"notification": record.body[:1000]})
 api = build_resolver(control)
+SPARE_S = 5
+"""What is kept of the invocation for saying what was not reached."""
+LONGEST_S = 20
+"""What one upload may take while others of its batch wait, unless it is a large one to be copied. One that comes again has all
+the time there is."""
+left = TimeLeft(None, SPARE_S)
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_REST)
@@ -31,7 +38,9 @@ api = build_resolver(control)
 @traced
 def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     """An API request, or a batch of upload notifications."""
+    global left
     if "Records" in event:
+        left = TimeLeft(context, SPARE_S)
         return process_partial_response(event=event, record_handler=_notified, processor=uploads, context=context)
     answer = api.resolve(event, context)
     logger.info("answered", extra={"route": api.route(event), "status": answer["statusCode"]})
@@ -39,8 +48,15 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
 
 
 def _notified(record: SQSRecord) -> None:
+    first = record.attributes.approximate_receive_count == "1"
     for upload in _uploads(record.body):
-        outcome = take_upload(control(), upload, inbox())
+        if left.seconds <= 0:
+            raise TimeoutError("no time was left for it in this invocation")
+        try:
+            with at_most(min(LONGEST_S, left.seconds) if first and upload.size <= PARTS_FROM else left.seconds):
+                outcome = take_upload(control(), upload, inbox())
+        except OutOfTime as late:
+            raise TimeoutError(f"taking upload {upload.key}: {late}") from late
         logger.info("upload taken", extra={"key": upload.key, "outcome": outcome})
 
 

@@ -404,10 +404,12 @@ def dead_command(world: World, execution_id: str) -> DeadLetter:
     return DeadLetter(execution_id, command.run_id, command.step, command.expected_seq)
 
 
-def test_a_dead_letter_of_what_was_never_claimed_marks_it_stuck_and_resuming_goes_on() -> None:
+def test_a_dead_letter_of_what_was_never_claimed_marks_it_stuck_and_resuming_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     execution_id = start(world, TWO)
     bury(world.controls[0], dead_command(world, execution_id))
+    (told,) = [r.getMessage() for r in caplog.records if execution_id in r.getMessage()]
+    assert "step start" in told, "the alarm counts; the log names which"
     state = world.state(execution_id)
     assert state.status == "stuck"
     assert "step start" in (state.stuck or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -25,6 +26,9 @@ GUARD = (
   - step: end
     tool: [{name: z, kind: noop}]
 """
+)
+GUARD_ARGS = GUARD.replace("event.result.rows | length > 0", "true").replace(
+    '}}"}]}', '}}", args: {x: "{{ [event.result.rows[0]] }}"}}]}'
 )
 INPUT = (
     HEAD
@@ -219,3 +223,46 @@ def test_a_guard_goes_through_hundreds_of_references_in_a_few_rounds(monkeypatch
     assert (state.status, state.failure) == ("completed", None)
     assert state.step("each").visits == state.step("all").visits == 1 and state.step("none").visits == 0
     assert sum(asked) >= 450 and len(asked) < 10
+
+
+DEEP = b'{"rows": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+NO_VALUES = {
+    "deeper than a reader goes": (DEEP, {}),
+    "lines deeper than a reader goes": (DEEP, {"format": "jsonl"}),
+    "not a number": (b'{"rows": [NaN]}', {}),
+    "more than a number": (b'{"rows": [1e999]}', {}),
+    "half a character": (b'{"rows": ["\\ud800"]}', {}),
+    "a manifest that is none": (b'{"rows": [1]}', {"schema_hint": "manifest"}),
+    "a manifest of numbers": (b"[1, 2]", {"schema_hint": "manifest"}),
+    "a manifest of nothing": (b'[{"run": "r"}]', {"schema_hint": "manifest"}),
+    "a manifest of odd places": (b'[{"run": [], "seq": {}}]', {"schema_hint": "manifest"}),
+    "a manifest of no lists": (b'[{"result": 7}]', {"schema_hint": "manifest"}),
+}
+"""What an object may hold that nobody of the engine wrote: an upload, or what a reference in an answer names."""
+
+
+@pytest.mark.parametrize("playbook", [GUARD, INPUT, LOOP, GUARD_ARGS], ids=["guard", "input", "loop", "args"])
+@pytest.mark.parametrize("what", NO_VALUES)
+def test_an_object_that_holds_no_value_fails_what_reads_it_and_raises_nowhere(playbook: str, what: str) -> None:
+    world = World()
+    body, more = NO_VALUES[what]
+    answering(world, "OWN/results/none.json", **more)
+    execution_id = world.start(playbook).execution_id
+    world.results.objects[f"{execution_id}/results/none.json"] = body
+    state = world.run(execution_id, limit=400)
+    assert state.failure is not None
+    assert (state.status, state.failure["kind"]) == ("failed", "template")
+    assert f"{execution_id}/results/none.json" in state.failure["message"]
+
+
+def test_a_guard_over_a_manifest_reads_no_more_than_its_limit() -> None:
+    """Each of its pages is small enough, and there are as many as it likes to name."""
+    world = World()
+    answering(world, "OWN/results/many.json", schema_hint="manifest")
+    execution_id = world.start(GUARD).execution_id
+    page = ref(f"{execution_id}/results/page.json")
+    world.results.objects[f"{execution_id}/results/page.json"] = b"[" + b"1," * 2_000_000 + b"1]"
+    world.results.objects[f"{execution_id}/results/many.json"] = json.dumps([{"result": page}] * 1_000).encode()
+    state = world.run(execution_id, limit=400)
+    assert state.failure is not None
+    assert (state.status, state.failure["kind"]) == ("failed", "limit")

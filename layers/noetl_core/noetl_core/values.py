@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -17,6 +18,8 @@ MAX_DECISION_BYTES = 8 * 1024 * 1024
 """What a guard or an argument may read behind one reference; more is the author's error (`kind: limit`)."""
 
 
+PAGES = 8
+"""Times that limit, for a list kept in pages: together they are the results of a loop."""
 AT_ONCE = 4
 """Reads of one decision or manifest that are made together."""
 
@@ -43,6 +46,12 @@ class _TooMuch(Exception):
 
 MAX_ANCESTORS = 100
 """Executions above one that are looked at: far more than children may nest."""
+
+
+def caller_of(parent: Mapping[str, Any] | None) -> str | None:
+    """The execution that called one as its sub-playbook, by what is recorded as its `parent`: with the run that called. A parent
+    without one was named by whoever started the execution, which makes it a label and gives no rights."""
+    return str(parent["execution_id"]) if parent and "run_id" in parent else None
 
 
 class Family:
@@ -80,10 +89,10 @@ class Family:
             commits = self._store.read(StreamId(execution_id), limit=1)
             if not commits:
                 return None
-            parent = commits[0].events[0].data.get("parent")
-            if not parent:
+            caller = caller_of(commits[0].events[0].data.get("parent"))
+            if caller is None:
                 break
-            execution_id = str(parent["execution_id"])
+            execution_id = caller
         return execution_id
 
 
@@ -142,7 +151,7 @@ class Values:
             return TooMuch(claimed(ref))
         try:
             return self.reference(ref)
-        except _TooMuch as more:
+        except (_TooMuch, NoRoom) as more:
             return TooMuch(more.size)
         except (NotFound, ValueError) as error:
             return Unreadable(f"reference {ref['key']}: {error}")
@@ -175,11 +184,13 @@ class Values:
         if ref.get("schema_hint") == "manifest":
             owner = str(ref["key"]).partition("/")[0]  # a child's result names runs of the child
             values = self if owner == self._execution_id else Values(self._store, self._results, owner, self._limit)
-            return [item for page in at_once(lambda part: values._page(part, room), json.loads(body)) for item in page], True
+            if room is None and self._limit is not None:
+                room = Room(PAGES * self._limit)
+            return [item for page in at_once(lambda part: values._page(part, room), _manifest(body)) for item in page], True
         nested = MARK in body
         if ref.get("format") == "jsonl" or str(ref["key"]).endswith(".jsonl"):
-            return [json.loads(line) for line in body.splitlines() if line.strip()], nested
-        return json.loads(body), nested
+            return [parsed(line) for line in body.splitlines() if line.strip()], nested
+        return parsed(body), nested
 
     def whole(self, value: Any, room: Room | None = None, opened: Open | None = None, place: Path = ()) -> Any:
         """`value` with everything in it that is behind references, however deep; lists and mappings that hold none are shared.
@@ -226,11 +237,49 @@ class Values:
     def _page(self, part: Mapping[str, Any], room: Room | None) -> Any:
         """One chunk's results, in index order."""
         result: Any = part["result"] if "result" in part else self.boundary(part["run"], part["seq"]).get("result")
-        if not is_reference(result) or not self.family.owns(result):
-            return result or []
-        if room is not None:
-            room.take(claimed(result))
-        return self.opened(result, room)[0]
+        if is_reference(result) and self.family.owns(result):
+            if room is not None:
+                room.take(claimed(result))
+            result = self.opened(result, room)[0]
+        if not isinstance(result or [], list):
+            raise ValueError("a page of it is no list")
+        return result or []
+
+
+def parsed(body: bytes) -> Any:
+    """The value of stored JSON text. Not everything stored was written here: there are uploads, and what answers name.
+
+    Raises `ValueError`, also for what no log could hold: NaN, infinities, halves of surrogate pairs, nesting without end.
+    """
+    try:
+        value = json.loads(body, parse_constant=_no_number)
+        if _SUSPECT.search(body):
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except RecursionError:
+        raise ValueError("it nests too deep") from None
+    return value
+
+
+_SUSPECT = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?[0-9]{3}")
+"""How halves of surrogate pairs, and numbers that are infinite, may be written."""
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _manifest(body: bytes) -> list[Mapping[str, Any]]:
+    """The parts of a list kept in pages. Raises `ValueError`."""
+    parts = parsed(body)
+    if not isinstance(parts, list) or not all(map(_is_part, parts)):
+        raise ValueError("it is no list of pages")
+    return parts
+
+
+def _is_part(part: Any) -> bool:
+    if not isinstance(part, Mapping):
+        return False
+    return "result" in part or (isinstance(part.get("run"), str) and type(part.get("seq")) is int)
 
 
 MARK = b'"result_ref"'

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.api import Answer, Call, Service, dispatch, routes
 from noetl_core.control.api.call import cursor_key
@@ -309,3 +310,37 @@ def test_this_machine_has_the_pools_it_is_told_of(tmp_path: Path, monkeypatch: p
     local.run(started.execution_id)
     assert local.control.load(started.execution_id).status == "completed"
     local.close()
+
+
+# --- a parent that a caller names -------------------------------------------------------------------------------------------
+
+ECHO = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: echo, path: test/echo}
+workload: {given: null, n: "{{ workload.given.private | default('nothing') }}"}
+workflow: [{step: start, tool: {kind: noop, result: "{{ workload.given.private | default('nothing') }}"}}]
+"""
+
+
+def test_naming_another_execution_as_parent_opens_none_of_its_values_and_writes_nothing_into_its_log(tmp_path: Path) -> None:
+    """Whoever may start may say whose execution it belongs to. It is a label: only who is called is family."""
+    local = LocalWiring(tmp_path / "runs.db")
+    theirs = local.start(StartRequest(playbook=ECHO)).execution_id
+    assert local.run(theirs, timeout_s=20)
+    key = f"{theirs}/upload/object"
+    local.control.results.put(key, b'{"private": "of somebody else"}')
+    before = local.control.load(theirs).seq
+    given = {"kind": "result_ref", "store": "s3", "key": key}
+    asked = {"playbook": ECHO, "parent": {"execution_id": theirs}, "payload": {"given": given}}
+    call = Call(
+        Service(lambda: local.control, cursor_key(lambda: local.control)), "POST", "/api/executions", body=json.dumps(asked)
+    )
+    mine = dispatch(call).body["execution_id"]
+    assert local.run(mine, timeout_s=20)
+    summary = read.summary(local.control, mine)
+    rendered, after = local.control.load(mine).rendered, local.control.load(theirs).seq
+    local.close()
+    assert (summary["status"], summary["result"], summary["parent"]) == ("completed", "nothing", {"execution_id": theirs})
+    assert rendered == {"n": "nothing"}
+    assert after == before

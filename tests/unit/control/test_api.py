@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.api import MAX_BODY, build_resolver
+from noetl_core.control.api import MAX_BODY, build_resolver, errors
 from noetl_core.control.core import Control
 from noetl_core.local import LocalWiring
-from noetl_core.ports import Unavailable
+from noetl_core.ports import NotFound, Unavailable
 from tests.waiting import run_until_it_waits
 
 HELLO = """\
@@ -401,3 +401,18 @@ def test_a_parent_is_shown_and_must_be_there(client: Client) -> None:
     assert client("GET", f"/api/executions/{child}")[1]["parent"] == {"execution_id": parent}
     assert refusal(client("POST", "/api/executions", {"playbook": HELLO, "parent": {"execution_id": "1"}})) == (404, "not_found")
     assert refusal(client("POST", "/api/executions", {"playbook": HELLO, "parent": {"run": "1"}})) == (400, "malformed")
+
+
+def test_every_answer_of_the_services_own_fault_has_one_line_with_its_request_and_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Without it the alarm on 5xx names nobody: the answer goes to the caller alone."""
+    for error, status in ((Unavailable("put r/1: SlowDown"), 503), (KeyError("a bug"), 500)):
+        caplog.clear()
+        assert errors.refusal(error, "req-7").status == status
+        (line,) = caplog.records
+        assert "req-7" in line.getMessage()
+        assert line.exc_info if status == 500 else "SlowDown" in line.getMessage()
+    caplog.clear()
+    errors.refusal(NotFound("no execution 7"), "req-8")
+    assert not caplog.records

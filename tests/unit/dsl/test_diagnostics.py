@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_core.dsl.diagnostics import CODES, InvalidPlaybook, to_json, to_sarif, to_text
+from noetl_core.dsl.diagnostics import CODES, InvalidPlaybook, suggest, to_json, to_sarif, to_text
 from noetl_core.dsl.parse import check, parse_playbook
 from tests.unit.dsl.broken import BROKEN, flow
 
@@ -111,3 +111,22 @@ def test_a_template_over_its_budget_is_an_error_at_its_place() -> None:
 def test_every_code_is_documented() -> None:
     page = (Path(__file__).parents[3] / "docs/language/diagnostics.md").read_text()
     assert [code for code in CODES if f"| {code} |" not in page and f"| [{code}](lint/{code}.md) |" not in page] == []
+
+
+def test_thousands_of_wrong_words_are_compared_with_few_names_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+
+    def noted(word: str, names: list[str], *_: object, **__: object) -> list[str]:
+        compared.append(len(names))
+        return []
+
+    monkeypatch.setattr("noetl_core.dsl.diagnostics.difflib.get_close_matches", noted)
+    check(flow(*(f"{{step: s{n}, tool: {{kind: noop}}, next: {{arcs: [{{step: z{n}}}]}}}}" for n in range(500))), "flow.yaml")
+    assert len(compared) == 500
+    assert max(compared) <= 100
+
+
+def test_a_name_that_begins_alike_is_found_among_thousands() -> None:
+    names = [f"step_{n:04d}" for n in range(5_000)]
+    assert suggest("step_123", names).startswith('did you mean "step_1')
+    assert suggest("x" * 1_000_000, names) == ""

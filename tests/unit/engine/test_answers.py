@@ -71,3 +71,10 @@ def test_numbers_without_a_fraction_are_integers() -> None:
 def test_what_would_not_be_understood_is_refused(schema: Any, said: str) -> None:
     with pytest.raises(BadSchema, match=said):
         check_schema(schema)
+
+
+def test_of_a_million_findings_the_first_are_told_and_no_others_made() -> None:
+    of = {"items": {"enum": ["x" * 100_000]}}
+    said = problems(["y"] * 1_000_000, of)
+    assert len(said) == 20
+    assert max(map(len, said)) < 300

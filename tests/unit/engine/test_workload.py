@@ -241,3 +241,57 @@ def test_what_the_schema_declares_is_known_and_its_types_are_the_schemas_matter(
     )
     assert doubts(of, {"n": "x", "m": 2, "more": {"b": 1}}) == []
     assert [path for path, _, _ in unknown(of, {"more": {"b": 1}, "source": 1})] == [("source",)]
+
+
+# --- what is meant to cost much ------------------------------------------------------------------------------------------------
+
+
+def test_defaults_that_double_at_every_link_of_a_chain_are_refused() -> None:
+    """As text they would come to 2 ** 48 numbers, and whoever writes them down runs out of memory."""
+    chain = {"k0": 1} | {f"k{n}": f"{{{{ [workload.k{n - 1}, workload.k{n - 1}] }}}}" for n in range(1, 49)}
+    with pytest.raises(BadWorkload, match="defaults come to more than") as refused:
+        rendered_defaults(playbook(chain), {}, "42")
+    assert refused.value.kind == "limit"
+
+
+def test_a_list_of_defaults_that_takes_one_a_million_times_is_refused() -> None:
+    workload = {"row": "{{ range(10000) | list }}", "all": ["{{ workload.row }}"] * 200}
+    with pytest.raises(BadWorkload, match=r"workload\.all.*defaults come to more than"):
+        rendered_defaults(playbook(workload), {}, "42")
+
+
+def test_defaults_that_each_stay_within_the_time_of_a_template_have_a_time_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(10_000))
+    monkeypatch.setattr("noetl_core.engine.workload.time.thread_time", lambda: next(clock))
+    with pytest.raises(BadWorkload, match="processor time together") as refused:
+        rendered_defaults(playbook({f"k{n}": "{{ 1 }}" for n in range(100)}), {}, "42")
+    assert refused.value.kind == "limit"
+
+
+def test_a_payload_of_any_number_of_unknown_keys_is_compared_with_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+
+    def noted(key: str, names: list[str], n: int) -> list[str]:
+        nonlocal compared
+        compared += len(names)
+        return []
+
+    monkeypatch.setattr("noetl_core.engine.workload.get_close_matches", noted)
+    known = {f"name_{n}": n for n in range(100)}
+    assert doubts(playbook(known), {f"key_{n}": 1 for n in range(100_000)})[-1] == "and 99980 more"
+    assert 0 < compared <= 5_000
+
+
+def test_a_name_of_a_megabyte_is_told_by_its_beginning() -> None:
+    long = "\u00e9" * 1_000_000
+    said = [
+        *doubts(playbook({"a": 1, "b" * 100_000: 1}), {long: 1}),
+        *raised(playbook({"x-schema": {"additionalProperties": False}}), {long: 1}),
+    ]
+    assert [len(text) < 1_000 for text in said] == [True, True]
+
+
+def raised(of: Playbook, workload: Mapping[str, Any]) -> list[str]:
+    with pytest.raises(BadWorkload) as refused:
+        check_inputs(of, workload)
+    return refused.value.wrong

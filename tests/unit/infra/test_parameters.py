@@ -36,7 +36,7 @@ def takes(name: str, value: str) -> bool:
 @pytest.mark.parametrize(
     ("name", "good", "bad"),
     [
-        ("LogLevel", ["DEBUG", "WARN"], ["WARNING", "CRITICAL", "TRACE", "info"]),  # Lambda says WARN
+        ("LogLevel", ["DEBUG", "INFO"], ["WARN", "WARNING", "CRITICAL", "TRACE", "info"]),
         ("LogRetentionDays", ["1", "30", "3653"], ["2", "31", "100"]),  # CloudWatch's list
         ("SecretsPrefix", ["noetl/", "noetl-dev/", "a/b/"], ["", "noetl", "/", "noetl/*", "no etl/"]),  # "" would be every secret
         (
@@ -73,6 +73,14 @@ def test_every_default_is_allowed(name: str) -> None:
 def test_a_log_level_is_known_to_lambda_and_to_python(level: str) -> None:
     assert level in {"TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"}
     assert level in logging.getLevelNamesMapping()
+
+
+@pytest.mark.parametrize("level", declared("LogLevel")["AllowedValues"])
+def test_no_log_level_keeps_metrics_from_the_alarms(level: str) -> None:
+    """A metric is a line that functions print without a level. Lambda takes it for INFO, and drops what is below the level set."""
+    functions = of_type("AWS::Lambda::Function", LogLevel=level).values()
+    said = {f["LoggingConfig"]["ApplicationLogLevel"] for f in functions}
+    assert {name for name in said if logging.getLevelNamesMapping()[name] > logging.INFO} == set()
 
 
 def test_every_parameter_reaches_something() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -11,6 +12,9 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 
+from noetl_core import wiring
+from noetl_core.adapters.aws.clients import client
+from tests.contract.aws import environment
 from tests.unit.infra import test_sample_events as sample
 from tests.unit.infra.translated import listed, statements
 
@@ -63,8 +67,12 @@ def made(service: str, operation: str, asked: Mapping[str, Any]) -> Iterator[Mad
         yield Made(reading(asked), stored(asked["Bucket"], asked["Key"]))
     elif service == "s3":
         yield Made(action, stored(asked["Bucket"], asked.get("Key", "")))
+    elif service == "secretsmanager" and "SecretId" in asked:
+        name = asked["SecretId"]
+        stands = f"arn:aws:secretsmanager:us-east-1:123456789012:secret:{name}-AbCdEf"
+        yield Made(action, "${SigningSecret}" if name == "SigningSecret" else stands)
     else:
-        yield Made(action, str(asked.get("SecretId") or asked.get("KeyId") or "*"))
+        yield Made(action, "${SealingKey.Arn}" if "KeyId" in asked else "*")
 
 
 def reading(asked: Mapping[str, Any]) -> str:
@@ -81,7 +89,7 @@ def leading_key(asked: Mapping[str, Any]) -> str:
     if item is not None:
         return str(item["pk"]["S"])
     values = asked["ExpressionAttributeValues"]
-    return str((values.get(":pk") or values[":list"])["S"])
+    return str((values.get(":pk") or values[":partition"])["S"])
 
 
 @pytest.fixture
@@ -154,3 +162,99 @@ def test_an_execution_in_the_pool_without_rights_needs_none_of_them(cloud: None,
     sample.call("worker", "command")
     assert refused("PythonWorkerFunction", calls, PythonPool="yes") == set()
     assert not any(one.action.startswith(("secretsmanager:", "kms:")) for one in calls), json.dumps([c.action for c in calls])
+
+
+SECRETIVE = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: reads, path: team/reads}
+keychain: [{name: api, kind: credential}]
+workflow:
+  - step: start
+    tool:
+      - {name: use, kind: secrets, secret: api, field: token}
+      - {name: ask, kind: callback}
+"""
+
+
+@pytest.fixture
+def keys(cloud: None) -> Iterator[None]:
+    """The keys of a stack: what signs tokens and cursors, and what seals."""
+    client("secretsmanager").create_secret(Name="SigningSecret", SecretString="k" * 48)
+    key = client("kms").create_key()["KeyMetadata"]["KeyId"]
+    with environment(CALLBACK_SECRET="SigningSecret", SEALING_KEY=key):
+        sample.forget()
+        yield
+
+
+def asks(method: str, route: str, body: Any = None, **query: str) -> dict[str, Any]:
+    """What admit, asked so, answers."""
+    asked = {
+        **sample.event("api_health"),
+        "httpMethod": method,
+        "path": f"/api/{route}",
+        "queryStringParameters": query or None,
+        "body": None if body is None else json.dumps(body),
+    }
+    answer: dict[str, Any] = sample.app("admit").handler(asked, sample.Context())
+    assert answer["statusCode"] < 300, (route, answer["body"])
+    return dict(json.loads(answer["body"]))
+
+
+def message(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A command as the worker's queue delivers it."""
+    event = sample.event("command")
+    event["Records"][0]["body"] = json.dumps(body)
+    return event
+
+
+def test_what_callers_and_operators_ask_for_is_within_the_role_of_admit(keys: None, calls: list[Made]) -> None:
+    """Lists by status and path read the indexes, operating writes gates and heads, what fails is moved aside."""
+    asks("POST", "playbooks", {"playbook": SECRETIVE})
+    execution_id = asks("POST", "executions", {"path": "team/reads"})["execution_id"]
+    for path in ("executions", "playbooks", "playbooks/team/reads", "queue", "runtime"):
+        asks("GET", path)
+    for query in ({"status": "running"}, {"path": "team/reads"}, {"path": "team/reads", "status": "running"}):
+        assert asks("GET", "executions", **query)["executions"], query
+    for view in ("", "/events", "/timeline", "/graph", "/cost", "/state", "/logs", "/callbacks"):
+        asks("GET", f"executions/{execution_id}{view}")
+    asks("POST", "events", {"execution_id": execution_id, "name": "go", "data": {"x": "y" * 20_000}})
+    for action in ("pause", "resume", "cancel", "redrive"):
+        asks("POST", f"executions/{execution_id}/{action}", {})
+    asks("POST", "executions", {"playbook": SECRETIVE, "idempotency_key": "k"})
+    asks("POST", "context/render", {"execution_id": execution_id, "template": "{{ 1 }}"})
+    indexes = {one.resource.partition("/index/")[2] for one in calls} - {""}
+    assert indexes == {"heads", "heads_by_path"}
+    assert refused("AdmitFunction", calls) == set()
+
+
+def test_what_a_worker_reads_to_use_a_credential_is_within_its_role(keys: None, calls: list[Made]) -> None:
+    """The credential, and whether the playbook is registered under one of its paths."""
+    secret = json.dumps({"data": {"token": "s3cret"}, "paths": ["team/*"]})
+    client("secretsmanager").create_secret(Name="noetl/api", SecretString=secret)
+    asks("POST", "playbooks", {"playbook": SECRETIVE})
+    execution_id = asks("POST", "executions", {"path": "team/reads"})["execution_id"]
+    calls.clear()
+    (command,) = sample.commands()
+    assert sample.app("worker").handler(message(command), sample.Context()) == {"batchItemFailures": []}
+    read = {one.resource for one in calls if one.action == "secretsmanager:GetSecretValue"}
+    assert read == {"arn:aws:secretsmanager:us-east-1:123456789012:secret:noetl/api-AbCdEf"}
+    assert "kms:GenerateDataKey" in {one.action for one in calls}
+    assert refused("WorkerFunction", calls) == set()
+    events = asks("GET", f"executions/{execution_id}/events")["events"]
+    assert "s3cret" not in json.dumps(events)
+    assert [e["name"] for e in events if e["name"] == "StepSuspended"]
+
+
+def test_a_sweep_that_fires_takes_over_and_buries_is_within_its_role(keys: None, calls: list[Made]) -> None:
+    asks("POST", "playbooks", {"playbook": SECRETIVE})
+    execution_id = asks("POST", "executions", {"path": "team/reads"})["execution_id"]
+    (command,) = sample.commands()
+    (dead, _) = json.loads(os.environ["DEAD_LETTER_QUEUES"])
+    letter = {"execution_id": execution_id, "step": "start", "run_id": command["run_id"]}
+    client("sqs").send_message(QueueUrl=dead, MessageBody=json.dumps(letter))
+    wiring.control().index.set_due(execution_id, 1)
+    calls.clear()
+    swept = sample.call("sweeper", "schedule")
+    assert (swept["looked"], swept["dead"]) == (1, 1)
+    assert refused("SweeperFunction", calls) == set()

@@ -122,8 +122,28 @@ workflow:
       - {{ name: told, kind: callback, signal: go, description: "{{{{ got }}}}", spec: {ERROR} }}
       - {{ name: ask, kind: callback, signal: go, description: Go?, timeout: 1h }}
       - {{ name: after, kind: noop, result: "{{{{ got }}}}" }}
+  - step: templates
+    tool:
+      - {{ name: key, kind: noop, result: {{ "{{{{ keychain.api.token }}}}": 1 }}, spec: {ERROR} }}
+      - {{ name: made, kind: noop, result: "{{{{ {{keychain.api.token: 1}} }}}}", spec: {ERROR} }}
+      - {{ name: public, kind: noop, result: "{{{{ {{'user': keychain.api.token, 'x': {{'name': [keychain.api.token]}}}} }}}}", spec: {ERROR} }}
+      - {{ name: posted, kind: http, method: POST, url: "{{{{ workload.url }}}}/echo", json: "{{{{ {{'account': keychain.api.token}} }}}}", spec: {ERROR} }}
+      - {{ name: pairs, kind: noop, result: "{{{{ dict([[keychain.api.token, 1]]) }}}}", spec: {ERROR} }}
+      - {{ name: index, kind: noop, result: "{{{{ workload[keychain.api.token] }}}}", spec: {ERROR} }}
+      - {{ name: attribute, kind: noop, result: "{{{{ keychain.api.token.nothing + 1 }}}}", spec: {ERROR} }}
+      - {{ name: filter, kind: noop, result: "{{{{ keychain.api.token | fromjson }}}}", spec: {ERROR} }}
+      - {{ name: number, kind: noop, result: "{{{{ keychain.api.token | int(default=none) + 1 }}}}", spec: {ERROR} }}
+      - {{ name: sum, kind: noop, result: "{{{{ 1 + keychain.api.token }}}}", spec: {ERROR} }}
+      - {{ name: call, kind: noop, result: "{{{{ keychain.api.token(1) }}}}", spec: {ERROR} }}
+      - {{ name: format, kind: noop, result: "{{{{ '%d' % keychain.api.token }}}}", spec: {ERROR} }}
+      - {{ name: pattern, kind: noop, result: "{{{{ 'x' | regex_replace('(' ~ keychain.api.token, '') }}}}", spec: {ERROR} }}
+      - {{ name: grouped, kind: noop, result: "{{{{ [{{'a': keychain.api.token}}] | groupby('a') }}}}", spec: {ERROR} }}
+      - {{ name: ctxkey, kind: noop, result: 1, set_ctx: {{ "{{{{ keychain.api.token }}}}": 2 }}, spec: {ERROR} }}
+      - {{ name: unlisted, kind: noop, result: "{{{{ ['a', keychain.api.token] | map(keychain.api.token) | list }}}}", spec: {ERROR} }}
+      - {{ name: date, kind: noop, result: "{{{{ keychain.api.token | format_datetime }}}}", spec: {ERROR} }}
+      - {{ name: one, kind: http, url: "{{{{ workload.url }}}}/echo", spec: {{ policy: {{ rules: [{{ when: "{{{{ outcome.result.data[keychain.api.token] + 1 }}}}", then: {{ do: continue }} }}, {{ else: {{ then: {{ do: fail }} }} }}] }} }} }}
 """
-STEPS = ("http", "python", "sql", "others", "loop", "child", "waits")
+STEPS = ("http", "python", "sql", "others", "loop", "child", "waits", "templates")
 
 
 class Echo(BaseHTTPRequestHandler):

@@ -19,7 +19,7 @@ from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.workload import check_inputs, doubts, merge_workload, rendered_defaults
 from noetl_core.expr import LimitExceeded, TemplateError, is_reference
 from noetl_core.ports import Conflict, NotFound, PlaybookVersion
-from noetl_core.values import Values
+from noetl_core.values import Values, caller_of
 
 
 class UnknownPool(ValueError):
@@ -134,7 +134,7 @@ def _admit(control: Control, request: StartRequest, playbook: Playbook, version:
 
 def _rendered(control: Control, playbook: Playbook, request: StartRequest, execution_id: str) -> dict[str, Any]:
     """What templates among the defaults give, once the whole workload has been found fit. Raises `BadWorkload`."""
-    family = str(request.parent["execution_id"]) if request.parent else execution_id
+    family = caller_of(request.parent) or execution_id
     return settled_inputs(playbook, request.payload, execution_id, Values(control.store, control.results, family))
 
 
@@ -199,7 +199,7 @@ def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion
     now = control.clock.now()
     expires_at = int(now / SECOND + playbook.executor.lifetime_s + control.retention_s)
     values: dict[Need, Any] = {}
-    of = new.parent["execution_id"] if new.parent else new.execution_id  # the family of what has no log yet
+    of = caller_of(new.parent) or new.execution_id  # the family of what has no log yet
     fetch = Values(control.store, control.results, of)
     while True:
         try:

@@ -38,7 +38,7 @@ from noetl_core.ports import (
     ResultStore,
     Unavailable,
 )
-from noetl_core.values import Values
+from noetl_core.values import Values, caller_of
 
 log = logging.getLogger(__name__)
 
@@ -236,9 +236,10 @@ class Control:
     def _finish(self, state: State) -> None:
         """The end: tell the parent, write the head, and only then stop being due."""
         self.put_head(state)
-        if state.parent is not None and not state.parent.get("detached"):
+        caller = caller_of(state.parent)
+        if caller is not None and not (state.parent or {}).get("detached"):
             data = {"child": state.execution_id, "status": state.status, "result": state.result, "error": state.failure}
-            self.tell_parent(state.parent["execution_id"], data)
+            self.tell_parent(caller, data)
         self.index.clear_due(state.execution_id)
 
     def tell_parent(self, parent: str, data: Mapping[str, Any]) -> None:

@@ -30,8 +30,10 @@ def bury(control: Control, letter: DeadLetter) -> None:
         state = control.load(execution_id)
         if state.seq >= 0 and not state.finished and _is_wanted(control, state, letter):
             what = f"the command of step {letter.step} (run {letter.run_id}) failed again and again"
+            log.error("execution %s is stuck: %s", execution_id, what)
             give_up(control, execution_id, f"{what}; the functions' logs have the errors")
     except CorruptLog as error:
+        log.error("execution %s is stuck: its log does not read: %s", execution_id, error)
         mark_stuck(control, execution_id, str(error))
         control.index.clear_due(execution_id)
     except NewerLog:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -143,9 +144,22 @@ def dotted(path: Path) -> str:
     return out
 
 
+LONGEST_SLIP = 100
+"""Characters of a word that may be a slip for another."""
+COMPARED = 100
+"""Names that one wrong word is compared with."""
+
+
 def suggest(word: str, known: Iterable[str]) -> str:
-    """`did you mean "..."?` for the nearest of `known`, or nothing."""
-    near = difflib.get_close_matches(word, sorted(known), 1, cutoff=0.6)
+    """`did you mean "..."?` for the nearest of `known`, or nothing: of many names those that begin alike, because a document may
+    have thousands of wrong words."""
+    if len(word) > LONGEST_SLIP:
+        return ""
+    names = sorted(name for name in known if len(name) <= LONGEST_SLIP)
+    if len(names) > COMPARED:
+        at = bisect(names, word)
+        names = names[max(0, at - COMPARED // 2) : at + COMPARED // 2]
+    near = difflib.get_close_matches(word, names, 1, cutoff=0.6)
     return f'did you mean "{near[0]}"?' if near else ""
 
 

@@ -6,7 +6,8 @@ The subset is what forms and approvals need; a keyword that is not in it is refu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 _WORDS: Final = (
@@ -23,6 +24,10 @@ TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "null": type(None),
 }
 MAX_DEPTH: Final = 16
+TOLD: Final = 20
+"""Findings about one value that are told: what strangers send may have millions."""
+SHOWN: Final = 200
+"""Characters of a name or a value in a finding."""
 
 
 _TYPE_NAMES: Final = ", ".join(TYPES)
@@ -65,37 +70,45 @@ def check_schema(schema: Any, where: str = "schema", depth: int = 0) -> None:
 
 
 def problems(value: Any, schema: Mapping[str, Any], where: str = "the answer") -> list[str]:
-    """What is wrong with `value`, in words; nothing when it conforms. `schema` has passed `check_schema`."""
+    """What is wrong with `value`, in words: the first `TOLD` findings; none when it conforms. `schema` passed `check_schema`."""
+    return list(islice(_problems(value, schema, where), TOLD))
+
+
+def _problems(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:
     names = _names(schema.get("type", []))
     if names and not any(_is(value, name) for name in names):
-        return [f"{where} is {_name_of(value)}, not {' or '.join(names)}"]
-    found = []
+        yield f"{where} is {_name_of(value)}, not {' or '.join(names)}"
+        return
     if "enum" in schema and not any(_equal(value, known) for known in schema["enum"]):
-        found.append(f"{where} is none of {list(schema['enum'])!r}")
+        yield f"{where} is none of {_shown(list(schema['enum']))}"
     if "const" in schema and not _equal(value, schema["const"]):
-        found.append(f"{where} is not {schema['const']!r}")
+        yield f"{where} is not {_shown(schema['const'])}"
     if isinstance(value, Mapping):
-        found += _object(value, schema, where)
+        yield from _object(value, schema, where)
     elif isinstance(value, list):
-        found += _bounds(len(value), schema.get("minItems"), schema.get("maxItems"), f"the length of {where}")
+        yield from _bounds(len(value), schema.get("minItems"), schema.get("maxItems"), f"the length of {where}")
         if "items" in schema:
-            found += [p for n, item in enumerate(value) for p in problems(item, schema["items"], f"{where}[{n}]")]
+            for n, item in enumerate(value):
+                yield from _problems(item, schema["items"], f"{where}[{n}]")
     elif isinstance(value, str):
-        found += _bounds(len(value), schema.get("minLength"), schema.get("maxLength"), f"the length of {where}")
+        yield from _bounds(len(value), schema.get("minLength"), schema.get("maxLength"), f"the length of {where}")
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        found += _bounds(value, schema.get("minimum"), schema.get("maximum"), where)
-    return found
+        yield from _bounds(value, schema.get("minimum"), schema.get("maximum"), where)
 
 
-def _object(value: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> list[str]:
+def _object(value: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> Iterator[str]:
     parts = schema.get("properties") or {}
-    found = [f"{where} has no {name!r}" for name in schema.get("required") or () if name not in value]
+    yield from (f"{where} has no {_shown(name)}" for name in schema.get("required") or () if name not in value)
     if schema.get("additionalProperties") is False:
-        found += [f"{where} has {name!r}, which is not asked for" for name in value if name not in parts]
+        yield from (f"{where} has {_shown(name)}, which is not asked for" for name in value if name not in parts)
     for name, part in parts.items():
         if name in value:
-            found += problems(value[name], part, f"{where}.{name}")
-    return found
+            yield from _problems(value[name], part, f"{where}.{name}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def _equal(value: Any, known: Any) -> bool:
@@ -109,10 +122,11 @@ def _equal(value: Any, known: Any) -> bool:
     return bool(value == known)
 
 
-def _bounds(value: float, low: float | None, high: float | None, where: str) -> list[str]:
+def _bounds(value: float, low: float | None, high: float | None, where: str) -> Iterator[str]:
     if low is not None and value < low:
-        return [f"{where} is below {low}"]
-    return [f"{where} is above {high}"] if high is not None and value > high else []
+        yield f"{where} is below {low}"
+    elif high is not None and value > high:
+        yield f"{where} is above {high}"
 
 
 def _names(kind: Any) -> Sequence[Any]:

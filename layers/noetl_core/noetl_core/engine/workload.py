@@ -6,8 +6,10 @@ nothing renders them again: neither a router, nor a worker, nor a replay.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import chain, islice
 from typing import Any, Final, NoReturn
 
 from noetl_core.dsl.inputs import dotted
@@ -15,15 +17,25 @@ from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.reader import is_template
 from noetl_core.engine.answers import problems
 from noetl_core.engine.state import State
-from noetl_core.expr import Pointer, Scope, TemplateError, render
+from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, render
+from noetl_core.expr.limits import ITEM_SIZE
 from noetl_core.expr.scope import Resolve
 
 GIVEN_BY_TRIGGERS: Final = frozenset({"s3"})
 """Workload keys that a start from outside adds."""
 MAX_CHAIN: Final = 50
 """Defaults that need each other one after the other."""
+MAX_DEFAULTS: Final = 16_000_000
+"""What templates among the defaults may come to together: characters, and 16 for each value. Some that take others twice and so
+on double at every link of a chain."""
+MAX_DEFAULTS_S: Final = 5.0
+"""Processor time of the templates among the defaults together: a document has room for thousands, each with its own limits."""
 LISTED: Final = 20
 """Findings about one payload that are told."""
+COMPARISONS: Final = 5_000
+"""Pairs of a key and a known name that are looked at for slips in one payload: it may have 100,000 keys."""
+COMPARED: Final = 64
+"""Characters of a key that can be a slip, and of a name that is told."""
 _NOTHING: Final[Any] = object()
 
 
@@ -79,6 +91,8 @@ class _Rendering:
         self._values: dict[tuple[str | int, ...], Any] = {}
         self._open: list[tuple[str | int, ...]] = []
         self._elsewhere = resolve
+        self._size = 0
+        self._began = time.thread_time()
         tree = self._merged(defaults, payload, ())
         self._scope = Scope({"workload": tree, "execution_id": execution_id}, resolve=self._resolve)
 
@@ -93,7 +107,10 @@ class _Rendering:
         if is_template(defaults):
             return self._value(path)
         if isinstance(defaults, list) and any(p[: len(path)] == path for p in self._texts):
-            return self._whole(self._marked(defaults, path))
+            try:
+                return self._whole(self._marked(defaults, path))
+            except LimitExceeded as error:
+                self._refuse(path, error.kind, error.message)
         return _NOTHING
 
     def _merged(self, defaults: Mapping[str, Any], payload: Mapping[str, Any], path: tuple[str | int, ...]) -> dict[str, Any]:
@@ -132,6 +149,8 @@ class _Rendering:
             self._refuse(path, "limit", f"more than {MAX_CHAIN} defaults need each other one after the other")
         self._open.append(path)
         try:
+            if time.thread_time() - self._began > MAX_DEFAULTS_S:
+                raise LimitExceeded(f"defaults need more than {MAX_DEFAULTS_S} s of processor time together")
             value = self._whole(render(self._texts[path], self._scope))
         except TemplateError as error:
             self._refuse(path, error.kind, error.message)
@@ -144,12 +163,21 @@ class _Rendering:
         raise BadWorkload(kind, [f"the default {dotted(path)}: {why}"])
 
     def _whole(self, value: Any) -> Any:
-        """`value` with nothing left to be rendered in it."""
+        """`value` with nothing left to be rendered in it, and nothing shared: that is what it comes to as JSON."""
         if isinstance(value, Pointer):
-            return self._value(value.at)
+            return self._whole(self._value(value.at))
+        self._take(ITEM_SIZE)
+        if isinstance(value, str):
+            self._take(len(value))
         if isinstance(value, Mapping):
+            self._take(sum(map(len, value)))
             return {k: self._whole(v) for k, v in value.items()}
         return [self._whole(v) for v in value] if isinstance(value, list) else value
+
+    def _take(self, size: int) -> None:
+        self._size += size
+        if self._size > MAX_DEFAULTS:
+            raise LimitExceeded(f"with it, defaults come to more than {MAX_DEFAULTS} characters of text and data")
 
 
 def _of(given: Any, key: str) -> Any:
@@ -162,7 +190,7 @@ def _of(given: Any, key: str) -> Any:
 def check_inputs(playbook: Playbook, workload: Mapping[str, Any]) -> None:
     """Raise `BadWorkload` unless the merged workload is as the playbook's `x-schema` says."""
     if playbook.inputs is not None and (wrong := problems(workload, playbook.inputs, "workload")):
-        raise BadWorkload("schema", wrong[:LISTED])
+        raise BadWorkload("schema", wrong)
 
 
 def doubts(playbook: Playbook, payload: Mapping[str, Any]) -> list[str]:
@@ -171,44 +199,64 @@ def doubts(playbook: Playbook, payload: Mapping[str, Any]) -> list[str]:
     A playbook that declares no inputs takes any. Below the first level only a key that is nearly a known one is a slip: mappings
     may be there to be added to.
     """
-    found = [told for path, near, told in unknown(playbook, payload) if near or len(path) == 1]
-    found += _other_types(playbook.workload, payload, playbook.inputs or {}, "workload")
-    return found[:LISTED] + ([f"and {len(found) - LISTED} more"] if len(found) > LISTED else [])
+    told = chain(
+        (told for path, near, told in unknown(playbook, payload) if near or len(path) == 1),
+        _other_types(playbook.workload, payload, playbook.inputs or {}, "workload"),
+    )
+    found = list(islice(told, LISTED))
+    more = sum(1 for _ in told)
+    return found + ([f"and {more} more"] if more else [])
 
 
 def unknown(playbook: Playbook, payload: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], bool, str]]:
     """Keys of `payload` that the workload does not know: path, whether a known one is near, and both in words."""
     if playbook.workload or playbook.inputs is not None:
-        yield from _unknown(playbook.workload, payload, playbook.inputs or {}, ())
+        yield from _unknown(playbook.workload, payload, playbook.inputs or {}, (), _Nearest())
+
+
+class _Nearest:
+    """The known name that a key is nearly; none is found any more once as many were compared as one payload is worth."""
+
+    def __init__(self) -> None:
+        self._left = COMPARISONS
+
+    def __call__(self, key: str, names: Sequence[str]) -> str:
+        if len(key) > COMPARED:
+            return ""
+        self._left -= len(names)
+        near = get_close_matches(key, [n for n in names if len(n) <= COMPARED], 1) if self._left >= 0 else []
+        return near[0] if near else ""
 
 
 def _unknown(
-    known: Mapping[str, Any], given: Mapping[str, Any], schema: Mapping[str, Any], path: tuple[str, ...]
+    known: Mapping[str, Any], given: Mapping[str, Any], schema: Mapping[str, Any], path: tuple[str, ...], nearest: _Nearest
 ) -> Iterator[tuple[tuple[str, ...], bool, str]]:
     parts = schema.get("properties") or {}
     names = [*known, *(name for name in parts if name not in known)]
     for key, value in given.items():
-        if key in names:
+        if key in known or key in parts:
             inner, below = known.get(key), parts.get(key) or {}
             if isinstance(value, Mapping) and ((isinstance(inner, Mapping) and inner) or below.get("properties")):
-                yield from _unknown(inner if isinstance(inner, Mapping) else {}, value, below, (*path, key))
+                yield from _unknown(inner if isinstance(inner, Mapping) else {}, value, below, (*path, key), nearest)
         elif schema.get("additionalProperties") is not True and (path or key not in GIVEN_BY_TRIGGERS):
-            near = get_close_matches(key, names, 1)
-            hint = f'did you mean "{near[0]}"?' if near else f"it has {', '.join(names[:LISTED])}"
-            yield (*path, key), bool(near), f'{dotted(path)} has no "{key}" ({hint})'
+            near = nearest(key, names)
+            hint = f'did you mean "{near}"?' if near else f"it has {', '.join(map(_shown, names[:LISTED]))}"
+            yield (*path, key), bool(near), f'{dotted(path)} has no "{_shown(key)}" ({hint})'
 
 
-def _other_types(defaults: Mapping[str, Any], given: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> list[str]:
-    found: list[str] = []
+def _shown(name: str) -> str:
+    return name if len(name) <= COMPARED else f"{name[:COMPARED]}..."
+
+
+def _other_types(defaults: Mapping[str, Any], given: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> Iterator[str]:
     for key, value in given.items():
         mine, below = defaults.get(key), (schema.get("properties") or {}).get(key) or {}
         if mine is None or value is None or is_template(mine) or "type" in below:
             continue
         if isinstance(mine, Mapping) and isinstance(value, Mapping):
-            found += _other_types(mine, value, below, f"{where}.{key}")
+            yield from _other_types(mine, value, below, f"{where}.{key}")
         elif _kind(mine) != _kind(value):
-            found.append(f"{where}.{key} is {_kind(value)}, where the playbook has {_kind(mine)}")
-    return found
+            yield f"{where}.{key} is {_kind(value)}, where the playbook has {_kind(mine)}"
 
 
 def _kind(value: Any) -> str:

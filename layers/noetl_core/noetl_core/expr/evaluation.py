@@ -48,7 +48,7 @@ class _EvalContext:
 class Evaluation(Budget):
     """State of one `render` or `truthy`: budgets used so far and whether a secret was read."""
 
-    __slots__ = ("calls", "exported_vars", "loaded", "raised", "scope", "tainted", "vars", "walked")
+    __slots__ = ("calls", "exported_vars", "loaded", "opened", "raised", "scope", "tainted", "vars", "walked")
 
     vars: dict[str, Any]
     exported_vars: set[str]
@@ -67,6 +67,8 @@ class Evaluation(Budget):
         self.scope = scope
         self.calls = 0
         self.tainted = False
+        self.opened: list[Secret] = []
+        """The secrets that were read."""
         self.raised: BaseException | None = None
         self.loaded = 0
         """What was loaded to make data plain, weighed."""
@@ -89,6 +91,8 @@ class Evaluation(Budget):
             value = self._resolve(value)
         if type(value) is Secret:
             self.tainted = True
+            if value not in self.opened:
+                self.opened.append(value)
             value = value._value
         return value
 

@@ -49,10 +49,10 @@ def replaced(value: Any, new: Iterable[tuple[Path, Any]]) -> Any:
     below: dict[Any, list[tuple[Path, Any]]] = {}
     for path, item in new:
         if not path:
-            return Secret(item) if isinstance(value, Secret) else item
+            return Secret(item, [value]) if isinstance(value, Secret) else item
         below.setdefault(path[0], []).append((path[1:], item))
     if isinstance(value, Secret):
-        return Secret(_replaced(value._value, below))
+        return Secret(_replaced(value._value, below), [value])
     return _replaced(value, below) if below else value
 
 

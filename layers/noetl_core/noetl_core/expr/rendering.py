@@ -84,7 +84,7 @@ def _text(compiled: Compiled, evaluation: Evaluation, undefined_ok: bool) -> Any
             return None
         why = "details withheld: it read a secret" if evaluation.tainted else result._undefined_message
         raise UndefinedValue(f"{_quote(compiled.source)} is undefined ({why}); use default(...) if that is right")
-    return Secret(result) if evaluation.tainted else result
+    return Secret(result, evaluation.opened) if evaluation.tainted else result
 
 
 def truthy(value: Any, scope: Scope | Mapping[str, Any], *, limits: Limits = DEFAULT_LIMITS) -> bool:
@@ -112,7 +112,8 @@ def evaluate(compiled: Compiled, evaluation: Evaluation, *, checked: bool = True
 
     Undefined values inside a list or mapping the template made become None with `undefined_ok`, else raise `UndefinedValue`.
     """
-    evaluation.tainted = False
+    if evaluation.tainted:
+        evaluation.tainted, evaluation.opened = False, []
     failure: TemplateError | None = None
     try:
         result = _run(compiled, evaluation)

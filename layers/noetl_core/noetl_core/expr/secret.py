@@ -7,18 +7,24 @@ booleans.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, NoReturn
 
 MASK: Final = "***"
 
 
 class Secret:
-    """An opaque holder of a secret value. Its text is always the mask; only `reveal` opens it."""
+    """An opaque holder of a secret value. Its text is always the mask; only `reveal` opens it.
 
-    __slots__ = ("_value",)
+    `read` are the secrets that the evaluation which gave the value read: what is made of a secret may hold it where nobody looks
+    for it, such as under the name of a public field, or as a key.
+    """
 
-    def __init__(self, value: Any) -> None:
+    __slots__ = ("_value", "made_of")
+
+    def __init__(self, value: Any, read: Iterable[Secret] = ()) -> None:
         self._value: Any = value._value if isinstance(value, Secret) else value
+        self.made_of: tuple[Any, ...] = tuple(v for secret in read for v in (secret.made_of or (secret._value,)))
 
     def __repr__(self) -> str:
         return MASK

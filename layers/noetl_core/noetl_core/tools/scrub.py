@@ -89,6 +89,8 @@ class Scrubber:
         """Every `Secret` within `value` must not come back."""
         if isinstance(value, Secret):
             self.learn(reveal(value))
+            for read in value.made_of:
+                self.learn(reveal(read))
         elif isinstance(value, Mapping):
             for item in value.values():
                 self.learn_secrets(item)

@@ -34,6 +34,8 @@ HEAD_SHARDS = 8
 each write a head."""
 MAX_SOURCE = 380 * 1024
 """Bytes of a compressed playbook one item takes."""
+MAX_KEY = 1024
+"""Bytes of a path; DynamoDB refuses requests with longer sort keys, which would come again and again."""
 DUE_PAGE = 200
 HEADS_PAGE = 10
 """Heads read at least per request: a listing reads pages of many partitions, and further ones where the newest are."""
@@ -135,6 +137,8 @@ class DynamoPlaybookCatalog(_Table):
         return _version(items[0]) if items else None
 
     def get(self, path: str, version: int | None = None) -> PlaybookVersion:
+        if len(path.encode("utf-8", "surrogatepass")) > MAX_KEY:
+            raise NotFound(f"no playbook {path[:200]}...: no path is that long")
         if version is None:
             latest = self._latest(path)
             if latest is None:

@@ -16,6 +16,8 @@ from noetl_core.engine.workload import BadWorkload
 from noetl_core.expr import TemplateError
 from noetl_core.ports import CorruptLog, Forbidden, NotFound, PortError, TooLarge, Unavailable
 
+log = logging.getLogger(__name__)
+
 TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
     (BadRequest, HTTPStatus.BAD_REQUEST, "malformed"),
     (read.BadCursor, HTTPStatus.BAD_REQUEST, "malformed"),
@@ -46,8 +48,10 @@ def refusal(error: Exception, request_id: str) -> Answer:
     """What a request that raised `error` is answered."""
     for kind, status, code in TABLE:
         if isinstance(error, kind):
+            if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                log.error("request %s is answered %d: %s", request_id, status, error)
             return _answer(status, code, _message(error), _details(error), request_id)
-    logging.getLogger(__name__).error("request failed", exc_info=error)
+    log.error("request %s failed: %s", request_id, type(error).__name__, exc_info=error)
     message = "the request failed inside the service; the log has the reason under this request id"
     return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message, [], request_id)
 

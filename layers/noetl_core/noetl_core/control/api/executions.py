@@ -24,7 +24,7 @@ START = {
     "payload": Field(dict, "merged over the playbook's workload"),
     "ctx": Field(dict, "ctx at the start"),
     "idempotency_key": Field(str, "the same key and body start one execution; the Idempotency-Key header says the same"),
-    "parent": Field(dict, "{execution_id}: the execution this one belongs to"),
+    "parent": Field(dict, "{execution_id}: the execution this one belongs to, for lists; it shares nothing with it"),
     "trace_id": Field(str, "shown in every event"),
 }
 
