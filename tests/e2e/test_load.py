@@ -155,7 +155,7 @@ def test_two_thousand_timers_of_one_minute_fire_within_two(stack: Stack, api: Ap
         while datetime.now(UTC) < due:
             time.sleep(1)
         while len(_completed(api)) < count and datetime.now(UTC) < due + timedelta(seconds=300):
-            time.sleep(5)
+            time.sleep(20)  # looking takes of what the timers need
         ended_s = (datetime.now(UTC) - due).total_seconds()
         fired_s = sorted((_fired(api, execution_id) - due).total_seconds() for execution_id in answers.accepted)
     say(
