@@ -191,8 +191,12 @@ def _completed(api: Api) -> set[str]:
 @pytest.mark.parametrize("key", ["m#17", "m#noetl", "r#1#0", "nothing"])
 def test_a_stream_record_of_odd_shape_stops_nobody(stack: Stack, api: Api, key: str) -> None:
     odd = {"pk": {"S": key}, "sk": {"S": "9999999999"}, "wake": {"N": "1"}, "execution_id": {"N": "17"}, "v": {"S": "x"}}
-    aws(stack, "dynamodb").put_item(TableName=stack.outputs["EventsTableName"], Item=odd)
-    assert api.run(TWO_STEPS, {"n": 4}, timeout_s=60)["result"] == 8
+    dynamodb, table = aws(stack, "dynamodb"), stack.outputs["EventsTableName"]
+    dynamodb.put_item(TableName=table, Item=odd)
+    try:
+        assert api.run(TWO_STEPS, {"n": 4}, timeout_s=60)["result"] == 8
+    finally:
+        dynamodb.delete_item(TableName=table, Key={"pk": odd["pk"], "sk": odd["sk"]})
 
 
 @contextmanager
