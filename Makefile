@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
-.PHONY: setup run test lint types contracts template unit e2e bench idle up down clean soak scale conformance properties kills layer build sam-local audit
+.PHONY: setup run test lint types contracts template unit e2e bench idle up down clean soak scale load conformance properties kills layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -53,7 +53,7 @@ build: setup
 	@SAM_CLI_TELEMETRY=0 $(BIN)/sam build $(if $(ENV),--config-env $(ENV))
 
 unit: setup
-	@$(BIN)/pytest -n 2 -m 'not e2e and not soak and not scale and not sam_local'
+	@$(BIN)/pytest -n 2 -m 'not e2e and not soak and not scale and not load and not sam_local'
 
 e2e: setup
 	@$(BIN)/pytest tests/e2e
@@ -63,6 +63,10 @@ conformance: setup
 
 scale: setup
 	@$(BIN)/pytest -o faulthandler_timeout=0 -m scale -s tests/e2e
+
+# Many clients, many timers, killed workers and a spoiled execution on the embedded stack; figures are printed.
+load: setup
+	@$(BIN)/pytest -o faulthandler_timeout=0 -m load -s tests/e2e
 
 properties: setup
 	@NOETL_TIMES=$(or $(TIMES),20) $(BIN)/pytest -o faulthandler_timeout=0 -n 2 -m hypothesis

@@ -26,6 +26,9 @@ POLL_S = 0.2
 PATIENCE_S = 10.0
 """How long a stack that has accepted an execution may be silent before following it is given up."""
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+ATTEMPTS = 8
+"""How often a request is sent that is answered 429: nothing was done, and `Retry-After` says when to come again."""
+LONGEST_WAIT_S = 10.0
 PAGE = 1000
 """Events asked for at once: the API's limit."""
 Tick = Callable[[], None]
@@ -162,7 +165,11 @@ class StackBackend:
         _sign(request)
         try:
             with httpx.Client(timeout=60, trust_env=False) as client:
-                answer = client.send(request)
+                for attempt in range(1, ATTEMPTS + 1):
+                    answer = client.send(request)
+                    if answer.status_code != 429 or attempt == ATTEMPTS:
+                        break
+                    time.sleep(_wait_s(answer.headers.get("retry-after", "")))
         except httpx.HTTPError as error:
             raise Exit(UNREACHABLE, f"{url}: {error}") from None
         if answer.is_success:
@@ -172,6 +179,11 @@ class StackBackend:
         except ValueError:
             raise Exit(UNREACHABLE, f"{url}: HTTP {answer.status_code}: {answer.text[:300]}") from None
         raise _refused(answer.status_code, value)
+
+
+def _wait_s(retry_after: str) -> float:
+    """Seconds to wait by a `Retry-After`; one where it has none."""
+    return min(float(retry_after), LONGEST_WAIT_S) if retry_after.isdecimal() else 1.0
 
 
 def _given(query: Mapping[str, Any]) -> dict[str, str]:

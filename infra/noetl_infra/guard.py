@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from noetl_infra.environments import contain
+from noetl_infra.throttle import App, Receive, Scope, Send, Throttled
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 OURS = frozenset({"same-origin", "same-site", "none"})
@@ -75,10 +73,11 @@ class Guarded:
 
 
 def main() -> None:
-    """Run MiniStack, guarded."""
+    """Run MiniStack, guarded, with what it does not bear under load held off it (`throttle`, `environments`)."""
     ministack: Any = import_module("ministack.app")
     more = frozenset(name.strip() for name in os.environ.get("NOETL_STACK_HOSTS", "").split(",") if name.strip())
-    ministack.app = Guarded(ministack.app, LOOPBACK | more)
+    ministack.app = Guarded(Throttled(ministack.app), LOOPBACK | more)
+    contain(import_module("ministack.core.lambda_runtime"))
     ministack.main()
 
 

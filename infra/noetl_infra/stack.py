@@ -119,6 +119,7 @@ def _start(folder: Path, port: int | None) -> Stack:
         "IOT_MTLS_ENABLED": "0",  # neither of them knows another address than all of the machine's
         "MINISTACK_HOST": "127.0.0.1",
         "LAMBDA_EXECUTOR": "local",
+        "LAMBDA_WARM_TTL_SECONDS": "60",  # a function's processes but one end a minute after a burst, not five
         "AWS_DEFAULT_REGION": REGION,
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",

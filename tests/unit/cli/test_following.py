@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import http.server
+import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -107,3 +110,51 @@ def test_a_look_at_a_long_log_ends_and_the_next_one_goes_on(clock: None) -> None
     read = polled(Slow("http://stack"), "1")
     assert [e["n"] for e in read()] == [1, 2, 3]
     assert [e["n"] for e in read()] == [4, 5, 6]
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """Answers 429 as often as its server says, then 202."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.server.asked += 1  # type: ignore[attr-defined]
+        refused = self.server.asked <= self.server.refusals  # type: ignore[attr-defined]
+        error = {"error": {"code": "throttled", "message": "busy", "details": []}}
+        body = json.dumps(error if refused else {"execution_id": "1"}).encode()
+        self.send_response(429 if refused else 202)
+        if refused:
+            self.send_header("Retry-After", "3")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Silent."""
+
+
+@pytest.fixture
+def busy() -> Iterator[http.server.HTTPServer]:
+    server = http.server.HTTPServer(("127.0.0.1", 0), Refusing)
+    server.asked = server.refusals = 0  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_busy_api_is_asked_again_when_it_says(busy: Any) -> None:
+    busy.refusals = 3
+    began = backends.time.monotonic()
+    assert StackBackend(f"http://127.0.0.1:{busy.server_port}").post("executions", {}) == {"execution_id": "1"}
+    assert busy.asked == 4
+    assert backends.time.monotonic() - began == 9
+
+
+def test_an_api_that_stays_busy_is_given_up(busy: Any) -> None:
+    busy.refusals = 1000
+    with pytest.raises(Exit) as end:
+        StackBackend(f"http://127.0.0.1:{busy.server_port}").post("executions", {})
+    assert (end.value.code, str(end.value)) == (UNREACHABLE, "busy")
+    assert busy.asked == backends.ATTEMPTS

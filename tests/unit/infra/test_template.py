@@ -165,3 +165,12 @@ def test_what_suspended_runs_sealed_is_opened_by_the_worker_alone() -> None:
     assert uses == {"WorkerFunction"}
     assert of_type("AWS::KMS::Key")["SealingKey"]["EnableKeyRotation"] is True
     assert not any(s["Action"] == "kms:*" for f in FUNCTIONS for s in statements(f))
+
+
+@pytest.mark.parametrize(("kind", "status", "code"), [("THROTTLED", "429", "throttled"), ("DEFAULT_5XX", "503", "unavailable")])
+def test_who_is_turned_away_by_the_gateway_is_told_when_to_come_again(kind: str, status: str, code: str) -> None:
+    (api,) = of_type("AWS::ApiGateway::RestApi").values()
+    answer = api["Body"]["x-amazon-apigateway-gateway-responses"][kind]
+    assert answer["statusCode"] == status
+    assert answer["responseParameters"] == {"gatewayresponse.header.Retry-After": "'1'"}
+    assert f'"code": "{code}"' in answer["responseTemplates"]["application/json"]

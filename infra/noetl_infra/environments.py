@@ -1,0 +1,55 @@
+"""Execution environments of MiniStack's functions that fail alone.
+
+MiniStack (1.5.33) keeps a pool of processes per function (`ministack.core.lambda_runtime`). When one cannot be started - it was
+killed while it was, say - `lambda_svc._execute_function_warm` calls `invalidate_worker`, and that ends *all* processes of the
+function, those at work too, and removes the folder of each, also of one that another thread is just unpacking. That thread then
+fails in turn (`FileNotFoundError: .../code`, `No module named 'app'`) and ends all others again: under load a single lost process
+goes round for minutes. What was ended while it started is in no pool any more, and its process stays for ever.
+
+The remedy upstream is to end the one process that failed. Here it is done from outside: nothing that goes wrong with one
+environment leaves `Worker.invoke` as an exception, so `invalidate_worker` is left to deployments, for which it is meant.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+logger = logging.getLogger("lambda_runtime")
+
+STARTS = 2
+"""How often an environment is started before the invocation fails. Nothing has reached the function yet."""
+
+
+def contain(runtime: Any) -> None:
+    """Change `runtime` (`ministack.core.lambda_runtime`) so that an environment that fails ends no other."""
+    spawn, invoke = runtime.Worker._spawn, runtime.Worker.invoke
+
+    def started(worker: Any) -> None:
+        for attempt in range(1, STARTS + 1):
+            try:
+                spawn(worker)
+                return
+            except (OSError, RuntimeError, AttributeError) as error:  # AttributeError: it was ended meanwhile, and has no process
+                runtime.kill_workers([worker])
+                if attempt == STARTS:
+                    raise
+                logger.warning("an environment of %s did not start, once more: %s", worker.func_name, error)
+
+    def invoked(worker: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return invoke(worker, *args, **kwargs)
+        except Exception as error:  # whatever it is, it is this environment's: the next invocation starts it again
+            logger.warning("an environment of %s failed: %s: %s", worker.func_name, type(error).__name__, error)
+            runtime.kill_workers([worker])
+            return {"status": "error", "error": f"{type(error).__name__}: {error}", "cold_start": True, "log": ""}
+        finally:
+            if not _pooled(runtime, worker):  # ended by a deployment while it started: nobody will use it or end it again
+                runtime.kill_workers([worker])
+
+    runtime.Worker._spawn, runtime.Worker.invoke = started, invoked
+
+
+def _pooled(runtime: Any, worker: Any) -> bool:
+    with runtime._lock:
+        return any(worker in pool for pool in runtime._workers.values())

@@ -1,0 +1,60 @@
+"""The API of the embedded stack under many clients: as many requests at once as the machine carries; others wait, then hear 429.
+
+The emulator starts a process for every request that finds none idle. Fifty clients would make fifty of them at once, and all of
+them would time out. AWS has its own limit (`MethodSettings` of the template) and answers in the same form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+API = "/_aws/execute-api/"
+AT_ONCE = max(4, 2 * (os.cpu_count() or 1))
+"""Requests of the API that are carried out at the same time: more are no faster on so many cores, and each holds a process."""
+WAIT_S = 5.0
+"""How long a request waits for its turn; a client's own patience is longer."""
+RETRY_AFTER_S = 1
+
+
+class Throttled:
+    """An ASGI application, whose API serves `at_once` requests at a time. Who waits longer than `wait_s` for a turn is answered
+    429 with `Retry-After`; nothing has been done then."""
+
+    def __init__(self, app: App, at_once: int = AT_ONCE, wait_s: float = WAIT_S) -> None:
+        self._app, self._wait_s = app, wait_s
+        self._turns = asyncio.Semaphore(at_once)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not scope["path"].startswith(API):
+            await self._app(scope, receive, send)
+            return
+        try:
+            await asyncio.wait_for(self._turns.acquire(), self._wait_s)
+        except TimeoutError:
+            await _refuse(send)
+            return
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._turns.release()
+
+
+async def _refuse(send: Send) -> None:
+    error = {"code": "throttled", "message": "the embedded stack is at work on as many requests as it can carry", "details": []}
+    body = json.dumps({"error": error}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"retry-after", str(RETRY_AFTER_S).encode()),
+    ]
+    await send({"type": "http.response.start", "status": 429, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
