@@ -167,6 +167,10 @@ class Values:
         """
         return self.opened(ref)[0] if self.family.owns(ref) else ref
 
+    def beginning(self, ref: Mapping[str, Any], size: int) -> str:
+        """The first `size` bytes of the JSON text behind a reference. Raises `NotFound`."""
+        return self._results.get(ref["key"], 0, size).decode("utf-8", "ignore")
+
     def opened(self, ref: Mapping[str, Any], room: Room | None = None) -> tuple[Any, bool]:
         """As `reference`, of one of the family; and whether there may be references in it."""
         body = self._unstored.get(ref["key"]) or self._body(ref["key"], room)

@@ -424,3 +424,29 @@ def test_a_timeline_is_drawn_to_scale_and_short_work_shows_in_long_waits() -> No
     assert [bar.count(mark) for mark in "·█┄"] == [2, 3, 11]
     assert undo.startswith("undo fetch") and "▶" in undo
     assert said == "running, 1 lane at most side by side, 12,000 tasks and iterations left out"
+
+
+def test_a_failed_run_says_what_the_error_knows(noetl: Run, tmp_path: Path) -> None:
+    error = "{ message: no rows, details: { seen: '{{ range(3) }}', wanted: ten } }"
+    text = HELLO[: HELLO.index("workflow:")] + (
+        "workflow:\n  - step: start\n    tool:\n      kind: noop\n      spec:\n        policy:\n"
+        f"          rules: [{{ else: {{ then: {{ do: fail, error: {error} }} }} }}]\n"
+    )
+    (tmp_path / "fails.yaml").write_text(text)
+    done = noetl("run", "fails.yaml")
+    assert done.returncode == 1
+    assert "no rows\n  seen: [0, 1, 2]\n  wanted: ten\n" in done.stdout
+
+
+def test_a_large_detail_of_an_error_does_not_flood_the_terminal(noetl: Run, tmp_path: Path) -> None:
+    (tmp_path / "fails.yaml").write_text(
+        HELLO[: HELLO.index("workflow:")]
+        + (
+            "workflow:\n  - step: start\n    tool:\n      kind: noop\n      spec: { policy: { rules: [{ else: { then: { do: fail, error: "
+            "{ message: \"{{ 'm' * 100000 }}\", details: \"{{ 'd' * 100000 }}\" } } } }] } }\n"
+        )
+    )
+    done = noetl("run", "fails.yaml")
+    assert len(done.stdout) < 6_000
+    assert "beginning: " in done.stdout
+    assert "results/" in done.stdout
