@@ -25,7 +25,7 @@ from noetl_core.values import MARK, FamilyResults
 from noetl_core.worker.inputs import TaskReferences, loaded
 from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, Fenced, Journal
 from noetl_core.worker.task_log import TaskLog
-from noetl_core.worker.view import Resolver
+from noetl_core.worker.view import Resolver, named
 
 MARGIN_S = 5
 """Left of the invocation when a tool must have given up, for the commit that says so."""
@@ -252,7 +252,7 @@ class Calls:
         """A reference to `value`, stored as `body`."""
         ref = self.object(body, name)
         ref["schema_hint"] = _hint(value)
-        self.resolve.remember(ref["key"], value, MARK in body)
+        self.resolve.remember(named(ref), value, MARK in body)
         return ref
 
     def object(self, body: bytes, name: str) -> dict[str, Any]:
