@@ -87,6 +87,8 @@ def summary(s: Mapping[str, Any], on: str) -> None:
         where = "".join(f" in {k} {error[k]}" for k in ("step", "task") if error.get(k))
         print(f"{styled(error['kind'], 'red')}{where}: {error['message']}")
         _error_details(error.get("details"))
+    if s.get("reason"):
+        print(s["reason"])
     for wait in s.get("waiting_for", ()):
         print("waiting for " + ", ".join(f"{k} {v}" for k, v in wait.items() if k != "wait_id"))
     on = "" if on == "local" else " --on stack"
