@@ -318,6 +318,8 @@ class Evaluation(Budget):
         kwargs.pop("_loop_vars", None)
         kwargs.pop("_block_vars", None)
         kind = type(function)
+        if "caller" in kwargs and kind is not Macro:
+            raise TemplateError("{% call %} calls a macro of the template, nothing else")
         if kind is Function:
             return function.run(self, *args, **kwargs)
         if kind is Method:
