@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from noetl_cli.errors import FAILED, TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped
+from noetl_cli.errors import FAILED, TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped, say
 
 if TYPE_CHECKING:
     from noetl_core.control.api import Answer, Service
@@ -197,7 +197,8 @@ def _refused(status: int, value: Any) -> Exit:
     lines = [error["message"]]
     for d in error.get("details", ()):
         hint = f" ({d['hint']})" if d.get("hint") else ""
-        lines.append(f"{d['loc']} {d.get('code', '')} {d['message']}{hint}".replace("  ", " "))
+        loc = "" if d["loc"].startswith("path.") else f"{d['loc']} "  # a part of the URL is no place of the caller's
+        lines.append(f"{loc}{d.get('code', '')} {d['message']}{hint}".replace("  ", " ").strip())
     code = UNREACHABLE if status >= 500 or status in (401, 403, 429) else FAILED if status == 409 else USAGE
     return Exit(code, "\n".join(lines))
 
@@ -296,17 +297,19 @@ class LocalBackend:
         return {"execution_id": started.execution_id, "status": started.status, "warnings": list(started.warnings)}
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
-        from noetl_core.ports import StorageFailed
+        from noetl_core.ports import CorruptLog, StorageFailed
 
         def carry_out() -> bool:
             if execution_id not in self._created:
                 self.wiring.adopt(execution_id)
             return self.wiring.run(execution_id, timeout_s=timeout)
 
+        waits = ""
         try:
             carrier = _Carrier(carry_out)  # signals reach the main thread: it only waits, so they break nothing off half-way
             while not carrier.over.wait(POLL_S):
                 tick()
+                waits = self._waits(execution_id, waits)
             in_time = carrier.answer()
         except Stopped as stopped:
             self.wiring.leave(stopped.signal)
@@ -315,10 +318,34 @@ class LocalBackend:
             self.wiring.leave("storage")
             remedy = f"the execution was interrupted, it did not fail; once that is repaired, {self._goes_on(execution_id)}"
             raise Exit(UNREACHABLE, f"storage: {error}\n{remedy}") from None
+        except CorruptLog as error:
+            self.wiring.leave("log")
+            raise Exit(UNREACHABLE, f"storage: {self._unreadable(execution_id, error)}") from None
         if not in_time:
             self.wiring.leave("timeout")
             message = f"execution {execution_id} did not end within {timeout:g} s; {self._goes_on(execution_id)}"
             raise Exit(TIMEOUT, message)
+
+    def _waits(self, execution_id: str, said: str) -> str:
+        """Say once who holds what this process waits for; gives that worker's name."""
+        from noetl_core.adapters.local.processes import pid_of
+
+        holder = self.wiring.holder
+        if holder and holder != said:
+            pid = pid_of(holder)
+            who = f"process {pid}" if pid else f"another process ({holder})"
+            say(f"{who} carries execution {execution_id} out; this one waits for it (Ctrl-C ends only the waiting)")
+        return holder or said
+
+    def _unreadable(self, execution_id: str, error: Exception) -> str:
+        from noetl_core.control.unreadable import REMEDY, mark_stuck
+        from noetl_core.ports import PortError
+
+        try:
+            self.wiring.control.load(execution_id)
+        except PortError:  # its own log, not that of a child
+            mark_stuck(self.wiring.control, execution_id, str(error))
+        return f"{error}\nexecution {execution_id} is stuck: {REMEDY}"
 
     def _goes_on(self, execution_id: str) -> str:
         if self._store == MEMORY:

@@ -10,6 +10,7 @@ from typing import Any
 from noetl_cli.errors import say
 
 MAX_ROWS = 20
+ERROR_WIDTH = 500
 WIDE = 250
 """Columns where there is no terminal whose width would matter."""
 STYLES = {"completed": "1;32", "failed": "1;31", "cancelled": "1;33", "bold": "1", "dim": "2", "red": "31"}
@@ -85,10 +86,21 @@ def summary(s: Mapping[str, Any], on: str) -> None:
     if error:
         where = "".join(f" in {k} {error[k]}" for k in ("step", "task") if error.get(k))
         print(f"{styled(error['kind'], 'red')}{where}: {error['message']}")
+        _error_details(error.get("details"))
+    if s.get("reason"):
+        print(s["reason"])
     for wait in s.get("waiting_for", ()):
         print("waiting for " + ", ".join(f"{k} {v}" for k, v in wait.items() if k != "wait_id"))
     on = "" if on == "local" else " --on stack"
     print(styled(f"look at it: noetl show {s['execution_id']}{on} · noetl events {s['execution_id']}{on}", "dim"))
+
+
+def _error_details(details: Any) -> None:
+    """What an error says beside its message, part by part."""
+    parts = details if isinstance(details, Mapping) else {} if details is None else {"details": details}
+    for name, part in parts.items():
+        text = part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
+        print(f"  {styled(str(name), 'bold')}: {_shortened(text, ERROR_WIDTH)}")
 
 
 def styled(text: str, style: str) -> str:

@@ -154,6 +154,9 @@ def callback(
     if error is not None:
         said = json_of(error, "--error") if error.lstrip().startswith(("{", "@")) else error
         body |= {"status": "error", "error": said}
-    with closing(backend(on, store, token.split(".")[0])) as where:
+    execution_id = token.split(".")[0]
+    if not (execution_id.isascii() and execution_id.isdecimal()):
+        raise Exit(USAGE, f"{token[:80]} is no callback's token: `noetl show ID` shows those an execution waits for")
+    with closing(backend(on, store, execution_id)) as where:
         answer = where.post("callbacks", {**body, "token": token})
         print(f"{answer['execution_id']} {answer['callback']}")

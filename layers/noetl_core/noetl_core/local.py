@@ -123,6 +123,8 @@ class LocalWiring:
         self._wakes: deque[Commit] = deque()
         self._running = 0
         self._left = ""
+        self.holder = ""
+        """The worker of another process that holds a run this one was to carry out."""
         self._carrier: threading.Thread | None = None
         """The thread that carries executions out."""
         self._broken: deque[BaseException] = deque()
@@ -265,6 +267,7 @@ class LocalWiring:
             self.queue.put_back(delivery, 1)
             return
         if handled.kind == "hand_back":
+            self.holder = handled.holder
             self.queue.put_back(delivery, min(handled.seconds, HELD_LOOK_S))
 
     def _idle(self, until: int | None) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from typing import Any, TypeVar
 
 from noetl_core.engine.passes import Need, NeedValues, TooMuch, Unreadable
@@ -176,11 +177,17 @@ class Values:
         """
         return self.opened(ref)[0] if self.family.owns(ref) else ref
 
+    def beginning(self, ref: Mapping[str, Any], size: int) -> str:
+        """The first `size` bytes of the JSON text behind a reference. Raises `NotFound`."""
+        return self._results.get(ref["key"], 0, size).decode("utf-8", "ignore")
+
     def opened(self, ref: Mapping[str, Any], room: Room | None = None) -> tuple[Any, bool]:
         """As `reference`, of one of the family; and whether there may be references in it."""
         body = self._unstored.get(ref["key"]) or self._body(ref["key"], room)
         if room is not None:
             room.take(len(body) - claimed(ref))
+        if ref.get("checksum") != f"sha256:{sha256(body).hexdigest()}":
+            raise Altered(f"the object {ref['key']} is not what was stored when the reference was made: its checksum is another")
         if ref.get("schema_hint") == "manifest":
             owner = str(ref["key"]).partition("/")[0]  # a child's result names runs of the child
             values = self if owner == self._execution_id else Values(self._store, self._results, owner, self._limit)
@@ -198,9 +205,9 @@ class Values:
         `opened` is another way to open one than by reading it; `place` is where the value itself stands. Raises `NoRoom`,
         `NotFound`, `ValueError`, each with the place.
         """
-        return self._whole(value, room, place, frozenset(), opened or self.opened)
+        return self._whole(value, room, place, opened or self.opened)
 
-    def _whole(self, value: Any, room: Room | None, place: Path, above: frozenset[str], opened: Open) -> Any:
+    def _whole(self, value: Any, room: Room | None, place: Path, opened: Open) -> Any:
         found = references_in(value, self.family.owns)
         if not found:
             return value
@@ -210,8 +217,6 @@ class Values:
 
         def load(one: tuple[Path, Mapping[str, Any]]) -> Any:
             path, ref = (*place, *one[0]), one[1]
-            if ref["key"] in above:
-                raise Unusable(path, f"what {ref['key']} holds refers to itself")
             try:
                 loaded, nested = opened(ref, room)
             except NoRoom as full:
@@ -219,8 +224,9 @@ class Values:
             except NotFound as error:
                 raise NotFound(f"{path_text(path)}: {error}") from None
             except ValueError as error:
-                raise Unusable(path, f"what {ref['key']} holds is no JSON") from error
-            return self._whole(loaded, room, path, above | {ref["key"]}, opened) if nested else loaded
+                why = str(error) if isinstance(error, Altered) else f"what {ref['key']} holds is no JSON"
+                raise Unusable(path, why) from error
+            return self._whole(loaded, room, path, opened) if nested else loaded
 
         return replaced(value, list(zip((path for path, _ in found), at_once(load, found), strict=True)))
 
@@ -299,6 +305,10 @@ class NoRoom(Exception):
     def __init__(self, size: int, limit: int, path: Path = ()) -> None:
         super().__init__(f"{size} bytes are over the limit of {limit}")
         self.size, self.limit, self.path = size, limit, path
+
+
+class Altered(ValueError):
+    """An object is not the one that its reference was made for: somebody wrote over it, or made the reference up."""
 
 
 class Unusable(ValueError):

@@ -70,3 +70,9 @@ def test_an_error_ends_the_run_with_it(noetl: Run, waiting: tuple[str, str, subp
 def test_tokens_that_are_none_and_two_answers_at_once_are_usage_errors(noetl: Run) -> None:
     for arguments in (["x"], ["1.2.3.4.5"], ["1.r.k.0.m", "--data", "1", "--heartbeat"], ["1.r.k.0.m", "--data", "{"]):
         assert noetl("callback", *arguments).returncode == 2
+
+
+def test_what_is_no_token_is_told_so(noetl: Run) -> None:
+    done = noetl("callback", "hello")
+    assert done.returncode == 2
+    assert "hello is no callback's token" in done.stderr

@@ -424,3 +424,67 @@ def test_a_timeline_is_drawn_to_scale_and_short_work_shows_in_long_waits() -> No
     assert [bar.count(mark) for mark in "·█┄"] == [2, 3, 11]
     assert undo.startswith("undo fetch") and "▶" in undo
     assert said == "running, 1 lane at most side by side, 12,000 tasks and iterations left out"
+
+
+def test_a_failed_run_says_what_the_error_knows(noetl: Run, tmp_path: Path) -> None:
+    error = "{ message: no rows, details: { seen: '{{ range(3) }}', wanted: ten } }"
+    text = HELLO[: HELLO.index("workflow:")] + (
+        "workflow:\n  - step: start\n    tool:\n      kind: noop\n      spec:\n        policy:\n"
+        f"          rules: [{{ else: {{ then: {{ do: fail, error: {error} }} }} }}]\n"
+    )
+    (tmp_path / "fails.yaml").write_text(text)
+    done = noetl("run", "fails.yaml")
+    assert done.returncode == 1
+    assert "no rows\n  seen: [0, 1, 2]\n  wanted: ten\n" in done.stdout
+
+
+def test_a_large_detail_of_an_error_does_not_flood_the_terminal(noetl: Run, tmp_path: Path) -> None:
+    (tmp_path / "fails.yaml").write_text(
+        HELLO[: HELLO.index("workflow:")]
+        + (
+            "workflow:\n  - step: start\n    tool:\n      kind: noop\n      spec: { policy: { rules: [{ else: { then: { do: fail, error: "
+            "{ message: \"{{ 'm' * 100000 }}\", details: \"{{ 'd' * 100000 }}\" } } } }] } }\n"
+        )
+    )
+    done = noetl("run", "fails.yaml")
+    assert len(done.stdout) < 6_000
+    assert "beginning: " in done.stdout
+    assert "results/" in done.stdout
+
+
+def test_resume_says_which_process_it_waits_for(noetl: Run, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [NOETL, "run", "slow.yaml"], cwd=tmp_path, env=ENV, stdout=-3, stderr=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stderr is not None
+        said = ""
+        while "execution" not in said:
+            said = holder.stderr.readline()
+        execution_id = said.split()[1]
+        while not noetl("events", execution_id, "--name", "loop.collected").stdout:
+            pass
+        resumed = noetl("resume", execution_id)
+        assert resumed.returncode == 0, resumed.stderr
+        assert f"process {holder.pid} carries execution {execution_id} out" in resumed.stderr
+
+
+BREAK = "import sqlite3; c = sqlite3.connect('.noetl/runs.db', timeout=10); c.execute(\"update commits set body = x'5b5b'\"); c.commit()"
+
+
+def test_a_log_that_breaks_under_a_run_marks_it_stuck_and_says_what_to_do(noetl: Run, tmp_path: Path) -> None:
+    broken = HELLO[: HELLO.index("workflow:")] + (
+        "workflow:\n  - step: start\n    tool:\n      - { name: a, kind: wait, duration: 6 }\n      - { name: b, kind: noop }\n"
+    )
+    (tmp_path / "broken.yaml").write_text(broken)
+    with subprocess.Popen(
+        [NOETL, "run", "broken.yaml"], cwd=tmp_path, env=ENV, stdout=-3, stderr=subprocess.PIPE, text=True
+    ) as run:
+        while not noetl("ls", "--status", "waiting").stdout:
+            pass
+        subprocess.run([sys.executable, "-c", BREAK], cwd=tmp_path, check=True)
+        assert run.stderr is not None
+        said = run.stderr.read()
+    assert run.returncode == 3
+    assert "CorruptLog" not in said
+    assert "is stuck: restore its log" in said
+    assert json.loads(noetl("ls", "--output", "json").stdout)[0]["status"] == "stuck"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -169,3 +170,30 @@ def test_state_at_an_event_is_the_fold_up_to_it(ran: tuple[LocalWiring, State]) 
     assert now["status"] == "completed"
     assert now["ctx"] == {"seen": 1}
     assert now["runs"] == []
+
+
+FAILS = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: fails, path: test/fails }
+workload: { n: 1 }
+workflow:
+  - step: start
+    tool:
+      kind: noop
+      spec:
+        policy:
+          rules: [{ else: { then: { do: fail, error: { message: "no rows", details: { seen: "{{ 'x' * workload.n }}" } } } } }]
+"""
+
+
+@pytest.mark.parametrize("n", [10, 100_000])
+def test_an_error_shows_its_details_or_their_beginning_and_where_the_rest_is(n: int) -> None:
+    local, state = run_text(FAILS, {"n": n})
+    details = read.summary(local.control, state.execution_id)["error"]["details"]
+    if n == 10:
+        assert details == {"seen": "x" * 10}
+    else:
+        assert details["beginning"] == '{"seen":"' + "x" * 1_991
+        assert details["size"] == 100_011
+        assert Path(details["all"]).stat().st_size == 100_011

@@ -83,6 +83,7 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("entry step misspelt", HEAD + "executor: {spec: {entry_step: §fetsh}}\nworkflow: [{step: fetch, tool: {kind: noop}}]\n", "E203",
      'did you mean "fetch"?'),
     ("limit", executor("{spec: {policy: {limits: {§max_payload: 100}}}}"), "E110", 'did you mean "max_payload_bytes"?'),
+    ("error of fail", rule('{when: "{{ true }}", then: {do: fail, error: {§mesage: no rows}}}'), "E110", 'did you mean "message"?'),
     ("limit too high", executor("{spec: {policy: {limits: {max_payload_bytes: §999999999}}}}"), "E124", ""),
     ("limit in quotes", executor('{spec: {policy: {limits: {max_tokens: §"5"}}}}'), "E112", "write 5 without quotes"),
     ("failure mode", executor("{spec: {policy: {failure: {mode: §fail_first}}}}"), "E113", 'did you mean "fail_fast"?'),

@@ -135,3 +135,22 @@ def test_a_rule_that_raises_fails_the_task_as_a_template_error() -> None:
     assert directive.error is not None
     assert directive.error["kind"] == "template"
     assert "policy of task fetch" in directive.error["message"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["{{ nope }}", "{{ none }}", {"kind": "{{ nope }}", "message": "{{ nope }}"}, {"kind": "", "message": "{{ none }}"}],
+)
+def test_what_fail_does_not_say_is_the_tasks_own_error(said: Any) -> None:
+    failed = decide(task(policy(Rule(None, Then("fail", error=said)))), FAILED)
+    assert failed.error == {"kind": "server_error", "message": "it broke", "retryable": True}
+
+
+def test_fail_says_no_more_than_a_log_line_holds() -> None:
+    """Messages are copied to the step, the execution, its head and its parent; what is large belongs into `details`."""
+    error = {"kind": "{{ 'k' * 5000 }}", "message": "{{ 'm' * 500000 }}"}
+    said = decide(task(policy(Rule(None, Then("fail", error=error)))), OK).error
+    assert said is not None
+    assert len(said["message"]) == 4096
+    assert said["message"].endswith("m...")
+    assert len(said["kind"]) <= 64

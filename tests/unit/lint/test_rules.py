@@ -79,6 +79,8 @@ SPEAKS: list[tuple[str, str, str]] = [
     ("event in a task", "W515", flow("step: a\ntool: {kind: noop, result: '{{ §event.name }}'}")),
     ("iter in an arc", "W515", flow(arcs("a", "{step: b, args: {x: '{{ §iter.n }}'}}"), *leaf("b"))),
     ("an attribute that steps do not have", "W515", flow(arcs("a", "{step: b}"), "step: b\ntool: {kind: noop, result: '{{ §steps.a.output }}'}")),
+    ("a step's bare name, and its result again", "W515", flow(arcs("a", "{step: b}"), "step: b\ntool: {kind: noop, result: '{{ §a.result.n }}'}")),
+    ("an attribute that events do not have", "W515", flow(arcs("a", "{step: b, when: '{{ §event.reslt }}'}"), *leaf("b"))),
     ("in a folded text", "W515", flow("step: a\ntool:\n  kind: noop\n  result: >\n    one\n    two {{ §steps.b.result }}")),
     ("a bare name that is nearly one", "W515",
      HEAD + "workload: {endpoint: 1}\nworkflow: [{step: a, tool: {kind: noop, result: '{{ workload.endpoint }}{{ §endpiont }}'}}]\n"),

@@ -111,7 +111,7 @@ class Handler(BaseHTTPRequestHandler):
         )
 
     def on_status(self, query: dict[str, str], body: bytes) -> None:
-        self.json({"why": "because"}, int(query["code"]), Retry_After="7")
+        self.json({"why": "because" * int(query.get("times", "1"))}, int(query["code"]), Retry_After="7")
 
     def on_flaky(self, query: dict[str, str], body: bytes) -> None:
         self.server.failures += 1

@@ -104,6 +104,24 @@ def test_a_status_of_400_or_more_is_an_error_of_its_kind(
     assert envelope["error"]["details"] == {"status": code, "body": '{"why": "because"}', "retry_after": "7"}
 
 
+def test_an_error_shows_the_beginning_of_its_body_however_large_it_is(http: Http, server: Server) -> None:
+    error = http(f"{server.base}/status?code=500&times=1000000").error
+    assert error is not None
+    assert error.details["body"] == '{"why": "' + ("because" * 300)[:1_991] + "..."
+
+
+@pytest.mark.parametrize("where", ["url", "params"])
+def test_what_is_too_long_for_a_url_is_an_error_of_the_author_that_says_where_to_put_it(
+    http: Http, server: Server, where: str
+) -> None:
+    large = "x" * 1_000_000
+    outcome = http(f"{server.base}/{large}") if where == "url" else http(server.base, params={"q": large})
+    assert outcome.error is not None
+    assert outcome.error.kind == "schema"
+    assert f"`{where}` ha" in outcome.error.message and "send what is large as the body" in outcome.error.message
+    assert len(outcome.error.message) < 300
+
+
 def test_statuses_can_be_declared_fine(http: Http, server: Server) -> None:
     assert http(f"{server.base}/status?code=404", spec={"ok_statuses": [404]}).result["data"] == {"why": "because"}
     assert http(f"{server.base}/status?code=500", spec={"raise_for_status": False}).result["status"] == 500

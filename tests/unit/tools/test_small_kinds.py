@@ -297,3 +297,14 @@ def test_a_secret_of_several_lines_is_masked_line_by_line() -> None:
     invoke(Printing(), ToolCall("printing", {"key": key}, log=lambda line, stream="": lines.append(f"{stream} {line}")))
     assert [line for line in lines if "dog" in line or "cat" in line or "BEGIN" in line] == []
     assert len(lines) == 3
+
+
+@pytest.mark.parametrize("said", [0, -1, True, "much", [], float("nan")])
+def test_a_limit_of_store_that_is_no_number_of_bytes_says_so(run: Run, said: object) -> None:
+    error = run("store", {"data": [1]}, spec={"max_bytes": said}).error
+    assert error is not None and error.kind == "schema"
+    assert "`spec.max_bytes` must be a number of bytes" in error.message
+
+
+def test_a_limit_of_store_that_is_null_is_the_usual_one(run: Run) -> None:
+    assert run("store", {"data": [1]}, spec={"max_bytes": None}).status == "ok"

@@ -156,19 +156,24 @@ def test_a_page_whose_parts_are_too_much_together_is_refused(store: Counting, re
     ],
 )
 def test_what_cannot_be_a_value_is_named(store: Counting, resolve: Resolver, body: bytes | None, kind: str, says: str) -> None:
-    ref = {"kind": "result_ref", "store": "s3", "key": "7/rows.csv"}
+    ref: dict[str, Any] = {"kind": "result_ref", "store": "s3", "key": "7/rows.csv"}
     if body is not None:
-        store.put("7/rows.csv", body)
+        ref = store.ref("rows.csv", body)
     with pytest.raises(Unloaded, match=says) as raised:
         given({"args": {"rows": ref}}, resolve)
     assert raised.value.outcome.error is not None and raised.value.outcome.error.kind == kind
 
 
-def test_an_object_that_refers_to_itself_is_refused(store: Counting, resolve: Resolver) -> None:
-    ref = {"kind": "result_ref", "store": "s3", "key": "7/loop.json"}
-    store.put("7/loop.json", json.dumps({"again": [ref]}).encode())
-    with pytest.raises(Unloaded, match=r"args\.rows\.again\[0\]: what 7/loop.json holds refers to itself"):
-        given({"args": {"rows": ref}}, resolve)
+@pytest.mark.parametrize("claims", [{}, {"checksum": "sha256:" + "0" * 64}, {"checksum": None}])
+def test_a_reference_that_knows_no_more_than_the_key_loads_nothing(store: Counting, resolve: Resolver, claims: Any) -> None:
+    """A called service may name an object of the execution in its answer; what the object holds it cannot know."""
+    own = store.ref("own.json", {"mine": 1})
+    assert given({"args": {"rows": own}}, resolve)["args"] == {"rows": {"mine": 1}}
+    made_up = {"kind": "result_ref", "store": "s3", "key": "7/own.json", **claims}
+    for known in (resolve, Resolver(SqliteEventStore(Database(MEMORY)), store, "7")):
+        with pytest.raises(Unloaded, match=r"args\.rows: the object 7/own.json is not what was stored") as raised:
+            given({"args": {"rows": made_up}}, known)
+        assert raised.value.outcome.error is not None and raised.value.outcome.error.kind == "schema"
 
 
 def test_finding_and_replacing_leave_the_rest_as_it_was() -> None:

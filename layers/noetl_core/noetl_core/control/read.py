@@ -13,6 +13,7 @@ from noetl_core.control.envelopes import instant
 from noetl_core.engine.fold import fold
 from noetl_core.engine.records import Event, StreamId
 from noetl_core.engine.state import TERMINAL, Run, State, StepState
+from noetl_core.expr import is_reference
 from noetl_core.ports import CorruptLog, Head, NotFound, PlaybookVersion
 from noetl_core.values import Values, at_once
 
@@ -23,6 +24,8 @@ WAITING_FOR = ("kind", "signal", "child", "task", "iteration", "description", "w
 MAX_PAGE_BYTES = 4 * 1024 * 1024
 """Lambda answers with 6 MB at most."""
 
+BEGINNING_BYTES = 2_000
+"""Of an error's large details, in a summary."""
 BUSY_S = 20
 """A view reads a log for so long at most: what is left of an API call's 29 seconds goes to the answer."""
 
@@ -79,7 +82,7 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         "playbook": {"path": state.path, "version": state.version, "digest": state.digest},
         "result": values.at(state.result) if state.status == "completed" else None,
         "ctx": state.ctx,
-        "error": _error(state),
+        "error": _error(control, state, values),
         "steps": _steps(state, values),
         "started_at": instant(state.started_at),
         "finished_at": instant(finished) if finished else None,
@@ -99,12 +102,25 @@ def _when(wait: Mapping[str, Any]) -> dict[str, str]:
     return {"until": instant(wait["at"])} if wait.get("at") else {}
 
 
-def _error(state: State) -> dict[str, Any] | None:
+def _error(control: Control, state: State, values: Values) -> dict[str, Any] | None:
     if state.failure is None and not state.not_undone:
         return None
     failure = state.failure or {"kind": "cancelled", "message": state.cancelled_for or "the execution was cancelled"}
     shown: dict[str, Any] = {k: failure[k] for k in ("kind", "message", "step", "task", "code", "retryable") if k in failure}
+    if failure.get("details") is not None:
+        shown["details"] = _details(control, failure["details"], values)
     return {**shown, "not_undone": state.not_undone} if state.not_undone else shown
+
+
+def _details(control: Control, details: Any, values: Values) -> Any:
+    """What more there is to an error; of what is kept beside the log its beginning, and where all of it is."""
+    if not is_reference(details) or not values.family.owns(details):
+        return details
+    try:
+        beginning = values.beginning(details, BEGINNING_BYTES)
+    except NotFound:
+        beginning = ""
+    return {"beginning": beginning, "size": details.get("size"), "all": control.results.url(details["key"])}
 
 
 def _steps(state: State, values: Values) -> dict[str, dict[str, Any]]:

@@ -17,6 +17,8 @@ HOOKS: Final = ("before", "after", "finally")
 THEN_KEYS: Final = words(
     "do attempts backoff delay max_delay jitter backoff_multiplier to scope set_iter set_ctx set set_prev error"
 )
+ERROR_KEYS: Final = words("kind message retryable code details")
+"""Fields of the error that `do: fail` gives."""
 Scope = Literal["iteration", "loop"]
 Backoff = Literal["none", "linear", "exponential", "fixed"]
 OnDeny = Literal["park", "skip", "fail"]
@@ -165,6 +167,11 @@ def then(r: Reader, node: Node, what: str, jumps: list[tuple[Node, str]]) -> The
     )
     if scope == "loop" and do != "break":
         r.report("E114", (node, "scope"), f"scope in {place} goes with do: break", "write do: break")
+    if "error" in entries:
+        if do != "fail":
+            r.report("W408", (node, "error"), f'"error" in {place} has no effect beside do: {do}', "it goes with do: fail")
+        if isinstance(entries["error"].value, dict):
+            r.keys(entries["error"], ERROR_KEYS, f"error in {place}")
     backoff: Literal["none", "linear", "exponential", "fixed"] = (
         r.choice(entries.get("backoff"), BACKOFFS, f"backoff in {place}") or "none"
     )

@@ -61,8 +61,20 @@ def not_kept(r: Reader, scalar: Node, read: Read, step: str, task: str) -> None:
     hint = (
         f"write set_ctx in that task, or put it into the last task's result; a field of the result is steps.{step}.result.results"
     )
-    at = (scalar.line, scalar.col) if scalar.rewritten else r.loaded.position(scalar, read.line, read.column)
-    r.report_at("E207", at, scalar.path, message, hint)
+    r.report_at("E207", _place(r, scalar, read), scalar.path, message, hint)
+
+
+def twice_the_result(r: Reader, scalar: Node, read: Read) -> None:
+    """Report `step.result`: a step's bare name is its result already (resolution 14), which seldom has a field of that name."""
+    step, rest = read.path[0], ".".join(read.path[1:])
+    message = f'"{step}" alone is the result of step "{step}", so {step}.result is a field of it that is called result'
+    r.report_at(
+        "W515", _place(r, scalar, read), scalar.path, message, f"write steps.{step}.{rest}, or {step}.{rest[7:]}".rstrip(".")
+    )
+
+
+def _place(r: Reader, scalar: Node, read: Read) -> tuple[int, int]:
+    return (scalar.line, scalar.col) if scalar.rewritten else r.loaded.position(scalar, read.line, read.column)
 
 
 def _entry(r: Reader, root: Node, playbook: Playbook) -> None:

@@ -33,7 +33,7 @@ from noetl_core.dsl.numbers import (
     Range,
 )
 from noetl_core.dsl.parse import API_VERSIONS, EXECUTOR_POLICY, PLAYBOOK_PATH, ROOT_KEYS
-from noetl_core.dsl.policy import BACKOFFS, DIRECTIVES, HOOKS, THEN_KEYS
+from noetl_core.dsl.policy import BACKOFFS, DIRECTIVES, ERROR_KEYS, HOOKS, THEN_KEYS
 from noetl_core.dsl.reader import NAME
 from noetl_core.dsl.specs import EXECUTOR_KEYS, LOOP_KEYS, STEP_KEYS, TIMEOUT_PARTS
 from noetl_core.dsl.steps import ARC_KEYS, NEXT_POLICY_KEYS, STEP_FIELDS
@@ -326,6 +326,7 @@ def _policies() -> dict[str, Schema]:
         set_iter=_MAP,
         set_ctx=_MAP,
         set=_ref("set"),
+        error={"anyOf": [_closed(ERROR_KEYS), {"not": {"type": "object"}}]},
     )
     jump = {"if": {"properties": {"do": {"const": "jump"}}, "required": ["do"]}, "then": {"required": ["to"]}}
     allow = _closed(("allow",), ("allow",), allow={"anyOf": [_BOOL, _TEMPLATE]})

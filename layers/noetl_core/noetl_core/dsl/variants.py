@@ -14,7 +14,7 @@ from typing import Final
 
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.reader import Reader
-from noetl_core.dsl.references import not_kept
+from noetl_core.dsl.references import not_kept, twice_the_result
 from noetl_core.dsl.tasks import RESERVED
 from noetl_core.dsl.templates import scalars_below
 from noetl_core.expr import FUNCTIONS, Read
@@ -184,6 +184,8 @@ def _bare_names(r: Reader, node: Node, names: set[str], tasks: Mapping[str, Sequ
             name, part, task = (*read.path, "", "")[:3]
             if part == "results" and (task in tasks[name] or task == f"{name}_task"):
                 not_kept(r, scalar, read, name, task)
+            elif part == "result":
+                twice_the_result(r, scalar, read)
         _replace(r, scalar, reads, _step_result)
 
 

@@ -20,6 +20,9 @@ RETRYABLE_KINDS: frozenset[str] = frozenset(
 )
 """Kinds whose `retryable` is true unless the tool knows better."""
 
+LONGEST: dict[str, int] = {"kind": 64, "message": 4_096}
+"""Characters of an error's texts: they are copied to the step, the execution, its head and its parent. `details` may be large."""
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:

@@ -9,8 +9,8 @@ from typing import Any
 
 from noetl_core.dsl.model import UNSET, Do, Task, Then
 from noetl_core.dsl.numbers import ATTEMPTS, DELAY, JITTER, value_of
-from noetl_core.engine.outcome import Outcome
-from noetl_core.expr import Scope, TemplateError, render, truthy
+from noetl_core.engine.outcome import LONGEST, Outcome
+from noetl_core.expr import Scope, Secret, TemplateError, render, truthy
 
 DEFAULT_ATTEMPTS = 3
 """Executions a `retry` without `attempts` allows."""
@@ -86,9 +86,22 @@ def _directive(
     elif do == "fail":
         error = own or {"kind": "unknown", "message": f"failed by the policy of task {task.name}", "retryable": False}
         if then.error is not None:
-            said = render(then.error, scope, undefined_ok=True, whole=True)
-            error = {**error, **said} if isinstance(said, Mapping) else {**error, "message": str(said)}
+            error = {**error, **_said(render(then.error, scope, undefined_ok=True, whole=True))}
     return Directive(do, then.to, delay, then.scope, matched, set_iter, set_ctx, prev, error)
+
+
+def _said(error: Any) -> dict[str, Any]:
+    """What a rule says of the error it fails with. What renders to nothing says nothing: the task's own error holds."""
+    fields = error if isinstance(error, Mapping) else {"message": error}
+    said = {name: value for name, value in fields.items() if value is not None and value != ""}
+    for name, length in LONGEST.items():
+        if name in said and not isinstance(said[name], Secret):
+            said[name] = _shortened(str(said[name]), length)
+    return said
+
+
+def _shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def _with_task_writes(task: Task, outcome: Outcome, attempt: int, task_run: str, scope: Scope) -> Directive:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, DependencyFinderVisitor, Frame
@@ -24,6 +24,13 @@ from noetl_core.expr.lexer import PositionLexer
 
 _ITERATE: Final = "for"
 """Stands in the tree for the counting of a loop's items; no author can write a filter of this name."""
+
+_JUDGE: Final = "judge"
+"""As `_ITERATE`: the value whose truth is asked for."""
+
+
+def _judged(node: nodes.Node) -> nodes.Expr:
+    return nodes.Filter(cast(nodes.Expr, node), _JUDGE, [], [], None, None, lineno=node.lineno)
 
 
 class PlaybookCodeGenerator(CodeGenerator):
@@ -83,6 +90,28 @@ class PlaybookCodeGenerator(CodeGenerator):
                 self.visit(part, frame)
         self.write(")")
 
+    def visit_If(self, node: nodes.If, frame: Frame) -> None:
+        node.test = _judged(node.test)
+        super().visit_If(node, frame)
+
+    def visit_And(self, node: nodes.BinExpr, frame: Frame) -> None:
+        self._either(node, "and", frame)
+
+    def visit_Or(self, node: nodes.BinExpr, frame: Frame) -> None:
+        self._either(node, "or", frame)
+
+    def _either(self, node: nodes.BinExpr, word: str, frame: Frame) -> None:
+        self.write("(")
+        self._call(_JUDGE, node.left, frame=frame)
+        self.write(f" {word} ")
+        self.visit(node.right, frame)
+        self.write(")")
+
+    def visit_Not(self, node: nodes.UnaryExpr, frame: Frame) -> None:
+        self.write("(not ")
+        self._call(_JUDGE, node.node, frame=frame)
+        self.write(")")
+
     def visit_For(self, node: nodes.For, frame: Frame) -> None:
         node.iter = nodes.Filter(node.iter, _ITERATE, [], [], None, None, lineno=node.lineno)
         super().visit_For(node, frame)
@@ -90,6 +119,8 @@ class PlaybookCodeGenerator(CodeGenerator):
     def visit_Filter(self, node: nodes.Filter, frame: Frame) -> None:
         if node.name == _ITERATE and node.node is not None:
             self._call("iterate", node.node, frame=frame)
+        elif node.name == _JUDGE and node.node is not None:
+            self._call(_JUDGE, node.node, frame=frame)
         else:
             super().visit_Filter(node, frame)
 
@@ -169,7 +200,7 @@ class PlaybookCodeGenerator(CodeGenerator):
         self.write("(")
         self.visit(node.expr1, frame)
         self.write(" if ")
-        self.visit(node.test, frame)
+        self._call(_JUDGE, node.test, frame=frame)
         self.write(" else ")
         if node.expr2 is None:
             self.write("undefined('the condition is false and there is no else')")

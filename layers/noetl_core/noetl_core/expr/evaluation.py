@@ -45,6 +45,10 @@ class _EvalContext:
     volatile = False
 
 
+LONGEST_FALSE: Final = len("false")
+"""Bytes of the longest JSON text whose value is false."""
+
+
 class Evaluation(Budget):
     """State of one `render` or `truthy`: budgets used so far and whether a secret was read."""
 
@@ -107,6 +111,14 @@ class Evaluation(Budget):
             return self.read(self.enter(value))
         if type(value) is Lacking:
             raise NoSuchName(value._undefined_message)
+        return value
+
+    def judge(self, value: Any) -> Any:
+        """`value` as its truth is asked for. A reference is as true as what it stands for; only a little one can be false."""
+        if type(value) is dict and "kind" in value and is_reference(value):
+            size = value.get("size")
+            if type(size) is not int or size <= LONGEST_FALSE:
+                return self.read(value)
         return value
 
     def absent(self, value: Any, name: Any) -> Missing:
@@ -322,6 +334,8 @@ class Evaluation(Budget):
         kwargs.pop("_loop_vars", None)
         kwargs.pop("_block_vars", None)
         kind = type(function)
+        if "caller" in kwargs and kind is not Macro:
+            raise TemplateError("{% call %} calls a macro of the template, nothing else")
         if kind is Function:
             return function.run(self, *args, **kwargs)
         if kind is Method:

@@ -18,7 +18,16 @@ import httpx
 
 from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.http_body import ACCEPT_ENCODING, BodyTooLarge, BodyUnreadable, excerpt, parse_body, read_body
+from noetl_core.tools.http_body import (
+    ACCEPT_ENCODING,
+    EXCERPT_BYTES,
+    BodyTooLarge,
+    BodyUnreadable,
+    excerpt,
+    parse_body,
+    read_beginning,
+    read_body,
+)
 from noetl_core.tools.http_client import Stopped, budget, new_client
 from noetl_core.tools.http_request import Prepared, prepare
 from noetl_core.tools.net import AddressPolicy, AddressRefused
@@ -26,7 +35,6 @@ from noetl_core.tools.net import AddressPolicy, AddressRefused
 DEFAULT_TIMEOUTS: Final = {"connect": 10.0, "read": 30.0, "write": 30.0, "pool": 30.0}
 DEFAULT_TOTAL_S: Final = 300.0
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
-MAX_ERROR_BYTES: Final = 1024 * 1024
 MAX_REDIRECTS: Final = 5
 RETRY_STATUSES: Final = frozenset({429, 502, 503, 504})
 RETRY_KEYS: Final = frozenset({"attempts", "delay", "statuses"})
@@ -179,8 +187,8 @@ def _outcome(response: httpx.Response, knobs: _Knobs, where: str, elapsed_ms: in
 def _refused(response: httpx.Response, headers: Mapping[str, str], where: str, http: Mapping[str, Any]) -> Outcome:
     status = response.status_code
     try:
-        said = excerpt(read_body(response, MAX_ERROR_BYTES))
-    except (BodyTooLarge, BodyUnreadable) as error:
+        said = excerpt(read_beginning(response, EXCERPT_BYTES + 1))
+    except BodyUnreadable as error:
         said = f"({error})"  # the status says what happened; the body only explains it
     details: dict[str, Any] = {"status": status, "body": said}
     if "retry-after" in headers:

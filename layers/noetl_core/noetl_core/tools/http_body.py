@@ -38,6 +38,16 @@ def read_body(response: httpx.Response, limit: int) -> bytes:
     return bytes(body)
 
 
+def read_beginning(response: httpx.Response, size: int) -> bytes:
+    """The first bytes of the decompressed body, however long it is. Raises `BodyUnreadable`."""
+    body = bytearray()
+    for piece in _decompressed(response.iter_raw(), response.headers.get("content-encoding", "").strip().lower()):
+        body += piece
+        if len(body) >= size:
+            break
+    return bytes(body[:size])
+
+
 def _decompressed(raw: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     if encoding in ("", "identity"):
         yield from raw

@@ -65,8 +65,10 @@ def _mapping(inputs: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _url(text: Any, params: Mapping[str, Any]) -> httpx.URL:
-    if not isinstance(text, str) or not text or len(text) > MAX_URL:
+    if not isinstance(text, str) or not text:
         raise BadInput("`url` must be text")
+    if len(text) > MAX_URL:
+        raise BadInput(f"`url` has {len(text)} characters, and a URL at most {MAX_URL}: send what is large as the body")
     if any(ord(c) < 0x20 or ord(c) == 0x7F for c in text):
         raise BadInput("`url` has control characters in it")
     try:
@@ -82,7 +84,13 @@ def _url(text: Any, params: Mapping[str, Any]) -> httpx.URL:
                 raise BadInput(f"`params.{name}` must be a value or a list of values")
             if one is not None:
                 pairs.append((str(name), _text(one)))
-    return url.copy_with(params=[*url.params.multi_items(), *pairs]) if pairs else url
+    long = sum(len(name) + len(value) for name, value in pairs)
+    if long > MAX_URL:
+        raise BadInput(f"`params` have {long} characters, and a URL at most {MAX_URL}: send what is large as the body")
+    try:
+        return url.copy_with(params=[*url.params.multi_items(), *pairs]) if pairs else url
+    except httpx.InvalidURL as error:
+        raise BadInput(f"`params` make no URL: {error}; send what is large as the body") from error
 
 
 def _text(value: Any) -> str:

@@ -43,7 +43,7 @@ class StoreTool:
             return Outcome.failed("storage", "store: this worker has no result store", retryable=False)
         data: Any = call.inputs.get("data")
         form = self._format(call)
-        limit = min(int(call.spec.get("max_bytes", MAX_BYTES)), MAX_BYTES)
+        limit = _limit(call.spec.get("max_bytes"))
         if call.references is not None:
             if call.references.owns(data) and "key" not in call.inputs and "format" not in call.inputs:
                 return Outcome.ok(dict(data))  # already stored
@@ -80,6 +80,15 @@ class StoreTool:
         ):
             raise BadInput(f"`key` {str(key)[:80]!r} must be a relative name: letters, digits and _ . = + - between slashes")
         return f"{call.execution_id}/store/{key}"
+
+
+def _limit(said: Any) -> int:
+    """Bytes that one task may write."""
+    if said is None:
+        return MAX_BYTES
+    if isinstance(said, bool) or not isinstance(said, int | float) or not said >= 1:
+        raise BadInput(f"`spec.max_bytes` must be a number of bytes, not {str(said)[:40]!r}")
+    return int(min(said, MAX_BYTES))
 
 
 def encode(data: Any, form: str) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any
 
 from noetl_core.dsl.model import Playbook, Task
 from noetl_core.dsl.numbers import TIMEOUT, value_of
-from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.outcome import LONGEST, Outcome
 from noetl_core.engine.pipeline import SECOND, Pipeline
 from noetl_core.engine.records import Event
 from noetl_core.expr import Scope, TemplateError, contains_secret, is_reference, mask
@@ -25,10 +25,8 @@ from noetl_core.values import MARK, FamilyResults
 from noetl_core.worker.inputs import TaskReferences, loaded
 from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, Fenced, Journal
 from noetl_core.worker.task_log import TaskLog
-from noetl_core.worker.view import Resolver
+from noetl_core.worker.view import Resolver, named
 
-MESSAGE_TAIL = 4_096
-"""Characters of an error message that are kept."""
 MARGIN_S = 5
 """Left of the invocation when a tool must have given up, for the commit that says so."""
 
@@ -254,7 +252,7 @@ class Calls:
         """A reference to `value`, stored as `body`."""
         ref = self.object(body, name)
         ref["schema_hint"] = _hint(value)
-        self.resolve.remember(ref["key"], value, MARK in body)
+        self.resolve.remember(named(ref), value, MARK in body)
         return ref
 
     def object(self, body: bytes, name: str) -> dict[str, Any]:
@@ -282,7 +280,7 @@ class Calls:
             changed["helpers"] = {k: self._any(v, f"{name}-{k}") for k, v in outcome.helpers.items()}
         if outcome.error is not None:
             error = outcome.error
-            message = error.message[:MESSAGE_TAIL].encode("utf-8", "replace").decode()
+            message = error.message[: LONGEST["message"]].encode("utf-8", "replace").decode()
             changed["error"] = replace(error, message=message, details=self._any(error.details, f"{name}-details"))
         return replace(outcome, **changed) if changed else outcome
 
@@ -303,6 +301,8 @@ class Calls:
                 data[section] = {k: self.small(v, f"{name}-{section}-{n}") for n, (k, v) in enumerate(data[section].items())}
         if "prev" in data:
             data["prev"] = self.small(data["prev"], f"{name}-prev")
+        if "error" in data and "details" in data["error"]:
+            data["error"] = {**data["error"], "details": self.small(data["error"]["details"], f"{name}-details")}
         return Event(event.name, event.ts, data)
 
     def record(self, name: str, data: Mapping[str, Any]) -> None:

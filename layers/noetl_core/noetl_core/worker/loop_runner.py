@@ -15,6 +15,7 @@ from noetl_core.dsl.numbers import CHUNK_SIZE, TOLERATED_COUNT, TOLERATED_PERCEN
 from noetl_core.engine.loops import CtxConflict, chunk_plan, condense, tolerated
 from noetl_core.engine.pipeline import SECOND, Pipeline
 from noetl_core.expr import TemplateError, contains_secret, is_reference, render
+from noetl_core.expr.values import describe
 from noetl_core.ports import NotFound
 from noetl_core.worker.calls import NotJson, encode
 from noetl_core.worker.nodes import CtxLayer, LoopNode, Path, loop_limit
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
 BIG_PAGE = 64 * 1024
 """A page of results over this many bytes goes to the result store at once instead of staying in memory."""
+
+
+def _shown(value: Any) -> str:
+    """A value in an author's words."""
+    return "null" if value is None else f"{describe(value)} ({json.dumps(value, ensure_ascii=False, default=str)[:60]})"
 
 
 class LoopFailed(Exception):
@@ -135,7 +141,7 @@ class LoopRunner:
             return [{"key": k, "value": v} for k, v in value.items()]
         if isinstance(value, Sequence) and not isinstance(value, str | bytes):
             return list(value)
-        raise LoopFailed("schema", f"loop.in must give a list, not {type(value).__name__} ({str(value)[:60]!r})")
+        raise LoopFailed("schema", f"loop.in must give a list or a mapping, not {_shown(value)}")
 
     def _distributed(self, loop: Loop) -> bool:
         """Parallel loops that ask for it; and, unless told otherwise, those whose body waits (DESIGN section 4).

@@ -38,6 +38,8 @@ class Handled:
     kind: Literal["done", "suspended", "dropped", "hand_back"]
     reason: str = ""
     seconds: float = 0.0
+    holder: str = ""
+    """The worker that holds it, of one that is handed back."""
 
 
 @dataclass(eq=False)
@@ -165,7 +167,7 @@ class Worker:
             return Handled("dropped", "the run is suspended; the command is stale")
         left = past.last.lease_until - self.clock.now()
         if left > 0 and not (self.gone is not None and self.gone(past.worker)):
-            return Handled("hand_back", "another worker holds the lease", left / SECOND)
+            return Handled("hand_back", "another worker holds the lease", left / SECOND, past.worker)
         if past.in_vain >= MAX_TAKEOVERS and not asked:
             return Handled("dropped", "its workers keep dying; the control plane ends the run")
         return None

@@ -19,7 +19,7 @@ from noetl_core.expr.references import Path
 from noetl_core.history import load_state
 from noetl_core.ports import EventStore, Forbidden, NotFound, ReadsSecrets, ResultStore
 from noetl_core.tools.secrets import flat
-from noetl_core.values import Room, Values
+from noetl_core.values import Altered, Room, Values
 
 KEPT_VIEWS = 4
 """Loops whose chunks a worker process runs in turn."""
@@ -114,6 +114,8 @@ class Resolver:
             return kept[0]
         except NotFound as missing:
             raise TemplateError(f"reference {key}: {missing}") from None
+        except Altered as altered:
+            raise TemplateError(f"reference {key}: {altered}") from None
         except ValueError:
             raise TemplateError(f"what {key} holds is no JSON: pass the reference whole, to a tool that reads it") from None
 
@@ -144,7 +146,12 @@ class Resolver:
         return self._opened(ref, room)[0]
 
     def _opened(self, ref: Mapping[str, Any], room: Room | None = None) -> tuple[Any, bool]:
-        return self._at_hand(ref["key"]) or self.remember(ref["key"], *self._values.opened(ref, room))
+        return self._at_hand(named(ref)) or self.remember(named(ref), *self._values.opened(ref, room))
+
+
+def named(ref: Mapping[str, Any]) -> tuple[str, Any]:
+    """What a value is kept at hand by: a task may write one object twice."""
+    return ref["key"], ref.get("checksum")
 
 
 class Keychain(Strict, Mapping[str, Any]):

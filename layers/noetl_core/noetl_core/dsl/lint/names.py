@@ -29,6 +29,7 @@ from noetl_core.expr import FUNCTIONS, Compiled
 CONTROL: Final = words("workload ctx args steps execution_id")
 WORKER: Final = words("iter keychain _prev _task _attempt _outcome")
 STEP_ATTRIBUTES: Final = words("result status loop")
+EVENT_ATTRIBUTES: Final = words("name status result error loop step run_id")
 METHODS: Final = words("get items keys values")
 ITER_ALWAYS: Final = words("index parent")
 
@@ -304,6 +305,8 @@ def _below(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
         known, hint = bound.steps, "there is no such step"
         if name in bound.steps and len(path) > 2 and path[2] not in STEP_ATTRIBUTES:
             return f"steps.{name} has no {path[2]}", suggest(path[2], STEP_ATTRIBUTES) or "it has result, status and loop"
+    elif root == "event" and name not in EVENT_ATTRIBUTES:
+        return f"event has no {name}", suggest(name, EVENT_ATTRIBUTES) or f"it has {', '.join(sorted(EVENT_ATTRIBUTES))}"
     if known is None or name in known:
         return None
     return f"nothing binds {root}.{name}", bound.suggest(name, known) or hint
