@@ -77,6 +77,18 @@ def test_an_execution_reads_the_object_that_started_it_even_when_it_is_put_again
     assert cloud.take(first) == "started before", "however often the notification comes"
 
 
+def test_json_that_is_put_is_a_value_in_templates(cloud: Cloud) -> None:
+    source = (
+        COUNT.split("    tool:")[0] + "    tool: {kind: noop, result: \"{{ workload.s3.object.rows | sum(attribute='b') }}\"}\n"
+    )
+    cloud.take(cloud.put("playbooks/count.yaml", source.encode()))
+    rows = [{"a": n, "b": 2, "text": "x" * 50} for n in range(2_000)]
+    said = cloud.take(cloud.put("triggers/etl/count/a.json", json.dumps({"rows": rows}).encode()))
+    execution_id = said.removeprefix("started ")
+    assert cloud.local.run(execution_id, timeout_s=60)
+    assert read.summary(cloud.local.control, execution_id)["result"] == 4_000
+
+
 def test_another_put_of_the_same_key_is_another_execution(cloud: Cloud) -> None:
     cloud.take(cloud.put("playbooks/count.yaml", COUNT.encode()))
     started = {cloud.take(cloud.put("triggers/etl/count/a.csv", b"a,b\n1,2\n")) for _ in range(3)}

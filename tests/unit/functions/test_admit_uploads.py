@@ -69,7 +69,7 @@ def test_one_that_comes_again_and_a_large_one_have_all_the_time_there_is(
         return real(seconds)
 
     monkeypatch.setattr(admit, "at_most", noted)
-    records = [notified("small"), notified("again", received=2), notified("large", size=10**9)]
+    records = [notified("small"), notified("again", received=2), notified("large", size=2 * 10**9)]
     assert admit.handler({"Records": records}, Context()) == {"batchItemFailures": []}
     assert given == [20, 55, 55]
     assert admit.handler({"Records": [notified("late")]}, Context(left_ms=4_000)) == {

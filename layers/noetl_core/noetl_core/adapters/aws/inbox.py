@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
@@ -16,8 +17,9 @@ from noetl_core.ports import NotFound, Upload
 
 REJECTED, SUFFIX = "rejected/", ".error.json"
 GONE = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
-PARTS_FROM = 256 * 1024 * 1024
-"""A larger object is copied in parts, several at a time: one request copies 5 GB at most."""
+PARTS_FROM = 1024 * 1024 * 1024
+"""A larger object is copied in parts, several at a time (one request copies 5 GB at most), and its checksum is not known: it is
+larger than any value that is loaded."""
 PART = 128 * 1024 * 1024
 
 
@@ -34,16 +36,34 @@ class S3Inbox:
 
     def copy(self, upload: Upload, key: str) -> Mapping[str, Any]:
         check_key(key)
+        reference = {"kind": "result_ref", "store": "s3", "key": key, "size": upload.size}
         with _found(upload):
             if upload.size <= PARTS_FROM:
-                client("s3").copy_object(Bucket=self._results, Key=key, CopySource=_object(upload), TaggingDirective="REPLACE")
+                reference["checksum"] = f"sha256:{self._copied(upload, key)}"
             else:
                 from boto3.s3.transfer import TransferConfig
 
                 client("s3").copy(
                     _object(upload), self._results, key, Config=TransferConfig(PARTS_FROM, multipart_chunksize=PART)
                 )
-        return {"kind": "result_ref", "store": "s3", "key": key, "size": upload.size}
+        return reference
+
+    def _copied(self, upload: Upload, key: str) -> str:
+        """Copy in one request; the content's SHA-256, which S3 tells and not every emulator does."""
+        copied = client("s3").copy_object(
+            Bucket=self._results,
+            Key=key,
+            CopySource=_object(upload),
+            TaggingDirective="REPLACE",
+            ChecksumAlgorithm="SHA256",
+        )
+        told = copied.get("CopyObjectResult", {}).get("ChecksumSHA256")
+        if told:
+            return b64decode(told).hex()
+        digest = sha256()
+        for part in client("s3").get_object(Bucket=self._results, Key=key)["Body"].iter_chunks(PART):
+            digest.update(part)
+        return digest.hexdigest()
 
     def reject(self, upload: Upload, error: Mapping[str, Any]) -> None:
         aside = _aside(upload.key)
