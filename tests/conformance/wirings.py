@@ -190,9 +190,9 @@ def _otherwise(case: Case, plain: Observed, on: Wiring, small: Observed, where: 
     return list(inline.differences(one, other, concurrent=case.concurrent))
 
 
-def on_both(case: Case, wiring: OnStack) -> tuple[list[str], list[str]]:
-    """What is wrong locally, and what on the stack - where it must also be what the local runner gave, and the same again with an
-    inline limit of a few bytes."""
+def on_both(case: Case, wiring: OnStack, *, small_too: bool = True) -> tuple[list[str], list[str]]:
+    """What is wrong locally, and what on the stack - where it must also be what the local runner gave, and (`small_too`) the same
+    again with an inline limit of a few bytes."""
     local, small = Local(), Local()
     try:
         mine, wrong = _tried(case, local)
@@ -200,7 +200,7 @@ def on_both(case: Case, wiring: OnStack) -> tuple[list[str], list[str]]:
         wrong_there += [
             f"the local runner and the stack differ: {d}" for d in differences(mine, seen, concurrent=case.concurrent)
         ]
-        limited = inline.with_small_limit(case) if case.runs and mine.execution_id else None
+        limited = inline.with_small_limit(case) if small_too and case.runs and mine.execution_id else None
         if limited is not None and inline.has_references(observe(limited, small)):  # without any it is the same run
             wrong_there += _otherwise(case, mine, local, observe(limited, wiring), wiring)
     except NoAnswer as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -87,13 +88,26 @@ CHILD = (
 REQUEST = Commit(StreamId("1"), 0, 1, "n", (Event("PlaybookExecutionRequested", 1, {}),))
 
 
-def ref(key: str, size: Any = 10, **more: Any) -> dict[str, Any]:
-    return {"kind": "result_ref", "store": "s3", "key": key, "size": size, "checksum": "sha256:0", **more}
+def ref(key: str, size: Any = 10, body: bytes = b"", **more: Any) -> dict[str, Any]:
+    return {
+        "kind": "result_ref",
+        "store": "s3",
+        "key": key,
+        "size": size,
+        "checksum": f"sha256:{sha256(body).hexdigest()}",
+        **more,
+    }
 
 
 def answering(world: World, key: str, size: Any = 10, **more: Any) -> None:
-    """Every tool answers with a reference to `key`, under the execution's own prefix unless it names another."""
-    world.tool = lambda call: Outcome.ok(ref(key.replace("OWN", call.execution_id), size, **more))
+    """Every tool answers with a reference to `key`, under the execution's own prefix unless it names another; it knows what stands
+    there, as who stored it would."""
+
+    def answer(call: ToolCall) -> Outcome:
+        own = key.replace("OWN", call.execution_id)
+        return Outcome.ok(ref(own, size, world.results.objects.get(own, b""), **more))
+
+    world.tool = answer
 
 
 @pytest.mark.parametrize("playbook", [GUARD, INPUT])
@@ -260,8 +274,9 @@ def test_a_guard_over_a_manifest_reads_no_more_than_its_limit() -> None:
     world = World()
     answering(world, "OWN/results/many.json", schema_hint="manifest")
     execution_id = world.start(GUARD).execution_id
-    page = ref(f"{execution_id}/results/page.json")
-    world.results.objects[f"{execution_id}/results/page.json"] = b"[" + b"1," * 2_000_000 + b"1]"
+    body = b"[" + b"1," * 2_000_000 + b"1]"
+    page = ref(f"{execution_id}/results/page.json", 10, body)
+    world.results.objects[f"{execution_id}/results/page.json"] = body
     world.results.objects[f"{execution_id}/results/many.json"] = json.dumps([{"result": page}] * 1_000).encode()
     state = world.run(execution_id, limit=400)
     assert state.failure is not None
