@@ -168,9 +168,9 @@ def _counted(client: Client, proxy: Proxy, functions: Functions, source: str) ->
     summary = client.call("GET", f"/api/executions/{execution_id}")
     if summary["status"] != "completed":
         raise RuntimeError(f"the counted run is {summary['status']} after 6 s")
-    made = {name: float((after[name] - before[name]).invocations) for name in after}
-    counts["invocations"] = made["worker"] + made["router"]
-    counts["deliveries"] = made["worker"]
+    invocations = {name: float((after[name] - before[name]).invocations) for name in after}
+    counts["invocations"] = invocations["worker"] + invocations["router"]
+    counts["deliveries"] = invocations["worker"]
     sent = counts.get("sqs.SendMessage", 0) + counts.get("sqs.SendMessageBatch", 0)
-    counts["sqs_requests"] = sent + 2 * made["worker"]  # Lambda receives and deletes: one message each (BatchSize 1)
+    counts["sqs_requests"] = sent + 2 * invocations["worker"]  # Lambda receives and deletes: one message each (BatchSize 1)
     return counts

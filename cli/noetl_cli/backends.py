@@ -338,13 +338,13 @@ class LocalBackend:
         return holder or said
 
     def _unreadable(self, execution_id: str, error: Exception) -> str:
-        from noetl_core.control.unreadable import REMEDY, mark_stuck
+        from noetl_core.control.unreadable import REMEDY, mark_head_stuck
         from noetl_core.ports import PortError
 
         try:
             self.wiring.control.load(execution_id)
         except PortError:  # its own log, not that of a child
-            mark_stuck(self.wiring.control, execution_id, str(error))
+            mark_head_stuck(self.wiring.control, execution_id, str(error))
         return f"{error}\nexecution {execution_id} is stuck: {REMEDY}"
 
     def _goes_on(self, execution_id: str) -> str:
@@ -357,12 +357,12 @@ class LocalBackend:
         from noetl_core.control.cursor import history
         from noetl_core.control.envelopes import Expander
 
-        made: deque[Any] = deque(history(self.wiring.store, execution_id))
-        self.wiring.observe(lambda commit: made.append(commit) if commit.stream.execution_id == execution_id else None)
+        commits: deque[Any] = deque(history(self.wiring.store, execution_id))
+        self.wiring.observe(lambda commit: commits.append(commit) if commit.stream.execution_id == execution_id else None)
         expand = Expander(execution_id)
 
         def read() -> list[Mapping[str, Any]]:
-            return [e for _ in range(len(made)) for e in expand(made.popleft())]
+            return [e for _ in range(len(commits)) for e in expand(commits.popleft())]
 
         return read
 

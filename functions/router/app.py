@@ -20,7 +20,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from noetl_core.adapters.aws.events import commit_from_image
 from noetl_core.adapters.aws.invocation import LoggedBatch, OutOfTime, TimeLeft, at_most
 from noetl_core.control.fence import boundary_of
-from noetl_core.control.sweep import Swept, look_safely
+from noetl_core.control.sweep import Swept, reconcile_safely
 from noetl_core.engine.records import Boundary
 from noetl_core.observe.telemetry import traced
 from noetl_core.wiring import control, results
@@ -112,7 +112,7 @@ def _wake(record: SQSRecord) -> None:
     first = record.attributes.approximate_receive_count == "1"
     try:
         with at_most(min(LONGEST_S, left.seconds) if first else left.seconds):
-            swept = look_safely(control(), execution_id, Swept())
+            swept = reconcile_safely(control(), execution_id, Swept())
     except OutOfTime as late:
         raise TimeoutError(f"looking at execution {execution_id}: {late}") from late
     logger.info("woken", extra={"execution_id": execution_id, "routed": swept.routed, "resent": swept.resent})

@@ -14,7 +14,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.dead_letters import drain
 from noetl_core.adapters.aws.invocation import TimeLeft
-from noetl_core.control.letters import bury
+from noetl_core.control.dead_letters import handle_dead_letter
 from noetl_core.control.sweep import sweep
 from noetl_core.observe.telemetry import traced
 from noetl_core.wiring import control
@@ -34,7 +34,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     until = control().clock.now() + int(max(1.0, TimeLeft(context, SPARE_S).seconds) * 1_000_000)
     done = sweep(control(), until)
     left = TimeLeft(context, LETTERS_SPARE_S)
-    dead = drain(json.loads(os.environ["DEAD_LETTER_QUEUES"]), partial(bury, control()), late=lambda: left.seconds <= 0)
+    dead = drain(
+        json.loads(os.environ["DEAD_LETTER_QUEUES"]), partial(handle_dead_letter, control()), late=lambda: left.seconds <= 0
+    )
     swept = {**asdict(done), "dead": dead}
     logger.info("swept", extra=swept)
     for name in ("looked", "handed", "takeovers", "resent", "fenced", "broken", "dead"):

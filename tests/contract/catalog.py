@@ -194,7 +194,7 @@ class ExecutionIndexContract:
         assert sorted(seen, key=int) == [str(n) for n in range(450)]
         assert due(index, START + 999) == []
 
-    def test_a_due_item_is_claimed_by_one_and_counts_the_looks_that_did_not_end(self, index: ExecutionIndex) -> None:
+    def test_a_due_item_is_claimed_by_one_and_counts_the_attempts_that_did_not_end(self, index: ExecutionIndex) -> None:
         index.set_due("11", START)
         (first,) = index.due(START)
         assert index.claim_due(first, START + 90) == 1

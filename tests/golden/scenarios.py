@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from noetl_core.control import callbacks, operate
 from noetl_core.control.redrive import redrive
-from noetl_core.control.sweep import give_up
+from noetl_core.control.sweep import mark_stuck
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.redrive import From, Redrive
@@ -117,7 +117,7 @@ def by_token(world: World, execution_id: str) -> None:
 
 def stuck_and_mended(world: World, execution_id: str) -> None:
     world.run(execution_id, until=lambda: waits(world, execution_id))
-    give_up(world.controls[0], execution_id, "a command failed again and again; the functions' logs have the errors")
+    mark_stuck(world.controls[0], execution_id, "a command failed again and again; the functions' logs have the errors")
     operate.resume(world.controls[0], execution_id)
     world.run(execution_id)
 

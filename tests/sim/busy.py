@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from noetl_core.worker.heart import Beats
+from noetl_core.worker.lease_heartbeat import Leaseholder
 from tests.sim.ports import SECOND, Crash, SimClock
 
-BEAT_S = 20
+HEARTBEAT_EVERY_S = 20
 
 
 @dataclass(eq=False)
@@ -26,13 +26,13 @@ class _Busy:
 
 
 class BusyWorkers:
-    """The workers of a world. `watched` are their activations, whose leases a heart would keep."""
+    """The workers of a world. `holders` are their activations, whose leases a heartbeat thread would renew."""
 
     def __init__(self, clock: SimClock) -> None:
         self._clock = clock
         self._busy: list[_Busy] = []
         self._here = threading.local()
-        self._watched: dict[Beats, int] = {}
+        self._holders: dict[Leaseholder, int] = {}
 
     def __len__(self) -> int:
         return len(self._busy)
@@ -76,26 +76,26 @@ class BusyWorkers:
         for busy in list(self._busy):
             busy.killed = True
             self._turn(busy)
-        self._watched.clear()
+        self._holders.clear()
 
-    # --- the heart ------------------------------------------------------------------------------------------------------
+    # --- the lease heartbeat -------------------------------------------------------------------------------------------
 
-    def add(self, watched: Beats) -> None:
-        self._watched[watched] = self._clock.time + BEAT_S * SECOND
+    def add(self, holder: Leaseholder) -> None:
+        self._holders[holder] = self._clock.time + HEARTBEAT_EVERY_S * SECOND
 
-    def remove(self, watched: Beats) -> None:
-        self._watched.pop(watched, None)
+    def remove(self, holder: Leaseholder) -> None:
+        self._holders.pop(holder, None)
 
-    def _beat(self, watched: Beats) -> None:
-        self._watched[watched] = self._clock.time + BEAT_S * SECOND
-        watched.beat()
+    def _renew_lease(self, holder: Leaseholder) -> None:
+        self._holders[holder] = self._clock.time + HEARTBEAT_EVERY_S * SECOND
+        holder.renew_lease()
 
     # --- for the world's loop -------------------------------------------------------------------------------------------
 
     def ready(self) -> list[Callable[[], None]]:
         now = self._clock.time
-        beats = [lambda w=w: self._beat(w) for w, at in self._watched.items() if at <= now]
-        return [lambda b=b: self._turn(b) for b in self._busy if b.wake_at <= now] + beats
+        heartbeats = [lambda w=w: self._renew_lease(w) for w, at in self._holders.items() if at <= now]
+        return [lambda b=b: self._turn(b) for b in self._busy if b.wake_at <= now] + heartbeats
 
     def times(self) -> list[int]:
-        return [b.wake_at for b in self._busy] + list(self._watched.values())
+        return [b.wake_at for b in self._busy] + list(self._holders.values())

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import look as look_module
 from noetl_core.control import operate
+from noetl_core.control import reconcile as reconcile_module
+from noetl_core.control.dead_letters import handle_dead_letter
 from noetl_core.control.fence import fence_runs
-from noetl_core.control.letters import bury
 from noetl_core.control.replay import replay
-from noetl_core.control.sweep import Swept, look
+from noetl_core.control.sweep import Swept, reconcile
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Commit, Event, StreamId, envelopes_of
 from noetl_core.engine.state import TERMINAL, State
@@ -124,7 +124,7 @@ def test_tasks_that_take_minutes_and_wait_for_workers_all_end(seed: int) -> None
 # --- the sweep --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_look_that_kills_the_sweeper_is_not_first_again_for_ever() -> None:
+def test_an_execution_that_kills_the_sweeper_is_not_first_again_for_ever() -> None:
     world = World(stream_on=False)
     poisoned = [start(world, WAITS, n) for n in range(3)]
     world.queue.messages.clear()
@@ -168,14 +168,14 @@ def test_a_thousand_executions_beside_a_poisoned_one_take_what_they_take_alone(h
     elif how.startswith("it kills"):
         beside.store.poison.add(bad)
     else:
-        commands = look_module.commands_of
+        commands = reconcile_module.commands_of
 
         def raises(playbook: Any, state: State, runs: Any) -> Any:
             if state.execution_id == bad:
                 raise RecursionError("a decision that raises")
             return commands(playbook, state, runs)
 
-        monkeypatch.setattr(look_module, "commands_of", raises)
+        monkeypatch.setattr(reconcile_module, "commands_of", raises)
     assert crowd(beside, CROWD) <= alone() * 1.2
     minutes(beside, [bad], 3600)
     assert beside.index.all_heads[bad].status == "stuck"
@@ -338,7 +338,7 @@ def test_a_fence_wins_against_a_worker_that_commits_every_second_and_reads_littl
     assert boundary.event.data["events"] == sum(envelopes_of(e) for c in commits for e in c.events)
 
 
-def test_looking_at_a_long_run_reads_its_last_commit_alone() -> None:
+def test_reconciling_a_long_run_reads_its_last_commit_alone() -> None:
     world = World()
     execution_id = start(world, TWO)
     (run,) = world.state(execution_id).runs
@@ -346,7 +346,7 @@ def test_looking_at_a_long_run_reads_its_last_commit_alone() -> None:
     world.clock.time += 300 * SECOND
     worker.stopped = True
     before = world.store.reads[worker.stream]
-    swept = look(world.controls[0], execution_id, Swept())
+    swept = reconcile(world.controls[0], execution_id, Swept())
     assert swept.takeovers == 1
     assert world.store.reads[worker.stream] - before == 1
 
@@ -407,7 +407,7 @@ def dead_command(world: World, execution_id: str) -> DeadLetter:
 def test_a_dead_letter_of_what_was_never_claimed_marks_it_stuck_and_resuming_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     execution_id = start(world, TWO)
-    bury(world.controls[0], dead_command(world, execution_id))
+    handle_dead_letter(world.controls[0], dead_command(world, execution_id))
     (told,) = [r.getMessage() for r in caplog.records if execution_id in r.getMessage()]
     assert "step start" in told, "the alarm counts; the log names which"
     state = world.state(execution_id)
@@ -453,6 +453,6 @@ def test_a_dead_letter_of_a_duplicate_changes_nothing(standing: str) -> None:
             world.clock.time += 3 * 3600 * SECOND
             world.route(execution_id)
     before = len(world.store.streams[StreamId(execution_id)])
-    bury(control, letter)
+    handle_dead_letter(control, letter)
     assert len(world.store.streams[StreamId(execution_id)]) == before
     assert world.state(execution_id).status != "stuck"

@@ -1,4 +1,4 @@
-"""A worker process of the simulated world: the real worker, with scripted tools and no heart of its own."""
+"""A worker process of the simulated world: the real worker, with scripted tools and no heartbeat thread of its own."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SimWorker:
             playbooks=world.controls[0].playbook,
             tools=registry(world),
             name=f"w{world.clock.nonce()}",
-            heart=None if world.concurrency is None else world.workers,
+            heartbeat=None if world.concurrency is None else world.workers,
             secrets=world.secrets,
             sealer=world.sealer,
             callback_key=world.controls[0].callback_key,

@@ -10,9 +10,9 @@ from typing import Any
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.core import Control
+from noetl_core.control.dead_letters import handle_dead_letter
 from noetl_core.control.fence import boundary_of
-from noetl_core.control.letters import bury
-from noetl_core.control.sweep import Swept, look, look_safely, sweep
+from noetl_core.control.sweep import Swept, reconcile, reconcile_safely, sweep
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command, Commit, StreamId
 from noetl_core.engine.state import TERMINAL, State
@@ -149,7 +149,7 @@ class World:
     def _carry_out(self, message: Message) -> None:
         try:
             if message.command is None:
-                look_safely(self.random.choice(self.controls), message.execution_id, Swept())
+                reconcile_safely(self.random.choice(self.controls), message.execution_id, Swept())
             else:
                 self.handle(message.command)
             self.queue.messages.remove(message)
@@ -207,9 +207,11 @@ class World:
             command = letter.command
             try:
                 if command is None:
-                    bury(control, DeadLetter(letter.execution_id))
+                    handle_dead_letter(control, DeadLetter(letter.execution_id))
                 else:
-                    bury(control, DeadLetter(letter.execution_id, command.run_id, command.step, command.expected_seq))
+                    handle_dead_letter(
+                        control, DeadLetter(letter.execution_id, command.run_id, command.step, command.expected_seq)
+                    )
             except PortError:
                 continue
             self.queue.letters.remove(letter)
@@ -240,7 +242,7 @@ class World:
             if message.visible_at > now:
                 self.queue.messages.append(message)
             elif message.command is None:
-                look(self.random.choice(self.controls), message.execution_id, Swept())
+                reconcile(self.random.choice(self.controls), message.execution_id, Swept())
             else:
                 self.handle(message.command)
 

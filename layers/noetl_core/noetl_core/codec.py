@@ -73,6 +73,9 @@ def decode_events(body: bytes, v: int) -> tuple[Event, ...]:
     return tuple(events)
 
 
+_STORED_AS = {"carried_over": "prior"}
+"""Attributes of a command that its message has under another key."""
+_READ_AS = {key: name for name, key in _STORED_AS.items()}
 _RARE: Mapping[str, Any] = {"prior": None, "undoes": None, "asked": False}
 _DEFAULTS: Mapping[str, Any] = {
     "pool": "default",
@@ -87,14 +90,14 @@ _DEFAULTS: Mapping[str, Any] = {
 
 def encode_command(command: Command) -> str:
     """A command as a queue message."""
-    fields = {name: getattr(command, name) for name in Command.__slots__}
+    fields = {_STORED_AS.get(name, name): getattr(command, name) for name in Command.__slots__}
     return _message_encoder.encode({k: v for k, v in fields.items() if k not in _DEFAULTS or v != _DEFAULTS[k]})
 
 
 def decode_command(message: str | bytes) -> Command:
     """A queue message as a command. Raises `ValueError` for anything else."""
     try:
-        fields = json.loads(message)
+        fields = {_READ_AS.get(key, key): value for key, value in json.loads(message).items()}
         return Command(**{**fields, "mail": tuple(fields.get("mail", ()))})
     except (TypeError, AttributeError) as error:
         raise ValueError(f"not a command: {error}") from error

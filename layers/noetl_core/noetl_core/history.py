@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl_core.engine.fold import REDUCER, UnknownEvent, fold_commits
-from noetl_core.engine.records import Commit, StreamId, Tally, envelopes_of, in_vain
+from noetl_core.engine.records import Commit, StreamId, Tally, count_takeovers_without_progress, envelopes_of
 from noetl_core.engine.snapshots import restore
 from noetl_core.engine.state import State
 from noetl_core.ports import CommitReader, EventStore, NewerLog
@@ -36,7 +36,7 @@ def tally_of(store: EventStore, last: Commit) -> Tally:
     for commit in commits_of(store, last.stream):
         for event in commit.events:
             events += envelopes_of(event)
-            lost = in_vain(lost, event)
+            lost = count_takeovers_without_progress(lost, event)
     return Tally(events, lost)
 
 

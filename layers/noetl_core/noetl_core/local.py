@@ -29,7 +29,7 @@ from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
-from noetl_core.control.sweep import Swept, look, sweep
+from noetl_core.control.sweep import Swept, reconcile, sweep
 from noetl_core.engine.decide import commands_of
 from noetl_core.engine.records import Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import State
@@ -214,10 +214,10 @@ class LocalWiring:
             return False
         self._mine.add(delivery.execution_id)
         if delivery.command is None:
-            look(self.control, delivery.execution_id, Swept())
+            reconcile(self.control, delivery.execution_id, Swept())
             self._states.pop(delivery.execution_id, None)
             self._news.add(delivery.execution_id)
-        elif self._alone and ((self._running == 0 and self.queue.next_at() is None) or self.worker.brief(delivery.command)):
+        elif self._alone and ((self._running == 0 and self.queue.next_at() is None) or self.worker.runs_inline(delivery.command)):
             self._handle(delivery)  # the only thing to do, or over at once: no thread needed
         else:
             self._submit(delivery)
@@ -321,7 +321,7 @@ class LocalWiring:
     def _take_up(self, execution_id: str, *, asked: bool = False) -> None:
         self._mine.add(execution_id)
         self.clock.not_before(self.store.newest(execution_id))
-        look(self.control, execution_id, Swept(), asked=asked)
+        reconcile(self.control, execution_id, Swept(), asked=asked)
         state = self._states[execution_id] = self.control.load(execution_id)
         if state.seq < 0:
             raise NotFound(f"there is no execution {execution_id}")

@@ -213,7 +213,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Due:
-    """That an execution wants a look at `at` (microseconds)."""
+    """That an execution is to be reconciled at `at` (microseconds)."""
 
     at: int
     execution_id: str
@@ -241,18 +241,18 @@ class Heads(Protocol):
 
 
 class DueItems(Protocol):
-    """When executions next want a look: for the sweeper, which is the timer service too."""
+    """When executions are next to be reconciled: for the sweeper, which is the timer service too."""
 
     def set_due(self, execution_id: str, at: int, seen: int | None = None) -> None:
         """The execution wants a look at `at` (microseconds); replaces what stood. With `seen`: only if what stands is still that
-        instant, and nothing otherwise, so that whoever asked for another look meanwhile gets it."""
+        instant, and nothing otherwise, so that whoever asked for another one meanwhile gets it."""
         ...
 
     def clear_due(self, execution_id: str) -> None: ...
 
     def claim_due(self, due: Due, at: int) -> int | None:
-        """Move `due` on to `at` before looking, as a queue hides a message: if the look never ends, it comes again then. Returns
-        how many looks in a row have begun so, this one included, and none since put off by `set_due`; None if it has moved
+        """Move `due` on to `at` before reconciling, as a queue hides a message: if that never ends, it comes again then. Returns
+        how many attempts in a row have begun so, this one included, and none since put off by `set_due`; None if it has moved
         meanwhile."""
         ...
 

@@ -351,52 +351,52 @@ class TestRefusals:
 
 
 class TestDeadLetters:
-    def test_each_is_buried_once_and_then_gone(self, results: S3ResultStore) -> None:
+    def test_each_is_handled_once_and_then_gone(self, results: S3ResultStore) -> None:
         url = make_queue("CommandDeadLetters")
         large = command(2, expected_seq=4, mail=({"wait_id": "w", "data": "x" * 900_000},), context=None)
         queue = SqsCommandQueue({"default": url}, url, results)
         queue.send([command(1), large])
         queue.wake("9")
-        buried: list[DeadLetter] = []
-        assert drain([url], buried.append) == 3
-        assert sorted(buried, key=lambda letter: letter.run_id or "") == [
+        handled: list[DeadLetter] = []
+        assert drain([url], handled.append) == 3
+        assert sorted(handled, key=lambda letter: letter.run_id or "") == [
             DeadLetter("9"),
             DeadLetter("7", "r1", "fetch", 0),
             DeadLetter("7", "r2", "fetch", 4),
         ]
-        assert drain([url], buried.append) == 0
+        assert drain([url], handled.append) == 0
 
     def test_there_is_an_end_when_time_is_over(self, results: S3ResultStore) -> None:
         url = make_queue("ControlDeadLetters")
         SqsCommandQueue({"default": url}, url, results).wake(*map(str, range(25)))
-        buried: list[DeadLetter] = []
-        assert drain([url], buried.append, late=lambda: len(buried) >= 3) == 3
-        assert len(buried) == 3
+        handled: list[DeadLetter] = []
+        assert drain([url], handled.append, late=lambda: len(handled) >= 3) == 3
+        assert len(handled) == 3
 
     @pytest.mark.parametrize("letter", ["no json", "[]", '{"requestContext": {"functionArn": "router"}}'])
     def test_what_names_no_execution_is_left_for_the_alarm(self, letter: str) -> None:
         url = make_queue("ControlDeadLetters")
         client("sqs").send_message(QueueUrl=url, MessageBody=letter)
-        assert drain([url], lambda letter: pytest.fail("buried")) == 0
+        assert drain([url], lambda letter: pytest.fail("handled")) == 0
         asked = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
         assert asked["ApproximateNumberOfMessagesNotVisible"] == "1"
 
     @pytest.mark.parametrize("error", [Unavailable("not now"), CorruptLog("broken"), TypeError("a bug")])
-    def test_a_letter_whose_burial_fails_stays_and_the_others_do_not_wait_for_it(
+    def test_a_letter_whose_handling_fails_stays_and_the_others_do_not_wait_for_it(
         self, error: Exception, caplog: pytest.LogCaptureFixture
     ) -> None:
         url = make_queue("ControlDeadLetters")
         for body in ('{"wake": "8"}', '{"wake": "9"}', '{"wake": "10"}'):
             client("sqs").send_message(QueueUrl=url, MessageBody=body)
-        buried: list[str] = []
+        handled: list[str] = []
 
-        def bury(letter: DeadLetter) -> None:
+        def handle(letter: DeadLetter) -> None:
             if letter.execution_id == "9":
                 raise error
-            buried.append(letter.execution_id)
+            handled.append(letter.execution_id)
 
-        assert drain([url], bury) == 2
-        assert sorted(buried) == ["10", "8"]
+        assert drain([url], handle) == 2
+        assert sorted(handled) == ["10", "8"]
         (line,) = [r for r in caplog.records if r.levelname == "ERROR"]
         assert "execution 9" in line.getMessage()
         asked = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]

@@ -18,7 +18,7 @@ def test_this_process_has_not_ended() -> None:
     assert not has_ended(name_of())
 
 
-def test_a_killed_process_has_ended_even_before_it_is_buried() -> None:
+def test_a_killed_process_has_ended_even_before_it_is_reaped() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         name = name_of(child.pid)
         assert not has_ended(name)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.sweep import Swept, look_safely, sweep
+from noetl_core.control.sweep import Swept, reconcile_safely, sweep
 from noetl_core.local import LocalWiring
 from tests.unit.control.test_api import Client, refusal
 
@@ -48,7 +48,7 @@ def late(client: Client) -> None:
     client.local.database.write("UPDATE due SET due_at=1")
 
 
-def test_the_sweep_marks_it_stuck_with_the_reason_and_looks_no_more(client: Client) -> None:
+def test_the_sweep_marks_it_stuck_with_the_reason_and_reconciles_it_no_more(client: Client) -> None:
     execution_id = spoiled(client)
     late(client)
     assert sweep(client.local.control).broken == 1
@@ -62,7 +62,7 @@ def test_the_sweep_marks_it_stuck_with_the_reason_and_looks_no_more(client: Clie
 
 def test_a_wake_of_it_is_dealt_with_once(client: Client) -> None:
     execution_id = spoiled(client)
-    look_safely(client.local.control, execution_id, Swept())
+    reconcile_safely(client.local.control, execution_id, Swept())
     assert client.local.index.heads()[0].status == "stuck"
 
 

@@ -155,7 +155,7 @@ def test_a_changed_cursor_and_one_of_another_execution_are_refused(ran: tuple[Lo
     with pytest.raises(read.BadCursor, match="not made here"):
         read.events(local.control, state.execution_id, after=cursor[:-2] + ("AA" if cursor[-2:] != "AA" else "BB"), key=b"k")
     with pytest.raises(read.BadCursor, match="another execution"):
-        Position.open(Position().seal("1", b"k"), "2", b"k")
+        Position.open(Position().sign("1", b"k"), "2", b"k")
 
 
 def test_state_at_an_event_is_the_fold_up_to_it(ran: tuple[LocalWiring, State]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl_core.control.redrive import redrive
-from noetl_core.engine.lineage import lineage
+from noetl_core.engine.lineage import lineage_of
 from noetl_core.engine.records import Commit, Event, StreamId
 from noetl_core.engine.redrive import From, Redrive
 from tests.golden import logs
@@ -25,7 +25,7 @@ from tests.golden import logs
 )
 def test_a_token_that_a_join_let_go_is_told_from_one_that_expired_with_the_execution(expired: dict[str, str], gone: str) -> None:
     events = (Event("TokenEnqueued", 0, {"token": "t", "step": "meet"}), Event("TokenExpired", 0, {"token": "t", **expired}))
-    assert lineage([Commit(StreamId("1"), 0, 0, "w", events)]).tokens["t"].expired == gone
+    assert lineage_of([Commit(StreamId("1"), 0, 0, "w", events)]).tokens["t"].expired == gone
 
 
 @pytest.mark.parametrize("name", ["join_any", "join_count"])

@@ -23,7 +23,7 @@ class Net:
 
     def enqueue(self, run: str | None, arc: int | None, joined: list[str] | None, at: int) -> None:
         token = f"t{next(self.names)}"
-        places.made(self.state, token, run, arc, joined)
+        places.place_token(self.state, token, run, arc, joined)
         for name in joined or ():
             del self.state.tokens[name]
             self.order.remove(name)

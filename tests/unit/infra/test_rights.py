@@ -34,7 +34,7 @@ LOGICAL = (
 
 
 @dataclass(frozen=True)
-class Made:
+class ApiCall:
     """A call that a function made."""
 
     action: str
@@ -50,29 +50,29 @@ class Made:
         return keys is None or self.key is None or any(fnmatchcase(self.key, key) for key in keys)
 
 
-def made(service: str, operation: str, asked: Mapping[str, Any]) -> Iterator[Made]:
+def api_calls(service: str, operation: str, asked: Mapping[str, Any]) -> Iterator[ApiCall]:
     """The call as policies see it: a copy reads and writes."""
     action = f"{service}:{ACTIONS.get(operation, operation)}"
     if service == "dynamodb":
         table = next(name for name in LOGICAL if name in asked["TableName"])
         index = f"/index/{asked['IndexName']}" if "IndexName" in asked else ""
-        yield Made(action, f"${{{table}.Arn}}{index}", leading_key(asked))
+        yield ApiCall(action, f"${{{table}.Arn}}{index}", leading_key(asked))
     elif service == "sqs":
         queue = asked.get("QueueUrl") or asked["QueueName"]
-        yield Made(action, f"${{{next(name for name in LOGICAL if name in queue)}.Arn}}")
+        yield ApiCall(action, f"${{{next(name for name in LOGICAL if name in queue)}.Arn}}")
     elif operation == "CopyObject":
-        yield Made("s3:PutObject", stored(asked["Bucket"], asked["Key"]))
-        yield Made(reading(asked["CopySource"]), stored(asked["CopySource"]["Bucket"], asked["CopySource"]["Key"]))
+        yield ApiCall("s3:PutObject", stored(asked["Bucket"], asked["Key"]))
+        yield ApiCall(reading(asked["CopySource"]), stored(asked["CopySource"]["Bucket"], asked["CopySource"]["Key"]))
     elif operation in ("GetObject", "HeadObject"):
-        yield Made(reading(asked), stored(asked["Bucket"], asked["Key"]))
+        yield ApiCall(reading(asked), stored(asked["Bucket"], asked["Key"]))
     elif service == "s3":
-        yield Made(action, stored(asked["Bucket"], asked.get("Key", "")))
+        yield ApiCall(action, stored(asked["Bucket"], asked.get("Key", "")))
     elif service == "secretsmanager" and "SecretId" in asked:
         name = asked["SecretId"]
         stands = f"arn:aws:secretsmanager:us-east-1:123456789012:secret:{name}-AbCdEf"
-        yield Made(action, "${SigningSecret}" if name == "SigningSecret" else stands)
+        yield ApiCall(action, "${SigningSecret}" if name == "SigningSecret" else stands)
     else:
-        yield Made(action, "${SealingKey.Arn}" if "KeyId" in asked else "*")
+        yield ApiCall(action, "${SealingKey.Arn}" if "KeyId" in asked else "*")
 
 
 def reading(asked: Mapping[str, Any]) -> str:
@@ -93,20 +93,20 @@ def leading_key(asked: Mapping[str, Any]) -> str:
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Made]]:
+def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ApiCall]]:
     """The calls made from now on."""
-    found: list[Made] = []
+    found: list[ApiCall] = []
     call = BaseClient._make_api_call
 
     def noted(self: Any, operation: str, asked: Any) -> Any:
-        found.extend(made(self.meta.service_model.service_name, operation, asked))
+        found.extend(api_calls(self.meta.service_model.service_name, operation, asked))
         return call(self, operation, asked)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", noted)
     yield found
 
 
-def refused(function: str, calls: list[Made], **parameters: str) -> set[Made]:
+def refused(function: str, calls: list[ApiCall], **parameters: str) -> set[ApiCall]:
     allowed = list(statements(function, **parameters))
     return {one for one in calls if not any(one.allowed_by(statement) for statement in allowed)}
 
@@ -120,7 +120,7 @@ def refused(function: str, calls: list[Made], **parameters: str) -> set[Made]:
         ("SweeperFunction", ("sweeper schedule",)),
     ],
 )
-def test_a_role_allows_what_its_function_does(cloud: None, calls: list[Made], function: str, events: tuple[str, ...]) -> None:
+def test_a_role_allows_what_its_function_does(cloud: None, calls: list[ApiCall], function: str, events: tuple[str, ...]) -> None:
     if function != "AdmitFunction":
         sample.call("admit", "api_start")
     if function in ("RouterFunction", "SweeperFunction"):
@@ -137,7 +137,7 @@ def test_a_role_allows_what_its_function_does(cloud: None, calls: list[Made], fu
     [(True, {"s3:GetObjectVersion"}), (False, {"s3:GetObjectVersion", "s3:PutObject", "s3:DeleteObject"})],
     ids=["taken", "moved aside"],
 )
-def test_admit_may_do_with_an_upload_what_it_does(cloud: None, calls: list[Made], known: bool, does: set[str]) -> None:
+def test_admit_may_do_with_an_upload_what_it_does(cloud: None, calls: list[ApiCall], known: bool, does: set[str]) -> None:
     deliver = sample.upload()
     if known:
         start = sample.event("api_start")
@@ -149,14 +149,14 @@ def test_admit_may_do_with_an_upload_what_it_does(cloud: None, calls: list[Made]
     assert refused("AdmitFunction", calls) == set()
 
 
-def test_a_call_beyond_a_role_is_found(cloud: None, calls: list[Made]) -> None:
+def test_a_call_beyond_a_role_is_found(cloud: None, calls: list[ApiCall]) -> None:
     """A worker does what admit does: it writes the control stream, the catalog and the queues."""
     sample.call("admit", "api_start")
     beyond = {one.action + " " + (one.key or one.resource).partition("#")[0] for one in refused("WorkerFunction", calls)}
     assert {"dynamodb:PutItem m", "dynamodb:PutItem due", "sqs:SendMessage ${CommandQueue.Arn}"} <= beyond
 
 
-def test_an_execution_in_the_pool_without_rights_needs_none_of_them(cloud: None, calls: list[Made]) -> None:
+def test_an_execution_in_the_pool_without_rights_needs_none_of_them(cloud: None, calls: list[ApiCall]) -> None:
     sample.call("admit", "api_start")
     calls.clear()
     sample.call("worker", "command")
@@ -208,7 +208,7 @@ def message(body: Mapping[str, Any]) -> dict[str, Any]:
     return event
 
 
-def test_what_callers_and_operators_ask_for_is_within_the_role_of_admit(keys: None, calls: list[Made]) -> None:
+def test_what_callers_and_operators_ask_for_is_within_the_role_of_admit(keys: None, calls: list[ApiCall]) -> None:
     """Lists by status and path read the indexes, operating writes gates and heads, what fails is moved aside."""
     asks("POST", "playbooks", {"playbook": SECRETIVE})
     execution_id = asks("POST", "executions", {"path": "team/reads"})["execution_id"]
@@ -228,7 +228,7 @@ def test_what_callers_and_operators_ask_for_is_within_the_role_of_admit(keys: No
     assert refused("AdmitFunction", calls) == set()
 
 
-def test_what_a_worker_reads_to_use_a_credential_is_within_its_role(keys: None, calls: list[Made]) -> None:
+def test_what_a_worker_reads_to_use_a_credential_is_within_its_role(keys: None, calls: list[ApiCall]) -> None:
     """The credential, and whether the playbook is registered under one of its paths."""
     secret = json.dumps({"data": {"token": "s3cret"}, "paths": ["team/*"]})
     client("secretsmanager").create_secret(Name="noetl/api", SecretString=secret)
@@ -246,7 +246,7 @@ def test_what_a_worker_reads_to_use_a_credential_is_within_its_role(keys: None, 
     assert [e["name"] for e in events if e["name"] == "StepSuspended"]
 
 
-def test_a_sweep_that_fires_takes_over_and_buries_is_within_its_role(keys: None, calls: list[Made]) -> None:
+def test_a_sweep_that_fires_takes_over_and_handles_dead_letters_is_within_its_role(keys: None, calls: list[ApiCall]) -> None:
     asks("POST", "playbooks", {"playbook": SECRETIVE})
     execution_id = asks("POST", "executions", {"path": "team/reads"})["execution_id"]
     (command,) = sample.commands()

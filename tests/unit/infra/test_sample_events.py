@@ -154,5 +154,5 @@ def test_a_command_runs_its_step_and_the_router_hears_of_it(cloud: None, news: s
     assert (summary["status"], summary["result"]) == ("completed", {"greeting": "Hello, Ada!"})
 
 
-def test_a_sweep_looks_at_nothing_when_nothing_is_due(cloud: None) -> None:
+def test_a_sweep_reconciles_nothing_when_nothing_is_due(cloud: None) -> None:
     assert call("sweeper", "schedule")["looked"] == 0

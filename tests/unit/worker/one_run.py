@@ -104,7 +104,7 @@ class OneRun:
             tools=ToolRegistry(tools),
             secrets=Credentials(self.credentials),  # type: ignore[arg-type]
             name=f"w{self.clock.nonce()}",
-            heart=None,
+            heartbeat=None,
         )
 
     def command(self, mode: str = "first", seq: int = 0, **more: Any) -> Command:

@@ -275,29 +275,29 @@ def test_a_thawed_worker_writes_over_no_object_of_its_successor() -> None:
 
 
 def test_long_tasks_are_announced_and_the_lease_is_renewed_while_they_run() -> None:
-    from noetl_core.worker.calls import Calls
+    from noetl_core.worker.tool_caller import ToolCaller
 
     beats: list[list[str]] = []
-    captured: list[Calls] = []
-    original = Calls.__post_init__
+    captured: list[ToolCaller] = []
+    original = ToolCaller.__post_init__
 
     def script(call: ToolCall) -> Outcome:
         for _ in range(4):
             run.wait(10)
-            captured[0].beat(run.clock.now())
+            captured[0].renew_lease(run.clock.now())
             beats.append(run.names[:])
         return echo(call)
 
-    def capture(self: Calls) -> None:
+    def capture(self: ToolCaller) -> None:
         original(self)
         captured.append(self)
 
     run = OneRun({"tool": {"kind": "noop", "result": 1}}, script)
-    Calls.__post_init__ = capture  # type: ignore[method-assign]
+    ToolCaller.__post_init__ = capture  # type: ignore[method-assign]
     try:
         run.handle()
     finally:
-        Calls.__post_init__ = original  # type: ignore[method-assign]
+        ToolCaller.__post_init__ = original  # type: ignore[method-assign]
     assert beats[0] == ["StepStarted", "TaskStarted"]
     assert len(run.commits) == 4  # claim, the announcement, one heartbeat after 20 silent seconds, the end
     assert run.commits[2].events == ()

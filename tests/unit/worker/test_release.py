@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.records import MAX_TAKEOVERS, in_vain
+from noetl_core.engine.records import MAX_TAKEOVERS, count_takeovers_without_progress
 from noetl_core.ports import Unavailable
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.journal import LEASE_S
@@ -43,7 +43,7 @@ def dies(run: OneRun, mode: str = "first", **more: Any) -> None:
 
 
 def count(run: OneRun) -> int:
-    return reduce(in_vain, run.events, 0)
+    return reduce(count_takeovers_without_progress, run.events, 0)
 
 
 def test_what_was_done_is_committed_with_the_release_and_what_was_not_is_no_outcome() -> None:

@@ -70,7 +70,7 @@ class Stubborn:
 
 @pytest.fixture
 def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubborn]:
-    monkeypatch.setattr("noetl_core.worker.flights.GRACE_S", 0.05)
+    monkeypatch.setattr("noetl_core.worker.running_attempts.GRACE_S", 0.05)
     tool = Stubborn()
     yield tool
     tool.release.set()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
+from noetl_core.control.core import FIRST_RECONCILIATION_S, SECOND, Control
 from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
@@ -207,7 +207,7 @@ def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion
             break
         except NeedValues as missing:  # a payload may hold references
             fetch.supply(values, missing)
-    control.index.set_due(new.execution_id, now + FIRST_LOOK_S * SECOND)
+    control.index.set_due(new.execution_id, now + FIRST_RECONCILIATION_S * SECOND)
     for key, body in decision.objects:
         control.results.put(key, body)
     decision.state.expires_at = expires_at

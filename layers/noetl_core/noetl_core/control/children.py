@@ -97,7 +97,7 @@ def _tell(control: Control, parent: State, data: Mapping[str, Any]) -> None:
     control.route(parent.execution_id, facts=[Fact("child", data)])
 
 
-def look_at_child(control: Control, parent: State, child: str) -> None:
+def reconcile_child(control: Control, parent: State, child: str) -> None:
     """A child that was never created, or whose end its parent never heard of."""
     asked = parent.children[child]
     if asked.request.get("detach"):

@@ -43,8 +43,8 @@ from noetl_core.values import Values, caller_of
 log = logging.getLogger(__name__)
 
 SECOND = 1_000_000
-FIRST_LOOK_S = 90
-"""When the sweeper first looks at an execution: lease (60 s) and some."""
+FIRST_RECONCILIATION_S = 90
+"""When the sweeper first reconciles an execution: lease (60 s) and some."""
 SNAPSHOT_EVERY = 100
 """Commits between snapshots at least; a large state waits until its tail has outgrown it."""
 SNAPSHOT_EVENTS = 5_000
@@ -178,7 +178,7 @@ class Control:
         state = decision.state
         names = {e.name for e in decision.events}
         if "ResumeScheduled" in names or "ExecutionResumed" in names:
-            self.index.set_due(state.execution_id, self.clock.now() + FIRST_LOOK_S * SECOND)
+            self.index.set_due(state.execution_id, self.clock.now() + FIRST_RECONCILIATION_S * SECOND)
         again = {(b.run_id, b.seq) for b in decision.duplicates}
         runs = list(decision.scheduled)
         if "ExecutionResumed" in names or (again and not decision.events):

@@ -19,7 +19,7 @@ from noetl_core.engine.records import Commit, Event, StreamId
 from noetl_core.history import commits_of
 from noetl_core.ports import CommitReader
 
-MARK_BYTES = 12
+SIGNATURE_BYTES = 12
 BEGINNINGS = ("StepScheduled", "LoopChunkScheduled", "CompensationStarted")
 """Control events that open a run's stream."""
 
@@ -67,41 +67,41 @@ class Position:
         ):
             self.runs.pop(d["run"], None)
 
-    def seal(self, execution_id: str, key: bytes) -> str:
+    def sign(self, execution_id: str, key: bytes) -> str:
         """As text for a caller to hand back."""
         runs = {run: [at.seq, at.taken, at.step] for run, at in self.runs.items()}
-        return seal([execution_id, [self.control.seq, self.control.taken], runs, self.trace_id], key)
+        return sign([execution_id, [self.control.seq, self.control.taken], runs, self.trace_id], key)
 
     @classmethod
     def open(cls, cursor: str, execution_id: str, key: bytes) -> Position:
         """Raises `BadCursor`."""
-        value = unseal(cursor, key)
+        value = unsign(cursor, key)
         owner, control, runs, *trace = value if isinstance(value, list) else (None, (), {})
         if owner != execution_id:
             raise BadCursor("the cursor belongs to another execution")
         return cls(At(*control), {run: At(*at) for run, at in runs.items()}, *trace)
 
 
-def seal(value: Any, key: bytes) -> str:
+def sign(value: Any, key: bytes) -> str:
     """A JSON value as a cursor: text that is given back as it is, or refused."""
     body = json.dumps(value, separators=(",", ":")).encode()
-    return "c" + urlsafe_b64encode(_mark(body, key) + body).decode().rstrip("=")
+    return "c" + urlsafe_b64encode(_signature(body, key) + body).decode().rstrip("=")
 
 
-def unseal(cursor: str, key: bytes) -> Any:
+def unsign(cursor: str, key: bytes) -> Any:
     """The value of a cursor. Raises `BadCursor`."""
     try:
         raw = urlsafe_b64decode(cursor[1:] + "=" * (-len(cursor[1:]) % 4))
     except ValueError as error:
         raise BadCursor("the cursor does not read") from error
-    mark, body = raw[:MARK_BYTES], raw[MARK_BYTES:]
-    if cursor[:1] != "c" or not hmac.compare_digest(mark, _mark(body, key)):
+    signature, body = raw[:SIGNATURE_BYTES], raw[SIGNATURE_BYTES:]
+    if cursor[:1] != "c" or not hmac.compare_digest(signature, _signature(body, key)):
         raise BadCursor("the cursor was not made here")
     return json.loads(body)
 
 
-def _mark(body: bytes, key: bytes) -> bytes:
-    return hmac.new(key, body, hashlib.sha256).digest()[:MARK_BYTES]
+def _signature(body: bytes, key: bytes) -> bytes:
+    return hmac.new(key, body, hashlib.sha256).digest()[:SIGNATURE_BYTES]
 
 
 def history(store: CommitReader, execution_id: str, since: Position | None = None) -> Iterator[Commit]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from noetl_core.control.children import end_child
-from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
+from noetl_core.control.core import FIRST_RECONCILIATION_S, SECOND, Control
 from noetl_core.control.fence import fence_runs
 from noetl_core.control.unreadable import close
 from noetl_core.engine.decide import Fact
@@ -50,7 +50,7 @@ def _cancelled(control: Control, execution_id: str, reason: str, compensate: boo
     if state.status == "cancelled":
         return state
     _alive(state, execution_id)
-    control.index.set_due(execution_id, control.clock.now() + FIRST_LOOK_S * SECOND)
+    control.index.set_due(execution_id, control.clock.now() + FIRST_RECONCILIATION_S * SECOND)
     given = {"reason": reason, "compensate": compensate}
     state = control.route(execution_id, facts=[Fact("cancel", {k: v for k, v in given.items() if v})])
     return carry_through(control, state)
@@ -123,7 +123,7 @@ def resume(control: Control, execution_id: str) -> State:
     _alive(state, execution_id)
     if state.status not in ("paused", "stuck"):
         raise NotNow(f"execution {execution_id} is {state.status}, not paused")
-    control.index.set_due(execution_id, control.clock.now() + FIRST_LOOK_S * SECOND)
+    control.index.set_due(execution_id, control.clock.now() + FIRST_RECONCILIATION_S * SECOND)
     control.gates.set_gate(execution_id, Gate("run", expires_at=state.expires_at))
     state = control.route(execution_id, facts=[Fact("resume", {})])
     for child in _children(state):
@@ -140,6 +140,6 @@ def _children(state: State) -> list[str]:
 def signal(control: Control, execution_id: str, name: str, data: Any, signal_id: str | None = None) -> State:
     """A named signal: recorded first, then matched to a wait of that name, now or later. Raises `NotFound`, `NotNow`."""
     _alive(control.load(execution_id), execution_id)
-    control.index.set_due(execution_id, control.clock.now() + FIRST_LOOK_S * SECOND)
+    control.index.set_due(execution_id, control.clock.now() + FIRST_RECONCILIATION_S * SECOND)
     fact = Fact("signal", {"id": signal_id or control.clock.nonce(), "name": name, "data": data})
     return control.route(execution_id, facts=[fact])

@@ -219,7 +219,7 @@ def onward(control: Control, execution_id: str, position: Position, over: bool, 
         over = position.control.seq > state.seq
         if over and state.finished:
             return None, False
-    return position.seal(execution_id, key), not over
+    return position.sign(execution_id, key), not over
 
 
 def page_of(found: Iterator[dict[str, Any]], limit: int | None) -> tuple[list[dict[str, Any]], bool]:

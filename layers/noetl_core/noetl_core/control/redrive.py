@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from noetl_core.control.admit import check_pools, pin, register, settled_inputs
-from noetl_core.control.core import FIRST_LOOK_S, SECOND, Control
+from noetl_core.control.core import FIRST_RECONCILIATION_S, SECOND, Control
 from noetl_core.control.operate import NotNow
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.decide import Fact
-from noetl_core.engine.lineage import RunPast, lineage
+from noetl_core.engine.lineage import RunLineage, lineage_of
 from noetl_core.engine.records import Event, StreamId
 from noetl_core.engine.redrive import BadRedrive, Plan, Redrive, plan
 from noetl_core.engine.state import State
@@ -62,8 +62,8 @@ def redrive(
     old = control.playbook(state.digest)
     new, number = _playbook(control, state, old, source, version, preview=preview, registers=registers)
     check_pools(control, new)
-    past = lineage(control.store.read(StreamId(execution_id)))
-    planned = plan(state, past, old, new, asked)
+    lineage = lineage_of(control.store.read(StreamId(execution_id)))
+    planned = plan(state, lineage, old, new, asked)
     shown = _shown(control, state, planned, old, new)
     if preview:
         return Redriven(state, shown)
@@ -71,7 +71,7 @@ def redrive(
     if new is not old:
         values = Values(control.store, control.results, execution_id)
         data |= {"rendered": rendered} if (rendered := settled_inputs(new, state.payload, execution_id, values)) else {}
-    control.index.set_due(execution_id, control.clock.now() + FIRST_LOOK_S * SECOND)
+    control.index.set_due(execution_id, control.clock.now() + FIRST_RECONCILIATION_S * SECOND)
     control.gates.set_gate(execution_id, Gate("run", expires_at=state.expires_at))
     after = control.route(execution_id, facts=[Fact("redrive", data)])
     if after.epoch != planned.data["epoch"]:
@@ -101,21 +101,21 @@ def _playbook(
 
 def _shown(control: Control, state: State, planned: Plan, old: Playbook, new: Playbook) -> dict[str, Any]:
     """What is run again and what is kept. Raises `BadRedrive` where the new playbook cannot keep what ran."""
-    again = [_again(control, state.execution_id, run, spec, old, new) for run, spec in planned.agains]
-    taken = {run.step for run, _ in planned.agains} | {run.step for run in planned.followers}
+    again = [_rerun(control, state.execution_id, run, spec, old, new) for run, spec in planned.reruns]
+    taken = {run.step for run, _ in planned.reruns} | {run.step for run in planned.followers}
     tokens = [token.data["step"] for token in planned.revived] + [arcs["step"] for arcs in planned.data.get("arcs", ())]
     return {
         "epoch": planned.data["epoch"],
         "again": again,
-        "then": sorted({run.step for run in planned.followers} - {run.step for run, _ in planned.agains}),
+        "then": sorted({run.step for run in planned.followers} - {run.step for run, _ in planned.reruns}),
         "waiting": sorted(set(tokens)),
         "kept": [name for name, step in state.steps.items() if step.at is not None and name not in taken],
         "ctx": planned.data["ctx"],
     }
 
 
-def _again(
-    control: Control, execution_id: str, run: RunPast, spec: Mapping[str, Any] | None, old: Playbook, new: Playbook
+def _rerun(
+    control: Control, execution_id: str, run: RunLineage, spec: Mapping[str, Any] | None, old: Playbook, new: Playbook
 ) -> dict[str, Any]:
     """Of one run: its tasks, or its iterations, that run again, and those that are kept."""
     out: dict[str, Any] = {"step": run.step, "run": run.id}
@@ -144,9 +144,9 @@ def _again(
     }
 
 
-def _streams(run: RunPast, spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _streams(run: RunLineage, spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The run streams that are read for what is kept, with what is run again of each."""
-    yield from (run.prior or {}).get("runs") or ()
+    yield from (run.carried_over or {}).get("runs") or ()
     if run.plan is None:
         yield run.id, spec
         return
@@ -155,7 +155,7 @@ def _streams(run: RunPast, spec: Mapping[str, Any]) -> Iterator[tuple[str, Mappi
             yield chunk["run"], spec
 
 
-def _clean(run: RunPast, chunk: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+def _clean(run: RunLineage, chunk: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     """Whether a finished chunk is kept whole."""
     assert run.plan is not None
     index = next(n for n, c in run.chunks.items() if c is chunk)
@@ -164,7 +164,7 @@ def _clean(run: RunPast, chunk: Mapping[str, Any], spec: Mapping[str, Any]) -> b
     return not named and "seq" in chunk and not chunk.get("error") and not (spec.get("failed") and chunk.get("failed"))
 
 
-def _in_kept_chunks(run: RunPast, spec: Mapping[str, Any]) -> set[int]:
+def _in_kept_chunks(run: RunLineage, spec: Mapping[str, Any]) -> set[int]:
     if run.plan is None:
         return set()
     size, total = run.plan["chunk_size"], run.plan["total"]

@@ -87,15 +87,15 @@ def replay(
     if not commits:
         raise NotFound(f"there is no execution {execution_id}")
     first = playbook or control.playbook(commits[0].events[0].data["digest"])
-    past = _Past(execution_id, commits, after + 1)
+    before = _StateBefore(execution_id, commits, after + 1)
     if playbook is not None:
-        _fits(playbook, past)
+        _fits(playbook, before)
     values = Values(control.store, control.results, execution_id)
     known: dict[Need, Any] = {}
     differences, missing = [], []
     seq = after
     for seq in range(after + 1, len(commits)):
-        decision = _again(control, first, playbook, past, commits[seq], values, known)
+        decision = _decided_again(control, first, playbook, before, commits[seq], values, known)
         recorded = _plain(commits[seq].events)
         decided = _as_known_then(_plain(decision.events), recorded)
         if playbook is not None and seq == 0:
@@ -107,7 +107,7 @@ def replay(
             differences.append(Difference(seq, recorded, decided))
             if playbook is not None:
                 break
-        past.passed(decision.state if recorded == decided and playbook is None else None)
+        before.passed(decision.state if recorded == decided and playbook is None else None)
         if until is not None and control.clock.now() > until:
             break
     return Replay(seq - after, tuple(differences), seq, seq + 1 >= len(commits), tuple(missing))
@@ -125,15 +125,15 @@ class Unfit(ValueError):
     """The other playbook lacks steps that are under way where the replay begins. Who acts: the caller."""
 
 
-def _fits(playbook: Playbook, past: _Past) -> None:
-    state = past.take()
+def _fits(playbook: Playbook, before: _StateBefore) -> None:
+    state = before.take()
     steps = {r.step for r in state.runs.values()} | {t.step for t in state.tokens.values()}
     missing = sorted(steps - set(playbook.by_name))
     if missing:
         raise Unfit(f"the playbook has no step {missing[0]!r}, which is under way at that position")
 
 
-class _Past:
+class _StateBefore:
     """The state before each commit in turn. A decision that came out as recorded has folded its commit already; otherwise the
     state is folded again, from a copy kept every so often."""
 
@@ -158,11 +158,11 @@ class _Past:
             self._kept, self._kept_seq = deepcopy(self._state), self._seq
 
 
-def _again(
+def _decided_again(
     control: Control,
     first: Playbook,
     chosen: Playbook | None,
-    past: _Past,
+    before: _StateBefore,
     commit: Commit,
     values: Values,
     known: dict[Need, Any],
@@ -177,7 +177,7 @@ def _again(
         try:
             if commit.seq == 0:
                 return start(first, _request(commit.stream.execution_id, commit.events[0]), now, known)
-            state, facts = past.take(), list(_facts(commit))
+            state, facts = before.take(), list(_facts(commit))
             playbook = chosen or control.playbook(digest_for(state, facts))
             return decide(playbook, state, boundaries, facts, now, known)
         except NeedValues as missing:

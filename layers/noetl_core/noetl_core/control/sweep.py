@@ -1,9 +1,9 @@
 """The sweeper: whatever stopped moving, found by the due index, and the timer service (DESIGN section 4 "Sweeper").
 
 With the stream and every queue message lost, executions still complete by this alone, only slower. One execution's trouble is
-its own: it is moved on in the index before it is looked at, so that a look that kills its process does not come first again for
-ever. After some looks that did not end it is marked stuck, and at once where its log does not read; who repairs it resumes it,
-and nothing looks at it until then.
+its own: it is moved on in the index before it is reconciled, so that one that kills its process does not come first again for
+ever. After some attempts that did not end it is marked stuck, and at once where its log does not read; who repairs it resumes it,
+and nothing reconciles it until then.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from collections.abc import Callable, Iterator
 from itertools import chain, islice
 
 from noetl_core.control.core import SECOND, Control
-from noetl_core.control.look import AGAIN_S, DEEP_QUEUE, LOOK_EVERY_S, Swept, look
-from noetl_core.control.unreadable import mark_stuck
+from noetl_core.control.reconcile import DEEP_QUEUE, RECONCILE_EVERY_S, UNFINISHED_AGAIN_S, Swept, reconcile
+from noetl_core.control.unreadable import mark_head_stuck
 from noetl_core.engine.decide import Fact
 from noetl_core.ports import CorruptLog, Due, NewerLog, Unavailable
 
-__all__ = ["Swept", "look", "look_safely", "sweep"]
+__all__ = ["Swept", "reconcile", "reconcile_safely", "sweep"]
 
 log = logging.getLogger(__name__)
 
-MAX_LOOKS = 20
-"""Looks in a row that did not end, after which an execution is marked stuck: some forty minutes."""
+MAX_ATTEMPTS = 20
+"""Attempts in a row that did not end, after which an execution is marked stuck: some forty minutes."""
 HANDED = 100
 """Executions handed to the router at a time."""
 
 
 def sweep(control: Control, until: int | None = None, mine: Callable[[str], bool] | None = None) -> Swept:
-    """Look at every execution that is due (and `mine`), the oldest first, until `until` (microseconds; None: until the last).
+    """Reconcile every execution that is due (and `mine`), the oldest first, until `until` (microseconds; None: until the last).
 
     When half of the time is gone the rest is handed to the router, which is as many as it takes; unless much of what was handed
-    on before waits there still. What a look did not end at before comes last: should it end this process too, the others are
+    on before waits there still. What an attempt did not end at before comes last: should it end this process too, the others are
     through.
     """
     began = control.clock.now()
@@ -51,26 +51,28 @@ def sweep(control: Control, until: int | None = None, mine: Callable[[str], bool
             break
         if mine is not None and not mine(due.execution_id):
             continue
-        again_at = now + AGAIN_S * SECOND
-        looks = control.index.claim_due(due, again_at)
-        if looks == 1:
-            swept = look_safely(control, due.execution_id, swept.plus(looked=1), looks, again_at)
-        elif looks is not None:  # None: somebody else has just looked, or it has ended
-            doubtful.append((due.execution_id, looks, again_at))
-    for execution_id, looks, again_at in doubtful:
+        again_at = now + UNFINISHED_AGAIN_S * SECOND
+        attempts = control.index.claim_due(due, again_at)
+        if attempts == 1:
+            swept = reconcile_safely(control, due.execution_id, swept.plus(looked=1), attempts, again_at)
+        elif attempts is not None:  # None: somebody else has just claimed it, or it has ended
+            doubtful.append((due.execution_id, attempts, again_at))
+    for execution_id, attempts, again_at in doubtful:
         if until is not None and control.clock.now() >= until:
             break
-        if looks <= MAX_LOOKS:
-            swept = look_safely(control, execution_id, swept.plus(looked=1), looks, again_at)
+        if attempts <= MAX_ATTEMPTS:
+            swept = reconcile_safely(control, execution_id, swept.plus(looked=1), attempts, again_at)
             continue
         log.error("execution %s is given up: no look at it ends", execution_id)
-        mark_stuck(control, execution_id, f"{MAX_LOOKS} looks at it in a row did not end; the functions' logs have the errors")
+        mark_head_stuck(
+            control, execution_id, f"{MAX_ATTEMPTS} looks at it in a row did not end; the functions' logs have the errors"
+        )
         control.index.clear_due(execution_id)
     return swept
 
 
 def _hand_over(control: Control, rest: Iterator[Due], until: int | None) -> int:
-    """Wake what is due. It stays due until the router looks: a wake that is lost is no loss."""
+    """Wake what is due. It stays due until the router reconciles it: a wake that is lost is no loss."""
     handed = 0
     while (until is None or control.clock.now() < until) and (some := [due.execution_id for due in islice(rest, HANDED)]):
         control.queue.wake(*some)
@@ -78,32 +80,32 @@ def _hand_over(control: Control, rest: Iterator[Due], until: int | None) -> int:
     return handed
 
 
-def look_safely(control: Control, execution_id: str, swept: Swept, looks: int = 1, again_at: int | None = None) -> Swept:
-    """`look`; what goes wrong is logged and remembered with its execution, and raised to nobody."""
+def reconcile_safely(control: Control, execution_id: str, swept: Swept, attempts: int = 1, again_at: int | None = None) -> Swept:
+    """`reconcile`; what goes wrong is logged and remembered with its execution, and raised to nobody."""
     try:
-        return look(control, execution_id, swept, again_at)
+        return reconcile(control, execution_id, swept, again_at)
     except CorruptLog as error:
         log.exception("execution %s is stuck: its log does not read", execution_id)
-        give_up(control, execution_id, str(error))
+        mark_stuck(control, execution_id, str(error))
         control.index.clear_due(execution_id)
     except NewerLog as error:
         log.warning("execution %s waits for newer code: %s", execution_id, error)
-        control.index.set_due(execution_id, control.clock.now() + LOOK_EVERY_S * SECOND)
+        control.index.set_due(execution_id, control.clock.now() + RECONCILE_EVERY_S * SECOND)
     except Unavailable:
         log.exception("execution %s could not be looked at; it is tried again", execution_id)
-        control.index.set_due(execution_id, control.clock.now() + LOOK_EVERY_S * SECOND)
+        control.index.set_due(execution_id, control.clock.now() + RECONCILE_EVERY_S * SECOND)
     except Exception as error:  # a bug: whatever it is, it is this execution's, and the others go on
-        log.exception("looking at execution %s failed, %d time(s) in a row", execution_id, looks)
-        if looks >= MAX_LOOKS:
-            give_up(control, execution_id, f"{type(error).__name__}: {error}")
+        log.exception("looking at execution %s failed, %d time(s) in a row", execution_id, attempts)
+        if attempts >= MAX_ATTEMPTS:
+            mark_stuck(control, execution_id, f"{type(error).__name__}: {error}")
             control.index.clear_due(execution_id)
     return swept.plus(broken=1)
 
 
-def give_up(control: Control, execution_id: str, why: str) -> None:
+def mark_stuck(control: Control, execution_id: str, why: str) -> None:
     """Mark it stuck: in its log, and in its head alone where that cannot be. `resume` tries again."""
     try:
         control.route(execution_id, facts=[Fact("stuck", {"reason": why})])
     except Exception:  # what went wrong before goes wrong here too
         log.exception("execution %s is marked stuck in its head alone", execution_id)
-        mark_stuck(control, execution_id, why)
+        mark_head_stuck(control, execution_id, why)

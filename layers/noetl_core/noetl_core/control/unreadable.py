@@ -18,7 +18,7 @@ from noetl_core.ports import Gate, Head, NotFound, PortError
 REMEDY = "restore its log and `noetl resume` it, or close it with `noetl cancel`"
 
 
-def mark_stuck(control: Control, execution_id: str, why: str) -> None:
+def mark_head_stuck(control: Control, execution_id: str, why: str) -> None:
     """Say in lists that it is stuck, and why."""
     head = control.index.head(execution_id)
     if head is not None and head.status not in TERMINAL:
@@ -45,7 +45,7 @@ def summary(control: Control, execution_id: str, why: str) -> dict[str, Any]:
     over = head.status in TERMINAL
     if not over and head.status != "stuck":
         with suppress(PortError):  # what is only read cannot be marked, and is shown all the same
-            mark_stuck(control, execution_id, why)
+            mark_head_stuck(control, execution_id, why)
     out = {
         "execution_id": execution_id,
         "status": head.status if over else "stuck",

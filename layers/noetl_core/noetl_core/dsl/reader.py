@@ -38,9 +38,9 @@ class Reader:
 
     def compile(self, text: str) -> Compiled:
         """Compile a template and note what it reads. Raises as `compile_text`."""
-        made = self.compiled[text] = compile_text(text)
-        self.reads[text] = made.reads
-        return made
+        compiled = self.compiled[text] = compile_text(text)
+        self.reads[text] = compiled.reads
+        return compiled
 
     def report(
         self, code: str, where: Node | tuple[Node, str], message: str, hint: str = "", severity: Severity | None = None

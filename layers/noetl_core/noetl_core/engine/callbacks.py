@@ -13,7 +13,7 @@ from hashlib import sha256
 
 from noetl_core.dsl.model import Playbook, Step, Task
 
-MARK_BYTES = 18
+SIGNATURE_BYTES = 18
 MAX_TOKEN = 300
 
 
@@ -62,5 +62,5 @@ def callback_tasks(playbook: Playbook, step: Step) -> tuple[int, ...]:
 
 
 def _mark(body: str, key: bytes) -> str:
-    made = hmac.new(key, b"noetl callback\0" + body.encode(), sha256).digest()[:MARK_BYTES]
-    return urlsafe_b64encode(made).decode()
+    signature = hmac.new(key, b"noetl callback\0" + body.encode(), sha256).digest()[:SIGNATURE_BYTES]
+    return urlsafe_b64encode(signature).decode()

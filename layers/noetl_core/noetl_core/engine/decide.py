@@ -154,12 +154,12 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
             context = {"workload": workload, "ctx": dict(state.ctx), "args": run.args, "steps": read}
             if state.trace_id is not None:
                 context["trace_id"] = state.trace_id
-        loop, prior = None, run.prior
+        loop, carried_over = None, run.carried_over
         if run.parent is not None:
             lead = state.runs[run.parent]
             assert lead.loop is not None
             loop = {**lead.loop.plan, "run": lead.id}
-            prior = (lead.prior or {}).get("loop", {}).get("chunks", {}).get(str(run.chunk))
+            carried_over = (lead.carried_over or {}).get("loop", {}).get("chunks", {}).get(str(run.chunk))
         out.append(
             Command(
                 execution_id=state.execution_id,
@@ -175,7 +175,7 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
                 mail=tuple(run.mail),
                 context=context,
                 expires_at=state.expires_at,
-                prior=prior,
+                carried_over=carried_over,
                 undoes=run.undoes,
             )
         )

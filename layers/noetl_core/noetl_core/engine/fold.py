@@ -67,7 +67,7 @@ def _started(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 
 def _token_enqueued(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     joined = d.get("joined")
-    places.made(s, d["token"], d.get("run"), d.get("arc"), joined)
+    places.place_token(s, d["token"], d.get("run"), d.get("arc"), joined)
     for token in joined or ():
         s.tokens.pop(token, None)
     s.tokens[d["token"]] = Token(
@@ -82,7 +82,7 @@ def _token_enqueued(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
         priority=d.get("priority", 0),
     )
     if "key" in d:
-        s.made[d["key"]] = d["token"]
+        s.deduplicated[d["key"]] = d["token"]
 
 
 def _token_parked(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
@@ -134,7 +134,7 @@ def _step_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
         tokens=list(d.get("tokens", ())),
         event=d.get("event"),
         limits={k: d[k] for k in ("timeout_s", "deadline_s") if k in d},
-        prior=next((s.priors.pop(t) for t in d.get("tokens", ()) if t in s.priors), None),
+        carried_over=next((s.tokens_carried_over.pop(t) for t in d.get("tokens", ()) if t in s.tokens_carried_over), None),
     )
     s.step(d["step"]).visits += 1
 
@@ -228,8 +228,8 @@ def _next_evaluated(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 def _loop_sliced(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     run = s.runs[d["run"]]
     run.loop = LoopState(plan=dict(d["plan"]))
-    if run.prior is not None and "loop" in run.prior:
-        run.loop.done = {index: ChunkState(**done) for index, done in run.prior["loop"]["done"].items()}
+    if run.carried_over is not None and "loop" in run.carried_over:
+        run.loop.done = {index: ChunkState(**done) for index, done in run.carried_over["loop"]["done"].items()}
 
 
 def _loop_done(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
@@ -353,7 +353,7 @@ def _redriven(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     s.last_result = d.get("last_result")
     s.joins_fired = [key for key in s.joins_fired if key.partition("@")[0] not in d.get("joins", ())]
     s.completed = [c for c in s.completed if c["run"] not in d.get("forgotten", ())]
-    s.priors = {t["token"]: t["prior"] for t in d["tokens"] if t.get("prior")}
+    s.tokens_carried_over = {t["token"]: t["prior"] for t in d["tokens"] if t.get("prior")}
 
 
 _FOLD: Mapping[str, _Apply] = {

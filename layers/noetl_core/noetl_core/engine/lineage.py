@@ -19,7 +19,7 @@ STOPPED = ("cancelled", "timeout", "lost")
 
 
 @dataclass(slots=True)
-class TokenPast:
+class TokenLineage:
     """A token as it was made, and what became of it: consumed by `consumer`, merged into `merged`, or `expired` (its
     event's code)."""
 
@@ -35,7 +35,7 @@ class TokenPast:
 
 
 @dataclass(slots=True)
-class RunPast:
+class RunLineage:
     """A step run: `ok` None until it has ended. `chunks` are those of a distributed loop by index, as `ChunkState` has them."""
 
     id: str
@@ -54,7 +54,7 @@ class RunPast:
     """Its compensation has run, or begun to."""
     plan: Mapping[str, Any] | None = None
     chunks: dict[int, dict[str, Any]] = field(default_factory=dict)
-    prior: Mapping[str, Any] | None = None
+    carried_over: Mapping[str, Any] | None = None
     over: bool = False
     branches: bool = False
     """Its arcs made several tokens."""
@@ -64,16 +64,16 @@ class RunPast:
 class Lineage:
     """Tokens and runs in the order they were made, and every write to ctx with the run it came from."""
 
-    tokens: dict[str, TokenPast] = field(default_factory=dict)
-    runs: dict[str, RunPast] = field(default_factory=dict)
-    order: list[TokenPast | RunPast] = field(default_factory=list)
+    tokens: dict[str, TokenLineage] = field(default_factory=dict)
+    runs: dict[str, RunLineage] = field(default_factory=dict)
+    order: list[TokenLineage | RunLineage] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     ctx: Mapping[str, Any] = field(default_factory=dict)
     writes: list[tuple[str | None, Mapping[str, Any]]] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
     """The playbooks it was pinned to, the newest last."""
     _chunks: dict[str, tuple[str, int]] = field(default_factory=dict)
-    _priors: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _carried_over: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _put_back: dict[str, str] = field(default_factory=dict)
     """Token -> the one that a redrive put it back for."""
     _stopping: bool = False
@@ -81,32 +81,32 @@ class Lineage:
     def after(self, targets: Iterable[str]) -> tuple[set[str], set[str]]:
         """The runs and the tokens that would not be without the runs `targets`: those themselves, and all that came of them."""
         runs, tokens = set(targets), set[str]()
-        for past in self.order:
-            if past.over:
+        for node in self.order:
+            if node.over:
                 continue
-            if isinstance(past, RunPast):
-                if past.token in tokens:
-                    runs.add(past.id)
-            elif past.data.get("run") in runs or any(j in tokens for j in past.data.get("joined") or ()):
-                tokens.add(past.id)
+            if isinstance(node, RunLineage):
+                if node.token in tokens:
+                    runs.add(node.id)
+            elif node.data.get("run") in runs or any(j in tokens for j in node.data.get("joined") or ()):
+                tokens.add(node.id)
         return runs, tokens
 
-    def live(self) -> Iterator[RunPast]:
+    def live(self) -> Iterator[RunLineage]:
         """Runs that were not taken back."""
         return (run for run in self.runs.values() if not run.over)
 
-    def last_of(self, step: str) -> list[RunPast]:
+    def last_of(self, step: str) -> list[RunLineage]:
         """The runs of a step that led to no other run of it: the last time round of a cycle, every branch of a fan-out."""
         leads: set[str] = set()
-        for past in reversed(self.order):
-            if past.over:
+        for node in reversed(self.order):
+            if node.over:
                 continue
-            if isinstance(past, TokenPast):
-                run = self.runs.get(past.consumer or "")
-                if past.merged in leads or (run is not None and (run.id in leads or run.step == step)):
-                    leads.add(past.id)
-                    if past.data.get("run"):
-                        leads.add(past.data["run"])
+            if isinstance(node, TokenLineage):
+                run = self.runs.get(node.consumer or "")
+                if node.merged in leads or (run is not None and (run.id in leads or run.step == step)):
+                    leads.add(node.id)
+                    if node.data.get("run"):
+                        leads.add(node.data["run"])
         return [run for run in self.live() if run.step == step and run.id not in leads]
 
     def ctx_without(self, gone: set[str]) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class Lineage:
         return out
 
 
-def lineage(commits: Iterable[Commit]) -> Lineage:
+def lineage_of(commits: Iterable[Commit]) -> Lineage:
     """Fold a whole control stream."""
     out = Lineage()
     for commit in commits:
@@ -133,7 +133,7 @@ def _fold(x: Lineage, event: Event) -> None:
         case "PlaybookExecutionRequested":
             x.ctx, x.digests = d.get("ctx") or {}, [d["digest"]]
         case "TokenEnqueued":
-            token = x.tokens[d["token"]] = TokenPast(d["token"], d, place=_place(x, d))
+            token = x.tokens[d["token"]] = TokenLineage(d["token"], d, place=_place(x, d))
             x.order.append(token)
             for joined in d.get("joined") or ():
                 x.tokens[joined].merged = token.id
@@ -144,10 +144,10 @@ def _fold(x: Lineage, event: Event) -> None:
             x.tokens[d["token"]].expired = d.get("code") or ("join" if OF_A_JOIN.match(d["reason"]) else "ended")
         case "StepScheduled":
             token_id = d["tokens"][0]
-            prior = x._priors.get(token_id)
-            run = x.runs[d["run"]] = RunPast(d["run"], d["step"], token_id, d.get("args") or {}, prior=prior)
-            if prior is not None and "loop" in prior:
-                run.chunks = {int(index): dict(done) for index, done in prior["loop"]["done"].items()}
+            carried_over = x._carried_over.get(token_id)
+            run = x.runs[d["run"]] = RunLineage(d["run"], d["step"], token_id, d.get("args") or {}, carried_over=carried_over)
+            if carried_over is not None and "loop" in carried_over:
+                run.chunks = {int(index): dict(done) for index, done in carried_over["loop"]["done"].items()}
             x.order.append(run)
         case "LoopSliced":
             x.runs[d["run"]].plan = d["plan"]
@@ -220,7 +220,7 @@ def _redriven(x: Lineage, d: Mapping[str, Any]) -> None:
     if d.get("set"):
         x.writes.append((None, d["set"]))
     x._put_back.update({t["token"]: t["of"] for t in d["tokens"]})
-    x._priors = {t["token"]: t["prior"] for t in d["tokens"] if t.get("prior")}
+    x._carried_over = {t["token"]: t["prior"] for t in d["tokens"] if t.get("prior")}
     if "digest" in d:
         x.digests.append(d["digest"])
     x._stopping = False

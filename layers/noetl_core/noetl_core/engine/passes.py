@@ -107,7 +107,7 @@ class RoutingPass:
     """Whether a step has ended since the parked tokens were last judged: admission may read that."""
     advance: list[str] = field(default_factory=list)
     """Leads of distributed loops that a redrive goes on with: their windows are to be filled."""
-    made: list[str] = field(default_factory=list)
+    issued: list[str] = field(default_factory=list)
     """Tokens of this pass not judged yet: those of passes before are parked, held by a join, or may not move at all."""
     arcs: int = 0
     """How many arcs were judged since tokens began to move."""
@@ -118,7 +118,7 @@ class RoutingPass:
         event = Event(name, self.now, {k: v for k, v in data.items() if v is not None})
         self.events.append(event)
         if name == "TokenEnqueued":
-            self.made.append(data["token"])
+            self.issued.append(data["token"])
         elif name in ENDS and data.get("name") != "StepSuspended":
             self.ended = True
         fold(self.state, event, self.seq)

@@ -33,7 +33,7 @@ def branches(state: State, run: str, arcs: Sequence[int]) -> None:
         state.places[_coming(run, arc)] = [*base, arc] if len(arcs) > 1 else base
 
 
-def made(state: State, token: str, run: str | None, arc: int | None, joined: Iterable[str] | None) -> None:
+def place_token(state: State, token: str, run: str | None, arc: int | None, joined: Iterable[str] | None) -> None:
     """A token is made: by an arc of a run, or of tokens that met. One that a redrive puts back has its place."""
     if token in state.places:
         return

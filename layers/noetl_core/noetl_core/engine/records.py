@@ -50,7 +50,7 @@ class Tally:
 
     events: int
     """Envelopes of the stream, those of the commit that says so included."""
-    in_vain: int = 0
+    takeovers_without_progress: int = 0
     """Takeovers in a row that brought nothing."""
 
 
@@ -94,8 +94,8 @@ class Command:
     before has expired). `as_of` is the control position whose ctx the run sees. `context` carries `{workload, ctx, args,
     steps}` when that fits a message; otherwise the worker folds the control stream up to `as_of`. The command of a chunk run
     has `chunk`, its index, and `loop`: `{run: the step run, total, chunk_size, chunks, per_chunk, first, count}`.
-    `prior` is what a redrive keeps of the runs before (`engine.redrive`); `undoes` makes it the command of a compensation: the
-    finished run, `{run, at, loop}`. `asked`: a takeover that a person asked for, by `resume`.
+    `carried_over` is what a redrive keeps of the runs before (`engine.redrive`); `undoes` makes it the command of a compensation:
+    the finished run, `{run, at, loop}`. `asked`: a takeover that a person asked for, by `resume`.
     """
 
     execution_id: str
@@ -111,7 +111,7 @@ class Command:
     mail: tuple[Mapping[str, Any], ...] = ()
     context: Mapping[str, Any] | None = None
     expires_at: int = 0
-    prior: Mapping[str, Any] | None = None
+    carried_over: Mapping[str, Any] | None = None
     undoes: Mapping[str, Any] | None = None
     asked: bool = False
 
@@ -125,7 +125,7 @@ class Boundary:
     event: Event
 
 
-def in_vain(takeovers: int, event: Event) -> int:
+def count_takeovers_without_progress(takeovers: int, event: Event) -> int:
     """How many takeovers in a row brought no outcome, after one more event of a run's stream: a run that gets on with its work is
     not what kills its workers, nor is one whose worker lived to release it. A person who asks begins a new count."""
     if event.name in ("TaskProcessed", "LoopIterationCompleted", "StepReleased"):

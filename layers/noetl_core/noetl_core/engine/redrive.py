@@ -4,7 +4,7 @@ Redriving a run takes back the run and everything that came of it; what it did n
 back had consumed are put back as they were: the net then moves as it always does. ctx, and `steps`, are what the kept runs left.
 
 The plan *is* the data of `ExecutionRedriven`, so that replay decides from the event alone. A run that goes on where an earlier
-one stood has a `prior`: `worker.prior` says how it is read.
+one stood has a `prior`: `worker.carried_over` says how it is read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from noetl_core.dsl.model import Playbook, Step
 from noetl_core.engine import ids
-from noetl_core.engine.lineage import Lineage, RunPast, TokenPast
+from noetl_core.engine.lineage import Lineage, RunLineage, TokenLineage
 from noetl_core.engine.passes import boundary_event
 from noetl_core.engine.state import State
 from noetl_core.engine.workload import merge_workload
@@ -62,62 +62,63 @@ class Redrive:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a redrive does: `data` of the event; the runs it takes back with what is run again of each (`agains`), the rest that
+    """What a redrive does: `data` of the event; the runs it takes back with what is run again of each (`reruns`), the rest that
     came of them (`followers`), the tokens it puts back."""
 
     data: dict[str, Any]
-    agains: tuple[tuple[RunPast, Mapping[str, Any] | None], ...]
-    followers: tuple[RunPast, ...]
-    revived: tuple[TokenPast, ...]
+    reruns: tuple[tuple[RunLineage, Mapping[str, Any] | None], ...]
+    followers: tuple[RunLineage, ...]
+    revived: tuple[TokenLineage, ...]
 
 
-def plan(state: State, past: Lineage, old: Playbook, new: Playbook, asked: Redrive) -> Plan:
+def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Redrive) -> Plan:
     """Plan the redrive of an execution that has ended. Raises `BadRedrive`."""
-    agains = _targets(state, past, new, asked)
-    _ask_for_one_step(asked, agains)
-    gone_runs, gone_tokens = past.after(run.id for run, _ in agains)
-    followers = tuple(r for r in past.live() if r.id in gone_runs and all(r is not run for run, _ in agains))
-    revived = tuple(t for t in past.tokens.values() if not t.over and t.id not in gone_tokens and _comes_back(t, gone_tokens))
+    reruns = _targets(state, lineage, new, asked)
+    _ask_for_one_step(asked, reruns)
+    gone_runs, gone_tokens = lineage.after(run.id for run, _ in reruns)
+    followers = tuple(r for r in lineage.live() if r.id in gone_runs and all(r is not run for run, _ in reruns))
+    revived = tuple(t for t in lineage.tokens.values() if not t.over and t.id not in gone_tokens and _comes_back(t, gone_tokens))
     epoch = state.epoch + 1
-    tokens = [_token(state, past, epoch, run, again, new, asked) for run, again in agains]
+    tokens = [_token(state, lineage, epoch, run, rerun, new, asked) for run, rerun in reruns]
     tokens += [_put_back(state, epoch, token, {}) for token in revived]
-    tokens.sort(key=lambda t: past.tokens[t["of"]].place)  # they go on in the order in which they branched off
+    tokens.sort(key=lambda t: lineage.tokens[t["of"]].place)  # they go on in the order in which they branched off
     _fits(new, {t["step"] for t in tokens})
-    edits = _edited(past.ctx_without(gone_runs), asked.ctx)
+    edits = _edited(lineage.ctx_without(gone_runs), asked.ctx)
     data: dict[str, Any] = {
         "epoch": epoch,
         "after": state.seq,
         "from": str(asked.begin) if asked.begin else None,
-        "again": [run.id for run, _ in agains],
-        "ctx": {**past.ctx_without(gone_runs), **edits},
+        "again": [run.id for run, _ in reruns],
+        "ctx": {**lineage.ctx_without(gone_runs), **edits},
         "set": edits or None,
         "args": dict(asked.args) or None,
-        "steps": _steps_without(past, gone_runs) or None,
-        "last_result": _last_result(past, gone_runs),
-        "joins": sorted({t.data["step"] for t in past.tokens.values() if t.id in gone_tokens and t.data.get("joined")}) or None,
+        "steps": _steps_without(lineage, gone_runs) or None,
+        "last_result": _last_result(lineage, gone_runs),
+        "joins": sorted({t.data["step"] for t in lineage.tokens.values() if t.id in gone_tokens and t.data.get("joined")})
+        or None,
         "forgotten": [c["run"] for c in state.completed if c["run"] in gone_runs] or None,
         "tokens": tokens,
-        "arcs": [_arcs(run) for run in past.live() if run.lost_way and run.id not in gone_runs] or None,
+        "arcs": [_arcs(run) for run in lineage.live() if run.lost_way and run.id not in gone_runs] or None,
         "digest": new.digest if new.digest != old.digest else None,
     }
-    return Plan({k: v for k, v in data.items() if v is not None}, tuple(agains), followers, revived)
+    return Plan({k: v for k, v in data.items() if v is not None}, tuple(reruns), followers, revived)
 
 
 # --- what is run again --------------------------------------------------------------------------------------------------
 
 
-def _targets(state: State, past: Lineage, new: Playbook, asked: Redrive) -> list[tuple[RunPast, Mapping[str, Any] | None]]:
+def _targets(state: State, lineage: Lineage, new: Playbook, asked: Redrive) -> list[tuple[RunLineage, Mapping[str, Any] | None]]:
     """The runs to run again, none of which came of another, each with what is run again of it (None: all)."""
     edited = {"ctx": sorted(asked.ctx)} if asked.ctx else {}
     wanted: dict[str, Mapping[str, Any] | None] = {}
-    for run in past.live():
+    for run in lineage.live():
         if run.undone:
             wanted[run.id] = None  # the world is as if it had never run
         elif run.ok is False and run.unhandled:
             wanted[run.id] = {"failed": True, **edited}
     if asked.begin is not None:
         begin = asked.begin
-        for run in _named(past, new, begin):
+        for run in _named(lineage, new, begin):
             if run.undone or (begin.task is None and not begin.path):
                 wanted[run.id] = None
             else:
@@ -126,15 +127,15 @@ def _targets(state: State, past: Lineage, new: Playbook, asked: Redrive) -> list
                 wanted[run.id] = {"path": list(begin.path), **task, **failed, **edited}
     elif state.status == "completed":
         raise BadRedrive("the execution has completed: say where to begin again, with --from STEP (`from` in the API)")
-    _, tokens = past.after(wanted)
-    return [(past.runs[name], again) for name, again in wanted.items() if past.runs[name].token not in tokens]
+    _, tokens = lineage.after(wanted)
+    return [(lineage.runs[name], rerun) for name, rerun in wanted.items() if lineage.runs[name].token not in tokens]
 
 
-def _named(past: Lineage, new: Playbook, begin: From) -> list[RunPast]:
+def _named(lineage: Lineage, new: Playbook, begin: From) -> list[RunLineage]:
     """The runs that `begin` means. Raises `BadRedrive`."""
-    runs = past.last_of(begin.step)
+    runs = lineage.last_of(begin.step)
     if not runs:
-        names = list(dict.fromkeys(run.step for run in past.live()))
+        names = list(dict.fromkeys(run.step for run in lineage.live()))
         near = difflib.get_close_matches(begin.step, names, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"steps that ran: {', '.join(names)}"
         raise BadRedrive(f"step {begin.step!r} has not run here; {hint}")
@@ -150,7 +151,7 @@ def _named(past: Lineage, new: Playbook, begin: From) -> list[RunPast]:
     return runs
 
 
-def _check_path(step: Step, runs: list[RunPast], begin: From) -> None:
+def _check_path(step: Step, runs: list[RunLineage], begin: From) -> None:
     if step.loop is None:
         raise BadRedrive(f"step {begin.step!r} has no loop, so no iteration {'.'.join(map(str, begin.path))}")
     depth, inner = 1, step.loop.inner
@@ -165,8 +166,8 @@ def _check_path(step: Step, runs: list[RunPast], begin: From) -> None:
             raise BadRedrive(f"the loop of step {begin.step!r} has {total} iterations, 0 to {total - 1}; there is no {begin}")
 
 
-def _ask_for_one_step(asked: Redrive, agains: Iterable[tuple[RunPast, Any]]) -> None:
-    steps = sorted({run.step for run, _ in agains})
+def _ask_for_one_step(asked: Redrive, reruns: Iterable[tuple[RunLineage, Any]]) -> None:
+    steps = sorted({run.step for run, _ in reruns})
     if asked.args and asked.begin is None and len(steps) != 1:
         raise BadRedrive(f"args are of one step, and {len(steps)} are run again ({', '.join(steps)}); name it with --from")
 
@@ -180,7 +181,7 @@ def _fits(new: Playbook, steps: set[str]) -> None:
 # --- tokens -------------------------------------------------------------------------------------------------------------
 
 
-def _comes_back(token: TokenPast, gone: set[str]) -> bool:
+def _comes_back(token: TokenLineage, gone: set[str]) -> bool:
     """Whether a kept token is where it was before: expired with the execution, or taken by a join that is taken back. What a
     join let go stays gone."""
     if token.expired is not None:
@@ -189,18 +190,18 @@ def _comes_back(token: TokenPast, gone: set[str]) -> bool:
 
 
 def _token(
-    state: State, past: Lineage, epoch: int, run: RunPast, again: Mapping[str, Any] | None, new: Playbook, asked: Redrive
+    state: State, lineage: Lineage, epoch: int, run: RunLineage, rerun: Mapping[str, Any] | None, new: Playbook, asked: Redrive
 ) -> dict[str, Any]:
     edited = asked.args if asked.begin is None or asked.begin.step == run.step else {}
-    out = _put_back(state, epoch, past.tokens[run.token], edited)
+    out = _put_back(state, epoch, lineage.tokens[run.token], edited)
     step = new.by_name.get(run.step)
     if step is not None and step.join is not None:
         out["joined"] = []  # it met the others already
-    prior = None if again is None else _prior(run, again)
-    return out if prior is None else {**out, "prior": prior}
+    carried_over = None if rerun is None else _carried_over(run, rerun)
+    return out if carried_over is None else {**out, "prior": carried_over}
 
 
-def _put_back(state: State, epoch: int, token: TokenPast, args: Mapping[str, Any]) -> dict[str, Any]:
+def _put_back(state: State, epoch: int, token: TokenLineage, args: Mapping[str, Any]) -> dict[str, Any]:
     keys = ("step", "run", "arc", "event", "priority", "rounds")
     out: dict[str, Any] = {k: token.data[k] for k in keys if k in token.data}
     whole = {**(token.data.get("args") or {}), **args}
@@ -211,19 +212,19 @@ def _put_back(state: State, epoch: int, token: TokenPast, args: Mapping[str, Any
     return {"token": ids.redriven_token_id(state.execution_id, token.id, epoch), "of": token.id, **out}
 
 
-def _prior(run: RunPast, again: Mapping[str, Any]) -> dict[str, Any]:
+def _carried_over(run: RunLineage, rerun: Mapping[str, Any]) -> dict[str, Any]:
     if run.plan is None:
-        return {"runs": [*((run.prior or {}).get("runs") or ()), [run.id, dict(again)]]}
-    before = ((run.prior or {}).get("loop") or {}).get("chunks") or {}
-    size, path = run.plan["chunk_size"], again.get("path")
+        return {"runs": [*((run.carried_over or {}).get("runs") or ()), [run.id, dict(rerun)]]}
+    before = ((run.carried_over or {}).get("loop") or {}).get("chunks") or {}
+    size, path = run.plan["chunk_size"], rerun.get("path")
     done, chunks = {}, {}
     for index, chunk in sorted(run.chunks.items()):
         named = path is not None and (not path or path[0] // size == index)
         whole = "seq" in chunk and not chunk.get("error")
-        if whole and not named and not (again.get("failed") and chunk.get("failed")):
+        if whole and not named and not (rerun.get("failed") and chunk.get("failed")):
             done[str(index)] = {k: v for k, v in chunk.items() if k != "error"}
         else:
-            mine = dict(again) if whole or named else {"failed": True, **{k: again[k] for k in ("ctx",) if k in again}}
+            mine = dict(rerun) if whole or named else {"failed": True, **{k: rerun[k] for k in ("ctx",) if k in rerun}}
             chunks[str(index)] = {"runs": [*(before.get(str(index)) or {}).get("runs", ()), [chunk["run"], mine]]}
     plan = {"slices": run.id, **{k: v for k, v in run.plan.items() if k != "view"}}
     return {"loop": {"plan": plan, "done": done, "chunks": chunks}}
@@ -238,22 +239,22 @@ def _edited(ctx: Mapping[str, Any], edits: Mapping[str, Any]) -> dict[str, Any]:
     return {key: merged[key] for key in edits}
 
 
-def _steps_without(past: Lineage, gone: set[str]) -> dict[str, Any]:
+def _steps_without(lineage: Lineage, gone: set[str]) -> dict[str, Any]:
     """What `steps` shows of every step that is taken back: its last run that is kept, if any."""
-    out: dict[str, Any] = {run.step: {} for run in past.runs.values() if run.id in gone}
-    for name in past.ended:
-        run = past.runs[name]
+    out: dict[str, Any] = {run.step: {} for run in lineage.runs.values() if run.id in gone}
+    for name in lineage.ended:
+        run = lineage.runs[name]
         if run.step in out and name not in gone and not run.over:
             out[run.step] = {"status": "ok" if run.ok else "error", "at": run.at, "loop": run.loop}
     return out
 
 
-def _last_result(past: Lineage, gone: set[str]) -> Mapping[str, Any] | None:
-    kept = (past.runs[name] for name in reversed(past.ended) if name not in gone)
+def _last_result(lineage: Lineage, gone: set[str]) -> Mapping[str, Any] | None:
+    kept = (lineage.runs[name] for name in reversed(lineage.ended) if name not in gone)
     return next((run.at for run in kept if run.ok and not run.over), None)
 
 
-def _arcs(run: RunPast) -> dict[str, Any]:
+def _arcs(run: RunLineage) -> dict[str, Any]:
     """A run whose arcs are evaluated again."""
     name = "step.failed" if not run.ok else "loop.done" if run.loop is not None else "step.done"
     event = boundary_event(name, run.step, run.id, run.at, error=run.error, loop=run.loop)

@@ -56,7 +56,7 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> No
     for patch in patches:
         p.emit("CtxPatched", run=run.id, patch=patch)
     for arc, args, q in tokens:
-        if q.key is not None and q.key in p.state.made:
+        if q.key is not None and q.key in p.state.deduplicated:
             continue  # `selected` has it; the token was made before
         token = ids.token_id(p.state.execution_id, run.id, arc.index, p.state.epoch)
         rank = {"priority": q.priority or None, "key": q.key, "rounds": rounds[arc.step]}
@@ -112,14 +112,14 @@ def _move_tokens(p: RoutingPass) -> bool:
     if rejudge:
         known = list(s.tokens.values())
     elif concerned:
-        made = set(p.made)
-        known = [t for t in s.tokens.values() if t.id in made or (t.parked and t.step in concerned)]
+        issued = set(p.issued)
+        known = [t for t in s.tokens.values() if t.id in issued or (t.parked and t.step in concerned)]
     else:
-        known = [s.tokens[name] for name in p.made if name in s.tokens]
+        known = [s.tokens[name] for name in p.issued if name in s.tokens]
     waiting = [t for t in known if (rejudge or not t.parked or t.step in concerned) and not held_by_join(p, t)]
     waiting.sort(key=lambda t: -t.priority)
     p.judged, p.ended = s.ctx_version, False
-    p.made.clear()
+    p.issued.clear()
     moved = False
     for token in waiting:
         if not p.may_schedule:
@@ -141,7 +141,9 @@ def _admit(p: RoutingPass, token: Token) -> bool:
     step = p.playbook.by_name[token.step]
     event = event_namespace(token.event) if token.event else None
     try:
-        allowed = token.id in p.state.priors or _allowed(p, step, token, event)  # what goes on was admitted when it began
+        allowed = token.id in p.state.tokens_carried_over or _allowed(
+            p, step, token, event
+        )  # what goes on was admitted when it began
         if allowed:
             _schedule(p, step, token)
             return True
@@ -220,8 +222,8 @@ def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
         _fail_unrun(p, step, token, args, wrong.kind, str(wrong))
         return
     run = _open(p, step, token, args, **limits)
-    if run.prior is not None and "loop" in run.prior and step.loop is not None:
-        p.emit("LoopSliced", run=run.id, step=step.name, plan=run.prior["loop"]["plan"])
+    if run.carried_over is not None and "loop" in run.carried_over and step.loop is not None:
+        p.emit("LoopSliced", run=run.id, step=step.name, plan=run.carried_over["loop"]["plan"])
         p.advance.append(run.id)
     elif step.tasks:
         p.scheduled.append(run.id)

@@ -9,6 +9,10 @@ from noetl_core.engine.fold import REDUCER
 from noetl_core.engine.records import Snapshot
 from noetl_core.engine.state import Child, ChunkState, LoopState, Run, State, StepState, Token
 
+_STORED_AS = {"carried_over": "prior", "tokens_carried_over": "priors", "deduplicated": "made"}
+"""Attributes that snapshots keep under another key."""
+_READ_AS = {key: name for name, key in _STORED_AS.items()}
+
 
 def snapshot(state: State) -> Snapshot:
     """The state as a snapshot at its position."""
@@ -22,12 +26,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(v) for v in value]
     names = getattr(value, "__slots__", None)
-    return value if names is None else {name: _plain(getattr(value, name)) for name in names}
+    return value if names is None else {_STORED_AS.get(name, name): _plain(getattr(value, name)) for name in names}
+
+
+def _attributes(stored: Mapping[str, Any]) -> dict[str, Any]:
+    return {_READ_AS.get(key, key): value for key, value in stored.items()}
 
 
 def restore(snap: Snapshot) -> State:
     """The state a snapshot holds. The caller compares `snap.reducer` with `REDUCER` first."""
-    d = dict(snap.state)
+    d = _attributes(snap.state)
     d["tokens"] = {k: Token(**v) for k, v in d["tokens"].items()}
     d["steps"] = {k: StepState(**v) for k, v in d["steps"].items()}
     d["children"] = {k: Child(**v) for k, v in d["children"].items()}
@@ -35,7 +43,8 @@ def restore(snap: Snapshot) -> State:
     return State(**d)
 
 
-def _restore_run(d: Mapping[str, Any]) -> Run:
+def _restore_run(stored: Mapping[str, Any]) -> Run:
+    d = _attributes(stored)
     loop = d.get("loop")
     if loop is None:
         return Run(**d)

@@ -104,7 +104,7 @@ class Run:
     chunk: int | None = None
     parent: str | None = None
     loop: LoopState | None = None
-    prior: dict[str, Any] | None = None
+    carried_over: dict[str, Any] | None = None
     """What a redrive keeps of the runs before it (`engine.redrive`): their finished tasks and iterations are not run again."""
     limits: dict[str, float] = field(default_factory=dict)
     """Its `timeout_s` and `deadline_s` where expressions gave them when it was scheduled."""
@@ -164,7 +164,7 @@ class State:
     tokens: dict[str, Token] = field(default_factory=dict)
     places: dict[str, list[int]] = field(default_factory=dict)
     """Where live tokens and runs stand in the tree of branches (`engine.places`)."""
-    made: dict[str, str] = field(default_factory=dict)
+    deduplicated: dict[str, str] = field(default_factory=dict)
     """Tokens of deduplicating routers by their key: what was made is not made again."""
     rounds: dict[str, dict[str, int]] = field(default_factory=dict)
     """Run -> the rounds of the token it has consumed, where it has any."""
@@ -177,7 +177,7 @@ class State:
     failure: dict[str, Any] | None = None
     """The first unhandled error; the execution will end failed."""
     redriven_at: int = 0
-    priors: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tokens_carried_over: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Of a redrive: what the runs of these tokens keep of the runs before them."""
     completed: list[dict[str, Any]] = field(default_factory=list)
     """Finished runs of steps with a compensation, in order of completion: `{run, step, args, at, loop, pool}`."""

@@ -57,8 +57,8 @@ class Compiled:
     is_expression: bool
     names: frozenset[str]
     reads: tuple[Read, ...]
-    made: bool
-    """Whether the value of the expression may be something the expression made rather than data it found."""
+    builds_value: bool
+    """Whether the value of the expression may be something the expression built rather than data it found."""
     _template: nodes.Template | None = field(default=None, repr=False)
     _root: Root | None = field(default=None, repr=False)
 
@@ -107,8 +107,8 @@ def _compile(source: str) -> Compiled:
         reads = tuple(sorted(_check(template), key=lambda r: (r.line, r.column, r.path)))
         names = frozenset(read.path[0] for read in reads)
         expression = whole_expression(template)
-        made = expression is not None and not _only_finds(expression)
-        compiled = Compiled(source, expression is not None, names, reads, made, template)
+        builds_value = expression is not None and not _only_finds(expression)
+        compiled = Compiled(source, expression is not None, names, reads, builds_value, template)
         if "{%" in source:
             _ = compiled.root  # statements can still be refused, and then it must be now
     except JinjaSyntaxError as error:

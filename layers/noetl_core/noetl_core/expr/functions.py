@@ -28,27 +28,27 @@ def _range(ev: Evaluation, *bounds: Any) -> range:
             raise TemplateError(f"range needs whole numbers, not a {describe(bound)}")
     if not 1 <= len(bounds) <= 3 or (len(bounds) == 3 and bounds[2] == 0):
         raise TemplateError("range takes one to three whole numbers; the step is not 0")
-    made = range(*bounds)
-    if any(abs(b) >= 1 << 60 for b in bounds) or len(made) > RANGE_ITEMS:
+    numbers = range(*bounds)
+    if any(abs(b) >= 1 << 60 for b in bounds) or len(numbers) > RANGE_ITEMS:
         raise LimitExceeded(f"a range of more than {RANGE_ITEMS} items")
-    return made
+    return numbers
 
 
 def _dict(ev: Evaluation, value: Any = None, /, **named: Any) -> dict[Any, Any]:
     value = ev.read(value)
-    made: dict[Any, Any] = {}
+    out: dict[Any, Any] = {}
     if isinstance(value, dict):
         ev.charge_items(len(value) * 2)
-        made.update(value)
+        out.update(value)
     elif value is not None and not is_undefined(value):
         for pair in ev.each(value):
             entry = ev.items(pair)
             if len(entry) != 2:
                 raise TemplateError("dict takes a mapping, pairs, or named values")
             ev.charge_items(2)
-            made[ev.key(entry[0])] = ev.enter(entry[1])
+            out[ev.key(entry[0])] = ev.enter(entry[1])
     ev.charge_items(len(named) * 2)
-    return {**made, **named}
+    return {**out, **named}
 
 
 def _len(ev: Evaluation, value: Any) -> int:
@@ -117,15 +117,15 @@ def _sorted(ev: Evaluation, value: Any, reverse: Any = False) -> list[Any]:
 
 def _zip(ev: Evaluation, *lists: Any) -> list[list[Any]]:
     columns = [list(ev.each(items)) for items in lists]
-    made = [list(row) for row in zip(*columns, strict=False)]
-    ev.charge_items(len(made) * (len(columns) + 4))
-    return made
+    rows = [list(row) for row in zip(*columns, strict=False)]
+    ev.charge_items(len(rows) * (len(columns) + 4))
+    return rows
 
 
 def _enumerate(ev: Evaluation, value: Any, start: Any = 0) -> list[list[Any]]:
-    made = [[ev.call_binop(ev, "+", start, index), item] for index, item in enumerate(ev.each(value))]
-    ev.charge_items(len(made) * 6)
-    return made
+    pairs = [[ev.call_binop(ev, "+", start, index), item] for index, item in enumerate(ev.each(value))]
+    ev.charge_items(len(pairs) * 6)
+    return pairs
 
 
 def _namespace(ev: Evaluation, value: Any = None, /, **named: Any) -> Namespace:

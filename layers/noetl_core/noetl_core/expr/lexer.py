@@ -32,9 +32,9 @@ class Line(int):
 
     @classmethod
     def at(cls, line: int, column: int) -> Line:
-        made = cls(line)
-        made.column = column
-        return made
+        numbered = cls(line)
+        numbered.column = column
+        return numbered
 
 
 class PositionLexer(Lexer):

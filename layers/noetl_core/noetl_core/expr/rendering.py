@@ -152,10 +152,10 @@ def _checked(compiled: Compiled, evaluation: Evaluation, result: Any, undefined_
     kind = type(result)
     if kind is str or kind is int or kind is bool or kind is float or result is None or isinstance(result, Undefined):
         return evaluation.read(result) if kind is Lacking else result
-    if (kind is dict or kind is list) and not compiled.made and "steps" not in compiled.names:
+    if (kind is dict or kind is list) and not compiled.builds_value and "steps" not in compiled.names:
         return result
     result = evaluation.plain(result, undefined_ok=undefined_ok, keep_secrets=True, keep_references=True)
-    if compiled.made:
+    if compiled.builds_value:
         evaluation.charge(evaluation.weight)  # a text a thousand times in a list is small here, and large once it is written down
     return result
 

@@ -23,7 +23,7 @@ from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.tools import sql
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.duckdb_sources import attach
-from noetl_core.tools.watch import Verdict, watched
+from noetl_core.tools.watch import StopReason, watched
 
 DEFAULT_MEMORY: Final = "1GB"
 DEFAULT_THREADS: Final = 2
@@ -57,7 +57,7 @@ class DuckDBTool:
                 connection = duckdb.connect(_database(call), config=_config(call, folder))
             except duckdb.Error as error:
                 return _failed(error)
-            with connection, watched(connection.interrupt, call.timeout_s, call.cancelled) as verdict:
+            with connection, watched(connection.interrupt, call.timeout_s, call.cancelled) as stop:
                 try:
                     attach(connection, call, Path(folder))
                     connection.execute("SET enable_external_access = false")
@@ -66,7 +66,7 @@ class DuckDBTool:
                 except sql.TooManyRows as error:
                     return Outcome.failed("limit", f"duckdb: {error}", retryable=False)
                 except duckdb.Error as error:
-                    return _interrupted(verdict, call) or _failed(error)
+                    return _interrupted(stop, call) or _failed(error)
                 except OSError as error:
                     return Outcome.failed("storage", f"duckdb: {error.strerror or error}")
 
@@ -140,10 +140,10 @@ def _database(call: ToolCall) -> str:
     return str(folder / name)
 
 
-def _interrupted(verdict: Verdict, call: ToolCall) -> Outcome | None:
-    if verdict.why == "timeout":
+def _interrupted(stop: StopReason, call: ToolCall) -> Outcome | None:
+    if stop.why == "timeout":
         return Outcome.failed("db_timeout", f"duckdb: still running after {call.timeout_s:g} s")
-    return Outcome.failed("cancelled", "duckdb: cancelled", retryable=False) if verdict.why == "cancelled" else None
+    return Outcome.failed("cancelled", "duckdb: cancelled", retryable=False) if stop.why == "cancelled" else None
 
 
 def _failed(error: duckdb.Error) -> Outcome:

@@ -24,7 +24,7 @@ from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.net import AddressPolicy, AddressRefused
 from noetl_core.tools.postgres_address import pinned
 from noetl_core.tools.secrets import flat, read_credential
-from noetl_core.tools.watch import Verdict, watched
+from noetl_core.tools.watch import StopReason, watched
 
 CONNECT_TIMEOUT_S: Final = 10
 MAX_IDLE: Final = 8
@@ -76,8 +76,8 @@ class PostgresTool:
             connection.isolation_level = _ISOLATION[str(isolation).lower().replace("_", " ")] if isolation else None
             connection.read_only = call.spec.get("read_only") is True
             timeout = _statement_timeout(call)
-            with watched(lambda: _cancel(connection), call.timeout_s, call.cancelled) as verdict:
-                outcome = _transaction(connection, call, todo, limit, timeout, verdict)
+            with watched(lambda: _cancel(connection), call.timeout_s, call.cancelled) as stop:
+                outcome = _transaction(connection, call, todo, limit, timeout, stop)
             keep = not connection.closed
             return outcome
         finally:
@@ -125,7 +125,7 @@ class PostgresTool:
 
 
 def _transaction(
-    connection: Connection, call: ToolCall, todo: Sequence[sql.Statement], limit: int, timeout_ms: int, verdict: Verdict
+    connection: Connection, call: ToolCall, todo: Sequence[sql.Statement], limit: int, timeout_ms: int, stop: StopReason
 ) -> Outcome:
     try:
         with connection.transaction(), connection.cursor() as cursor:
@@ -137,7 +137,7 @@ def _transaction(
     except sql.TooManyRows as error:
         return Outcome.failed("limit", f"postgres: {error}", retryable=False)
     except psycopg.Error as error:
-        if verdict.why == "cancelled":
+        if stop.why == "cancelled":
             return Outcome.failed("cancelled", "postgres: cancelled", retryable=False, pg=_helper(error))
         return _failed(error)
     return Outcome.ok(result)

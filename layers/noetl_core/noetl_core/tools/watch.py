@@ -13,25 +13,25 @@ SLICE_S: Final = 0.1
 
 
 @dataclass(slots=True)
-class Verdict:
+class StopReason:
     """Why the call was interrupted; None: it was not."""
 
     why: Literal["timeout", "cancelled"] | None = None
 
 
 @contextmanager
-def watched(interrupt: Callable[[], object], timeout_s: float | None, cancelled: threading.Event) -> Iterator[Verdict]:
+def watched(interrupt: Callable[[], object], timeout_s: float | None, cancelled: threading.Event) -> Iterator[StopReason]:
     """Within: `interrupt()` is called, from another thread and again every second, once the time is up or the call cancelled."""
-    verdict, done = Verdict(), threading.Event()
+    stop, done = StopReason(), threading.Event()
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
 
     def watch() -> None:
         while not done.wait(SLICE_S):
             if cancelled.is_set():
-                verdict.why = "cancelled"
+                stop.why = "cancelled"
             elif deadline is not None and time.monotonic() >= deadline:
-                verdict.why = "timeout"
-            while verdict.why is not None:
+                stop.why = "timeout"
+            while stop.why is not None:
                 interrupt()
                 if done.wait(1):
                     return
@@ -39,7 +39,7 @@ def watched(interrupt: Callable[[], object], timeout_s: float | None, cancelled:
     thread = threading.Thread(target=watch, name="noetl-watch", daemon=True)
     thread.start()
     try:
-        yield verdict
+        yield stop
     finally:
         done.set()
         thread.join()

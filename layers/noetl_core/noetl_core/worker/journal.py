@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from threading import RLock
 from typing import Any
 
-from noetl_core.engine.records import Commit, Event, StreamId, Tally, envelopes_of, in_vain
+from noetl_core.engine.records import Commit, Event, StreamId, Tally, count_takeovers_without_progress, envelopes_of
 from noetl_core.ports import Clock, Conflict, EventStore, Unavailable
 
 SECOND = 1_000_000
@@ -27,7 +27,7 @@ class Fenced(Exception):
 
 
 class Journal:
-    """The stream of one activation. Thread-safe: the heart commits while a task runs."""
+    """The stream of one activation. Thread-safe: the lease heartbeat commits while a task runs."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Journal:
         self.closed = self._released = False
         self.events = 0 if before is None else before.events
         """Envelopes of the stream, those of before and those put here."""
-        self._in_vain = 0 if before is None else before.in_vain
+        self._takeovers_without_progress = 0 if before is None else before.takeovers_without_progress
 
     @property
     def seq(self) -> int:
@@ -67,7 +67,7 @@ class Journal:
         with self.lock:
             self._buffer.append(event)
             self.events += envelopes_of(event)
-            self._in_vain = in_vain(self._in_vain, event)
+            self._takeovers_without_progress = count_takeovers_without_progress(self._takeovers_without_progress, event)
 
     def due(self, now: int) -> bool:
         """Whether what is buffered should be committed now."""
@@ -126,7 +126,7 @@ class Journal:
             wake=wake,
             lease_until=lease,
             expires_at=self.expires_at,
-            tally=Tally(self.events, self._in_vain),
+            tally=Tally(self.events, self._takeovers_without_progress),
         )
         self._append(self._pending)
 

@@ -17,8 +17,8 @@ from noetl_core.engine.pipeline import SECOND, Pipeline
 from noetl_core.expr import TemplateError, contains_secret, is_reference, render
 from noetl_core.expr.values import describe
 from noetl_core.ports import NotFound
-from noetl_core.worker.calls import NotJson, encode
 from noetl_core.worker.nodes import CtxLayer, LoopNode, Path, loop_limit
+from noetl_core.worker.tool_caller import NotJson, encode
 from noetl_core.worker.view import view_key
 from noetl_core.worker.waiting import WAITING_KINDS
 
@@ -70,12 +70,12 @@ class LoopRunner:
         sliced_by = chunk.get("slices", self._r.step_run)  # a redrive goes on with the slices of the run before
         key = slice_key(self._r.view.execution_id, sliced_by, chunk["chunk"])
         try:
-            items = json.loads(self._r.calls.results.get(key))
+            items = json.loads(self._r.tool_caller.results.get(key))
         except NotFound:
             raise LoopFailed("storage", f"the slice {key} of the loop's collection is gone") from None
         node = LoopNode(loop, (), items, ctx, outer, limit=chunk["per_chunk"], first=first)
         node.tolerated = self._tolerated(loop, int(chunk["total"]), ctx, outer)
-        self._began = self._r.calls.clock.now()
+        self._began = self._r.tool_caller.clock.now()
         self._start(node)
 
     def _begin_loop(self, loop: Loop, path: Path, ctx: CtxLayer, outer: dict[str, Any], parent: LoopNode | None) -> None:
@@ -86,12 +86,12 @@ class LoopRunner:
         self._start(node)
 
     def _start(self, node: LoopNode) -> None:
-        past = self._r.past
-        node.restore(past.finished.pop(node.path, {}))
+        history = self._r.history
+        node.restore(history.finished.pop(node.path, {}))
         self._restored = node.succeeded + node.failed
         depth = len(node.path)
         self._turn_pages(node)
-        node.begun = {p[depth] for p in past.begun if len(p) == depth + 1 and p[:depth] == node.path}
+        node.begun = {p[depth] for p in history.begun if len(p) == depth + 1 and p[:depth] == node.path}
         self.fill(node)
 
     def _tolerated(self, loop: Loop, total: int, ctx: CtxLayer, outer: dict[str, Any]) -> int:
@@ -114,23 +114,23 @@ class LoopRunner:
     def _collection(self, loop: Loop, path: Path, ctx: CtxLayer, outer: dict[str, Any]) -> Sequence[Any]:
         """`loop.in`, rendered once and recorded; never rendered again (DESIGN section 4 "Loops")."""
         r = self._r
-        known = r.past.collections.get(path)
+        known = r.history.collections.get(path)
         if known is not None:
             held = known["items"]
-            return list(r.calls.resolve(held) if is_reference(held) else held)
+            return list(r.tool_caller.resolve(held) if is_reference(held) else held)
         items = self._rendered(loop, ctx, outer)
         try:
-            stored = r.calls.small(items, f"loops/{r.step_run}/items{_suffix(r.chunk, path)}")
+            stored = r.tool_caller.small(items, f"loops/{r.step_run}/items{_suffix(r.chunk, path)}")
         except NotJson as error:
             raise LoopFailed("schema", f"loop.in is no JSON data: {error}") from None
-        r.calls.record("LoopCollected", {**({"path": list(path)} if path else {}), "total": len(items), "items": stored})
+        r.tool_caller.record("LoopCollected", {**({"path": list(path)} if path else {}), "total": len(items), "items": stored})
         return items
 
     def _rendered(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> list[Any]:
         try:
             value = render(loop.in_, self._r.scope(ctx, outer))
             if is_reference(value):
-                value = self._r.calls.resolve(value)
+                value = self._r.tool_caller.resolve(value)
         except TemplateError as error:
             raise LoopFailed(error.kind, f"loop.in: {error}") from None
         except NotFound as error:
@@ -148,7 +148,7 @@ class LoopRunner:
 
         A sequential loop stays with one worker whatever it asks: its iterations follow each other and see each other's writes.
         """
-        if loop.mode != "parallel" or () in self._r.past.collections:
+        if loop.mode != "parallel" or () in self._r.history.collections:
             return False  # what has begun here goes on here
         if loop.exec is not None:
             return loop.exec == "distributed"
@@ -171,8 +171,8 @@ class LoopRunner:
             except NotJson as error:
                 raise LoopFailed("schema", f"loop.in is no JSON data: {error}") from None
             digest.update(body)
-            r.calls.results.put(slice_key(r.view.execution_id, r.step_run, chunk), body)
-        view = r.calls.results.put(view_key(r.view.execution_id, r.step_run), encode(r.view.context))["key"]
+            r.tool_caller.results.put(slice_key(r.view.execution_id, r.step_run, chunk), body)
+        view = r.tool_caller.results.put(view_key(r.view.execution_id, r.step_run), encode(r.view.context))["key"]
         allowed = self._tolerated(loop, len(items), ctx, outer)
         spread = {"checksum": "sha256:" + digest.hexdigest(), "tolerated": allowed, "view": view}
         r.end("StepSuspended", {"waits": [], "loop": {**plan.as_dict(), **spread}})
@@ -188,7 +188,7 @@ class LoopRunner:
         ran = node.succeeded + node.failed - self._restored
         if ran <= 0:
             return
-        took = (self._r.calls.clock.now() - self._began) / SECOND * min(node.limit, ran) / ran
+        took = (self._r.tool_caller.clock.now() - self._began) / SECOND * min(node.limit, ran) / ran
         self._seen[self._r.step.name] = (self._seen.get(self._r.step.name, took) + took) / 2
 
     # --- iterations -----------------------------------------------------------------------------------------------------
@@ -207,10 +207,10 @@ class LoopRunner:
     def _begin_iteration(self, node: LoopNode, index: int) -> None:
         r = self._r
         path = (*node.path, index)
-        if path in r.past.begun:
-            r.past.begun.discard(path)
+        if path in r.history.begun:
+            r.history.begun.discard(path)
         else:
-            r.calls.record("LoopIterationStarted", {"path": list(path)})
+            r.tool_caller.record("LoopIterationStarted", {"path": list(path)})
         layer, scope = node.layer(), node.scope_iter(index)
         if node.loop.inner is None:
             r.push(Pipeline(r.step_run, path), layer, node, scope)
@@ -240,7 +240,7 @@ class LoopRunner:
             done["set_ctx"] = layer.writes
         if broke:
             done["broke"] = True
-        self._r.calls.record("LoopIterationCompleted", done)
+        self._r.tool_caller.record("LoopIterationCompleted", done)
         node.live -= 1
         node.settle(path[-1], done, layer.writes)
         self._turn_pages(node)
@@ -251,13 +251,15 @@ class LoopRunner:
     def _turn_pages(self, node: LoopNode) -> None:
         while (page := node.full_page()) is not None:
             node.pages.append(self._page(node, page))
-            node.condense(self._r.calls.behind)
+            node.condense(self._r.tool_caller.behind)
 
     def _page(self, node: LoopNode, page: list[Any]) -> Any:
         """A page of results as bytes, or the reference to it when it is large: memory stays flat."""
         r = self._r
-        body = encode(r.calls.masked(page))
-        return body if len(body) <= BIG_PAGE else r.calls.referenced(page, body, f"{self._name(node)}-page-{len(node.pages)}")
+        body = encode(r.tool_caller.masked(page))
+        return (
+            body if len(body) <= BIG_PAGE else r.tool_caller.referenced(page, body, f"{self._name(node)}-page-{len(node.pages)}")
+        )
 
     def _name(self, node: LoopNode) -> str:
         return f"loops/{self._r.step_run}/results{_suffix(self._r.chunk, node.path)}"
@@ -265,11 +267,11 @@ class LoopRunner:
     def _results(self, node: LoopNode) -> Any:
         """All results in index order: the list, or a reference to it or to its pages (resolution 23)."""
         r = self._r
-        rest = r.calls.masked(node.rest())
+        rest = r.tool_caller.masked(node.rest())
         if not any(is_reference(page) for page in node.pages):
-            return r.calls.small([item for page in node.pages for item in json.loads(page)] + rest, self._name(node))
+            return r.tool_caller.small([item for page in node.pages for item in json.loads(page)] + rest, self._name(node))
         parts = [{"result": page if is_reference(page) else json.loads(page)} for page in (*node.pages, encode(rest))]
-        return {**r.calls.object(encode(parts), f"{self._name(node)}-manifest"), "schema_hint": "manifest"}
+        return {**r.tool_caller.object(encode(parts), f"{self._name(node)}-manifest"), "schema_hint": "manifest"}
 
     def _close(self, node: LoopNode) -> None:
         if node.parent is not None or self._r.chunk is None:
@@ -286,7 +288,7 @@ class LoopRunner:
             data.update(total=len(node.items), succeeded=node.succeeded, failed=node.failed)
             data.update({} if node.loop.inner is None else {"innermost": node.innermost})
             data.update(first=node.first, count=len(node.items), broke=node.broke)
-            writes = condense(sorted(node.writes, key=lambda w: w[0]), node.loop.reducers, self._r.calls.behind)
+            writes = condense(sorted(node.writes, key=lambda w: w[0]), node.loop.reducers, self._r.tool_caller.behind)
             data["ctx_writes"] = [[index, patch] for index, patch in writes]
         if self._r.chunk is None and node.ctx.writes:
             data["set_ctx"] = self._r.written(node.ctx)
@@ -296,11 +298,11 @@ class LoopRunner:
 
     def _merge(self, node: LoopNode) -> None:
         """Bring the iterations' ctx writes together; what reducers made large is kept behind references like any value."""
-        calls = self._r.calls
+        tool_caller = self._r.tool_caller
         try:
-            merged = node.merged(calls.behind) if node.writes else {}
+            merged = node.merged(tool_caller.behind) if node.writes else {}
             name = f"values/{self._r.step_run}-merged{_suffix(self._r.chunk, node.path)}"
-            node.ctx.write({k: calls.small(v, f"{name}-{n}") for n, (k, v) in enumerate(merged.items())})
+            node.ctx.write({k: tool_caller.small(v, f"{name}-{n}") for n, (k, v) in enumerate(merged.items())})
         except CtxConflict as conflict:
             node.error = node.error or {"kind": "ctx_conflict", "message": str(conflict), "retryable": False}
         except TemplateError as error:

@@ -1,4 +1,4 @@
-"""The tree of a run: loops, and at the leaves passes over the pipeline. Pure bookkeeping; `runner` drives it."""
+"""The tree of a run: loops, and as its leaves passes over the pipeline. Pure bookkeeping; `runner` drives it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CtxLayer:
 
 
 @dataclass(slots=True)
-class Leaf:
+class PipelinePass:
     """One pass over the pipeline. `ctx` is the iteration's own layer."""
 
     pipe: Pipeline

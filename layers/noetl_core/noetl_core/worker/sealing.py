@@ -13,7 +13,7 @@ from typing import Any
 
 from noetl_core.expr import Secret, contains_secret
 from noetl_core.ports import Sealer
-from noetl_core.worker.nodes import Leaf
+from noetl_core.worker.nodes import PipelinePass
 
 MARK = "\0secret"
 """The one key of what stands for a secret inside; no other data has it."""
@@ -28,64 +28,64 @@ class Seals:
     execution_id: str
     run_id: str
 
-    def seal(self, leaves: Iterable[Leaf]) -> str | None:
-        """The secrets that `leaves` hold, sealed; None when they hold none."""
-        held = [[list(leaf.path), parts] for leaf in leaves if (parts := _secrets_of(leaf))]
+    def seal(self, passes: Iterable[PipelinePass]) -> str | None:
+        """The secrets that `passes` hold, sealed; None when they hold none."""
+        held = [[list(pass_.path), parts] for pass_ in passes if (parts := _secrets_of(pass_))]
         return self.sealer.seal(json.dumps(held).encode(), self._context) if held else None
 
     def open(self, sealed: str) -> dict[Path, Mapping[str, Any]]:
         """What each pass held, by its path. Raises `CorruptLog`, `Unavailable`."""
         held = json.loads(self.sealer.open(sealed, self._context))
-        return {tuple(path): _revived(parts) for path, parts in held}
+        return {tuple(path): _from_json(parts) for path, parts in held}
 
     @property
     def _context(self) -> dict[str, str]:
         return {"execution_id": self.execution_id, "run_id": self.run_id}
 
 
-def restore(leaf: Leaf, held: Mapping[str, Any]) -> None:
+def restore(pass_: PipelinePass, held: Mapping[str, Any]) -> None:
     """Put back what a pass held when it was suspended."""
-    pipe = leaf.pipe
+    pipe = pass_.pipe
     pipe.results.update(held.get("results", {}))
     pipe.iter.update(held.get("iter", {}))
-    leaf.ctx.write(held.get("ctx", {}))
+    pass_.ctx.write(held.get("ctx", {}))
     if "prev" in held:
         pipe.prev = held["prev"]
     if "last" in held:
         pipe.last = held["last"]
 
 
-def _secrets_of(leaf: Leaf) -> dict[str, Any]:
-    pipe = leaf.pipe
+def _secrets_of(pass_: PipelinePass) -> dict[str, Any]:
+    pipe = pass_.pipe
     parts: dict[str, Any] = {
         "results": _only(pipe.results),
         "iter": _only(pipe.iter),
-        "ctx": _only(leaf.ctx.view),  # in a sequential loop also what earlier iterations wrote
+        "ctx": _only(pass_.ctx.view),  # in a sequential loop also what earlier iterations wrote
     }
     parts = {name: part for name, part in parts.items() if part}
     for name, value in (("prev", pipe.prev), ("last", pipe.last)):
         if contains_secret(value):
-            parts[name] = _dead(value)
+            parts[name] = _to_json(value)
     return parts
 
 
 def _only(values: Mapping[str, Any]) -> dict[str, Any]:
     """Those values with a secret in them, as JSON. What the iterations around hand down is theirs, and sealed with them."""
-    return {name: _dead(value) for name, value in values.items() if name != "parent" and contains_secret(value)}
+    return {name: _to_json(value) for name, value in values.items() if name != "parent" and contains_secret(value)}
 
 
-def _dead(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """A value as JSON, its secrets marked."""
     if isinstance(value, Secret):
-        return {MARK: _dead(value._value)}
+        return {MARK: _to_json(value._value)}
     if isinstance(value, Mapping):
-        return {k: _dead(v) for k, v in value.items()}
-    return [_dead(v) for v in value] if isinstance(value, list | tuple) else value
+        return {k: _to_json(v) for k, v in value.items()}
+    return [_to_json(v) for v in value] if isinstance(value, list | tuple) else value
 
 
-def _revived(value: Any) -> Any:
+def _from_json(value: Any) -> Any:
     if isinstance(value, dict):
         if MARK in value:
-            return Secret(_revived(value[MARK]))
-        return {k: _revived(v) for k, v in value.items()}
-    return [_revived(v) for v in value] if isinstance(value, list) else value
+            return Secret(_from_json(value[MARK]))
+        return {k: _from_json(v) for k, v in value.items()}
+    return [_from_json(v) for v in value] if isinstance(value, list) else value

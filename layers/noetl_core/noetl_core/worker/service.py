@@ -13,15 +13,15 @@ from noetl_core.dsl.model import Playbook
 from noetl_core.engine.records import MAX_TAKEOVERS, Command, Event, StreamId
 from noetl_core.ports import Clock, CorruptLog, EventStore, Gates, PortError, ReadsSecrets, ResultStore, Sealer, Unavailable
 from noetl_core.tools.registry import ToolRegistry
-from noetl_core.worker.calls import Calls, Cancelled
+from noetl_core.worker.carried_over import carried_over
 from noetl_core.worker.credentials import Permitted, Registered
-from noetl_core.worker.heart import Heart
 from noetl_core.worker.journal import LEASE_S, SECOND, Fenced, Journal
-from noetl_core.worker.past import Past, deliver, read_past
-from noetl_core.worker.prior import inherited
+from noetl_core.worker.lease_heartbeat import LeaseHeartbeat
+from noetl_core.worker.run_history import RunHistory, deliver, read_run_history
 from noetl_core.worker.runner import Ended, Runner
 from noetl_core.worker.sealing import Seals
 from noetl_core.worker.tokens import LOCAL_URL, CallbackTokens
+from noetl_core.worker.tool_caller import Cancelled, ToolCaller
 from noetl_core.worker.view import Keychain, Resolver, Views, credential_reader
 from noetl_core.worker.waiting import WAITING_KINDS
 
@@ -44,7 +44,7 @@ class Handled:
 
 @dataclass(eq=False)
 class Worker:
-    """The data plane over its ports. `heart` None (simulation) means: nothing beats while a task runs."""
+    """The data plane over its ports. `heartbeat` None (simulation) means: no lease is renewed while a task runs."""
 
     store: EventStore
     results: ResultStore
@@ -57,7 +57,7 @@ class Worker:
     name: str = "worker"
     gone: Callable[[str], bool] | None = None
     """Whether the worker of that name is known to have ended: its lease need not be waited for."""
-    heart: Heart | None = field(default_factory=Heart)
+    heartbeat: LeaseHeartbeat | None = field(default_factory=LeaseHeartbeat)
     sealer: Sealer | None = None
     callback_key: Callable[[], bytes] | None = None
     callback_url: str = LOCAL_URL
@@ -102,13 +102,13 @@ class Worker:
             with suppress(PortError, Fenced):
                 activation.leave(reason)
 
-    def brief(self, command: Command) -> bool:
+    def runs_inline(self, command: Command) -> bool:
         """Whether a command is over at once: a step without a loop, or a chunk of a few iterations, whose tools never block and
         whose policies neither wait nor go round."""
         if command.undoes is not None:
             return False
         playbook = self.playbooks(command.digest)
-        known: dict[str, bool] = playbook.memo.setdefault("brief", {})
+        known: dict[str, bool] = playbook.memo.setdefault("runs_inline", {})
         if command.step not in known:
             step = playbook.by_name[command.step]
             rules = [rule for task in step.tasks if task.policy is not None for rule in task.policy.rules]
@@ -121,59 +121,59 @@ class Worker:
 
     # --- the claim table ------------------------------------------------------------------------------------------------
 
-    def _claim(self, command: Command, deadline: int | None, activation: _Activation) -> Past | Handled:
+    def _claim(self, command: Command, deadline: int | None, activation: _Activation) -> RunHistory | Handled:
         stream = StreamId(command.execution_id, command.run_id)
         seq, mode = command.expected_seq, command.mode
-        past = self._inherited(command) if seq == 0 and mode == "first" else self._past(command, stream)
+        history = self._carried_over(command) if seq == 0 and mode == "first" else self._history(command, stream)
         while True:
-            if past.next_seq > seq or mode == "takeover":
-                verdict = self._standing(past, command.asked)
-                if verdict is not None:
-                    return verdict
-                seq, mode = past.next_seq, "takeover"
-            elif past.next_seq < seq:
-                raise CorruptLog(f"{stream}: the command is for position {seq}, but the stream ends before {past.next_seq}")
-            journal = Journal(self.store, self.clock, stream, seq, command.expires_at, deadline, past.tally)
+            if history.next_seq > seq or mode == "takeover":
+                refusal = self._standing(history, command.asked)
+                if refusal is not None:
+                    return refusal
+                seq, mode = history.next_seq, "takeover"
+            elif history.next_seq < seq:
+                raise CorruptLog(f"{stream}: the command is for position {seq}, but the stream ends before {history.next_seq}")
+            journal = Journal(self.store, self.clock, stream, seq, command.expires_at, deadline, history.tally)
             activation.journal = journal
-            journal.put(self._opening(command, mode, past))
+            journal.put(self._opening(command, mode, history))
             if mode == "resume":
-                deliver(past, command.mail)
-            past.as_of = command.as_of if past.as_of is None else past.as_of
+                deliver(history, command.mail)
+            history.as_of = command.as_of if history.as_of is None else history.as_of
             try:
                 journal.flush()
             except Fenced:
-                past = self._past(command, stream)
-                if past.next_seq <= seq:
+                history = self._history(command, stream)
+                if history.next_seq <= seq:
                     raise CorruptLog(f"{stream} refused position {seq} and does not hold it") from None
                 continue
-            return past
+            return history
 
-    def _past(self, command: Command, stream: StreamId) -> Past:
-        return read_past(self.store, stream, self._inherited(command))
+    def _history(self, command: Command, stream: StreamId) -> RunHistory:
+        return read_run_history(self.store, stream, self._carried_over(command))
 
-    def _inherited(self, command: Command) -> Past:
+    def _carried_over(self, command: Command) -> RunHistory:
         """What a redrive keeps of the runs before this one."""
-        if command.prior is None or "runs" not in command.prior:
-            return Past()
-        return inherited(self.store, command.execution_id, command.prior)
+        if command.carried_over is None or "runs" not in command.carried_over:
+            return RunHistory()
+        return carried_over(self.store, command.execution_id, command.carried_over)
 
-    def _standing(self, past: Past, asked: bool) -> Handled | None:
+    def _standing(self, history: RunHistory, asked: bool) -> Handled | None:
         """The claim was refused, or is a takeover: what the stream says (DESIGN 4.4). None: take over at the next position."""
-        if past.last is None:
+        if history.last is None:
             return Handled("dropped", "nothing to take over")
-        if past.newest in TERMINAL:
-            return Handled("dropped", f"the run has ended ({past.newest})")
-        if past.newest == "StepSuspended":
+        if history.newest in TERMINAL:
+            return Handled("dropped", f"the run has ended ({history.newest})")
+        if history.newest == "StepSuspended":
             return Handled("dropped", "the run is suspended; the command is stale")
-        left = past.last.lease_until - self.clock.now()
-        if left > 0 and not (self.gone is not None and self.gone(past.worker)):
-            return Handled("hand_back", "another worker holds the lease", left / SECOND, past.worker)
-        if past.in_vain >= MAX_TAKEOVERS and not asked:
+        left = history.last.lease_until - self.clock.now()
+        if left > 0 and not (self.gone is not None and self.gone(history.worker)):
+            return Handled("hand_back", "another worker holds the lease", left / SECOND, history.worker)
+        if history.takeovers_without_progress >= MAX_TAKEOVERS and not asked:
             return Handled("dropped", "its workers keep dying; the control plane ends the run")
         return None
 
-    def _opening(self, command: Command, mode: str, past: Past) -> Event:
-        as_of = command.as_of if past.as_of is None else past.as_of
+    def _opening(self, command: Command, mode: str, history: RunHistory) -> Event:
+        as_of = command.as_of if history.as_of is None else history.as_of
         data: dict[str, Any] = {"step": command.step, "as_of": as_of, "worker": self.name}
         if command.chunk is not None:
             data["chunk"] = command.chunk
@@ -181,16 +181,16 @@ class Worker:
             data["mail"] = [dict(m) for m in command.mail]
             return Event("StepResumed", self.clock.now(), data)
         if mode == "takeover":
-            data["takeover"] = past.takeovers + 1
+            data["takeover"] = history.takeovers + 1
             if command.asked:
                 data["asked"] = True
-        if command.prior is not None and "runs" in command.prior:
-            data["goes_on"] = command.prior["runs"][-1][0]
+        if command.carried_over is not None and "runs" in command.carried_over:
+            data["goes_on"] = command.carried_over["runs"][-1][0]
         return Event("StepStarted", self.clock.now(), data)
 
     # --- the run --------------------------------------------------------------------------------------------------------
 
-    def _run(self, command: Command, past: Past, deadline: int | None, activation: _Activation) -> Handled:
+    def _run(self, command: Command, history: RunHistory, deadline: int | None, activation: _Activation) -> Handled:
         journal = activation.journal
         assert journal is not None
         playbook = self.playbooks(command.digest)
@@ -198,7 +198,7 @@ class Worker:
             None if self.secrets is None else Permitted(self.secrets, command.digest, self.registered and cache(self.registered))
         )
         resolver = Resolver(self.store, self.results, command.execution_id)
-        calls = Calls(
+        tool_caller = ToolCaller(
             playbook=playbook,
             execution_id=command.execution_id,
             run_id=command.run_id,
@@ -213,59 +213,59 @@ class Worker:
         )
         step = playbook.body(command.step, undo=command.undoes is not None)
         key, url = self.callback_key, self.callback_url
-        activation.calls = calls
+        activation.tool_caller = tool_caller
         runner = Runner(
             playbook=playbook,
             step=step,
             tokens=CallbackTokens(playbook, step, command.execution_id, command.run_id, key, url),
-            view=self.views(command, past.as_of if past.as_of is not None else command.as_of),
-            past=past,
+            view=self.views(command, history.as_of if history.as_of is not None else command.as_of),
+            history=history,
             journal=journal,
-            calls=calls,
+            tool_caller=tool_caller,
             step_run=command.loop["run"] if command.loop is not None else command.run_id,
             seals=Seals(self.sealer, command.execution_id, command.run_id) if self.sealer is not None else None,
             keychain=Keychain(playbook, secrets),
             chunk={**command.loop, "chunk": command.chunk} if command.loop is not None else None,
             deadline=deadline,
         )
-        if self.heart is not None:
-            self.heart.add(activation)
+        if self.heartbeat is not None:
+            self.heartbeat.add(activation)
         try:
-            return self._end(runner.run(), calls)
+            return self._end(runner.run(), tool_caller)
         except Fenced as fenced:
-            calls.stop()
+            tool_caller.stop()
             return Handled("dropped", f"fenced: {fenced}")
         except Cancelled:
-            if calls.being_ended:
+            if tool_caller.being_ended:
                 return Handled("dropped", "the control plane ends the run")
             error = {"kind": "cancelled", "message": "the execution was stopped", "retryable": False}
             try:
-                return self._end(Ended("StepFailed", {"error": error}), calls)
+                return self._end(Ended("StepFailed", {"error": error}), tool_caller)
             except Fenced as fenced:
                 return Handled("dropped", f"fenced: {fenced}")
         finally:
-            if self.heart is not None:
-                self.heart.remove(activation)
+            if self.heartbeat is not None:
+                self.heartbeat.remove(activation)
 
     @staticmethod
-    def _end(ended: Ended, calls: Calls) -> Handled:
-        calls.record(ended.name, {**ended.data, "events": calls.journal.events + 1})
-        calls.journal.close()
+    def _end(ended: Ended, tool_caller: ToolCaller) -> Handled:
+        tool_caller.record(ended.name, {**ended.data, "events": tool_caller.journal.events + 1})
+        tool_caller.journal.close()
         return Handled("suspended" if ended.name == "StepSuspended" else "done", ended.name)
 
 
 class _Activation:
-    """A run under way in this process, as the heart sees it, and who wants to leave."""
+    """A run under way in this process, as the lease heartbeat sees it, and who wants to leave."""
 
-    __slots__ = ("calls", "journal")
+    __slots__ = ("journal", "tool_caller")
 
     def __init__(self) -> None:
         self.journal: Journal | None = None
-        self.calls: Calls | None = None
+        self.tool_caller: ToolCaller | None = None
 
-    def beat(self) -> None:
-        if self.calls is not None:
-            self.calls.beat(self.calls.clock.now())
+    def renew_lease(self) -> None:
+        if self.tool_caller is not None:
+            self.tool_caller.renew_lease(self.tool_caller.clock.now())
 
     def leave(self, reason: str) -> None:
         """Release the run. Raises `Fenced`, and port errors."""
@@ -273,9 +273,9 @@ class _Activation:
             if self.journal is not None:
                 self.journal.release(reason)
         finally:
-            if self.calls is not None:
-                self.calls.fenced = Fenced("the run was released")
-                self.calls.stop()
+            if self.tool_caller is not None:
+                self.tool_caller.fenced = Fenced("the run was released")
+                self.tool_caller.stop()
 
 
 __all__ = ["LEASE_S", "Handled", "Worker"]

@@ -14,7 +14,7 @@ from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.engine.pipeline import SECOND
 from noetl_core.engine.waits import BY_TOKEN, beat_by
 from noetl_core.expr import is_reference
-from noetl_core.worker.past import Past
+from noetl_core.worker.run_history import RunHistory
 
 WAITING_KINDS = frozenset({"wait", "callback", "playbook"})
 INLINE_WAIT_S = 5.0
@@ -34,7 +34,7 @@ def wait_for(
     inputs: Mapping[str, Any],
     task_run: str,
     attempt: int,
-    past: Past,
+    history: RunHistory,
     now: int,
     execution_id: str,
     scope_iter: Mapping[str, Any],
@@ -47,7 +47,7 @@ def wait_for(
     inputs = canonical_inputs(kind, inputs)
     what = {"wait": "timer", "callback": "callback", "playbook": "child"}[kind]
     wait_id = ids.wait_id(task_run, attempt, what)
-    known = past.waits.get(wait_id)
+    known = history.waits.get(wait_id)
     if known is not None:
         return dict(known)
     if kind == "wait":

@@ -319,10 +319,10 @@ class DynamoExecutionIndex(_Table):
             if code_of(error) != "ConditionalCheckFailedException":
                 raise
             return None
-        looks = 1 + int(before.get("Attributes", {}).get("looks", {"N": "0"})["N"])
-        if looks > 1:  # rare: what looked before has died; no read before every look to know it
-            self._put(_due_item(due.execution_id, at, looks), **_unmoved(at))
-        return looks
+        attempts = 1 + int(before.get("Attributes", {}).get("looks", {"N": "0"})["N"])
+        if attempts > 1:  # rare: what looked before has died; no read before every look to know it
+            self._put(_due_item(due.execution_id, at, attempts), **_unmoved(at))
+        return attempts
 
     def clear_due(self, execution_id: str) -> None:
         with errors_of("clear due"):
@@ -351,9 +351,9 @@ class DynamoExecutionIndex(_Table):
             request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
 
-def _due_item(execution_id: str, at: int, looks: int = 0) -> dict[str, Any]:
+def _due_item(execution_id: str, at: int, attempts: int = 0) -> dict[str, Any]:
     item = {"pk": {"S": _shard(execution_id)}, "sk": {"S": execution_id}, "due_at": {"N": str(at)}}
-    return {**item, "looks": {"N": str(looks)}} if looks else item
+    return {**item, "looks": {"N": str(attempts)}} if attempts else item
 
 
 def _unmoved(at: int) -> dict[str, Any]:

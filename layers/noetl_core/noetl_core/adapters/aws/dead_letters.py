@@ -15,27 +15,27 @@ BATCH = 10
 
 
 def drain(
-    queues: Sequence[str], bury: Callable[[DeadLetter], None], limit: int = 1_000, late: Callable[[], bool] | None = None
+    queues: Sequence[str], handle: Callable[[DeadLetter], None], limit: int = 1_000, late: Callable[[], bool] | None = None
 ) -> int:
-    """Call `bury` for each dead letter, then delete it; how many there were. Ends at `limit`, and when it is `late`.
+    """Call `handle` for each dead letter, then delete it; how many there were. Ends at `limit`, and when it is `late`.
 
-    A letter whose `bury` fails is kept for the next time, and logged. Letters that name no execution (stream batches: the sweeper
-    routes their records from the log) are left for the alarm.
+    A letter whose `handle` fails is kept for the next time, and logged. Letters that name no execution (stream batches: the
+    sweeper routes their records from the log) are left for the alarm.
     """
-    buried = 0
+    handled = 0
     for url in queues:
         for letter, receipt in _letters(url):
-            if buried >= limit or (late is not None and late()):
-                return buried
+            if handled >= limit or (late is not None and late()):
+                return handled
             try:
-                bury(letter)
+                handle(letter)
                 with errors_of("dead letters"):
                     client("sqs").delete_message(QueueUrl=url, ReceiptHandle=receipt)
             except Exception:  # whatever one letter does must not hold up the others
                 log.exception("a dead letter of execution %s is kept", letter.execution_id)
                 continue
-            buried += 1
-    return buried
+            handled += 1
+    return handled
 
 
 def _letters(url: str) -> Iterator[tuple[DeadLetter, str]]:

@@ -107,8 +107,8 @@ class DynamoEventStore:
             item["expires_at"] = {"N": str(commit.expires_at)}
         if commit.tally is not None:
             item["events"] = {"N": str(commit.tally.events)}
-            if commit.tally.in_vain:
-                item["in_vain"] = {"N": str(commit.tally.in_vain)}
+            if commit.tally.takeovers_without_progress:
+                item["in_vain"] = {"N": str(commit.tally.takeovers_without_progress)}
         body = encode_events(commit.events, compress=True)
         if len(body) > MAX_BODY:
             name = f"{commit.stream.run_id or 'control'}-{commit.seq}-{commit.writer}"

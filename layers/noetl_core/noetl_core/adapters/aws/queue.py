@@ -107,7 +107,7 @@ class SqsCommandQueue:
             key = f"{command.execution_id}/commands/{command.run_id}-{command.expected_seq}-{command.mode}.json"
             stored = self._results.put(key, body.encode())["key"]
             said = {k: getattr(command, k) for k in ("execution_id", "run_id", "step", "expected_seq")}
-            body = json.dumps({STORED: stored, **said})  # enough to bury it by, should it become a dead letter
+            body = json.dumps({STORED: stored, **said})  # enough to handle_dead_letter it by, should it become a dead letter
         return body
 
 

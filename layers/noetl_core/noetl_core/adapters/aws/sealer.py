@@ -24,8 +24,8 @@ class KmsSealer:
 
     def seal(self, plain: bytes, context: Mapping[str, str]) -> str:
         with errors_of("sealing a value"):
-            made = client("kms").generate_data_key(KeyId=self._key_id, KeySpec="AES_256", EncryptionContext=dict(context))
-        parts = {"key": made["CiphertextBlob"], "box": encrypt(made["Plaintext"], plain, context)}
+            data_key = client("kms").generate_data_key(KeyId=self._key_id, KeySpec="AES_256", EncryptionContext=dict(context))
+        parts = {"key": data_key["CiphertextBlob"], "box": encrypt(data_key["Plaintext"], plain, context)}
         return json.dumps({name: b64encode(part).decode() for name, part in parts.items()}, separators=(",", ":"))
 
     def open(self, sealed: str, context: Mapping[str, str]) -> bytes:

@@ -42,7 +42,7 @@ class SqliteEventStore:
             commit.v,
             encode_events(commit.events),
             None if commit.tally is None else commit.tally.events,
-            None if commit.tally is None else commit.tally.in_vain,
+            None if commit.tally is None else commit.tally.takeovers_without_progress,
         )
         try:
             self._db.write(_INSERT, row)

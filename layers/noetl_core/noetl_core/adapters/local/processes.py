@@ -74,7 +74,7 @@ def _here() -> Place:
 
 
 def _began(pid: int) -> str | None:
-    """When a process began, in the kernel's ticks since the boot; empty for one that has ended and was not buried, None where
+    """When a process began, in the kernel's ticks since the boot; empty for one that has ended and was not reaped, None where
     that cannot be read."""
     stat = _text(_PROC / str(pid) / "stat")
     if not stat:

@@ -11,7 +11,7 @@ from noetl_core.control.admit import StartRequest, admit
 from noetl_core.control.api.call import BadRequest, Call, Field, Route, execution_id
 from noetl_core.control.api.callers import INLINE
 from noetl_core.control.core import Control
-from noetl_core.control.cursor import BadCursor, seal, unseal
+from noetl_core.control.cursor import BadCursor, sign, unsign
 from noetl_core.engine.state import Status
 from noetl_core.ports import CorruptLog, NewerLog
 
@@ -71,7 +71,7 @@ def listed(call: Call) -> dict[str, Any]:
         limit=limit,
         before=_before(call),
     )
-    cursor = seal(heads[-1].execution_id, call.service.cursor_key()) if len(heads) == limit else None
+    cursor = sign(heads[-1].execution_id, call.service.cursor_key()) if len(heads) == limit else None
     shown = [read.head_as_dict(h) for h in heads]
     if status == "waiting":
         shown = [{**e, "status": s} for e in shown if (s := _status(call.control, e["execution_id"])) == "waiting"]
@@ -81,7 +81,7 @@ def listed(call: Call) -> dict[str, Any]:
 def _before(call: Call) -> str | None:
     """The execution the page before ended with. Raises `BadCursor`."""
     cursor = call.argument("cursor")
-    before = None if cursor is None else unseal(cursor, call.service.cursor_key())
+    before = None if cursor is None else unsign(cursor, call.service.cursor_key())
     if before is not None and not isinstance(before, str):
         raise BadCursor("the cursor is one of a history")
     return before

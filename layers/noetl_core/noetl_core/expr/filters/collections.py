@@ -31,9 +31,9 @@ def _maybe(ev: Evaluation, attribute: Any) -> Callable[[Any], Any]:
 
 
 def _listed(ev: Evaluation, items: Iterable[Any]) -> list[Any]:
-    made = list(items)
-    ev.charge_items(len(made))
-    return made
+    out = list(items)
+    ev.charge_items(len(out))
+    return out
 
 
 @filter_("length", "count")
@@ -215,15 +215,15 @@ def slice_(ev: Evaluation, value: Any, slices: int, fill_with: Any = None) -> li
         raise TemplateError("slice: the count must be at least 1")
     per, extra = divmod(len(items), slices)
     ev.charge_items(len(items) + slices * 4)
-    made, position = [], 0
+    parts, position = [], 0
     for index in range(slices):
         size = per + (index < extra)
         part = items[position : position + size]
         position += size
         if fill_with is not None and extra and index >= extra:
             part.append(fill_with)
-        made.append(part)
-    return made
+        parts.append(part)
+    return parts
 
 
 @filter_("attr")

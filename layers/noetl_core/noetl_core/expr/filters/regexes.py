@@ -104,16 +104,16 @@ def regex_replace(
         expand = lambda match: template  # noqa: E731
 
     def replaced(match: Any) -> str:
-        made = expand(match)
-        ev.charge(len(made) + 16)
-        return made
+        expanded = expand(match)
+        ev.charge(len(expanded) + 16)
+        return expanded
 
     ev.charge(len(text))
     import regex
 
     with _bounded(ev):
         try:
-            made: str = _pattern(ev, text, pattern, ignorecase, multiline).sub(replaced, text, count=count, timeout=SECONDS)
+            out: str = _pattern(ev, text, pattern, ignorecase, multiline).sub(replaced, text, count=count, timeout=SECONDS)
         except (regex.error, IndexError) as error:
             raise TemplateError(f"replacement {template!r}: {error}") from None
-    return made
+    return out

@@ -105,7 +105,7 @@ class Zygote:
         return int(self._ask({"op": "fork"}, [handle])["pid"])
 
     def end(self, pid: int, grace: float) -> tuple[int, bool]:
-        """Bury a runner: `(status, whether it had to be killed)`."""
+        """Reap a runner: `(status, whether it had to be killed)`."""
         answer = self._ask({"op": "end", "pid": pid, "grace": grace}, [])
         return int(answer["status"]), bool(answer.get("killed"))
 

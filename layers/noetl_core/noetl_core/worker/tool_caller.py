@@ -36,8 +36,8 @@ class Cancelled(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Running:
-    """A task in flight, for the heart to announce; `cancelled` is its call's."""
+class StartedTask:
+    """A task that has started, for the lease heartbeat to announce; `cancelled` is its call's."""
 
     data: Mapping[str, Any]
     since: int
@@ -46,7 +46,7 @@ class Running:
 
 
 @dataclass
-class Calls:
+class ToolCaller:
     """What a runner needs of the world, for one activation."""
 
     playbook: Playbook
@@ -66,7 +66,7 @@ class Calls:
     """Whether the control plane is ending this very run, with a reason of its own: the next position is left to it."""
     fenced: Fenced | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
-    running: set[Running] = field(default_factory=set)
+    started_tasks: set[StartedTask] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     tainted: bool = False
     """Whether secrets may be about: read from the keychain, or given by a tool. Until then nothing needs masking."""
@@ -75,7 +75,7 @@ class Calls:
         self.family_results = FamilyResults(self.results, self.resolve.family, self.execution_id)
         self.tainted = bool(self.playbook.keychain)
 
-    # --- the gate and the heart -----------------------------------------------------------------------------------------
+    # --- the gate and the lease heartbeat --------------------------------------------------------------------------
 
     def read_gate(self) -> None:
         gate = self.gates.gate(self.execution_id)
@@ -90,24 +90,24 @@ class Calls:
         """Tell every tool that its outcome does not matter any more."""
         with self._lock:
             self.cancelled.set()
-            for running in self.running:
-                running.cancelled.set()
+            for started_task in self.started_tasks:
+                started_task.cancelled.set()
 
     def check(self) -> None:
-        """Raises what the heart found out: `Fenced`; or `Cancelled` when the gate says stop."""
+        """Raises what the lease heartbeat found out: `Fenced`; or `Cancelled` when the gate says stop."""
         if self.fenced is not None:
             raise self.fenced
         if self.gate == "stop":
             raise Cancelled(self.execution_id)
 
-    def beat(self, now: int) -> None:
-        """Called about every second from the heart's thread: announce what runs long, commit, renew the lease."""
+    def renew_lease(self, now: int) -> None:
+        """Called about every second from the heartbeat's thread: announce what runs long, commit, renew the lease."""
         try:
             with self._lock:
-                for running in self.running:
-                    if not running.announced and now - running.since >= FLUSH_EVERY_S * SECOND:
-                        running.announced = True
-                        self.journal.put(Event("TaskStarted", running.since, running.data))
+                for started_task in self.started_tasks:
+                    if not started_task.announced and now - started_task.since >= FLUSH_EVERY_S * SECOND:
+                        started_task.announced = True
+                        self.journal.put(Event("TaskStarted", started_task.since, started_task.data))
             silent = now - self.journal.flushed_at
             wrote = self.journal.flush() if self.journal.due(now) else False
             if not wrote and silent >= HEARTBEAT_S * SECOND:
@@ -118,7 +118,7 @@ class Calls:
             self.fenced = fenced
             self.stop()
         except PortError:
-            return  # the next beat tries again; a lease that ends is taken over
+            return  # the next heartbeat tries again; a lease that ends is taken over
 
     # --- calling --------------------------------------------------------------------------------------------------------
 
@@ -163,31 +163,31 @@ class Calls:
             log=TaskLog(),
         )
 
-    def begun(self, call: ToolCall, path: list[int], now: int) -> Running:
-        """A task begins: the heart announces it if it takes long."""
+    def begun(self, call: ToolCall, path: list[int], now: int) -> StartedTask:
+        """A task begins: the lease heartbeat announces it if it takes long."""
         data: dict[str, Any] = {"task": call.task, "run": call.task_run_id, "attempt": call.attempt}
         if path:
             data["path"] = path
-        running = Running(data, now, call.cancelled)
+        started_task = StartedTask(data, now, call.cancelled)
         with self._lock:
-            self.running.add(running)
+            self.started_tasks.add(started_task)
             if self.cancelled.is_set():
-                running.cancelled.set()
-        return running
+                started_task.cancelled.set()
+        return started_task
 
-    def ended(self, running: Running) -> int | None:
+    def ended(self, started_task: StartedTask) -> int | None:
         """A task has ended, or is waited for no longer: when it started, unless `TaskStarted` says it already."""
         with self._lock:
-            self.running.discard(running)
-            return None if running.announced else running.since
+            self.started_tasks.discard(started_task)
+            return None if started_task.announced else started_task.since
 
-    def invoke(self, call: ToolCall, running: Running) -> Outcome:
+    def invoke(self, call: ToolCall, started_task: StartedTask) -> Outcome:
         """Run the tool."""
-        return self.measured(invoke(self._tool(call.kind), call), call, running)
+        return self.measured(invoke(self._tool(call.kind), call), call, started_task)
 
-    def measured(self, outcome: Outcome, call: ToolCall, running: Running) -> Outcome:
+    def measured(self, outcome: Outcome, call: ToolCall, started_task: StartedTask) -> Outcome:
         """The outcome with what is known of the attempt: when, how long, what it said."""
-        meta = {**self.meta(call.attempt, running.since, self.clock.now()), **outcome.meta}
+        meta = {**self.meta(call.attempt, started_task.since, self.clock.now()), **outcome.meta}
         if isinstance(call.log, TaskLog) and call.log:
             meta["log"] = call.log
         return replace(outcome, meta=meta)

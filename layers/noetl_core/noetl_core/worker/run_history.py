@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from noetl_core.engine.records import Commit, Event, StreamId, Tally, envelopes_of, in_vain
+from noetl_core.engine.records import Commit, Event, StreamId, Tally, count_takeovers_without_progress, envelopes_of
 from noetl_core.expr import MASK
 from noetl_core.history import commits_of
 from noetl_core.ports import EventStore
@@ -15,7 +15,7 @@ Path = tuple[int, ...]
 
 
 @dataclass(slots=True)
-class Past:
+class RunHistory:
     """Per iteration path: collections, task events of unfinished passes, finished iterations; and waits and their mail.
 
     `finished` holds, by the path of the loop, its finished iterations by index; those of an inner loop go when the iteration
@@ -24,7 +24,7 @@ class Past:
 
     as_of: int | None = None
     takeovers: int = 0
-    in_vain: int = 0
+    takeovers_without_progress: int = 0
     """Takeovers since anything was done."""
     worker: str = ""
     """Who opened the newest activation."""
@@ -43,7 +43,7 @@ class Past:
 
     @property
     def tally(self) -> Tally:
-        return Tally(self.events, self.in_vain)
+        return Tally(self.events, self.takeovers_without_progress)
 
     @property
     def next_seq(self) -> int:
@@ -56,51 +56,51 @@ class Past:
         return self.last.events[-1].name if self.last is not None and self.last.events else ""
 
 
-def read_past(store: EventStore, stream: StreamId, past: Past | None = None) -> Past:
-    """Fold a run's stream, on top of `past` if that is given."""
-    return fold_past(commits_of(store, stream), past)
+def read_run_history(store: EventStore, stream: StreamId, history: RunHistory | None = None) -> RunHistory:
+    """Fold a run's stream, on top of `history` if that is given."""
+    return fold_run_history(commits_of(store, stream), history)
 
 
-def fold_past(commits: Iterable[Commit], past: Past | None = None) -> Past:
-    """Fold the commits of a run stream, on top of `past` if that is given."""
-    past = past or Past()
+def fold_run_history(commits: Iterable[Commit], history: RunHistory | None = None) -> RunHistory:
+    """Fold the commits of a run stream, on top of `history` if that is given."""
+    history = history or RunHistory()
     for commit in commits:
         for event in commit.events:
-            apply(past, event)
-            past.events += envelopes_of(event)
-        past.last = commit
-    return past
+            apply(history, event)
+            history.events += envelopes_of(event)
+        history.last = commit
+    return history
 
 
-def apply(past: Past, event: Event) -> None:
+def apply(history: RunHistory, event: Event) -> None:
     """Fold one event of a run stream."""
     d = event.data
     path = tuple(d.get("path") or ())
-    past.in_vain = in_vain(past.in_vain, event)
+    history.takeovers_without_progress = count_takeovers_without_progress(history.takeovers_without_progress, event)
     match event.name:
         case "StepStarted":
-            past.as_of = d["as_of"] if past.as_of is None else past.as_of
-            past.takeovers += 1 if d.get("takeover") else 0
-            past.worker = d.get("worker", "")
+            history.as_of = d["as_of"] if history.as_of is None else history.as_of
+            history.takeovers += 1 if d.get("takeover") else 0
+            history.worker = d.get("worker", "")
         case "StepResumed":
-            past.worker = d.get("worker", "")
-            deliver(past, d.get("mail") or ())
+            history.worker = d.get("worker", "")
+            deliver(history, d.get("mail") or ())
         case "LoopCollected":
-            past.collections[path] = d
+            history.collections[path] = d
         case "LoopIterationStarted":
-            past.begun.add(path)
+            history.begun.add(path)
         case "TaskProcessed":
-            past.tasks.setdefault(path, []).append(_without_masks(event) if d.get("masked") else event)
+            history.tasks.setdefault(path, []).append(_without_masks(event) if d.get("masked") else event)
         case "LoopIterationCompleted":
             shown = {**d, "set_ctx": _pruned(d["set_ctx"])} if d.get("masked") and "set_ctx" in d else d
-            past.finished.setdefault(path[:-1], {})[path[-1]] = shown
-            past.finished.pop(path, None)
-            past.collections.pop(path, None)
-            past.tasks.pop(path, None)
-            past.begun.discard(path)
+            history.finished.setdefault(path[:-1], {})[path[-1]] = shown
+            history.finished.pop(path, None)
+            history.collections.pop(path, None)
+            history.tasks.pop(path, None)
+            history.begun.discard(path)
         case "StepSuspended":
-            past.waits.update({w["wait_id"]: w for w in d.get("waits", ())})
-            past.sealed, past.sealed_at = d.get("sealed"), {p: len(events) for p, events in past.tasks.items()}
+            history.waits.update({w["wait_id"]: w for w in d.get("waits", ())})
+            history.sealed, history.sealed_at = d.get("sealed"), {p: len(events) for p, events in history.tasks.items()}
         case _:
             pass  # TaskStarted, TaskRetried: for readers; they change nothing here
 
@@ -117,6 +117,6 @@ def _pruned(value: Any) -> Any:
     return [_pruned(v) for v in value if v != MASK] if isinstance(value, list) else value
 
 
-def deliver(past: Past, mail: Iterable[Mapping[str, Any]]) -> None:
+def deliver(history: RunHistory, mail: Iterable[Mapping[str, Any]]) -> None:
     """Take the mail of a resume."""
-    past.mail.update({m["wait_id"]: m for m in mail})
+    history.mail.update({m["wait_id"]: m for m in mail})

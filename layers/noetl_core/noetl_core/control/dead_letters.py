@@ -6,8 +6,8 @@ import logging
 
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
-from noetl_core.control.sweep import give_up
-from noetl_core.control.unreadable import mark_stuck
+from noetl_core.control.sweep import mark_stuck
+from noetl_core.control.unreadable import mark_head_stuck
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import TERMINAL, State
 from noetl_core.ports import CorruptLog, DeadLetter, NewerLog
@@ -15,12 +15,12 @@ from noetl_core.ports import CorruptLog, DeadLetter, NewerLog
 log = logging.getLogger(__name__)
 
 
-def bury(control: Control, letter: DeadLetter) -> None:
+def handle_dead_letter(control: Control, letter: DeadLetter) -> None:
     """Do what a dead letter asks for, after which it may be deleted.
 
     A command that nobody could carry out marks its execution stuck; but what has ended, is suspended, or has a worker's commit
     where the command was to begin is left alone: such a command was a duplicate. A wake makes its execution due, so that the
-    sweeper looks, and counts the looks that do not end. Raises `Unavailable`: keep the letter.
+    sweeper reconciles it, and counts the attempts that do not end. Raises `Unavailable`: keep the letter.
     """
     execution_id = letter.execution_id
     try:
@@ -31,10 +31,10 @@ def bury(control: Control, letter: DeadLetter) -> None:
         if state.seq >= 0 and not state.finished and _is_wanted(control, state, letter):
             what = f"the command of step {letter.step} (run {letter.run_id}) failed again and again"
             log.error("execution %s is stuck: %s", execution_id, what)
-            give_up(control, execution_id, f"{what}; the functions' logs have the errors")
+            mark_stuck(control, execution_id, f"{what}; the functions' logs have the errors")
     except CorruptLog as error:
         log.error("execution %s is stuck: its log does not read: %s", execution_id, error)
-        mark_stuck(control, execution_id, str(error))
+        mark_head_stuck(control, execution_id, str(error))
         control.index.clear_due(execution_id)
     except NewerLog:
         log.warning("a dead letter of execution %s is left to newer code", execution_id)

@@ -1,4 +1,4 @@
-"""Attempts on threads of their own: begun, taken when they land, given up when they go on after their timeout."""
+"""Attempts on threads of their own: begun, taken when they have ended, given up when they go on after their timeout."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from noetl_core.dsl.model import Task
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.pipeline import SECOND
 from noetl_core.tools.base import ToolCall
-from noetl_core.worker.calls import Running
-from noetl_core.worker.nodes import Leaf
+from noetl_core.worker.nodes import PipelinePass
 from noetl_core.worker.threads import TaskThreads
+from noetl_core.worker.tool_caller import StartedTask
 
 POOL_THREADS = 64
 GRACE_S = 1.0
@@ -20,81 +20,81 @@ GRACE_S = 1.0
 
 
 @dataclass(slots=True, eq=False)
-class Flight:
+class RunningAttempt:
     """An attempt on a thread of its own. `until` (microseconds) is when it is given up, if ever."""
 
-    leaf: Leaf
+    pass_: PipelinePass
     task: Task
     call: ToolCall
-    running: Running
+    started_task: StartedTask
     until: int | None
 
     outcome: Outcome | BaseException | None = None
     """What the tool gave or raised, once it has ended."""
 
 
-class Flights:
+class RunningAttempts:
     """The attempts of one activation that have not ended. One driver thread owns it; the tools run on others."""
 
     def __init__(self) -> None:
         self.overdue_at: int | None = None
         """None is to be given up before (microseconds)."""
-        self._aloft: set[Flight] = set()
-        self._landed: SimpleQueue[Flight] = SimpleQueue()
+        self._running: set[RunningAttempt] = set()
+        self._ended: SimpleQueue[RunningAttempt] = SimpleQueue()
         self._threads: TaskThreads | None = None
 
     def __bool__(self) -> bool:
-        return bool(self._aloft)
+        return bool(self._running)
 
     def begin(
         self,
-        leaf: Leaf,
+        pass_: PipelinePass,
         task: Task,
         call: ToolCall,
-        running: Running,
+        started_task: StartedTask,
         started: int,
-        invoke: Callable[[ToolCall, Running], Outcome],
+        invoke: Callable[[ToolCall, StartedTask], Outcome],
     ) -> None:
         until = None if call.timeout_s is None else started + int((call.timeout_s + GRACE_S) * SECOND)
-        flight = Flight(leaf, task, call, running, until)
+        attempt = RunningAttempt(pass_, task, call, started_task, until)
         if self._threads is None:
             self._threads = TaskThreads(POOL_THREADS)
-        self._aloft.add(flight)
+        self._running.add(attempt)
         if until is not None and (self.overdue_at is None or until < self.overdue_at):
             self.overdue_at = until
 
         def work() -> None:
             try:
-                flight.outcome = invoke(flight.call, flight.running)
+                attempt.outcome = invoke(attempt.call, attempt.started_task)
             except BaseException as error:  # the driver raises it: a task that vanished would be waited for, for ever
-                flight.outcome = error
-            self._landed.put(flight)
+                attempt.outcome = error
+            self._ended.put(attempt)
 
         self._threads.submit(work)
 
-    def landed(self, timeout: float) -> tuple[Flight, Outcome] | None:
+    def next_ended(self, timeout: float) -> tuple[RunningAttempt, Outcome] | None:
         """The next that has ended, waited for at most `timeout` seconds. Raises what its tool raised, which tools do not."""
         try:
-            flight = self._landed.get(timeout=timeout)
+            attempt = self._ended.get(timeout=timeout)
         except Empty:
             return None
-        if flight not in self._aloft:
+        if attempt not in self._running:
             return None  # given up: what it brings now counts for nothing
-        self._aloft.discard(flight)
-        if isinstance(flight.outcome, BaseException):
-            raise flight.outcome
-        assert flight.outcome is not None
-        return flight, flight.outcome
+        self._running.discard(attempt)
+        if isinstance(attempt.outcome, BaseException):
+            raise attempt.outcome
+        assert attempt.outcome is not None
+        return attempt, attempt.outcome
 
-    def give_up(self, now: int) -> list[Flight]:
+    def give_up(self, now: int) -> list[RunningAttempt]:
         """Those that go on after their timeout: they are told, left behind, and no longer waited for."""
-        overdue = [f for f in self._aloft if f.until is not None and now >= f.until]
-        for flight in overdue:
-            self._aloft.discard(flight)
-            flight.call.cancelled.set()
+        overdue = [a for a in self._running if a.until is not None and now >= a.until]
+        for attempt in overdue:
+            self._running.discard(attempt)
+            attempt.call.cancelled.set()
             if self._threads is not None:
                 self._threads.lose()
-        self.overdue_at = min((f.until for f in self._aloft if f.until is not None), default=None)
+        self.overdue_at = min((a.until for a in self._running if a.until is not None), default=None)
         return overdue
 
     def close(self) -> None:

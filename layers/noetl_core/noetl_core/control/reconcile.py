@@ -1,10 +1,10 @@
-"""One look at one execution: everything its log says should have happened, done now (DESIGN section 4 "Sweeper")."""
+"""Reconcile one execution: do now everything that its log says should have happened (DESIGN section 4 "Sweeper")."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from noetl_core.control.children import look_at_child
+from noetl_core.control.children import reconcile_child
 from noetl_core.control.core import SECOND, Control
 from noetl_core.control.fence import boundary_of, fence_runs
 from noetl_core.control.operate import carry_through, fence_all
@@ -18,20 +18,20 @@ from noetl_core.history import tally_of
 
 GRACE_S = 30
 """How long a command may stay unclaimed before it is sent again; grows with its age."""
-LOOK_EVERY_S = 55
+RECONCILE_EVERY_S = 55
 """While something runs: a little less than the schedule's minute, so that every tick finds the execution due."""
-LONGEST_LOOK_S = 3600
-"""An execution that only waits is looked at when its first timer is due, at least this often."""
+RECONCILE_AT_LEAST_EVERY_S = 3600
+"""An execution that only waits is reconciled when its first timer is due, at least this often."""
 DEEP_QUEUE = 1000
 """With more commands waiting than this, an unclaimed one is taken to be among them."""
-RUNS_PER_LOOK = 1000
-AGAIN_S = 90
-"""When an execution is due again whose look never ends: the sweeper's next tick but one."""
+RUNS_PER_RECONCILIATION = 1000
+UNFINISHED_AGAIN_S = 90
+"""When an execution is due again whose reconciliation never ends: the sweeper's next tick but one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What looks did, for logs and metrics."""
+    """What reconciliations did, for logs and metrics."""
 
     looked: int = 0
     handed: int = 0
@@ -46,19 +46,19 @@ class Swept:
         return replace(self, **{k: getattr(self, k) + v for k, v in more.items()})
 
 
-def look(control: Control, execution_id: str, swept: Swept, again_at: int | None = None, *, asked: bool = False) -> Swept:
-    """Do what the log says should have happened, and say when the next look is due.
+def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int | None = None, *, asked: bool = False) -> Swept:
+    """Do what the log says should have happened, and say when the next reconciliation is due.
 
-    `again_at` is when the execution is due if this look never ends, where that has been said already. `asked`: because a person
+    `again_at` is when the execution is due if this call never ends, where that has been said already. `asked`: because a person
     wants it to go on, so no run is given up for how often its workers died. Raises as `Control.route`.
     """
     now = control.clock.now()
     if again_at is None:
-        again_at = now + AGAIN_S * SECOND
+        again_at = now + UNFINISHED_AGAIN_S * SECOND
         control.index.set_due(execution_id, again_at)
     state = control.load(execution_id)
     if state.seq < 0:
-        return _look_at_nothing(control, execution_id, swept)
+        return _reconcile_without_log(control, execution_id, swept)
     if state.finished:
         control.put_head(state)
         control._finish(state)
@@ -82,14 +82,14 @@ def look(control: Control, execution_id: str, swept: Swept, again_at: int | None
         control.queue.send(commands)
     state = control.route(execution_id, boundaries)
     for child in list(state.children):
-        look_at_child(control, state, child)
+        reconcile_child(control, state, child)
     if not state.finished:
-        control.index.set_due(execution_id, min(_next_look(playbook, state, now), held_until + SECOND), seen=again_at)
+        control.index.set_due(execution_id, min(_next_reconciliation(playbook, state, now), held_until + SECOND), seen=again_at)
     takeovers = sum(1 for c in commands if c.mode == "takeover")
     return swept.plus(routed=len(boundaries), takeovers=takeovers, resent=len(commands) - takeovers, fenced=len(lost | overdue))
 
 
-def _look_at_nothing(control: Control, execution_id: str, swept: Swept) -> Swept:
+def _reconcile_without_log(control: Control, execution_id: str, swept: Swept) -> Swept:
     """Due, but no log: admit died before its first commit (nothing was acknowledged)."""
     control.index.clear_due(execution_id)
     return swept
@@ -105,7 +105,7 @@ def _inspect(
     resend: list[str] = []
     takeovers: list[Command] = []
     lost: dict[str, dict[str, object]] = {}
-    held_until = now + LONGEST_LOOK_S * SECOND
+    held_until = now + RECONCILE_AT_LEAST_EVERY_S * SECOND
     queues = _Queues(control)
     for run in _some(list(state.runs.values()), now):
         last = control.store.last(StreamId(state.execution_id, run.id))
@@ -119,18 +119,18 @@ def _inspect(
                 resend.append(run.id)
         elif last.lease_until >= now:
             held_until = min(held_until, last.lease_until)
-        elif not asked and tally_of(control.store, last).in_vain >= MAX_TAKEOVERS:
+        elif not asked and tally_of(control.store, last).takeovers_without_progress >= MAX_TAKEOVERS:
             message = f"its worker was lost {MAX_TAKEOVERS + 1} times with nothing done in between"
             lost[run.id] = {"kind": "lost", "message": message, "retryable": False}
         else:
             takeovers.extend(_takeover(playbook, state, run, last, asked))
             abandoned = now - max(last.lease_until, last.ts)  # how old the run is says nothing: its next worker may die at once
-            held_until = min(held_until, now + max(LOOK_EVERY_S * SECOND, abandoned // 2) - SECOND)
+            held_until = min(held_until, now + max(RECONCILE_EVERY_S * SECOND, abandoned // 2) - SECOND)
     return boundaries, commands_of(playbook, state, resend) + takeovers, lost, held_until
 
 
 class _Queues:
-    """How full the pools' queues are, asked once a look."""
+    """How full the pools' queues are, asked once a reconciliation."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -143,25 +143,25 @@ class _Queues:
 
 
 def _some(runs: list[Run], now: int) -> list[Run]:
-    """As many as one look can read; where there are more, the next look takes those after them."""
-    if len(runs) <= RUNS_PER_LOOK:
+    """As many as one reconciliation can read; where there are more, the next one takes those after them."""
+    if len(runs) <= RUNS_PER_RECONCILIATION:
         return runs
-    first = now // (LOOK_EVERY_S * SECOND) * RUNS_PER_LOOK % len(runs)
-    return (runs + runs)[first : first + RUNS_PER_LOOK]
+    first = now // (RECONCILE_EVERY_S * SECOND) * RUNS_PER_RECONCILIATION % len(runs)
+    return (runs + runs)[first : first + RUNS_PER_RECONCILIATION]
 
 
 def _takeover(playbook: Playbook, state: State, run: Run, last: Commit, asked: bool) -> list[Command]:
     return [replace(c, mode="takeover", expected_seq=last.seq + 1, asked=asked) for c in commands_of(playbook, state, [run.id])]
 
 
-def _next_look(playbook: Playbook, state: State, now: int) -> int:
+def _next_reconciliation(playbook: Playbook, state: State, now: int) -> int:
     """Soon while something is to be claimed (growing backoff as it ages); else when the first wait or deadline ends."""
-    first = min((max(d.at, now + SECOND) for d in deadlines(playbook, state)), default=now + LONGEST_LOOK_S * SECOND)
+    first = min((max(d.at, now + SECOND) for d in deadlines(playbook, state)), default=now + RECONCILE_AT_LEAST_EVERY_S * SECOND)
     if state.status == "paused":
-        return min(first, now + LONGEST_LOOK_S * SECOND)
+        return min(first, now + RECONCILE_AT_LEAST_EVERY_S * SECOND)
     active = [r for r in state.runs.values() if r.status == "scheduled"]
     if active:
         youngest = now - max(r.scheduled_at for r in active)
-        return min(first, now + min(max(LOOK_EVERY_S * SECOND, youngest // 2), 15 * LOOK_EVERY_S * SECOND))
+        return min(first, now + min(max(RECONCILE_EVERY_S * SECOND, youngest // 2), 15 * RECONCILE_EVERY_S * SECOND))
     times = [at for r in state.runs.values() for w in r.waits if (at := due_at(w)) is not None]
-    return min([max(t, now + SECOND) for t in times] + [first, now + LONGEST_LOOK_S * SECOND])
+    return min([max(t, now + SECOND) for t in times] + [first, now + RECONCILE_AT_LEAST_EVERY_S * SECOND])

@@ -1,6 +1,6 @@
 """What a redriven run keeps of the runs before it: their streams folded, less what is to run again (`engine.redrive`).
 
-`prior` is `{runs: [[run_id, again], ...]}`, oldest first. Each `again` says what of everything up to there is run again:
+`spec` is `{runs: [[run_id, rerun], ...]}`, oldest first. Each `rerun` says what of everything up to there is run again:
 `{failed: true}` what had failed or not ended; `{path: [..]?, task: name?}` that iteration, from that task on, with what is around
 and below it; and `{ctx: [keys]}` which writes to ctx an operator has overruled. Nothing of it is copied into the new stream.
 """
@@ -13,39 +13,39 @@ from typing import Any
 from noetl_core.engine.records import Event, StreamId
 from noetl_core.history import commits_of
 from noetl_core.ports import EventStore
-from noetl_core.worker.past import Past, Path, apply
+from noetl_core.worker.run_history import Path, RunHistory, apply
 
-Again = Mapping[str, Any]
+Rerun = Mapping[str, Any]
 
 
-def inherited(store: EventStore, execution_id: str, prior: Mapping[str, Any]) -> Past:
-    """The past a redriven run begins with, as if its own stream had held it."""
-    past = Past()
-    runs: Sequence[tuple[str, Again]] = prior["runs"]
-    for run_id, again in runs:
+def carried_over(store: EventStore, execution_id: str, spec: Mapping[str, Any]) -> RunHistory:
+    """The history a redriven run begins with, as if its own stream had held it."""
+    history = RunHistory()
+    runs: Sequence[tuple[str, Rerun]] = spec["runs"]
+    for run_id, rerun in runs:
         for commit in commits_of(store, StreamId(execution_id, run_id)):
             for event in commit.events:
                 if event.name == "LoopIterationCompleted" and _in_detail(event, runs):
                     path = tuple(event.data["path"])
-                    past.finished.setdefault(path[:-1], {})[path[-1]] = event.data
+                    history.finished.setdefault(path[:-1], {})[path[-1]] = event.data
                 else:
-                    apply(past, event)
-        _forget(past, again)
-    return past
+                    apply(history, event)
+        _forget(history, rerun)
+    return history
 
 
-def _in_detail(event: Event, runs: Sequence[tuple[str, Again]]) -> bool:
+def _in_detail(event: Event, runs: Sequence[tuple[str, Rerun]]) -> bool:
     """Whether what lies inside a finished iteration is still of use: something of it is to run again."""
     path, failed = tuple(event.data["path"]), event.data["status"] == "error"
-    return any((failed and again.get("failed")) or (_named(again) and _related(path, _path(again))) for _, again in runs)
+    return any((failed and rerun.get("failed")) or (_named(rerun) and _related(path, _path(rerun))) for _, rerun in runs)
 
 
-def _named(again: Again) -> bool:
-    return "path" in again or "task" in again
+def _named(rerun: Rerun) -> bool:
+    return "path" in rerun or "task" in rerun
 
 
-def _path(again: Again) -> Path:
-    return tuple(again.get("path") or ())
+def _path(rerun: Rerun) -> Path:
+    return tuple(rerun.get("path") or ())
 
 
 def _related(path: Path, other: Path) -> bool:
@@ -54,40 +54,41 @@ def _related(path: Path, other: Path) -> bool:
     return path[:shorter] == other[:shorter]
 
 
-def _forget(past: Past, again: Again) -> None:
-    named, task, inside = _named(again), again.get("task"), _path(again)
-    for loop, done in past.finished.items():
+def _forget(history: RunHistory, rerun: Rerun) -> None:
+    named, task, inside = _named(rerun), rerun.get("task"), _path(rerun)
+    for loop, done in history.finished.items():
         for index in list(done):
-            failed = again.get("failed") and done[index]["status"] == "error"
+            failed = rerun.get("failed") and done[index]["status"] == "error"
             if failed or (named and _related((*loop, index), inside)):
                 del done[index]
     if named and task is None:
-        for held in (past.tasks, past.finished, past.collections):
+        for held in (history.tasks, history.finished, history.collections):
             for path in [p for p in held if p[: len(inside)] == inside]:
                 del held[path]
-    for path, events in past.tasks.items():
+    for path, events in history.tasks.items():
         if named and task is not None and path[: len(inside)] == inside:
             first = next((n for n, e in enumerate(events) if e.data["task"] == task), len(events))
             del events[first:]
         while events and events[-1].data["directive"]["do"] in ("retry", "fail"):
             events.pop()  # attempts begin anew
-    _overrule(past, frozenset(again.get("ctx") or ()))
-    past.begun.clear()
-    past.waits.clear()
-    past.mail.clear()
-    past.sealed, past.sealed_at = None, {}
-    past.as_of, past.takeovers, past.in_vain, past.worker, past.last, past.events = None, 0, 0, "", None, 0
+    _overrule(history, frozenset(rerun.get("ctx") or ()))
+    history.begun.clear()
+    history.waits.clear()
+    history.mail.clear()
+    history.sealed, history.sealed_at = None, {}
+    history.as_of, history.worker, history.last, history.events = None, "", None, 0
+    history.takeovers = history.takeovers_without_progress = 0
 
 
-def _overrule(past: Past, keys: frozenset[str]) -> None:
+def _overrule(history: RunHistory, keys: frozenset[str]) -> None:
     """Leave out what an operator has set since."""
     if not keys:
         return
-    for done in past.finished.values():
+    for done in history.finished.values():
         for index, data in done.items():
             done[index] = _without(data, keys)
-    for path, events in past.tasks.items():
-        past.tasks[path] = [Event(e.name, e.ts, _without(e.data, keys)) for e in events]
+    for path, events in history.tasks.items():
+        history.tasks[path] = [Event(e.name, e.ts, _without(e.data, keys)) for e in events]
 
 
 def _without(data: Mapping[str, Any], keys: frozenset[str]) -> Mapping[str, Any]:

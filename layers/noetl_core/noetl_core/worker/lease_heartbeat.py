@@ -1,0 +1,52 @@
+"""One thread that renews the leases of all activations of a process while their tasks run."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_EVERY_S = 0.5
+
+
+class Leaseholder(Protocol):
+    def renew_lease(self) -> None: ...
+
+
+class LeaseHeartbeat:
+    """Calls `renew_lease` of every holder about twice a second. The thread starts with the first and sleeps without any."""
+
+    def __init__(self) -> None:
+        self._holders: set[Leaseholder] = set()
+        self._lock = threading.Lock()
+        self._some = threading.Event()
+        self._pause = threading.Event()  # never set: `time.sleep` fails where the clock is faked
+        self._thread: threading.Thread | None = None
+
+    def add(self, holder: Leaseholder) -> None:
+        with self._lock:
+            self._holders.add(holder)
+            self._some.set()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="lease heartbeat", daemon=True)
+                self._thread.start()
+
+    def remove(self, holder: Leaseholder) -> None:
+        with self._lock:
+            self._holders.discard(holder)
+            if not self._holders:
+                self._some.clear()
+
+    def _run(self) -> None:
+        while True:
+            self._some.wait()
+            self._pause.wait(HEARTBEAT_EVERY_S)
+            with self._lock:
+                holders = list(self._holders)
+            for holder in holders:
+                try:
+                    holder.renew_lease()
+                except Exception:  # one run's trouble must not end the leases of the others
+                    log.exception("a heartbeat failed; the run's lease may end")
