@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
+# Without it every process of the suite compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup run test lint types contracts template unit e2e bench idle up down clean soak scale load conformance properties kills layer build sam-local audit
 
 setup: $(VENV)/.synced
@@ -69,7 +72,7 @@ load: setup
 	@$(BIN)/pytest -o faulthandler_timeout=0 -m load -s tests/e2e
 
 properties: setup
-	@NOETL_TIMES=$(or $(TIMES),20) $(BIN)/pytest -o faulthandler_timeout=0 -n 2 -m hypothesis
+	@NOETL_TIMES=$(or $(TIMES),20) $(BIN)/pytest -o faulthandler_timeout=0 -n 2 -m 'hypothesis or sized'
 
 kills: setup
 	@$(BIN)/python -W error -m tests.sim.kills $(or $(N),200) $(SEED)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import marshal
 import os
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,17 +29,34 @@ class Package:
     body: bytes
 
 
-def pack(name: str, files: dict[str, Path]) -> Package:
-    """Zip `files` (archive name -> file)."""
+def pack(name: str, files: dict[str, Path], *, compiled: Collection[str] = ()) -> Package:
+    """Zip `files` (archive name -> file); with the bytecode, for the interpreter that runs this, of those in `compiled`."""
+    contents = {arc: path.read_bytes() for arc, path in sorted(files.items())}
+    mark = sha256(str(sys.implementation.cache_tag).encode() if compiled else b"")
+    for arc, content in contents.items():
+        mark.update(b"%s %d %b" % (arc.encode(), len(content), content))
+    # not part of the mark: the same source need not give the same bytes twice
+    contents |= {_cached(arc): _bytecode(arc, contents[arc]) for arc in compiled if arc.endswith(".py")}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for arc, path in sorted(files.items()):
+        for arc, content in contents.items():
             info = zipfile.ZipInfo(arc, EPOCH)
             info.external_attr = 0o644 << 16
             info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, path.read_bytes())
-    body = buffer.getvalue()
-    return Package(f"{name}-{sha256(body).hexdigest()[:16]}.zip", body)
+            archive.writestr(info, content)
+    return Package(f"{name}-{mark.hexdigest()[:16]}.zip", buffer.getvalue())
+
+
+def _cached(arc: str) -> str:
+    """Where an interpreter looks for the bytecode of a module."""
+    folder, _, name = arc.rpartition("/")
+    return f"{folder}/__pycache__/{name.removesuffix('.py')}.{sys.implementation.cache_tag}.pyc"
+
+
+def _bytecode(arc: str, source: bytes) -> bytes:
+    """A module's bytecode, which is not compared with its source when it is loaded (PEP 552): a package does not change."""
+    code = compile(source, arc, "exec", dont_inherit=True)
+    return MAGIC_NUMBER + (1).to_bytes(4, "little") + source_hash(source) + marshal.dumps(code)
 
 
 def function(folder: str) -> Package:
@@ -46,11 +66,10 @@ def function(folder: str) -> Package:
 
 def layer(*, dependencies: bool) -> Package:
     """The core layer. `dependencies`: with everything it needs, built for the interpreter that runs this; MiniStack runs
-    functions in that same interpreter, where they are already installed, so there the layer is the core alone."""
-    files = _tree(CORE / "noetl_core", "python/noetl_core/")
-    if dependencies:
-        files = {**_tree(_installed(), "python/"), **files}
-    return pack("layer", files)
+    functions in that same interpreter, where they are already installed, so there the layer is the core alone. With its bytecode:
+    an emulator unpacks a layer for every process that it starts, each of which would compile it again."""
+    core = _tree(CORE / "noetl_core", "python/noetl_core/")
+    return pack("layer", {**_tree(_installed(), "python/"), **core} if dependencies else core, compiled=core)
 
 
 def tools(distribution: str) -> Package:

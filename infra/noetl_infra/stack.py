@@ -17,7 +17,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from noetl_core.adapters.local.home import home as local_home
-from noetl_infra.deploy import REGION, deploy
+from noetl_infra import REGION
 
 PORT = 4566
 START_S = 60
@@ -78,6 +78,8 @@ def up(
         started = Stack(endpoint.rstrip("/"), None)
     else:
         started = _start(home(folder), port)
+    from noetl_infra.deploy import deploy  # 0.3 s of boto3 and translator, that who only asks for the stack does not need
+
     try:
         deployed = deploy(started.endpoint, dependencies=started.pid is None, tools=tools)
     except BaseException:
