@@ -36,7 +36,7 @@ class Then:
     """What a task-policy rule does (formal spec 6.2, resolutions 7 and 29)."""
 
     do: Do = "continue"
-    attempts: Value = None
+    attempts: Value = 3
     """Executions including the first (retry)."""
     backoff: Literal["none", "linear", "exponential"] = "none"
     delay: Value = None
@@ -110,8 +110,8 @@ class Loop:
     in_: Value
     iterator: str
     mode: Literal["sequential", "parallel"] = "sequential"
-    max_in_flight: Value = None
-    """Concurrent iterations of a parallel loop; None: the engine's default."""
+    max_in_flight: Value = 10
+    """Concurrent iterations of a parallel loop."""
     exec: Literal["local", "distributed"] | None = None
     """None: local, or distributed where the body waits (DESIGN 4)."""
     chunk_size: Value = None
@@ -166,8 +166,8 @@ class Router:
 
     arcs: tuple[Arc, ...]
     mode: Literal["exclusive", "inclusive"] = "exclusive"
-    priority: Value = None
-    dedupe: Value = None
+    priority: Value = 0
+    dedupe: Value = False
 
 
 @dataclass(frozen=True, slots=True)

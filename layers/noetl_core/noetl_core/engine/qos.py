@@ -30,7 +30,7 @@ def quality(router: Router, arc: Arc, args: Mapping[str, Any], scope: Scope, epo
     `dedupe: true` compares the target and `args`, a template the target and its value (undefined: the token is made). A redrive
     begins anew, so `epoch` is part of the key. Raises `TemplateError`.
     """
-    if router.priority is None and router.dedupe is None:
+    if not router.priority and not router.dedupe:
         return PLAIN
     return Quality(value_of(router.priority, PRIORITY, "priority", scope) or 0, _key(router.dedupe, arc, args, scope, epoch))
 

@@ -1,0 +1,213 @@
+"""What the tables are made of: a field of a mapping, the block of fields that a mapping is, and the types of values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from noetl_core.dsl.model import UNSET
+from noetl_core.dsl.numbers import Range
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text that is not empty; where there is a `pattern`, text of that form."""
+
+    pattern: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Text for people; it may be empty or null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What the engine tells things apart by. `of`: what it names, as error messages say it."""
+
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some words."""
+
+    words: tuple[str, ...]
+    template: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """true or false."""
+
+    template: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """Seconds, or text with a unit."""
+
+    allowed: Range
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """An expression that is true or false."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A mapping of names to values. `whole`: one template may stand for all of it."""
+
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Program text, which is never rendered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """A value that is not checked before it is used. `words` say what it should be."""
+
+    words: str
+    template: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What has a form of its own: the JSON Schema knows it by `name`, a module of its own reads it."""
+
+    name: str
+    words: str
+    template: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A mapping that is read by itself: messages about it do not speak of the mapping around it."""
+
+    block: Block
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list of mappings, or of what else has a form of its own."""
+
+    of: Block | Shape
+    least: int = 0
+
+
+class Field(NamedTuple):
+    """One key of a mapping."""
+
+    name: str
+    type: Type
+    doc: str
+    default: Any = UNSET
+    """What holds when it is left out, where that is one value."""
+    otherwise: str = ""
+    """What holds when it is left out, in words, where that is not one value."""
+    link: str = ""
+    """Where it is explained: a page of docs/language with a section. Empty: where its block is."""
+    required: bool = False
+    effect: bool = True
+    """False: accepted, and nothing comes of it."""
+    same_as: str = ""
+    """The field that this is another spelling of."""
+    label: str = ""
+    """What messages call it, with `{}` for what it belongs to; empty: its name."""
+    references: bool = False
+    """It may hold references, which its tool reads or passes on itself."""
+
+
+class Block:
+    """A mapping of the language. `prefix` and `joint` make the words of messages: `policy of step "a"`, `delay in then of`."""
+
+    __slots__ = (
+        "by_name",
+        "doc",
+        "fields",
+        "idle",
+        "joint",
+        "keys",
+        "layered",
+        "legacy",
+        "link",
+        "misplaced",
+        "name",
+        "open",
+        "prefix",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        doc: str,
+        link: str,
+        *fields: Field,
+        prefix: str = "",
+        joint: str = " of ",
+        legacy: Mapping[str, str] | None = None,
+        misplaced: Iterable[str] = (),
+        open: bool = False,
+        layered: bool = False,
+    ) -> None:
+        self.name = name
+        self.doc = doc
+        self.link = link
+        self.fields = fields
+        self.prefix = prefix
+        self.joint = joint
+        self.legacy = legacy or {}
+        """Keys of the legacy dialects -> what replaces them."""
+        self.misplaced = frozenset(misplaced)
+        """Keys that do not belong here and are reported by a check that knows where they do."""
+        self.open = open
+        """Other keys are free."""
+        self.layered = layered
+        """Options of tool kinds stand beside its fields and are handed down; who reads those checks all of its keys."""
+        self.by_name: Mapping[str, Field] = {field.name: field for field in fields}
+        self.keys = frozenset(self.by_name)
+        self.idle = tuple(field.name for field in fields if not field.effect)
+
+    def __getitem__(self, name: str) -> Field:
+        return self.by_name[name]
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def label(self, field: Field, owner: str) -> str:
+        """What messages call the field of `owner`."""
+        return field.label.format(owner) if field.label else f"{field.name}{self.joint}{owner}"
+
+    def written(self, **values: Any) -> dict[str, Any]:
+        """The entries of a canonical document: without what is empty, and without what is the default anyway."""
+        out: dict[str, Any] = {}
+        for key, value in values.items():
+            field = self.by_name[key.removesuffix("_")]
+            empty = value is None or value is UNSET or value == {} or value == []
+            if not (empty or (field.default is not UNSET and value == field.default)):
+                out[field.name] = value
+        return out
+
+
+Type = (
+    Text | Prose | Name | Choice | Flag | Duration | Condition | Values | Code | Anything | Shape | ListOf | Range | Part | Block
+)
+
+SPELLING: Final = "The same as `{}`."
+"""What is said of another spelling."""
+
+
+def also(field: Field, *names: str) -> tuple[Field, ...]:
+    """The field and its other spellings."""
+    return (field, *(another(field, name) for name in names))
+
+
+def another(field: Field, name: str) -> Field:
+    """Another spelling of a field."""
+    return field._replace(name=name, doc=SPELLING.format(field.name), same_as=field.name, required=False)
