@@ -23,6 +23,7 @@ from noetl_core.engine.records import Boundary, Commit, StreamId
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
 from noetl_core.engine.waits import due_at, signal_name
+from noetl_core.events.table import BEGINS, OPERATED
 from noetl_core.history import load_state
 from noetl_core.playbooks import PlaybookCache
 from noetl_core.ports import (
@@ -189,7 +190,7 @@ class Control:
             if event.name == "ChildRequested" and event.data["child"] in state.children:
                 self.start_child(state, event.data["child"])
         self.end_orphans(state)
-        if names & {"ExecutionPaused", "ExecutionResumed", "ExecutionCancelled", "ExecutionStuck", "ExecutionRedriven"}:
+        if names & OPERATED:
             self.put_head(state)
         long = len(decision.events) >= SNAPSHOT_EVENTS
         if long or (not state.finished and state.seq >= self._snapshots.get(state.execution_id, SNAPSHOT_EVERY)):
@@ -210,7 +211,7 @@ class Control:
         """A timer or deadline within the queue's reach is a delayed wake; the sweeper finds all of them by the due index."""
         now = self.clock.now()
         names = {e.name for e in decision.events}
-        begun = not names.isdisjoint({"PlaybookExecutionRequested", "ExecutionRedriven", "ExecutionResumed"})
+        begun = not names.isdisjoint(BEGINS)
         if decision.scheduled or begun:
             fresh = set(decision.scheduled)
             for deadline in deadlines(playbook, state):

@@ -18,19 +18,9 @@ from noetl_core.engine.fold import fold_commits
 from noetl_core.engine.passes import Need, NeedValues, Unreadable
 from noetl_core.engine.records import Boundary, Commit, Event, StreamId
 from noetl_core.engine.state import State
+from noetl_core.events.table import NEWS
 from noetl_core.ports import NotFound
 from noetl_core.values import Values
-
-FACTS = {
-    "SignalReceived": "signal",
-    "ChildFinished": "child",
-    "ExecutionPaused": "pause",
-    "ExecutionResumed": "resume",
-    "ExecutionCancelled": "cancel",
-    "ExecutionStuck": "stuck",
-    "ExecutionRedriven": "redrive",
-}
-
 
 MAX_KNOWN = 10_000
 """Values kept while replaying; beyond it they are fetched again when they are read."""
@@ -207,12 +197,10 @@ def _boundaries(commit: Commit, values: Values) -> Iterator[Boundary]:
 
 
 def _facts(commit: Commit) -> Iterator[Fact]:
-    for event in commit.events:
-        kind = FACTS.get(event.name)
-        if kind is not None:
-            yield Fact(kind, event.data)  # type: ignore[arg-type]
-    if commit.events[0].name == "ExecutionFailing":  # a failure decided outside the pass comes before everything else
-        yield Fact("fail", commit.events[0].data)
+    for place, event in enumerate(commit.events):
+        kind = NEWS.get(event.name)
+        if kind is not None and (kind != "fail" or place == 0):  # a failure decided outside the pass comes before everything else
+            yield Fact(kind, event.data)
 
 
 def _plain(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
@@ -222,7 +210,7 @@ def _plain(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
     return tuple({"name": e.name, "data": json.loads(json.dumps(e.data))} for e in events)
 
 
-ADDED = {"TokenExpired": ("code",), "StepScheduled": ("timeout_s", "deadline_s"), "WorkflowStarted": ("timeout_s",)}
+ADDED = {"StepScheduled": ("timeout_s", "deadline_s"), "WorkflowStarted": ("timeout_s",)}
 """What events say since logs were written that do not say it."""
 
 

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from noetl_core.dsl.model import Loop
 from noetl_core.engine import ids
@@ -16,6 +16,7 @@ from noetl_core.engine.records import Boundary
 from noetl_core.engine.routing import redriven, take_arcs
 from noetl_core.engine.state import ChunkState, LoopState, Run
 from noetl_core.engine.waits import beats_as_one, signal_name
+from noetl_core.events.table import News
 from noetl_core.expr import TemplateError, references_in
 
 INLINE_CHUNK_RESULT = 512
@@ -36,7 +37,7 @@ class Fact:
     `redrive` (the data of `ExecutionRedriven`, made by `engine.redrive`).
     """
 
-    kind: Literal["signal", "child", "pause", "resume", "cancel", "fail", "stuck", "redrive"]
+    kind: News
     data: Mapping[str, Any]
 
 

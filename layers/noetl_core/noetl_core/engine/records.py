@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-LOG_VERSION = 1
-"""Written as `v` in every commit: the lowest reader version that may interpret it. Readers refuse what they do not know."""
+from noetl_core.events.event import LOG_VERSION as LOG_VERSION
+from noetl_core.events.event import Event as Event
+from noetl_core.events.table import PROGRESS
 
 MAX_TAKEOVERS = 5
 """After so many takeovers in a row that brought nothing no worker tries a run again; the control plane ends it as `lost`
@@ -28,15 +29,6 @@ class StreamId:
     def __str__(self) -> str:
         part = "the control stream" if self.run_id is None else f"run {self.run_id}"
         return f"{part} of execution {self.execution_id}"
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One state transition as stored: its name (`StepDone`), its instant in microseconds, and what cannot be derived."""
-
-    name: str
-    ts: int
-    data: Mapping[str, Any]
 
 
 def envelopes_of(event: Event) -> int:
@@ -128,7 +120,7 @@ class Boundary:
 def count_takeovers_without_progress(takeovers: int, event: Event) -> int:
     """How many takeovers in a row brought no outcome, after one more event of a run's stream: a run that gets on with its work is
     not what kills its workers, nor is one whose worker lived to release it. A person who asks begins a new count."""
-    if event.name in ("TaskProcessed", "LoopIterationCompleted", "StepReleased"):
+    if event.name in PROGRESS:
         return 0
     if event.name != "StepStarted" or "takeover" not in event.data:
         return takeovers

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from noetl_core.events.table import EVENTS, OPERATED, ends_run
+
 
 @dataclass(slots=True)
 class StepProgress:
@@ -55,11 +57,10 @@ class Progress:
 
     def _apply(self, name: str, e: Mapping[str, Any], at: float) -> StepProgress | None:
         data = e["data"]
-        if name in ("ExecutionPaused", "ExecutionStuck", "ExecutionResumed", "ExecutionCancelled"):
-            words = {"ExecutionResumed": "running", "ExecutionCancelled": "cancelling"}
-            self.status = words.get(name, name.removeprefix("Execution").lower())
-        elif name == "ExecutionRedriven":
-            self.status, self.ended = "running", None
+        if name in OPERATED:
+            self.status = EVENTS[name].becomes or self.status
+        if name == "ExecutionRedriven":
+            self.ended = None
             for again in (self.steps[name] for name in data.get("steps") or () if name in self.steps):
                 again.done, again.failed = again.done - again.failed, 0  # what failed is still to be done
         elif name == "WorkflowFinished":
@@ -111,7 +112,7 @@ class Progress:
         self, step: StepProgress, name: str, run: str, e: Mapping[str, Any], data: Mapping[str, Any], at: float
     ) -> StepProgress | None:
         """What the control plane says of a run's end; the run's own terminal event is only on its way there."""
-        if run not in step.open or e["source"] != "server" or (name == "BoundaryRouted" and data["name"] == "StepSuspended"):
+        if run not in step.open or e["source"] != "server" or not ends_run(name, data):
             return None
         step.open.discard(run)
         if not step.open:
