@@ -27,10 +27,11 @@ from noetl_core.adapters.local.results import FileResultStore, LazyTempResultSto
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.admit import Started, StartRequest, admit
+from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweep import Swept, reconcile, sweep
-from noetl_core.engine.decide import commands_of
+from noetl_core.engine.commands import commands_of
 from noetl_core.engine.records import Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import State
 from noetl_core.ports import NotFound, Secrets, StorageFailed, Unavailable
@@ -102,7 +103,9 @@ class LocalWiring:
         self.gates = SqliteGates(self.database)
         beside = Path(store).parent / "callback.key"
         key = file_key(beside) if kept and (beside.exists() or not self.database.read_only) else memory_key()
-        self.control = Control(self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock)
+        self.control = Control(
+            self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock, SubPlaybooks()
+        )
         self.control.callback_key = key
         self.control.pools = POOLS | {name.strip() for name in os.environ.get("NOETL_POOLS", "").split(",") if name.strip()}
         self.worker = Worker(
