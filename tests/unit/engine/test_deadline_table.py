@@ -1,4 +1,4 @@
-"""Decisions about time: deadlines, what is woken when, and when the sweeper looks next."""
+"""Decisions about time: deadlines, what is woken when, and when the sweeper reconciles next."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ TIMED = """
         pytest.param([done("start"), both(at(90), done("a"))], 100, 155, id="the run scheduled last counts"),
     ],
 )
-def test_when_the_sweeper_looks_next(before: list[News], now: int, then: int) -> None:
+def test_when_the_sweeper_reconciles_next(before: list[News], now: int, then: int) -> None:
     history = History(parsed(TIMED))
     for news in (None, *before):
         history.decide(news)

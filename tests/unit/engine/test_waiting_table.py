@@ -34,7 +34,7 @@ WAITS = Table(
             """,
         ),
         Row(
-            "a timer that is due lets its run go on, and has the sweeper look sooner",
+            "a timer that is due lets its run go on, and has the sweeper reconcile sooner",
             at(120),
             """
             TimerFired ask timer
