@@ -9,6 +9,7 @@ from typing import Any
 
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.control.admit import Started, StartRequest, admit
+from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
 from noetl_core.control.dead_letters import handle_dead_letter
 from noetl_core.control.fence import boundary_of
@@ -89,7 +90,15 @@ class World:
         """A control plane process with a cold cache, of a version of the code that writes commits for readers of that version."""
         store: EventStore = self.store if version is None else OfVersion(self.store, version)
         return Control(
-            store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock, callback_key=lambda: KEY
+            store,
+            self.queue,
+            self.results,
+            self.catalog,
+            self.index,
+            self.gates,
+            self.clock,
+            SubPlaybooks(),
+            callback_key=lambda: KEY,
         )
 
     def new_worker(self) -> Any:

@@ -19,6 +19,7 @@ from noetl_core.adapters.local.results import FileResultStore, LazyTempResultSto
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.admit import Started, StartRequest, admit
+from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
 from noetl_core.engine.records import Commit
 from noetl_core.engine.state import State
@@ -66,7 +67,9 @@ class LocalWiring:
         self.gates = SqliteGates(self.database)
         beside = Path(store).parent / "callback.key"
         key = file_key(beside) if kept and (beside.exists() or not self.database.read_only) else memory_key()
-        self.control = Control(self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock)
+        self.control = Control(
+            self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock, SubPlaybooks()
+        )
         self.control.callback_key = key
         self.control.pools = POOLS | {name.strip() for name in os.environ.get("NOETL_POOLS", "").split(",") if name.strip()}
         self.worker = Worker(

@@ -17,7 +17,7 @@ from noetl_core.adapters.local.queue import SECOND, Delivery, LocalQueue
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweep import Swept, reconcile, sweep
-from noetl_core.engine.decide import commands_of
+from noetl_core.engine.commands import commands_of
 from noetl_core.engine.records import Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import State
 from noetl_core.ports import NotFound, StorageFailed, Unavailable

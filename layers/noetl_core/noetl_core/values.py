@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from noetl_core.engine.passes import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.engine.records import StreamId
+from noetl_core.engine.state import caller_of
 from noetl_core.expr import is_reference, path_text, references_in, replaced
 from noetl_core.expr.references import Path
 from noetl_core.ports import CorruptLog, EventStore, NotFound, ResultStore
@@ -47,12 +48,6 @@ class _TooMuch(Exception):
 
 MAX_ANCESTORS = 100
 """Executions above one that are looked at: far more than children may nest."""
-
-
-def caller_of(parent: Mapping[str, Any] | None) -> str | None:
-    """The execution that called one as its sub-playbook, by what is recorded as its `parent`: with the run that called. A parent
-    without one was named by whoever started the execution, which makes it a label and gives no rights."""
-    return str(parent["execution_id"]) if parent and "run_id" in parent else None
 
 
 class Family:

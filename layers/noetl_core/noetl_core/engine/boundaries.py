@@ -152,7 +152,6 @@ def match_waits(p: RoutingPass, run: Run) -> None:
                 p.emit("TimerFired", run=run.id, wait_id=wait["wait_id"], kind="heartbeat")
     if run.ready:
         p.emit("ResumeScheduled", run=run.id, seq=run.expected_seq, mail=run.ready)
-        p.scheduled.append(run.id)
 
 
 def _request_children(p: RoutingPass, run: Run) -> None:
@@ -225,7 +224,6 @@ def advance_loop(p: RoutingPass, lead: Run) -> None:
             break  # the last ones were kept by a redrive
         run_id = ids.chunk_run_id(p.state.execution_id, lead.id, chunk, p.state.epoch)
         p.emit("LoopChunkScheduled", run=run_id, step=lead.step, parent=lead.id, chunk=chunk)
-        p.scheduled.append(run_id)
     if not loop.open and (stop or len(loop.done) == loop.plan["chunks"]):
         _close_loop(p, lead, loop)
 

@@ -96,7 +96,6 @@ class RoutingPass:
     seq: int
     values: Mapping[Need, Any]
     events: list[Event] = field(default_factory=list)
-    scheduled: list[str] = field(default_factory=list)
     objects: list[tuple[str, bytes]] = field(default_factory=list)
     judged: int = -1
     """`ctx_version` at which the parked tokens were last judged; -1 judges them all again."""
