@@ -31,7 +31,9 @@ def up(
         from noetl_infra import stack
         from noetl_infra.deploy import DeployFailed
     except ModuleNotFoundError as missing:
-        raise Exit(USAGE, f"`noetl up` needs {missing.name}, which the extra `stack` brings: install noetl[stack]") from None
+        raise Exit(
+            USAGE, f"`noetl up` needs {missing.name}, which the extra `stack` brings: install noetl-serverless[stack]"
+        ) from None
 
     began = time.monotonic()
     try:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from noetl_core.dsl.migrate.cases import rewrite_case
-from noetl_core.dsl.migrate.context import HAND, Context, identifier, path, templates, text_of, variable_read
-from noetl_core.dsl.migrate.evals import has_older_rules, merged, rewrite_task, written_variables
-from noetl_core.dsl.migrate.results import result_of, step_result
-from noetl_core.dsl.migrate.routes import rewrite_next, rewrite_when
-from noetl_core.dsl.migrate.texts import Replace, edit, reads
-from noetl_core.dsl.migrate.tree import Entry, Map, Node, Seq, followed, mappings_of, node, own, short
-from noetl_core.dsl.migrate.words import inputs_of, tool_words
 from noetl_core.expr import Read
+from noetl_migrate.cases import rewrite_case
+from noetl_migrate.context import HAND, Context, identifier, path, templates, text_of, variable_read
+from noetl_migrate.evals import has_older_rules, merged, rewrite_task, written_variables
+from noetl_migrate.results import result_of, step_result
+from noetl_migrate.routes import rewrite_next, rewrite_when
+from noetl_migrate.texts import Replace, edit, reads
+from noetl_migrate.tree import Entry, Map, Node, Seq, followed, mappings_of, node, own, short
+from noetl_migrate.words import inputs_of, tool_words
 
 OLDER: Final = {
     "type": "kind of the tool says what runs",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from noetl_core.dsl.migrate.texts import defined_test
 from noetl_core.expr import Read
+from noetl_migrate.texts import defined_test
 
 SQL: Final = ("postgres", "duckdb")
 _PART_OF_ROWS: Final = re.compile(r"\s*\.\s*(?:rows|columns|row_count)\b")

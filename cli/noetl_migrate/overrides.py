@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from noetl_core.dsl.kinds import KINDS
-from noetl_core.dsl.migrate.context import Context, templates, text_of
-from noetl_core.dsl.migrate.texts import NoExpression, Replace, as_expression, braced, edit
-from noetl_core.dsl.migrate.tree import Entry, Map, Node, Scalar, followed, node, own, plain, short
+from noetl_migrate.context import Context, templates, text_of
+from noetl_migrate.texts import NoExpression, Replace, as_expression, braced, edit
+from noetl_migrate.tree import Entry, Map, Node, Scalar, followed, node, own, plain, short
 
 MAY_BE_NULL = ("params", "headers", "cookies")
 """Mappings whose null values are left out of the request."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from noetl_core.dsl.migrate.acts import Act
-from noetl_core.dsl.migrate.context import templates
-from noetl_core.dsl.migrate.names import Names, assignments, sourced
-from noetl_core.dsl.migrate.routes import arcs_of, router
-from noetl_core.dsl.migrate.texts import NoExpression, all_of, alone, as_expression, braced, edit, in_expression, negated, reads
-from noetl_core.dsl.migrate.tree import Entry, Map, Node, Scalar, Seq, followed, node, own, plain
+from noetl_migrate.case_entries import CaseEntry
+from noetl_migrate.context import templates
+from noetl_migrate.names import Names, assignments, sourced
+from noetl_migrate.routes import arcs_of, router
+from noetl_migrate.texts import NoExpression, all_of, alone, as_expression, braced, edit, in_expression, negated, reads
+from noetl_migrate.tree import Entry, Map, Node, Scalar, Seq, followed, node, own, plain
 
 Taken = list[tuple[str, list[Entry]]]
 """Transitions of the entries: the condition of their arcs, and the arcs."""
@@ -22,9 +22,9 @@ class Exits:
     def write(self) -> None:
         """`set` and `result` after a loop: what the step writes when its boundary is a success."""
         written: dict[str, Node] = {}
-        for act in self.names.exits:
-            condition = self._condition(act) if act.does("set", "result") else "true"
-            for action in act.actions:
+        for case_entry in self.names.exits:
+            condition = self._condition(case_entry) if case_entry.does("set", "result") else "true"
+            for action in case_entry.actions:
                 for name, value in self._pairs(action):
                     self._in_arcs(value)
                     read = {r.path[1] for s in templates(value) for r in reads(s.value) if r.path[0] == "ctx" and len(r.path) > 1}
@@ -56,22 +56,22 @@ class Exits:
     def leaving(self) -> Taken:
         """The transitions at `step.exit`."""
         taken: Taken = []
-        for act in self.names.exits:
-            if act in self.names.routed:
+        for case_entry in self.names.exits:
+            if case_entry in self.names.routed:
                 continue
-            arcs = [arc for action in act.actions if action.key == "next" for arc in arcs_of(self.c, action)]
+            arcs = [arc for action in case_entry.actions if action.key == "next" for arc in arcs_of(self.c, action)]
             if not arcs:
                 continue
             for arc in arcs:
                 self._in_arcs(arc.value)
-            arcs[0].before = [*act.entry.before, *arcs[0].before]
-            self.c.place(act.entry, arcs[0])
-            taken.append((all_of([f"event.name == '{self.names.done}'", self._condition(act)]), arcs))
+            arcs[0].before = [*case_entry.entry.before, *arcs[0].before]
+            self.c.place(case_entry.entry, arcs[0])
+            taken.append((all_of([f"event.name == '{self.names.done}'", self._condition(case_entry)]), arcs))
         return taken
 
-    def _condition(self, act: Act) -> str:
-        left = act.exit or "true"
-        self._check(Scalar(braced(left), line=act.entry.line, col=act.entry.col))
+    def _condition(self, case_entry: CaseEntry) -> str:
+        left = case_entry.exit or "true"
+        self._check(Scalar(braced(left), line=case_entry.entry.line, col=case_entry.entry.col))
         return in_expression(left, self.names.routing)
 
     def _in_arcs(self, value: Node) -> None:

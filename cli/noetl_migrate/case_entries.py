@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from noetl_core.dsl.diagnostics import suggest
-from noetl_core.dsl.migrate.context import Context, text_of
-from noetl_core.dsl.migrate.texts import events_named, expression, reads, residual
-from noetl_core.dsl.migrate.tree import Entry, Map, Scalar, Seq, copied, followed, own
+from noetl_migrate.context import Context, text_of
+from noetl_migrate.texts import events_named, expression, reads, residual
+from noetl_migrate.tree import Entry, Map, Scalar, Seq, copied, followed, own
 
 EVENTS: Final = ("step.enter", "call.done", "call.error", "step.exit")
 ACTIONS: Final = ("call", "retry", "collect", "sink", "set", "result", "next", "fail", "skip")
 
 
 @dataclass(slots=True)
-class Act:
+class CaseEntry:
     """One entry of `case`, as far as it answers one event. Conditions are expressions in the dialect's names: what is left of
     `when` at the event; `true` where nothing is, None for the other events."""
 
@@ -37,16 +37,16 @@ class Act:
         return any(a.key in names for a in self.actions)
 
 
-def acts_of(c: Context, case: Entry) -> list[Act]:
+def case_entries_of(c: Context, case: Entry) -> list[CaseEntry]:
     """Read a `case` block; what cannot be read is refused."""
     items = own(case)
     if not isinstance(items, Seq):
         c.refuse(case, "case must be a list of entries with when and then")
         return []
-    return [act for i, item in enumerate(items.entries, 1) for act in _acts(c, i, item)]
+    return [case_entry for i, item in enumerate(items.entries, 1) for case_entry in _read_item(c, i, item)]
 
 
-def _acts(c: Context, number: int, item: Entry) -> list[Act]:
+def _read_item(c: Context, number: int, item: Entry) -> list[CaseEntry]:
     entry = own(item)
     if not isinstance(entry, Map) or entry.entry("then") is None:
         c.refuse(item, "an entry of case needs when and then")
@@ -74,7 +74,7 @@ def _acts(c: Context, number: int, item: Entry) -> list[Act]:
     enter, ok, error, leaving = found
     actions = _actions(c, entry)
     label = f"case_{number}"
-    out: list[Act] = []
+    out: list[CaseEntry] = []
     for suffix, at_enter, at_ok, at_error, at_exit in (
         ("enter", enter, None, None, None),
         ("done", None, ok, error, None),
@@ -87,7 +87,7 @@ def _acts(c: Context, number: int, item: Entry) -> list[Act]:
             mine = [Entry(a.key, copied(a.value), line=a.line, col=a.col) for a in actions]
             at = Entry("", item.value, line=item.line, col=item.col)
             label = f"case_{number}_{suffix}"
-        out.append(Act(label, at, at_enter, at_ok, at_error, at_exit, mine))
+        out.append(CaseEntry(label, at, at_enter, at_ok, at_error, at_exit, mine))
     return out
 
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import yaml
 
-from noetl_core.dsl.migrate.tree import Alias, Comment, Document, Entry, Map, Node, Scalar, Seq
 from noetl_core.dsl.scalars import resolve
+from noetl_migrate.tree import Alias, Comment, Document, Entry, Map, Node, Scalar, Seq
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

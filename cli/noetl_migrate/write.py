@@ -6,8 +6,8 @@ import json
 import re
 from typing import Final
 
-from noetl_core.dsl.migrate.tree import Alias, Comment, Document, Entry, Map, Node, Scalar, Seq, unchanged
 from noetl_core.dsl.scalars import NotANumber, resolve, surprise
+from noetl_migrate.tree import Alias, Comment, Document, Entry, Map, Node, Scalar, Seq, unchanged
 
 WIDTH: Final = 110
 """Longer new conditions are folded, longer new mappings written in block style."""

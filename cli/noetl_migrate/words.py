@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from noetl_core.dsl.kinds import KINDS
-from noetl_core.dsl.migrate.context import Context, text_of
-from noetl_core.dsl.migrate.tree import Entry, Map, Scalar, own
+from noetl_migrate.context import Context, text_of
+from noetl_migrate.tree import Entry, Map, Scalar, own
 
 KIND_WORDS: Final = {"pg": "postgres", "duck": "duckdb", "py": "python", "playbooks": "playbook"}
 """Kinds as the case dialect abbreviates them."""

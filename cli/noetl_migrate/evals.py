@@ -1,4 +1,4 @@
-"""The eval dialect's tasks: `eval` -> `spec.policy.rules` (its section 6; canonical 13)."""
+"""The eval dialect's tasks: `eval` -> `spec.policy.rules`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 
 from jinja2 import nodes
 
-from noetl_core.dsl.migrate.context import HAND, Context, templates
-from noetl_core.dsl.migrate.texts import edit, edits
-from noetl_core.dsl.migrate.tree import Entry, Map, Node, Scalar, Seq, followed, node, own, short
 from noetl_core.expr import Read, is_template
 from noetl_core.expr.compiled import ENVIRONMENT
+from noetl_migrate.context import HAND, Context, templates
+from noetl_migrate.texts import edit, edits
+from noetl_migrate.tree import Entry, Map, Node, Scalar, Seq, followed, node, own, short
 
 DIRECTIVE_KEYS: Final = (
     "do", "attempts", "backoff", "delay", "max_delay", "jitter", "backoff_multiplier", "to", "scope", "error",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from noetl_core.dsl.migrate.acts import Act
-from noetl_core.dsl.migrate.context import HAND, identifier, path, templates, text_of
-from noetl_core.dsl.migrate.names import LOCALS, Names, assignments, assignments_of, said, source_expression, sourced
-from noetl_core.dsl.migrate.overrides import Overrides
-from noetl_core.dsl.migrate.routes import arcs_of
-from noetl_core.dsl.migrate.texts import Replace, all_of, alone, as_expression, braced, edit, in_expression, reads
-from noetl_core.dsl.migrate.tree import Comment, Entry, Map, Node, Scalar, mappings_of, node, own, short
-from noetl_core.dsl.migrate.words import tool_words
 from noetl_core.expr import is_template
+from noetl_migrate.case_entries import CaseEntry
+from noetl_migrate.context import HAND, identifier, path, templates, text_of
+from noetl_migrate.names import LOCALS, Names, assignments, assignments_of, said, source_expression, sourced
+from noetl_migrate.overrides import Overrides
+from noetl_migrate.routes import arcs_of
+from noetl_migrate.texts import Replace, all_of, alone, as_expression, braced, edit, in_expression, reads
+from noetl_migrate.tree import Comment, Entry, Map, Node, Scalar, mappings_of, node, own, short
+from noetl_migrate.words import tool_words
 
 RETRY_KEYS = ("max_attempts", "attempts", "initial_delay", "delay", "backoff_multiplier", "max_delay", "jitter")
 
@@ -78,14 +78,14 @@ class Entries:
         self.names, self.overrides, self.c = names, overrides, names.c
         self.arcs: list[tuple[str, list[Entry]]] = []
 
-    def condition(self, act: Act) -> str:
+    def condition(self, case_entry: CaseEntry) -> str:
         """The condition of an entry that answers the call."""
         if not self.names.keeps:
-            return in_expression(act.ok or "false", self.names.after)
+            return in_expression(case_entry.ok or "false", self.names.after)
         failed = f"iter.{self.names.iter['error']}"
-        return self._either(act, self.names.after, f"not {failed}", failed)
+        return self._either(case_entry, self.names.after, f"not {failed}", failed)
 
-    def group(self, act: Act, condition: str, scope: Replace) -> list[Made]:
+    def group(self, case_entry: CaseEntry, condition: str, scope: Replace) -> list[Made]:
         """The tasks of one entry. The first one has the condition; a new one begins where an action reads what one before it
         wrote."""
         entering, leaving = scope == self.names.common, scope == self.names.leaving
@@ -93,18 +93,18 @@ class Entries:
             condition = in_expression(condition, scope)
             if self.names.looped:
                 condition = all_of(["iter.index == 0", condition])
-        desc = act.entry.value.entry("desc") if isinstance(act.entry.value, Map) else None
-        group = [Made(act.label, condition, desc=desc, source=act.entry, before=act.entry.before)]
-        if self.names.keeps and act.error is not None and not act.does("fail") and not (entering or leaving):
+        desc = case_entry.entry.value.entry("desc") if isinstance(case_entry.entry.value, Map) else None
+        group = [Made(case_entry.label, condition, desc=desc, source=case_entry.entry, before=case_entry.entry.before)]
+        if self.names.keeps and case_entry.error is not None and not case_entry.does("fail") and not (entering or leaving):
             group[0].set_iter.append(Entry(self.names.iter["handled"], node(True)))
-        for action in act.actions:
-            if action.key == "next" and act not in self.names.routed:
+        for action in case_entry.actions:
+            if action.key == "next" and case_entry not in self.names.routed:
                 continue  # the arc has the condition itself
             made = group[-1]
             if made.tool is not None or self._reads_written(action, made):
-                made = Made(_free(f"{act.label}_{action.key}", group))
+                made = Made(_free(f"{case_entry.label}_{action.key}", group))
                 group.append(made)
-            getattr(self, f"_{action.key}")(act, action, group, scope)
+            getattr(self, f"_{action.key}")(case_entry, action, group, scope)
             if group[-1].do != "continue" or action.key == "skip":
                 break
         return [] if all(m.idle for m in group) else group
@@ -132,7 +132,7 @@ class Entries:
             out.add(read.path[1] if read.path[0] == "ctx" and len(read.path) > 1 else read.path[0])
         return out
 
-    def _set(self, act: Act, action: Entry, group: list[Made], scope: Replace) -> None:
+    def _set(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
         held = own(action)
         if not isinstance(held, Map):
             self.c.refuse(action, "set must be a mapping")
@@ -142,7 +142,7 @@ class Entries:
                 edit(scalar, scope)
             group[-1].set_ctx.append(Entry(name, e.value, e.before, e.eol, None, "", e.line, e.col))
 
-    def _collect(self, act: Act, action: Entry, group: list[Made], scope: Replace) -> None:
+    def _collect(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
         told = said(action)
         source, into, mode = told.get("from"), str(told.get("into", "")).removeprefix("ctx."), told.get("mode", "append")
         if not isinstance(source, str) or not into:
@@ -155,35 +155,35 @@ class Entries:
         added = f"[{value}]" if mode == "append" else alone(value)
         group[-1].set_ctx.append(Entry(into, node(braced(f"ctx.{into} + {added}"))))
 
-    def _result(self, act: Act, action: Entry, group: list[Made], scope: Replace) -> None:
+    def _result(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
         value = sourced(action, scope)
         if self.names.looped:
             group[-1].set_ctx.append(Entry(self.names.result_key, value))
         else:
             group[-1].set_iter.append(Entry(self.names.iter["result"], value))
 
-    def _next(self, act: Act, action: Entry, group: list[Made], scope: Replace) -> None:
+    def _next(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
         arcs = arcs_of(self.c, action)
         kept: list[Entry] = []
         for arc in arcs:
             args = arc.value.get("args") if isinstance(arc.value, Map) else None
             for e in args.entries if isinstance(args, Map) else ():
-                kept += self._kept_argument(act, e, scope)
+                kept += self._kept_argument(case_entry, e, scope)
         made = group[-1]
         if kept:
-            made.set_ctx.append(Entry(self._kept_key(act), Map(kept)))
-        made.set_ctx.append(Entry(self.names.flag, node(braced(f"ctx.{self.names.flag} + ['{act.label}']"))))
-        if act.enter is not None and [act] == self.names.diverted and act is self.names.enters[-1]:
+            made.set_ctx.append(Entry(self._kept_key(case_entry), Map(kept)))
+        made.set_ctx.append(Entry(self.names.flag, node(braced(f"ctx.{self.names.flag} + ['{case_entry.label}']"))))
+        if case_entry.enter is not None and [case_entry] == self.names.diverted and case_entry is self.names.enters[-1]:
             made.do, made.to = "jump", "done"
-        taken = f"'{act.label}' in ctx.{self.names.flag}"
+        taken = f"'{case_entry.label}' in ctx.{self.names.flag}"
         if self.names.fails_late:
             taken = f"event.name == '{self.names.done}' and {taken}"
         self.arcs.append((taken, arcs))
 
-    def _kept_key(self, act: Act) -> str:
-        return f"{identifier(self.names.name)}_{act.label}"
+    def _kept_key(self, case_entry: CaseEntry) -> str:
+        return f"{identifier(self.names.name)}_{case_entry.label}"
 
-    def _kept_argument(self, act: Act, e: Entry, scope: Replace) -> list[Entry]:
+    def _kept_argument(self, case_entry: CaseEntry, e: Entry, scope: Replace) -> list[Entry]:
         """An argument that reads what arcs do not see is rendered where the entry acts; the arc reads it from ctx."""
         if not self._is_kept(e.value):
             for scalar in templates(e.value):
@@ -196,7 +196,7 @@ class Entries:
         value = e.value
         for scalar in templates(value):
             edit(scalar, scope)
-        e.value, e.raw = node(braced(path("ctx", self._kept_key(act), e.key))), None
+        e.value, e.raw = node(braced(path("ctx", self._kept_key(case_entry), e.key))), None
         return [Entry(e.key, value)]
 
     def _is_kept(self, value: Node) -> bool:
@@ -204,15 +204,15 @@ class Entries:
         found = {r.path[0] for s in templates(value) for r in reads(s.value)}
         return bool(found & {*LOCALS, "iter", self.names.iterator})
 
-    def _call(self, act: Act, action: Entry, group: list[Made], scope: Replace) -> None:
+    def _call(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
         made = group[-1]
         made.set_iter.append(Entry(self.names.iter["again"], self.overrides.of(action, scope)))
-        if act is self.names.answers[-1] and action is act.actions[-1]:
+        if case_entry is self.names.answers[-1] and action is case_entry.actions[-1]:
             made.do, made.to = "jump", self.names.call
         else:
             self.overrides.deferred = True
 
-    def _sink(self, act: Act, action: Entry, group: list[Made], scope: Replace) -> None:
+    def _sink(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
         body = own(action)
         inner = body.get("tool") if isinstance(body, Map) and body.entry("tool") else body
         if not isinstance(inner, Map) or inner.entry("kind") is None or not isinstance(body, Map):
@@ -228,10 +228,10 @@ class Entries:
         for scalar in templates(inner):
             edit(scalar, scope)
         name = inner.pop("name")
-        inner.entries.insert(0, name or Entry("name", node(f"{act.label}_sink")))
+        inner.entries.insert(0, name or Entry("name", node(f"{case_entry.label}_sink")))
         group.append(Made(str(text_of(inner.get("name"))), tool=inner))
 
-    def _fail(self, act: Act, action: Entry, group: list[Made], scope: Replace) -> None:
+    def _fail(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
         value = own(action)
         message = value.get("message") or value.get("reason") or value.get("error") if isinstance(value, Map) else value
         made = group[-1]
@@ -239,17 +239,17 @@ class Entries:
         if isinstance(message, Scalar) and isinstance(message.value, str):
             edit(message, scope)
             made.error = message
-        elif self.names.keeps and act.ok is None and act.error is not None:
+        elif self.names.keeps and case_entry.ok is None and case_entry.error is not None:
             made.error = node(braced(f"iter.{self.names.iter['error']}"))
 
-    def _skip(self, act: Act, action: Entry, group: list[Made], scope: Replace) -> None:
+    def _skip(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
         if scope == self.names.leaving:
             return  # the step is over: only what this entry does ends
         group[-1].do, group[-1].scope = "break", "loop" if self.names.looped else None
 
-    def retry(self, act: Act) -> Map | None:
+    def retry(self, case_entry: CaseEntry) -> Map | None:
         """The rule of the call's policy that an entry with `retry` becomes."""
-        action = next(a for a in act.actions if a.key == "retry")
+        action = next(a for a in case_entry.actions if a.key == "retry")
         told = said(action)
         unknown = [key for key in told if key not in RETRY_KEYS]
         if unknown:
@@ -259,8 +259,8 @@ class Entries:
         if attempts is None:
             self.c.warn(action, "retry without max_attempts: v10 runs a task 3 times", "write max_attempts")
             attempts = 3
-        condition = self._either(act, self.names.in_policy, "outcome.status == 'ok'", "outcome.status == 'error'")
-        if self.names.keeps or act.ok is not None:  # used up, the other entries have their turn
+        condition = self._either(case_entry, self.names.in_policy, "outcome.status == 'ok'", "outcome.status == 'error'")
+        if self.names.keeps or case_entry.ok is not None:  # used up, the other entries have their turn
             condition = all_of([condition, f"_attempt < {as_expression(attempts)}"])
         multiplier = told.get("backoff_multiplier")
         given = {
@@ -271,18 +271,18 @@ class Entries:
             "jitter": told.get("jitter"),
         }
         then: dict[str, Any] = {"do": "retry", "attempts": attempts, **{k: v for k, v in given.items() if v is not None}}
-        writes = [Made(act.label)]
-        for other in act.actions:
+        writes = [Made(case_entry.label)]
+        for other in case_entry.actions:
             if other.key in ("set", "collect"):
-                getattr(self, f"_{other.key}")(act, other, writes, self.names.in_policy)
+                getattr(self, f"_{other.key}")(case_entry, other, writes, self.names.in_policy)
         if writes[0].set_ctx:
             then["set_ctx"] = Map(writes[0].set_ctx)
         return rule(condition, then)
 
-    def _either(self, act: Act, scope: Replace, succeeded: str, failed: str) -> str:
+    def _either(self, case_entry: CaseEntry, scope: Replace, succeeded: str, failed: str) -> str:
         """The condition of an entry at `call.done`, whatever came back."""
-        ok = None if act.ok is None else in_expression(act.ok, scope)
-        error = None if act.error is None else in_expression(act.error, scope)
+        ok = None if case_entry.ok is None else in_expression(case_entry.ok, scope)
+        error = None if case_entry.error is None else in_expression(case_entry.error, scope)
         if ok is not None and ok == error:
             return ok
         parts = [all_of([succeeded, ok])] if ok is not None else []

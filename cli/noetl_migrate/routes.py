@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from noetl_core.dsl.migrate.context import HAND, Context, text_of
-from noetl_core.dsl.migrate.tree import Entry, Map, Node, Scalar, Seq, followed, node, own, short
+from noetl_migrate.context import HAND, Context, text_of
+from noetl_migrate.tree import Entry, Map, Node, Scalar, Seq, followed, node, own, short
 
 ARC_KEYS: Final = ("step", "when", "args", "desc")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl_core.dsl.migrate.acts import Act
-from noetl_core.dsl.migrate.context import Context, path, templates, text_of
-from noetl_core.dsl.migrate.results import SQL, result_of, step_result
-from noetl_core.dsl.migrate.texts import Replace, braced, edit, expression, in_expression
-from noetl_core.dsl.migrate.tree import Entry, Map, Node, Seq, followed, mappings_of, node, own, plain
 from noetl_core.expr import Read, is_template
+from noetl_migrate.case_entries import CaseEntry
+from noetl_migrate.context import Context, path, templates, text_of
+from noetl_migrate.results import SQL, result_of, step_result
+from noetl_migrate.texts import Replace, braced, edit, expression, in_expression
+from noetl_migrate.tree import Entry, Map, Node, Seq, followed, mappings_of, node, own, plain
 
 LOCALS = ("response", "error", "result")
 """Names of the dialect that mean something at some events only."""
@@ -22,31 +22,31 @@ class Names:
     stand in.
     """
 
-    def __init__(self, c: Context, step: Map, name: str, acts: list[Act]) -> None:
-        self.c, self.step, self.name, self._acts = c, step, name, acts
+    def __init__(self, c: Context, step: Map, name: str, case_entries: list[CaseEntry]) -> None:
+        self.c, self.step, self.name, self._case_entries = c, step, name, case_entries
         loop = step.get("loop")
         self.looped = isinstance(loop, Map)
         self.iterator = text_of(loop.get("iterator")) if isinstance(loop, Map) else None
         self.tool, self.tool_at = self._single_tool()
         self.kind = c.kind_of(self.tool) if self.tool is not None else None
         self.call = (text_of(self.tool.get("name")) if self.tool is not None else None) or "call"
-        self.enters = [a for a in acts if a.enter is not None]
-        self.retries = [a for a in acts if a.called and a.does("retry")]
-        self.answers = [a for a in acts if a.called and not a.does("retry")]
-        self.exits = [a for a in acts if a.exit is not None]
+        self.enters = [a for a in case_entries if a.enter is not None]
+        self.retries = [a for a in case_entries if a.called and a.does("retry")]
+        self.answers = [a for a in case_entries if a.called and not a.does("retry")]
+        self.exits = [a for a in case_entries if a.exit is not None]
         self.keeps = any(a.error is not None for a in self.answers)
         """Entries answer errors too: the pipeline goes on after one, and what came back is kept in iter."""
-        self.has_result = any(a.does("result") for a in acts)
+        self.has_result = any(a.does("result") for a in case_entries)
         self.own_ctx = self._own_ctx()
         taken = {self.iterator, *self._iter_names()}
         self.iter = {n: n if n not in taken else f"{n}_" for n in ("response", "error", "again", "handled", "result")}
         """Keys of iter that the pipeline needs for itself."""
         plain = [a for a in self.exits if self.looped or all(x.key == "next" for x in a.actions)]
-        self.routed = [a for a in acts if a.does("next") and a not in plain]
+        self.routed = [a for a in case_entries if a.does("next") and a not in plain]
         """Entries that decide in the pipeline that their `next` is taken; the arcs of the others decide it."""
         self.diverted = [a for a in self.enters if a.does("next")]
         """Entries of `step.enter` whose `next` goes without the call."""
-        self.fails_late = any(a.does("call", "sink", "fail") for a in acts)
+        self.fails_late = any(a.does("call", "sink", "fail") for a in case_entries)
         """The step may fail after an entry: what `next` it took then counts for nothing."""
         self.flag = c.fresh_ctx(f"{name}_next") if self.routed else ""
         """The ctx key that lists the entries whose `next` was taken."""
@@ -79,7 +79,7 @@ class Names:
     def _own_ctx(self) -> set[str]:
         """Names that the entries write into ctx, which the dialect reads bare."""
         out: set[str] = set()
-        for action in (a for act in self._acts for a in act.actions):
+        for action in (a for case_entry in self._case_entries for a in case_entry.actions):
             held = followed(action.value)
             if action.key == "set" and isinstance(held, Map):
                 out |= {name for name, _ in assignments(held)}

@@ -9,9 +9,9 @@ from typing import Final
 
 from noetl_core.dsl.diagnostics import Diagnostic, Severity
 from noetl_core.dsl.kinds import KINDS
-from noetl_core.dsl.migrate.texts import edit, reads
-from noetl_core.dsl.migrate.tree import Entry, Map, Node, Scalar, Seq, followed, mappings_of
 from noetl_core.expr import Read, is_template
+from noetl_migrate.texts import edit, reads
+from noetl_migrate.tree import Entry, Map, Node, Scalar, Seq, followed, mappings_of
 
 HAND: Final = "write this by hand"
 _PROSE: Final = ("desc", "description")

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from jinja2 import nodes
 
-from noetl_core.dsl.migrate.tree import Scalar
 from noetl_core.expr import Read, compile_text, is_template
 from noetl_core.expr.compiled import ENVIRONMENT
+from noetl_migrate.tree import Scalar
 
 Replace = Callable[[Read, str], tuple[str, str] | None]
 """`(read, text from the read on) -> (what is there, what replaces it)`; None leaves it."""

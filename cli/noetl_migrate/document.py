@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 
 from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic
 from noetl_core.dsl.load import load
-from noetl_core.dsl.migrate.context import HAND, Context, text_of
-from noetl_core.dsl.migrate.evals import rewrite_task
-from noetl_core.dsl.migrate.reading import comments, read
-from noetl_core.dsl.migrate.steps import is_legacy, legacy_task, rewrite_step, tasks_of
-from noetl_core.dsl.migrate.tree import (
+from noetl_core.dsl.parse import check
+from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.templates import check_templates
+from noetl_migrate.context import HAND, Context, text_of
+from noetl_migrate.evals import rewrite_task
+from noetl_migrate.reading import comments, read
+from noetl_migrate.steps import is_legacy, legacy_task, rewrite_step, tasks_of
+from noetl_migrate.tree import (
     Document,
     Entry,
     Map,
@@ -27,11 +30,8 @@ from noetl_core.dsl.migrate.tree import (
     short,
     write_out_aliases,
 )
-from noetl_core.dsl.migrate.words import tool_words
-from noetl_core.dsl.migrate.write import write
-from noetl_core.dsl.parse import check
-from noetl_core.dsl.reader import Reader
-from noetl_core.dsl.templates import check_templates
+from noetl_migrate.words import tool_words
+from noetl_migrate.write import write
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _is_legacy(root: Map) -> bool:
 
 
 def _kinds(root: Map) -> dict[str, str]:
-    """The kinds of the workbook's tasks by name (resolution 20)."""
+    """The kinds of the workbook's tasks by name."""
     book = root.get("workbook")
     named = book.get("tasks") or book if isinstance(book, Map) else book
     out = {}

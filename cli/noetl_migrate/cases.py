@@ -1,4 +1,4 @@
-"""The case dialect: `case/when/then` -> tasks, policies and arcs (spec README, resolutions 29 and 31).
+"""The case dialect: `case/when/then` -> tasks, policies and arcs.
 
 The call becomes a task whose policy carries the `retry` entries. Every other entry becomes a `noop` task of its own after it (of
 `step.enter`: before it), whose rule is the entry's condition, because every entry that matches acts. `call` jumps back, `next`
@@ -9,29 +9,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl_core.dsl.migrate.acts import Act, acts_of
-from noetl_core.dsl.migrate.context import HAND, Context, templates, text_of
-from noetl_core.dsl.migrate.entries import Entries, Made, otherwise, rule
-from noetl_core.dsl.migrate.exits import Exits
-from noetl_core.dsl.migrate.names import Names, assignments_of, said
-from noetl_core.dsl.migrate.overrides import Overrides
-from noetl_core.dsl.migrate.routes import rewrite_when
-from noetl_core.dsl.migrate.texts import Replace, braced, edit, in_expression, reads
-from noetl_core.dsl.migrate.tree import Entry, Map, Node, Seq, mappings_of, node, own, short
+from noetl_migrate.case_entries import CaseEntry, case_entries_of
+from noetl_migrate.context import HAND, Context, templates, text_of
+from noetl_migrate.entries import Entries, Made, otherwise, rule
+from noetl_migrate.exits import Exits
+from noetl_migrate.names import Names, assignments_of, said
+from noetl_migrate.overrides import Overrides
+from noetl_migrate.routes import rewrite_when
+from noetl_migrate.texts import Replace, braced, edit, in_expression, reads
+from noetl_migrate.tree import Entry, Map, Node, Seq, mappings_of, node, own, short
 
 
 def rewrite_case(c: Context, step: Map, name: str) -> Replace | None:
     """Rewrite one step with a `case` in place. What the step's `result` is to the control plane; None when it was refused."""
     case = step.entry("case")
     assert case is not None
-    acts = acts_of(c, case)
+    case_entries = case_entries_of(c, case)
     step.pop("case")
     if c.refused:
         return None
-    if acts:
+    if case_entries:
         above = [*case.before, (0, case.eol.strip())]
-        acts[0].entry.before = [*(line for line in above if line[1]), *acts[0].entry.before]
-    made = _Case(c, step, name, acts)
+        case_entries[0].entry.before = [*(line for line in above if line[1]), *case_entries[0].entry.before]
+    made = _Case(c, step, name, case_entries)
     made.rewrite()
     if made.names.result_key:
         c.results[name] = made.names.result_key
@@ -39,10 +39,10 @@ def rewrite_case(c: Context, step: Map, name: str) -> Replace | None:
 
 
 class _Case:
-    def __init__(self, c: Context, step: Map, name: str, acts: list[Act]) -> None:
-        self.c, self.step, self.acts = c, step, acts
-        self.names = Names(c, step, name, acts)
-        calls = [a for act in self.names.answers for a in act.actions if a.key == "call"]
+    def __init__(self, c: Context, step: Map, name: str, case_entries: list[CaseEntry]) -> None:
+        self.c, self.step, self.case_entries = c, step, case_entries
+        self.names = Names(c, step, name, case_entries)
+        calls = [a for case_entry in self.names.answers for a in case_entry.actions if a.key == "call"]
         self.overrides = Overrides(c, self.names.iter["again"], calls)
         self.entries = Entries(self.names, self.overrides)
         self.exits = Exits(self.names)
@@ -69,24 +69,24 @@ class _Case:
     def _refuse_what_has_no_form(self) -> None:
         c = self.c
         parallel = any(str(text_of(h.get("mode"))) == "parallel" for h in mappings_of(self.step) if h.get("mode"))
-        for act in self.acts:
-            for action in act.actions:
+        for case_entry in self.case_entries:
+            for action in case_entry.actions:
                 key = action.key
                 for scalar in templates(action.value):
                     if any(read.path[0] == "event" for read in reads(scalar.value)):
                         c.refuse(scalar, f"{key} reads the event", "say it without the event: its name is in when")
-                if act.called and self.names.tool is None:
-                    c.refuse(act.entry, "call.done never comes: the step has no single tool", HAND)
+                if case_entry.called and self.names.tool is None:
+                    c.refuse(case_entry.entry, "call.done never comes: the step has no single tool", HAND)
                     return
-                if key in ("retry", "call") and (act.enter or act.exit):
+                if key in ("retry", "call") and (case_entry.enter or case_entry.exit):
                     c.refuse(action, f"{key} goes with call.done", "ask for event.name == 'call.done'")
-                if key == "retry" and (act.does("sink", "next", "call", "result", "fail", "skip")):
+                if key == "retry" and (case_entry.does("sink", "next", "call", "result", "fail", "skip")):
                     c.refuse(
                         action, "retry beside an action other than set and collect", "make it two entries that exclude each other"
                     )
-                if key in ("sink", "collect", "fail", "skip") and act.exit and self.names.looped:
+                if key in ("sink", "collect", "fail", "skip") and case_entry.exit and self.names.looped:
                     c.refuse(action, f"{key} at step.exit of a loop", "route to a step of its own with next")
-                if self.names.looped and parallel and act.called and key in ("collect", "next", "result", "set"):
+                if self.names.looped and parallel and case_entry.called and key in ("collect", "next", "result", "set"):
                     c.refuse(action, f"{key} in a parallel loop: iterations would overwrite each other",
                              "mode: sequential, or set_ctx with a reducer in loop.spec.policy.reducers")  # fmt: skip
         for retry in self.names.retries:
@@ -135,8 +135,8 @@ class _Case:
             if self.names.tool.entry("name") is None:
                 self.names.tool.entries.insert(0, Entry("name", node(called)))
             tasks.append(Entry("", self.names.tool, [line for a in self.names.retries for line in a.entry.before]))
-            for act in self.names.retries:
-                self.c.place(act.entry, tasks[-1])
+            for case_entry in self.names.retries:
+                self.c.place(case_entry.entry, tasks[-1])
         tasks += self._tasks(after, end)
         if rules and leave:
             tasks.append(Entry("", _noop("settle", rules)))
@@ -147,7 +147,7 @@ class _Case:
     def _resets(self) -> list[Entry]:
         """What each run of the step begins with: nothing collected, no transition taken."""
         initial = {n for a in self.names.enters for action in a.actions if action.key == "set" for n, _ in assignments_of(action)}
-        collected = [a for act in self.acts for a in act.actions if a.key == "collect"]
+        collected = [a for case_entry in self.case_entries for a in case_entry.actions if a.key == "collect"]
         into = dict.fromkeys(str(said(a).get("into", "")).removeprefix("ctx.") for a in collected)
         out = [Entry(n, Seq()) for n in into if n not in initial]
         return [*out, Entry(self.names.flag, Seq())] if self.names.flag else out
@@ -193,7 +193,7 @@ class _Case:
         n = self.names
         if n.tool is None:
             return
-        rules: list[Node] = [made for act in n.retries if (made := self.entries.retry(act)) is not None]
+        rules: list[Node] = [made for case_entry in n.retries if (made := self.entries.retry(case_entry)) is not None]
         fresh: dict[str, Any] = {n.iter["again"]: None} if self.overrides.deferred else {}
         if n.keeps:
             status = "outcome.http.status" if n.kind == "http" else "outcome.error.code"
@@ -230,9 +230,9 @@ class _Case:
             step.put("tool", Seq(tasks), next((i for i, e in enumerate(step.entries) if e.key == "next"), None))
         elif at is not None:
             at.raw = None
-            for act in self.names.retries:
-                at.before += act.entry.before
-                self.c.place(act.entry, at)
+            for case_entry in self.names.retries:
+                at.before += case_entry.entry.before
+                self.c.place(case_entry.entry, at)
         elif self.names.looped:
             element = short({"kind": "noop", "result": braced(f"iter.{self.names.iterator}")})
             step.put("tool", element, step.index("loop") + 1)

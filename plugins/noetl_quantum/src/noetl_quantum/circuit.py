@@ -94,10 +94,10 @@ _CONTROLLED: Final = {
 }
 
 
-def circuit_of(source: Any, params: Mapping[str, Any]) -> Circuit:
-    """The circuit of OpenQASM 2 text, or of `{qubits, gates: [[name, qubit..., {angles}] | {gate, qubits, angles}]}`. Raises
+def circuit_of(source: Any, params: Mapping[str, Any], limit: int = MAX_QUBITS) -> Circuit:
+    """The circuit of OpenQASM 2 text, or of `{qubits, gates: [{gate, qubits, angles}]}`, of up to `limit` qubits. Raises
     `BadCircuit`."""
-    builder = _Builder(params)
+    builder = _Builder(params, limit)
     if isinstance(source, str):
         _qasm(source, builder)
     elif isinstance(source, Mapping):
@@ -108,8 +108,8 @@ def circuit_of(source: Any, params: Mapping[str, Any]) -> Circuit:
 
 
 class _Builder:
-    def __init__(self, params: Mapping[str, Any]) -> None:
-        self.params = params
+    def __init__(self, params: Mapping[str, Any], limit: int) -> None:
+        self.params, self.limit = params, limit
         self.registers: dict[str, tuple[int, int]] = {}
         self.classical: dict[str, tuple[int, int]] = {}
         self.qubits = self.bits = 0
@@ -135,8 +135,8 @@ class _Builder:
         self._gates.append(Gate(matrix(*angles), qubits[-1], tuple(qubits[:-1])))
 
     def done(self) -> Circuit:
-        if not 1 <= self.qubits <= MAX_QUBITS:
-            raise BadCircuit(f"a circuit has 1 to {MAX_QUBITS} qubits, this one has {self.qubits}")
+        if not 1 <= self.qubits <= self.limit:
+            raise BadCircuit(f"a circuit has 1 to {self.limit} qubits, this one has {self.qubits}")
         return Circuit(self.qubits, tuple(self._gates), self.measured or {n: n for n in range(self.qubits)})
 
     def angle(self, value: Any) -> float:
@@ -214,8 +214,8 @@ def _declare(name: str, operands: str, builder: _Builder) -> None:
     if name == "qreg":
         builder.registers[matched.group(1)] = (builder.qubits, size)
         builder.qubits += size
-        if builder.qubits > MAX_QUBITS:
-            raise BadCircuit(f"a circuit has at most {MAX_QUBITS} qubits")
+        if builder.qubits > builder.limit:
+            raise BadCircuit(f"a circuit has at most {builder.limit} qubits")
     else:
         builder.classical[matched.group(1)] = (builder.bits, size)
         builder.bits += size
@@ -248,7 +248,7 @@ def _listed(source: Mapping[str, Any], builder: _Builder) -> None:
     if isinstance(qubits, bool) or not isinstance(qubits, int) or not isinstance(gates, list):
         raise BadCircuit("a circuit mapping has `qubits` (a number) and `gates` (a list)")
     builder.qubits = qubits
-    for gate in gates if 0 < qubits <= MAX_QUBITS else ():
+    for gate in gates if 0 < qubits <= builder.limit else ():
         if not isinstance(gate, Mapping) or not isinstance(gate.get("qubits"), list):
             raise BadCircuit(f"gate {str(gate)[:60]} must be like {{gate: rx, qubits: [0], angles: [pi/2]}}")
         if not all(isinstance(q, int) for q in gate["qubits"]):
