@@ -215,6 +215,25 @@ CHUNKS = Table(
                 redrive(),
             ],
         ),
+        Row(
+            "a redriven loop that chunks carry out asks no worker itself, whatever is sent again",
+            fact("resume"),
+            """
+            ExecutionResumed
+            => due at 90 s
+            => send each#2[1] without context
+            => wake at day 30
+            => head running
+            """,
+            before=[
+                sliced("each", items=6, size=2, window=3),
+                loop_done("each[0]", 2, result=[0, 1]),
+                loop_done("each[2]", 2, result=[4, 5]),
+                loop_done("each[1]", 2, failures=1, error={"kind": "timeout", "message": "late"}),
+                redrive(),
+                fact("pause"),
+            ],
+        ),
     ],
 )
 

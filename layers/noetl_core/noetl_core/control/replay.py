@@ -6,6 +6,7 @@ at, so the same playbook must give the same events. Another playbook shows what 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -205,8 +206,6 @@ def _facts(commit: Commit) -> Iterator[Fact]:
 
 def _plain(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
     """Events for comparison, as JSON keeps them."""
-    import json
-
     return tuple({"name": e.name, "data": json.loads(json.dumps(e.data))} for e in events)
 
 

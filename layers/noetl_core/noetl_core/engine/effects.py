@@ -211,7 +211,7 @@ def _news_of(state: State, events: Iterable[Event]) -> _News:
         match event.name:
             case "StepScheduled" | "LoopChunkScheduled" | "ResumeScheduled" | "CompensationStarted":
                 run = state.runs.get(event.data["run"])
-                if run is not None and run.loop is None:  # else it had no tasks, or a redrive goes on with its chunks
+                if run is not None and run.status == "scheduled":  # else it had no tasks, or a redrive goes on with its chunks
                     news.scheduled.append(run.id)
                     news.resumes |= event.name == "ResumeScheduled"
             case "BoundaryRouted":
