@@ -44,12 +44,12 @@ class Command:
     ) -> None:
         self.returncode: int | None = None
         self._held = ExitStack()
-        self._out = self._held.enter_context(tempfile.TemporaryFile())
-        self._err = self._held.enter_context(tempfile.TemporaryFile())
+        self._folder = Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="noetl-command-")))
         self._channel, theirs = map(self._held.enter_context, socket.socketpair())
         request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "prepare": prepare}
-        with theirs, open(os.devnull) as nothing:
-            said = [own.fileno() if given is None else given for own, given in ((self._out, stdout), (self._err, stderr))]
+        out, err = self._folder / "stdout", self._folder / "stderr"
+        with theirs, open(os.devnull, "rb") as nothing, out.open("wb") as own_out, err.open("wb") as own_err:
+            said = [own.fileno() if given is None else given for own, given in ((own_out, stdout), (own_err, stderr))]
             socket.send_fds(_server(), [b"."], [theirs.fileno(), nothing.fileno(), *said])
         self._channel.sendall(json.dumps(request).encode())
         self._channel.shutdown(socket.SHUT_WR)
@@ -58,11 +58,11 @@ class Command:
 
     @property
     def stdout(self) -> str:
-        return _content(self._out.fileno())
+        return (self._folder / "stdout").read_text()
 
     @property
     def stderr(self) -> str:
-        return _content(self._err.fileno())
+        return (self._folder / "stderr").read_text()
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
@@ -111,10 +111,6 @@ def run(
     with Command(*arguments, cwd=cwd, env=env, stdout=stdout, stderr=stderr, prepare=prepare) as command:
         code = command.wait(timeout)
         return subprocess.CompletedProcess(["noetl", *arguments], code, command.stdout, command.stderr)
-
-
-def _content(handle: int) -> str:
-    return os.pread(handle, os.fstat(handle).st_size, 0).decode()  # the place where it writes is shared with the command
 
 
 @cache

@@ -7,9 +7,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import pytest
 from noetl_core.control import read
 from noetl_core.local import LocalWiring
 from tests import commands
-from tests.commands import ENV, Command, Completed
+from tests.commands import ENV, PATIENCE_S, Command, Completed
 
 HELLO = """\
 apiVersion: noetl.io/v2
@@ -276,7 +278,7 @@ def _when_two_are_done(folder: Path) -> str:
 def _when(folder: Path, name: str, number: int) -> str:
     """The execution's id, once its log has `number` events of that name."""
     store = folder / ".noetl" / "runs.db"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if store.exists():
             local = LocalWiring(store)
@@ -434,12 +436,56 @@ def test_a_large_detail_of_an_error_does_not_flood_the_terminal(noetl: Run, tmp_
     assert "results/" in done.stdout
 
 
-def test_resume_says_which_process_it_waits_for(noetl: Run, tmp_path: Path) -> None:
-    with Command("run", "slow.yaml", cwd=tmp_path) as holder:
-        execution_id = _when(tmp_path, "LoopCollected", 1)
-        resumed = noetl("resume", execution_id)
-        assert resumed.returncode == 0, resumed.stderr
-        assert f"process {holder.pid} carries execution {execution_id} out" in resumed.stderr
+def test_resume_says_which_process_it_waits_for(tmp_path: Path) -> None:
+    with _door() as door:
+        step = f"  - step: start\n    tool: {{ kind: http, url: {door.url} }}\n"
+        (tmp_path / "held.yaml").write_text(HELLO[: HELLO.index("  - step")] + step)
+        with Command("run", "held.yaml", cwd=tmp_path) as holder:
+            assert door.reached.wait(PATIENCE_S)
+            execution_id = _when(tmp_path, "StepStarted", 1)
+            with Command("resume", execution_id, cwd=tmp_path) as resumed:
+                until = time.monotonic() + PATIENCE_S
+                while f"process {holder.pid} carries execution {execution_id} out" not in resumed.stderr:
+                    assert time.monotonic() < until, resumed.stderr
+                    time.sleep(0.05)
+                door.opened.set()
+                assert (holder.wait(), resumed.wait()) == (0, 0)
+
+
+class _Door(ThreadingHTTPServer):
+    """A service that answers once it is opened."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.reached, self.opened = threading.Event(), threading.Event()
+        self.url = f"http://127.0.0.1:{self.server_port}/"
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: _Door
+
+    def do_GET(self) -> None:
+        self.server.reached.set()
+        self.server.opened.wait(PATIENCE_S)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def _door() -> Iterator[_Door]:
+    with _Door() as door:
+        thread = threading.Thread(target=door.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield door
+        finally:
+            door.opened.set()
+            door.shutdown()
+            thread.join()
 
 
 def test_a_log_that_breaks_under_a_run_marks_it_stuck_and_says_what_to_do(noetl: Run, tmp_path: Path) -> None:
