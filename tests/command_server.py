@@ -32,7 +32,7 @@ LOADED = (
     "noetl_core.control.api.playbooks",
     "noetl_core.control.api.views",
     "noetl_core.dsl.lint",
-    "noetl_core.dsl.migrate",
+    "noetl_migrate",
     "noetl_core.local",
     "noetl_core.tools.noop",
     "noetl_infra.stack",

@@ -6,7 +6,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import (
     UNSET,
     Admission,
@@ -105,7 +104,7 @@ def tasks(draw: st.DrawFn, name: str, names: list[str], outer: dict[str, Any]) -
         name=name,
         kind=kind,
         inputs={k: draw(v) for k, v in INPUTS[kind].items()},
-        spec=merge(merge(KINDS[kind].defaults, outer), draw(SPECS)),
+        spec=merge(outer, draw(SPECS)),
         policy=draw(st.none() | policies(names)),
         set_iter=draw(MAPS),
         set_ctx=draw(MAPS),

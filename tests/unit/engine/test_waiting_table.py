@@ -53,6 +53,7 @@ WAITS = Table(
             ResumeScheduled ask timer
             => due at 290 s
             => send ask (resume) without context
+            => wake at 120 s
             """,
         ),
         Row("a wake that comes early does nothing", at(119), "nothing", before=[suspended("ask", timer(120))]),
@@ -71,6 +72,7 @@ WAITS = Table(
             ResumeScheduled ask deadline
             => due at 90 s
             => send ask (resume) without context
+            => wake at 0 s
             """,
         ),
         Row(

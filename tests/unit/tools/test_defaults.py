@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import UNSET
-from noetl_core.tools import duckdb, http, python, quantum, sql, store
+from noetl_core.tools import duckdb, http, python, sql, store
+from noetl_quantum import tool as quantum
 
 
 def test_the_defaults_of_options_are_those_of_the_tools() -> None:

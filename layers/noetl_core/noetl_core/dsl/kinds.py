@@ -9,12 +9,10 @@ An input written under another accepted name (`aliases`) keeps that name in `Tas
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from noetl_core.dsl.fields.tools import ALL_OPTIONS, COMMON_OPTIONS, INPUTS, OPTIONS, PAGES
 from noetl_core.dsl.fields.types import Choice, Code, Duration, Field, Shape, Values
-from noetl_core.dsl.numbers import Range
 
 
 def words(text: str) -> frozenset[str]:
@@ -22,52 +20,62 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-@dataclass(frozen=True, slots=True)
 class KindSpec:
-    """What a task of one kind may say. `required`: of each group at least one key must be there."""
+    """What a task of one kind may say."""
 
-    fields: tuple[Field, ...]
-    """Its inputs, other spellings among them."""
-    options: tuple[Field, ...] = ()
-    """Keys of its `spec`, beside those that every kind takes."""
-    page: str = ""
-    """Where it is explained."""
-    required: tuple[frozenset[str], ...] = ()
-    exclusive: tuple[frozenset[str], ...] = ()
-    """Of each group at most one key."""
-    needs: Mapping[str, str] = field(default_factory=dict)
-    """A key that means something only beside another."""
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    """The kind's defaults for `spec` (spec layering, canonical 3.1)."""
+    __slots__ = (
+        "aliases",
+        "choices",
+        "durations",
+        "exclusive",
+        "fields",
+        "inputs",
+        "maps",
+        "needs",
+        "options",
+        "page",
+        "raw",
+        "references",
+        "required",
+        "spec",
+    )
 
-    inputs: frozenset[str] = field(init=False)
-    spec: frozenset[str] = field(init=False)
-    aliases: Mapping[str, str] = field(init=False)
-    """Accepted spelling -> canonical input."""
-    maps: frozenset[str] = field(init=False)
-    """Inputs that must be mappings (or one whole template)."""
-    raw: frozenset[str] = field(init=False)
-    """Inputs that are program text: never rendered."""
-    references: frozenset[str] = field(init=False)
-    """Inputs that may hold references, which the kind reads or passes on itself (resolution 22); all others are values."""
-    choices: Mapping[str, tuple[str, ...]] = field(init=False)
-    durations: Mapping[str, Range] = field(init=False)
-    """Inputs that are seconds, or text such as `15m`."""
-
-    def __post_init__(self) -> None:
-        known = {f.name: f.type for f in self.fields}
-        derived = {
-            "inputs": frozenset(f.name for f in self.fields if not f.same_as),
-            "spec": frozenset(f.name for f in self.options),
-            "aliases": {f.name: f.same_as for f in self.fields if f.same_as},
-            "maps": frozenset(name for name, kind in known.items() if isinstance(kind, Values | Shape)),
-            "raw": frozenset(name for name, kind in known.items() if isinstance(kind, Code)),
-            "references": frozenset(f.name for f in self.fields if f.references and not f.same_as),
-            "choices": {name: kind.words for name, kind in known.items() if isinstance(kind, Choice)},
-            "durations": {name: kind.allowed for name, kind in known.items() if isinstance(kind, Duration)},
-        }
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+    def __init__(
+        self,
+        fields: tuple[Field, ...],
+        options: tuple[Field, ...] = (),
+        page: str = "",
+        *,
+        required: tuple[frozenset[str], ...] = (),
+        exclusive: tuple[frozenset[str], ...] = (),
+        needs: Mapping[str, str] | None = None,
+    ) -> None:
+        known = {f.name: f.type for f in fields}
+        self.fields = fields
+        """Its inputs, other spellings among them."""
+        self.options = options
+        """Keys of its `spec`, beside those that every kind takes."""
+        self.page = page
+        """Where it is explained."""
+        self.required = required
+        """Of each group at least one key must be there."""
+        self.exclusive = exclusive
+        """Of each group at most one key."""
+        self.needs = needs or {}
+        """A key that means something only beside another."""
+        self.inputs = frozenset(f.name for f in fields if not f.same_as)
+        self.spec = frozenset(f.name for f in options)
+        self.aliases = {f.name: f.same_as for f in fields if f.same_as}
+        """Accepted spelling -> canonical input."""
+        self.maps = frozenset(name for name, kind in known.items() if isinstance(kind, Values | Shape))
+        """Inputs that must be mappings (or one whole template)."""
+        self.raw = frozenset(name for name, kind in known.items() if isinstance(kind, Code))
+        """Inputs that are program text: never rendered."""
+        self.references = frozenset(f.name for f in fields if f.references and not f.same_as)
+        """Inputs that may hold references, which the kind reads or passes on itself; all others are values."""
+        self.choices = {name: kind.words for name, kind in known.items() if isinstance(kind, Choice)}
+        self.durations = {name: kind.allowed for name, kind in known.items() if isinstance(kind, Duration)}
+        """Inputs that are seconds, or text such as `15m`."""
 
     @property
     def accepted(self) -> frozenset[str]:
@@ -83,15 +91,8 @@ NO_EFFECT_SPEC: Final = tuple(f.name for f in COMMON_OPTIONS if not f.effect)
 _SQL: Final = words("command commands query queries sql")
 
 
-def _kind(
-    name: str,
-    *,
-    required: tuple[frozenset[str], ...] = (),
-    exclusive: tuple[frozenset[str], ...] = (),
-    needs: Mapping[str, str] | None = None,
-) -> KindSpec:
-    page = PAGES.get(name, f"tools.md#{name}")
-    return KindSpec(INPUTS[name], OPTIONS.get(name, ()), page, required, exclusive, needs or {})
+def _kind(name: str, **rules: Any) -> KindSpec:
+    return KindSpec(INPUTS[name], OPTIONS.get(name, ()), PAGES.get(name, f"tools.md#{name}"), **rules)
 
 
 KINDS: Final[dict[str, KindSpec]] = {

@@ -175,17 +175,16 @@ class Reader:
             given = Given(
                 block, self.keys(node, block.keys | block.misplaced if block.misplaced else block.keys, what, block.legacy)
             )
-        known = block.by_name
+        scalars, below = block.scalars, block.below
         for name, child in given.nodes.items():
-            field = known.get(name)
-            if field is None:
-                continue
-            if isinstance(field.type, Block):
-                given.below[name] = self.read(child, field.type, owner)
-            elif (read := _SCALAR.get(type(field.type))) is not None:
-                value = read(self, child, field.type, block.label(field, owner))
+            if name in scalars:
+                field = scalars[name]
+                what_of = field.label.format(owner) if field.label else f"{name}{block.joint}{owner}"
+                value = _READ[type(field.type)](self, child, what_of, field.type)
                 if value is not None:
                     given.values[name] = value
+            elif name in below:
+                given.below[name] = self.read(child, below[name], owner)
         if block.idle:
             self.no_effect(node, block.idle, what)
         return given
@@ -304,13 +303,13 @@ class Reader:
                 self.report("W403", (node, key), f'"{key}" in {what} is accepted but has no effect', "", "note")
 
 
-_SCALAR: Final[dict[type, Callable[[Reader, Node, Any, str], Any]]] = {
-    Text: lambda r, node, _, what: r.text(node, what),
-    Prose: lambda r, node, _, what: r.prose(node, what),
-    Name: lambda r, node, kind, _: r.name(node, kind.of),
-    Choice: lambda r, node, kind, what: r.choice(node, kind.words, what),
-    Flag: lambda r, node, kind, what: r.flag(node, what, kind),
-    Condition: lambda r, node, _, what: r.condition(node, what),
-    Range: lambda r, node, kind, what: r.number(node, what, kind),
+_READ: Final[dict[type, Callable[[Reader, Node, str, Any], Any]]] = {
+    Text: lambda r, node, what, _: r.text(node, what),
+    Prose: lambda r, node, what, _: r.prose(node, what),
+    Name: lambda r, node, _, of: r.name(node, of.of),
+    Choice: lambda r, node, what, of: r.choice(node, of.words, what),
+    Flag: Reader.flag,
+    Condition: lambda r, node, what, _: r.condition(node, what),
+    Range: Reader.number,
 }
-"""How a value of a type is read. What is not here has a form of its own."""
+"""How a single value of a type is read."""

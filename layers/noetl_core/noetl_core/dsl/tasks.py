@@ -245,8 +245,7 @@ def finish(r: Reader, raw: RawTask | None, scope: TaskScope, label: str | None =
 
 
 def layered(raw: RawTask, scope: TaskScope, path: Path, label: str | None = None) -> Task:
-    known = KINDS.get(raw.kind)
-    spec = merge(merge(known.defaults if known else {}, scope.spec), raw.spec)
+    spec = merge(scope.spec, raw.spec)
     timeout = spec.pop("timeout_s", None)
     return Task(
         raw.name,

@@ -68,7 +68,7 @@ WORKBOOK_ENTRY: Final = Block(
     "playbook.md#workbook-tasks-by-name",
     Field("name", Name("a workbook task"), "What `kind: workbook` runs it by.", required=True),
     Field("tool", Shape("tool", "a tool"), "The task itself.", otherwise="the entry is the tool"),
-    Field("desc", Anything("text", template=False), "Says to people what the task is for."),
+    Field("desc", Anything("text"), "Says to people what the task is for."),
 )
 
 # --- executor -----------------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ EXECUTOR: Final = Block(
     "playbook.md#executor",
     Field("kind", Text(), "A label of your own; the engine does not read it."),
     Field("spec", EXECUTOR_SPEC, "Options and policy of the execution, and defaults for the `spec` of all tasks."),
-    Field("desc", Anything("text", template=False), "Says to people what these options are for."),
+    Field("desc", Anything("text"), "Says to people what these options are for."),
     legacy={"profile": "executor.kind says where it runs"},
 )
 
@@ -316,7 +316,7 @@ VALUE_SCHEMA: Final = Block(
         "The type of the value: `object`, `array`, `string`, `number`, `integer`, `boolean`, `null`.",
     ),
     Field("enum", Shape("some_values", "a list of values"), "The values that are allowed."),
-    Field("const", Anything("any value", template=False), "The one value that is allowed."),
+    Field("const", Anything("any value"), "The one value that is allowed."),
     Field("required", Shape("texts", "a list of names"), "Names that an object must have."),
     Field(
         "properties", Shape("value_schemas", "a mapping of names to schemas"), "What the values of an object must be, by name."
@@ -329,10 +329,10 @@ VALUE_SCHEMA: Final = Block(
     Field("maxLength", _COUNT, "The largest number of characters of a text."),
     Field("minimum", _NUMBER, "The least number that is allowed."),
     Field("maximum", _NUMBER, "The largest number that is allowed."),
-    Field("title", Anything("text", template=False), "Says to people what the value is called. It checks nothing."),
-    Field("description", Anything("text", template=False), "Says to people what the value is for. It checks nothing."),
-    Field("default", Anything("any value", template=False), "Says to people what a usual value is. It sets nothing."),
-    Field("examples", Anything("a list of values", template=False), "Shows people some values. It checks nothing."),
+    Field("title", Anything("text"), "Says to people what the value is called. It checks nothing."),
+    Field("description", Anything("text"), "Says to people what the value is for. It checks nothing."),
+    Field("default", Anything("any value"), "Says to people what a usual value is. It sets nothing."),
+    Field("examples", Anything("a list of values"), "Shows people some values. It checks nothing."),
 )
 
 X_SCHEMA: Final = Field(

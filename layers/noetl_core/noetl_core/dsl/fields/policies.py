@@ -237,7 +237,7 @@ _SUGAR: Final = "tasks.md#choose-while-until"
 _LABEL: Final = Field(
     "name", Name("a task"), "Its name: `jump` may go to it.", otherwise="its form and its place, such as `choose_1`"
 )
-_DESC: Final = Field("desc", Anything("text", template=False), "Says to people what it is for.")
+_DESC: Final = Field("desc", Anything("text"), "Says to people what it is for.")
 _BODY: Final = Field("do", _PIPELINE, "The tasks of one round.", required=True)
 
 CHOICE: Final = Block(

@@ -1,104 +1,128 @@
-"""What the tables are made of: a field of a mapping, the block of fields that a mapping is, and the types of values."""
+"""What the tables are made of: a field of a mapping, the block of fields that a mapping is, and the types of values.
+
+The classes are plain ones: generated ones would take longer to make than all of the tables, in every process.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from noetl_core.dsl.model import UNSET
 from noetl_core.dsl.numbers import Range
 
 
-@dataclass(frozen=True, slots=True)
 class Text:
     """Text that is not empty; where there is a `pattern`, text of that form."""
 
-    pattern: re.Pattern[str] | None = None
+    __slots__ = __match_args__ = ("pattern",)
+
+    def __init__(self, pattern: re.Pattern[str] | None = None) -> None:
+        self.pattern = pattern
 
 
-@dataclass(frozen=True, slots=True)
 class Prose:
     """Text for people; it may be empty or null."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class Name:
     """What the engine tells things apart by. `of`: what it names, as error messages say it."""
 
-    of: str
+    __slots__ = __match_args__ = ("of",)
+
+    def __init__(self, of: str) -> None:
+        self.of = of
 
 
-@dataclass(frozen=True, slots=True)
 class Choice:
     """One of some words."""
 
-    words: tuple[str, ...]
-    template: bool = False
+    __slots__ = __match_args__ = ("words", "template")
+
+    def __init__(self, words: tuple[str, ...], template: bool = False) -> None:
+        self.words = words
+        self.template = template
 
 
-@dataclass(frozen=True, slots=True)
 class Flag:
     """true or false."""
 
-    template: bool = False
+    __slots__ = __match_args__ = ("template",)
+
+    def __init__(self, template: bool = False) -> None:
+        self.template = template
 
 
-@dataclass(frozen=True, slots=True)
 class Duration:
     """Seconds, or text with a unit."""
 
-    allowed: Range
+    __slots__ = __match_args__ = ("allowed",)
+
+    def __init__(self, allowed: Range) -> None:
+        self.allowed = allowed
 
 
-@dataclass(frozen=True, slots=True)
 class Condition:
     """An expression that is true or false."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class Values:
     """A mapping of names to values. `whole`: one template may stand for all of it."""
 
-    whole: bool = False
+    __slots__ = __match_args__ = ("whole",)
+
+    def __init__(self, whole: bool = False) -> None:
+        self.whole = whole
 
 
-@dataclass(frozen=True, slots=True)
 class Code:
     """Program text, which is never rendered."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class Anything:
     """A value that is not checked before it is used. `words` say what it should be."""
 
-    words: str
-    template: bool = True
+    __slots__ = __match_args__ = ("words",)
+
+    def __init__(self, words: str) -> None:
+        self.words = words
 
 
-@dataclass(frozen=True, slots=True)
 class Shape:
     """What has a form of its own: the JSON Schema knows it by `name`, a module of its own reads it."""
 
-    name: str
-    words: str
-    template: bool = False
+    __slots__ = __match_args__ = ("name", "words", "template")
+
+    def __init__(self, name: str, words: str, template: bool = False) -> None:
+        self.name = name
+        self.words = words
+        self.template = template
 
 
-@dataclass(frozen=True, slots=True)
 class Part:
     """A mapping that is read by itself: messages about it do not speak of the mapping around it."""
 
-    block: Block
+    __slots__ = __match_args__ = ("block",)
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
 
 
-@dataclass(frozen=True, slots=True)
 class ListOf:
     """A list of mappings, or of what else has a form of its own."""
 
-    of: Block | Shape
-    least: int = 0
+    __slots__ = __match_args__ = ("of", "least")
+
+    def __init__(self, of: Block | Shape, least: int = 0) -> None:
+        self.of = of
+        self.least = least
 
 
 class Field(NamedTuple):
@@ -128,6 +152,7 @@ class Block:
     """A mapping of the language. `prefix` and `joint` make the words of messages: `policy of step "a"`, `delay in then of`."""
 
     __slots__ = (
+        "below",
         "by_name",
         "doc",
         "fields",
@@ -141,6 +166,7 @@ class Block:
         "name",
         "open",
         "prefix",
+        "scalars",
     )
 
     def __init__(
@@ -172,6 +198,10 @@ class Block:
         """Options of tool kinds stand beside its fields and are handed down; who reads those checks all of its keys."""
         self.by_name: Mapping[str, Field] = {field.name: field for field in fields}
         self.keys = frozenset(self.by_name)
+        self.scalars: Mapping[str, Field] = {field.name: field for field in fields if isinstance(field.type, Scalar)}
+        """The fields that are single values."""
+        self.below: Mapping[str, Block] = {field.name: field.type for field in fields if isinstance(field.type, Block)}
+        """The mappings that belong to this one."""
         self.idle = tuple(field.name for field in fields if not field.effect)
 
     def __getitem__(self, name: str) -> Field:
@@ -179,10 +209,6 @@ class Block:
 
     def __iter__(self) -> Iterator[Field]:
         return iter(self.fields)
-
-    def label(self, field: Field, owner: str) -> str:
-        """What messages call the field of `owner`."""
-        return field.label.format(owner) if field.label else f"{field.name}{self.joint}{owner}"
 
     def written(self, **values: Any) -> dict[str, Any]:
         """The entries of a canonical document: without what is empty, and without what is the default anyway."""
@@ -195,9 +221,8 @@ class Block:
         return out
 
 
-Type = (
-    Text | Prose | Name | Choice | Flag | Duration | Condition | Values | Code | Anything | Shape | ListOf | Range | Part | Block
-)
+Scalar = Text | Prose | Name | Choice | Flag | Condition | Range
+Type = Scalar | Duration | Values | Code | Anything | Shape | ListOf | Part | Block
 
 SPELLING: Final = "The same as `{}`."
 """What is said of another spelling."""
