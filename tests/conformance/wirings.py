@@ -23,7 +23,8 @@ from noetl_core.local import LocalWiring
 from noetl_core.tools.base import Tool
 from noetl_core.values import Values
 from noetl_infra.deploy import local_environment
-from noetl_infra.stack import Stack, down, up
+from noetl_infra.stack import Stack, down
+from noetl_infra.up import up
 from tests.conformance import checks, inline
 from tests.conformance.cases import Case
 from tests.conformance.observed import Observed, problems

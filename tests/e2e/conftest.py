@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from noetl_infra.stack import Stack, down, up
+from noetl_infra.stack import Stack, down
+from noetl_infra.up import up
 from tests.e2e.support import Api
 
 SCRIPTED_TOOL = Path(__file__).parents[1] / "conformance" / "scripted_tool"
