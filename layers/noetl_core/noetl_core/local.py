@@ -138,11 +138,17 @@ class LocalWiring:
         """Executions this process carries out, their children included."""
         self._foreign: set[str] = set()
 
-    def close(self) -> None:
+    def stop(self) -> None:
+        """Carry nothing out any more. What stands can be read until `close`."""
         self.store.closed = True
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+        if self.worker.heartbeat is not None:
+            self.worker.heartbeat.close()
         self.worker.tools.close()
+
+    def close(self) -> None:
+        self.stop()
         self.database.close()
 
     def observe(self, observer: Callable[[Commit], None] | None) -> None:
