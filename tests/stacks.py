@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from noetl_infra.stack import Stack, down, up
+from noetl_infra.stack import Stack, down
+from noetl_infra.up import up
 
 SCRIPTED_TOOL = Path(__file__).parent / "conformance" / "scripted_tool"
 """The workers have this kind besides their own."""

@@ -89,9 +89,15 @@ class LocalWiring:
         )
         self.runner = LocalRunner(self.control, self.worker, self.store, self.queue, self.clock)
 
-    def close(self) -> None:
+    def stop(self) -> None:
+        """Carry nothing out any more. What stands can be read until `close`."""
         self.runner.close()
+        if self.worker.heartbeat is not None:
+            self.worker.heartbeat.close()
         self.worker.tools.close()
+
+    def close(self) -> None:
+        self.stop()
         self.database.close()
 
     def observe(self, observer: Callable[[Commit], None] | None) -> None:

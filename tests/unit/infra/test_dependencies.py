@@ -112,4 +112,5 @@ def test_the_embedded_stack_without_its_extra_says_what_to_install(monkeypatch: 
     done = CliRunner().invoke(app, ["up"])
     assert (done.exception and str(done.exception)) == (
         "`noetl up` needs samtranslator.yaml_helper, which the extra `stack` brings: install noetl-serverless[stack]"
+        " (uvx --from 'noetl-serverless[stack]' noetl up)"
     )

@@ -94,4 +94,4 @@ def _make(kind: str) -> Tool:
         raise UnknownKind(
             f"kind {kind!r} is in {PLUGINS[kind]}: install it where tasks run (a stack: `noetl up --tools {PLUGINS[kind]}`)"
         )
-    raise UnknownKind(f"there is no tool of kind {kind!r}: built in are {', '.join(sorted(BUILT_IN))}")
+    raise UnknownKind(f"there is no tool of kind {kind!r} here: built in are {', '.join(sorted(BUILT_IN))}")
