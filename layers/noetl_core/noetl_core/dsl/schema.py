@@ -39,7 +39,7 @@ from noetl_core.dsl.specs import EXECUTOR_KEYS, LOOP_KEYS, STEP_KEYS, TIMEOUT_PA
 from noetl_core.dsl.steps import ARC_KEYS, NEXT_POLICY_KEYS, STEP_FIELDS
 from noetl_core.dsl.steps import POLICY_KEYS as STEP_POLICY
 from noetl_core.dsl.tasks import LIB_KEYS, RESERVED, TASK_FIELDS
-from noetl_core.engine.answers import KEYWORDS, TYPES
+from noetl_core.json_schema import KEYWORDS, TYPES
 
 Schema = dict[str, Any]
 
