@@ -78,8 +78,8 @@ def function(folder: str) -> Package:
 def layer(*, dependencies: bool) -> Package:
     """The core layer: what functions need of `noetl_core`. `dependencies`: with everything it needs, built for the interpreter
     that runs this; MiniStack runs functions in that same interpreter, where they are already installed, so there the layer is the
-    core alone. With the core's bytecode: an emulator unpacks a layer for every process that it starts, each of which would compile
-    it again."""
+    core alone. With the core's bytecode: an emulator unpacks a layer for every process that it starts, each of which would
+    compile it again."""
     out = tuple(f"python/noetl_core/{path}" for path in excluded())
     core = {name: path for name, path in _tree(CORE, "python/noetl_core/").items() if not _is_in(name, out)}
     return pack("layer", {**_tree(_installed(), "python/"), **core} if dependencies else core, compiled=core)

@@ -111,7 +111,7 @@ def run(
         wiring.stop()
         return Execution(wiring, started.execution_id)
     except BaseException:  # Ctrl-C too: what it holds is given up, so that whoever goes on with it need not wait
-        wiring.leave("the program that ran it went on")
+        wiring.runner.leave("the program that ran it went on")
         wiring.close()
         raise
 

@@ -16,7 +16,7 @@ from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import UNSET, Executor, Limits, Then
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.dsl.schema import DOCS, playbook_schema
-from noetl_core.engine.answers import KEYWORDS
+from noetl_core.json_schema import KEYWORDS
 
 SCHEMA = playbook_schema()
 PAGES = Path(__file__).parents[3] / "docs/language"

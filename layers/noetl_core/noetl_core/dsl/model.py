@@ -102,6 +102,11 @@ class Task:
         """The task in its author's words."""
         return f"task {self.name}" if self.label is None else f"{self.label} (line {self.line})"
 
+    @property
+    def answered_by_token(self) -> bool:
+        """Whether it is a callback that a token answers, not a signal's name."""
+        return self.kind == "callback" and not self.inputs.get("signal")
+
 
 @dataclass(frozen=True, slots=True)
 class Loop:

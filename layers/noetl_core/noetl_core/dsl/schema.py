@@ -37,7 +37,7 @@ from noetl_core.dsl.model import UNSET
 from noetl_core.dsl.numbers import DURATION, TIMEOUT, Range
 from noetl_core.dsl.reader import NAME
 from noetl_core.dsl.tasks import RESERVED, TASK_FIELDS
-from noetl_core.engine.answers import TYPES
+from noetl_core.json_schema import TYPES
 
 Schema = dict[str, Any]
 

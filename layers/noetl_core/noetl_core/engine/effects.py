@@ -215,7 +215,9 @@ def _news_of(state: State, events: Iterable[Event]) -> _News:
                     news.scheduled.append(run.id)
                     news.resumes |= event.name == "ResumeScheduled"
             case "BoundaryRouted":
-                if event.data["run"] in state.runs:  # a wait that was over at once is waked for, too: its run is then reconciled soon
+                if (
+                    event.data["run"] in state.runs
+                ):  # a wait that was over at once is waked for, too: its run is then reconciled soon
                     news.waits.append(event.data.get("waits", []))
             case "SignalReceived":
                 if event.data.get("heartbeat"):

@@ -1,4 +1,4 @@
-"""What a `kind: callback` may be answered with: its `schema`, a plain subset of JSON Schema.
+"""A plain subset of JSON Schema: what a `kind: callback` may be answered with, and what a workload must be (`x-schema`).
 
 The subset is what forms and approvals need; a keyword that is not in it is refused, never ignored.
 `pattern` is left out on purpose: what strangers send must not meet a regular expression that may take for ever.
