@@ -237,7 +237,8 @@ TIMED = """
         pytest.param([suspended("start", timer(600))], 700, 701, id="what only waits: at once when it is overdue"),
         pytest.param([suspended("start", timer(9000))], 10, 3610, id="what only waits: at least once an hour"),
         pytest.param([suspended("start", signal("go"))], 10, 3610, id="who waits without a time: once an hour"),
-        pytest.param([suspended("start", timer(600)), fact("pause")], 10, 3610, id="a pause stops timers and deadlines"),
+        pytest.param([suspended("start", timer(600)), fact("pause")], 10, 3610, id="a pause stops timers"),
+        pytest.param([fact("pause")], 7000, 10600, id="a pause stops deadlines"),
         pytest.param([done("start"), both(at(90), done("a"))], 100, 155, id="the run scheduled last counts"),
     ],
 )

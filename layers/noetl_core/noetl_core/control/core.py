@@ -1,4 +1,4 @@
-"""The control plane's shell around `engine.decide`: load, decide, commit, then effects (DESIGN section 4).
+"""The control plane's shell around `engine.decide`: load, decide, commit, then carry out the effects.
 
 `Control` is the one way through for admit, router, sweeper and operator requests, on AWS and in the local runner alike.
 """
@@ -58,7 +58,7 @@ COMMIT_BYTES = 512
 """About what a routing commit holds, for that comparison."""
 CACHED_STATES = 256
 CACHED_BOUNDARIES = 256
-"""Each within the inline limit, but for the odd one that wrote much ctx."""
+"""Each within the inline limit."""
 MAX_QUEUE_DELAY_S = 900
 """SQS DelaySeconds limit: timers beyond it wait in the due index."""
 MAX_ROUNDS = 200
@@ -130,7 +130,7 @@ class Control:
         """Keep the data of recent boundaries: guards behind them read their results."""
         with self._lock:
             for b in boundaries:
-                if b.event.name != "StepSuspended" and "ctx_writes" not in b.event.data:
+                if not {"waits", "ctx_writes"} & b.event.data.keys():  # who waits has no result; a chunk may have written much
                     self._seen[(execution_id, "boundary", b.run_id, b.seq)] = b.event.data
             while len(self._seen) > CACHED_BOUNDARIES:
                 self._seen.pop(next(iter(self._seen)))

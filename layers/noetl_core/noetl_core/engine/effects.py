@@ -210,10 +210,8 @@ def _news_of(state: State, events: Iterable[Event]) -> _News:
     for event in events:
         match event.name:
             case "StepScheduled" | "LoopChunkScheduled" | "ResumeScheduled" | "CompensationStarted":
-                run = state.runs.get(event.data["run"])
-                if run is not None and run.status == "scheduled":  # else it had no tasks, or a redrive goes on with its chunks
-                    news.scheduled.append(run.id)
-                    news.resumes |= event.name == "ResumeScheduled"
+                news.scheduled.append(event.data["run"])  # of a step without tasks it is over already: no command
+                news.resumes |= event.name == "ResumeScheduled"
             case "BoundaryRouted":
                 run = state.runs.get(event.data["run"])
                 if run is not None:
@@ -223,8 +221,7 @@ def _news_of(state: State, events: Iterable[Event]) -> _News:
                     name = event.data["name"]
                     news.waits.append([wait for wait in _open_waits(state) if signal_name(wait) == name])
             case "ChildRequested":
-                if event.data["child"] in state.children:
-                    news.children.append(event.data["child"])
+                news.children.append(event.data["child"])
             case "PlaybookExecutionRequested":
                 news.is_first = news.begins = True
             case "ExecutionRedriven":
