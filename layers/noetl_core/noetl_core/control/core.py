@@ -16,6 +16,7 @@ from typing import Any, Protocol, assert_never
 from noetl_core.control.recent import RecentCommits
 from noetl_core.engine.decide import Decision, Fact, decide, digest_for
 from noetl_core.engine.effects import (
+    FIRST_RECONCILIATION_S,
     SECOND,
     SNAPSHOT_EVENTS,
     ClearDue,
@@ -192,6 +193,10 @@ class Control:
                 expires_at=state.expires_at,
             )
         )
+
+    def due_soon(self, execution_id: str) -> None:
+        """Before a commit that sets an execution going: should this process end behind it, the sweeper finds the execution."""
+        self.index.set_due(execution_id, self.clock.now() + FIRST_RECONCILIATION_S * SECOND)
 
     def carry_out(self, execution_id: str, effects: Iterable[Effect]) -> None:
         """Carry out effects in their order. Raises `Unavailable` where one cannot be: it and those behind it are derived again,
