@@ -208,7 +208,7 @@ def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion
             break
         except NeedValues as missing:  # a payload may hold references
             fetch.supply(values, missing)
-    control.due_soon(new.execution_id)
+    control.due_soon(new.execution_id, now)
     try:
         control.commit(decision)
     except Conflict:

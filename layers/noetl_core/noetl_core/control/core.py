@@ -194,9 +194,10 @@ class Control:
             )
         )
 
-    def due_soon(self, execution_id: str) -> None:
+    def due_soon(self, execution_id: str, now: int | None = None) -> None:
         """Before a commit that sets an execution going: should this process end behind it, the sweeper finds the execution."""
-        self.index.set_due(execution_id, self.clock.now() + FIRST_RECONCILIATION_S * SECOND)
+        now = self.clock.now() if now is None else now
+        self.index.set_due(execution_id, now + FIRST_RECONCILIATION_S * SECOND)
 
     def carry_out(self, execution_id: str, effects: Iterable[Effect]) -> None:
         """Carry out effects in their order. Raises `Unavailable` where one cannot be: it and those behind it are derived again,
