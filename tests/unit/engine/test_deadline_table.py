@@ -194,7 +194,7 @@ CHUNKS = Table(
     """,
     [
         Row(
-            "a chunk ends with its step: its deadline is the step's",
+            "a chunk ends with its step: the deadline of all chunks is the step's, and is woken for once",
             both(at(10), sliced("each", items=2, size=1)),
             """
             BoundaryRouted each waits
@@ -202,7 +202,6 @@ CHUNKS = Table(
             LoopChunkScheduled each[0]
             LoopChunkScheduled each[1]
             => send each[0] without context, each[1] without context
-            => wake at 60 s
             => wake at 60 s
             """,
         )
