@@ -322,7 +322,7 @@ def _if(name: str, value: Any) -> str:
 
 
 def _error(d: Mapping[str, Any]) -> str:
-    return (d.get("error") or {}).get("kind", "")
+    return str((d.get("error") or {}).get("kind", ""))
 
 
 def _pointer(pointer: Mapping[str, Any] | None, labels: Mapping[str, str]) -> str:

@@ -194,7 +194,7 @@ CHUNKS = Table(
     """,
     [
         Row(
-            "a chunk ends with its step: its deadline is the step's",
+            "a chunk ends with its step: the deadline of all chunks is the step's, and is woken for once",
             both(at(10), sliced("each", items=2, size=1)),
             """
             BoundaryRouted each waits
@@ -202,7 +202,6 @@ CHUNKS = Table(
             LoopChunkScheduled each[0]
             LoopChunkScheduled each[1]
             => send each[0] without context, each[1] without context
-            => wake at 60 s
             => wake at 60 s
             """,
         )
@@ -237,7 +236,8 @@ TIMED = """
         pytest.param([suspended("start", timer(600))], 700, 701, id="what only waits: at once when it is overdue"),
         pytest.param([suspended("start", timer(9000))], 10, 3610, id="what only waits: at least once an hour"),
         pytest.param([suspended("start", signal("go"))], 10, 3610, id="who waits without a time: once an hour"),
-        pytest.param([suspended("start", timer(600)), fact("pause")], 10, 3610, id="a pause stops timers and deadlines"),
+        pytest.param([suspended("start", timer(600)), fact("pause")], 10, 3610, id="a pause stops timers"),
+        pytest.param([fact("pause")], 7000, 10600, id="a pause stops deadlines"),
         pytest.param([done("start"), both(at(90), done("a"))], 100, 155, id="the run scheduled last counts"),
     ],
 )

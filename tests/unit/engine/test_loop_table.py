@@ -268,6 +268,12 @@ DISTRIBUTED = Table(
             before=[CUT, fact("pause")],
         ),
         Row(
+            "a loop whose running chunks all end during a pause is not over",
+            loop_done("each[0]", 4),
+            "BoundaryRouted each[0] loop",
+            before=[CUT, fact("pause"), loop_done("each[1]", 4)],
+        ),
+        Row(
             "after a pause the window is filled, and open commands are sent again",
             fact("resume"),
             """

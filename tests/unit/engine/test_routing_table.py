@@ -290,16 +290,16 @@ FAN_OUT = Table(
         ),
         Row(
             "of several boundaries those routed before are left out, and of the others follows what follows",
-            both(again("b"), done("a")),
+            both(again("a#1"), done("a#2")),
             """
-            BoundaryRouted a ok
-            NextEvaluated a -> after
+            BoundaryRouted a#2 ok
+            NextEvaluated a#2 -> after
             TokenEnqueued after
-            TokenClaimed after
-            StepScheduled after
-            => send after
+            TokenClaimed after#2
+            StepScheduled after#2
+            => send after#2
             """,
-            before=[done("start", 1), done("b")],
+            before=[done("start", 2), done("a#1")],
         ),
     ],
 )

@@ -14,7 +14,7 @@ from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
 from noetl_core.engine.decide import NewExecution, start
-from noetl_core.engine.effects import FIRST_RECONCILIATION_S, SECOND
+from noetl_core.engine.effects import SECOND
 from noetl_core.engine.passes import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.engine.state import caller_of
 from noetl_core.engine.workload import check_inputs, doubts, merge_workload, rendered_defaults
@@ -208,7 +208,7 @@ def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion
             break
         except NeedValues as missing:  # a payload may hold references
             fetch.supply(values, missing)
-    control.index.set_due(new.execution_id, now + FIRST_RECONCILIATION_S * SECOND)
+    control.due_soon(new.execution_id, now)
     try:
         control.commit(decision)
     except Conflict:

@@ -16,7 +16,6 @@ from noetl_core.control.envelopes import instant
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.callbacks import Forged, Ticket, callback_tasks, ticket_of, token_of
 from noetl_core.engine.decide import Fact
-from noetl_core.engine.effects import FIRST_RECONCILIATION_S, SECOND
 from noetl_core.engine.outcome import ERROR_KINDS
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import Run, State
@@ -88,7 +87,7 @@ def answer(control: Control, token: str, data: Any = None, error: Mapping[str, A
     signal_id, mine = f"{ticket.task_run}.{which}", control.clock.nonce()
     if error is None:
         given = {"data": _kept(control, standing.state, signal_id, data)}
-    control.index.set_due(execution_id, control.clock.now() + FIRST_RECONCILIATION_S * SECOND)
+    control.due_soon(execution_id)
     fact = {"id": signal_id, "name": callback_signal(ticket.task_run), **given, "by": mine}
     control.route(execution_id, facts=[Fact("signal", {k: v for k, v in fact.items() if v is not None})])
     recorded = _recorded(control, ticket, standing.state.seq)
@@ -111,7 +110,7 @@ def heartbeat(control: Control, token: str) -> Reply:
         raise Gone(standing.over)
     if standing.wait is None:
         return Reply(ticket.execution_id, "early")
-    control.index.set_due(ticket.execution_id, control.clock.now() + FIRST_RECONCILIATION_S * SECOND)
+    control.due_soon(ticket.execution_id)
     beat = {"id": control.clock.nonce(), "name": callback_signal(ticket.task_run), "heartbeat": True}
     control.route(ticket.execution_id, facts=[Fact("signal", beat)])
     after = _standing(control, ticket)

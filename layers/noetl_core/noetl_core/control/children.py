@@ -1,4 +1,4 @@
-"""Sub-playbooks as the control plane sees them: started once, told about once, never left behind (DESIGN 4 "Children")."""
+"""Sub-playbooks as the control plane sees them: started once, told about once, never left behind."""
 
 from __future__ import annotations
 

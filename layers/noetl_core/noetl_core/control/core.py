@@ -1,4 +1,4 @@
-"""The control plane's shell around `engine.decide`: load, decide, commit, then effects (DESIGN section 4).
+"""The control plane's shell around `engine.decide`: load, decide, commit, then carry out the effects.
 
 `Control` is the one way through for admit, router, sweeper and operator requests, on AWS and in the local runner alike.
 """
@@ -16,6 +16,7 @@ from typing import Any, Protocol, assert_never
 from noetl_core.control.recent import RecentCommits
 from noetl_core.engine.decide import Decision, Fact, decide, digest_for
 from noetl_core.engine.effects import (
+    FIRST_RECONCILIATION_S,
     SECOND,
     SNAPSHOT_EVENTS,
     ClearDue,
@@ -58,7 +59,7 @@ COMMIT_BYTES = 512
 """About what a routing commit holds, for that comparison."""
 CACHED_STATES = 256
 CACHED_BOUNDARIES = 256
-"""Each within the inline limit, but for the odd one that wrote much ctx."""
+"""Each within the inline limit."""
 MAX_QUEUE_DELAY_S = 900
 """SQS DelaySeconds limit: timers beyond it wait in the due index."""
 MAX_ROUNDS = 200
@@ -130,7 +131,7 @@ class Control:
         """Keep the data of recent boundaries: guards behind them read their results."""
         with self._lock:
             for b in boundaries:
-                if b.event.name != "StepSuspended" and "ctx_writes" not in b.event.data:
+                if not {"waits", "ctx_writes"} & b.event.data.keys():  # who waits has no result; a chunk may have written much
                     self._seen[(execution_id, "boundary", b.run_id, b.seq)] = b.event.data
             while len(self._seen) > CACHED_BOUNDARIES:
                 self._seen.pop(next(iter(self._seen)))
@@ -192,6 +193,11 @@ class Control:
                 expires_at=state.expires_at,
             )
         )
+
+    def due_soon(self, execution_id: str, now: int | None = None) -> None:
+        """Before a commit that sets an execution going: should this process end behind it, the sweeper finds the execution."""
+        now = self.clock.now() if now is None else now
+        self.index.set_due(execution_id, now + FIRST_RECONCILIATION_S * SECOND)
 
     def carry_out(self, execution_id: str, effects: Iterable[Effect]) -> None:
         """Carry out effects in their order. Raises `Unavailable` where one cannot be: it and those behind it are derived again,

@@ -11,7 +11,7 @@ from noetl_core.control.core import Control
 from noetl_core.control.fence import fence_runs
 from noetl_core.control.unreadable import close
 from noetl_core.engine.decide import Fact
-from noetl_core.engine.effects import FIRST_RECONCILIATION_S, SECOND, end_of
+from noetl_core.engine.effects import end_of
 from noetl_core.engine.heads import head_of
 from noetl_core.engine.state import State
 from noetl_core.ports import CorruptLog, Gate, NotFound
@@ -51,7 +51,7 @@ def _cancelled(control: Control, execution_id: str, reason: str, compensate: boo
     if state.status == "cancelled":
         return state
     _alive(state, execution_id)
-    control.index.set_due(execution_id, control.clock.now() + FIRST_RECONCILIATION_S * SECOND)
+    control.due_soon(execution_id)
     given = {"reason": reason, "compensate": compensate}
     state = control.route(execution_id, facts=[Fact("cancel", {k: v for k, v in given.items() if v})])
     return carry_through(control, state)
@@ -124,7 +124,7 @@ def resume(control: Control, execution_id: str) -> State:
     _alive(state, execution_id)
     if state.status not in ("paused", "stuck"):
         raise NotNow(f"execution {execution_id} is {state.status}, not paused")
-    control.index.set_due(execution_id, control.clock.now() + FIRST_RECONCILIATION_S * SECOND)
+    control.due_soon(execution_id)
     control.gates.set_gate(execution_id, Gate("run", expires_at=state.expires_at))
     state = control.route(execution_id, facts=[Fact("resume", {})])
     for child in _children(state):
@@ -141,6 +141,6 @@ def _children(state: State) -> list[str]:
 def signal(control: Control, execution_id: str, name: str, data: Any, signal_id: str | None = None) -> State:
     """A named signal: recorded first, then matched to a wait of that name, now or later. Raises `NotFound`, `NotNow`."""
     _alive(control.load(execution_id), execution_id)
-    control.index.set_due(execution_id, control.clock.now() + FIRST_RECONCILIATION_S * SECOND)
+    control.due_soon(execution_id)
     fact = Fact("signal", {"id": signal_id or control.clock.nonce(), "name": name, "data": data})
     return control.route(execution_id, facts=[fact])

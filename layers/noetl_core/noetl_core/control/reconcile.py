@@ -1,4 +1,4 @@
-"""Reconcile one execution: do now everything that its log says should have happened (DESIGN section 4 "Sweeper")."""
+"""Reconcile one execution: do now everything that its log says should have happened."""
 
 from __future__ import annotations
 

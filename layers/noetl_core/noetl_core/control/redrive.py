@@ -15,7 +15,7 @@ from noetl_core.control.core import Control
 from noetl_core.control.operate import NotNow
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.decide import Fact
-from noetl_core.engine.effects import FIRST_RECONCILIATION_S, SECOND
+from noetl_core.engine.effects import SECOND
 from noetl_core.engine.lineage import RunLineage, lineage_of
 from noetl_core.engine.records import Event, StreamId
 from noetl_core.engine.redrive import BadRedrive, Plan, Redrive, plan
@@ -72,7 +72,7 @@ def redrive(
     if new is not old:
         values = Values(control.store, control.results, execution_id)
         data |= {"rendered": rendered} if (rendered := settled_inputs(new, state.payload, execution_id, values)) else {}
-    control.index.set_due(execution_id, control.clock.now() + FIRST_RECONCILIATION_S * SECOND)
+    control.due_soon(execution_id)
     control.gates.set_gate(execution_id, Gate("run", expires_at=state.expires_at))
     after = control.route(execution_id, facts=[Fact("redrive", data)])
     if after.epoch != planned.data["epoch"]:

@@ -1,4 +1,4 @@
-"""The sweeper: whatever stopped moving, found by the due index, and the timer service (DESIGN section 4 "Sweeper").
+"""The sweeper: whatever stopped moving, found by the due index, and the timer service.
 
 With the stream and every queue message lost, executions still complete by this alone, only slower. One execution's trouble is
 its own: it is moved on in the index before it is reconciled, so that one that kills its process does not come first again for

@@ -7,14 +7,14 @@ Expressions are evaluated once, when the execution starts and when the run is sc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from noetl_core.dsl.model import Playbook, Step
 from noetl_core.dsl.numbers import TIMEOUT, value_of
 from noetl_core.engine.passes import RoutingPass
-from noetl_core.engine.state import State
+from noetl_core.engine.state import Run, State
 from noetl_core.expr import TemplateError
 
 SECOND = 1_000_000
@@ -34,8 +34,8 @@ class Deadline:
         return {"kind": "timeout", "message": self.message, "retryable": False}
 
 
-def deadlines(playbook: Playbook, state: State) -> Iterator[Deadline]:
-    """Every deadline of a live execution. A chunk of a loop ends with its step's."""
+def deadlines(playbook: Playbook, state: State, runs: Iterable[Run] | None = None) -> Iterator[Deadline]:
+    """The deadlines of a live execution, and of `runs` (None: of all that are open). A chunk of a loop ends with its step's."""
     executor = playbook.executor
     began = state.redriven_at or state.started_at
     message = f"the execution lived longer than {executor.lifetime_s:g} s (executor.spec.policy.lifecycle.lifetime_s)"
@@ -45,7 +45,7 @@ def deadlines(playbook: Playbook, state: State) -> Iterator[Deadline]:
     whole = _seconds(executor.timeout_s, state.timeout_s)
     if whole is not None:
         yield Deadline(began + int(whole * SECOND), None, f"the execution took longer than {whole:g} s")
-    for run in state.runs.values():
+    for run in state.runs.values() if runs is None else runs:
         if run.undoes is not None:
             message = f"the compensation of step {run.step} lived longer than {executor.lifetime_s:g} s"
             yield Deadline(run.opened_at + int(executor.lifetime_s * SECOND), run.id, message)

@@ -1,4 +1,4 @@
-"""`decide`: the control plane's one decision function, from news to what is committed and what is done after (DESIGN 4).
+"""`decide`: the control plane's one decision function, from news to what is committed and what is done after.
 
 Pure. The shell loads the state, calls `decide`, commits `Decision.events` at `state.seq + 1` by optimistic concurrency, and
 only then carries out `Decision.effects`, all of which can be derived again from the log (`engine.effects`), so losing them
@@ -99,7 +99,7 @@ def decide(
     p = RoutingPass(playbook, state, now, state.seq + 1, values)
     ctx_version = state.ctx_version
     if state.finished and not any(fact.kind == "redrive" for fact in facts):
-        return _decision(p, again=bool(boundaries))
+        return _decision(p)
     for fact in facts:
         take_fact(p, fact)
     routed = [route_boundary(p, boundary) for boundary in boundaries]

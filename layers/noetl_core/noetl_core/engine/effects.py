@@ -124,7 +124,7 @@ def _effects(playbook: Playbook, state: State, events: Sequence[Event], now: int
     runs = _open_runs(state) if news.goes_on or (again and not events) else news.scheduled
     if commands := commands_of(playbook, state, runs):
         yield SendCommands(tuple(commands))
-    for at in _wakes(playbook, state, news):
+    for at in dict.fromkeys(_wakes(playbook, state, news)):
         yield WakeAt(at)
     for child in news.children:
         yield child_of(state, child)
@@ -210,10 +210,8 @@ def _news_of(state: State, events: Iterable[Event]) -> _News:
     for event in events:
         match event.name:
             case "StepScheduled" | "LoopChunkScheduled" | "ResumeScheduled" | "CompensationStarted":
-                run = state.runs.get(event.data["run"])
-                if run is not None and run.status == "scheduled":  # else it had no tasks, or a redrive goes on with its chunks
-                    news.scheduled.append(run.id)
-                    news.resumes |= event.name == "ResumeScheduled"
+                news.scheduled.append(event.data["run"])  # of a step without tasks it is over already: no command
+                news.resumes |= event.name == "ResumeScheduled"
             case "BoundaryRouted":
                 if (
                     event.data["run"] in state.runs
@@ -224,8 +222,7 @@ def _news_of(state: State, events: Iterable[Event]) -> _News:
                     name = event.data["name"]
                     news.waits.append([wait for wait in _open_waits(state) if signal_name(wait) == name])
             case "ChildRequested":
-                if event.data["child"] in state.children:
-                    news.children.append(event.data["child"])
+                news.children.append(event.data["child"])
             case "PlaybookExecutionRequested":
                 news.is_first = news.begins = True
             case "ExecutionRedriven":
@@ -241,9 +238,9 @@ def _news_of(state: State, events: Iterable[Event]) -> _News:
 def _wakes(playbook: Playbook, state: State, news: _News) -> Iterator[int]:
     """When deadlines and waits that begin now are due: of the waits of one event the first, which brings the next about."""
     if (news.scheduled or news.begins or news.goes_on) and not state.finished:
-        fresh = set(news.scheduled)
-        for deadline in deadlines(playbook, state):
-            if deadline.run in fresh or news.goes_on or (news.begins and deadline.run is None):
+        begun = None if news.goes_on else [state.runs[run] for run in news.scheduled if run in state.runs]
+        for deadline in deadlines(playbook, state, begun):
+            if deadline.run is not None or news.begins or news.goes_on:
                 yield deadline.at
     for waits in news.waits:
         if times := _times(waits):
