@@ -19,9 +19,12 @@ HEADER = "Noetl-Callback-Token"
 
 
 TYPES = {str: "string", int: "integer", bool: "boolean"}
-ERROR = {
-    "type": ["object", "string", "null"],
-    "properties": {key: {"type": [*(TYPES[t] for t in types), "null"]} if types else {} for key, types in ERROR_TYPES.items()},
+NULL = {"type": "null"}
+ERROR_OBJECT = {
+    "type": "object",
+    "properties": {
+        key: {"anyOf": [*({"type": TYPES[t]} for t in types), NULL]} if types else {} for key, types in ERROR_TYPES.items()
+    },
     "additionalProperties": False,
 }
 
@@ -32,7 +35,7 @@ class Answer(JsonBody):
     token: Text | None = Field(default=None, description=f"the callback's token, unless the header {HEADER} or the path says it")
     data: Any = Field(default=None, description="the task's result")
     status: Literal["ok", "error"] | None = Field(default=None, description="ok, or error: then the task fails with `error`")
-    error: Annotated[Any, WithJsonSchema(ERROR)] = Field(
+    error: Annotated[Any, WithJsonSchema({"anyOf": [ERROR_OBJECT, {"type": "string"}, NULL]})] = Field(
         default=None, description="{kind, message, code, retryable, details}, or the message"
     )
     heartbeat: Flag | None = Field(default=None, description="true, and nothing else: whoever is to answer is alive")
