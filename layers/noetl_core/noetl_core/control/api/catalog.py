@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from noetl_core import strict_json
 from noetl_core.client import shapes
 from noetl_core.control.api.callers import SEES, WRITES
-from noetl_core.control.api.parameters import PlaybookPath, Written, asked
+from noetl_core.control.api.parameters import PlaybookPath, asked, written
 from noetl_core.control.api.reading import body_text
 from noetl_core.control.api.resolver import Resolver
 from noetl_core.control.operations import SOURCE
@@ -21,7 +21,7 @@ BODY = {
         "content": {"application/yaml": {"schema": {"type": "string"}}, "application/json": {"schema": {"type": "object"}}},
     }
 }
-Version = Annotated[int, Written("version", 0, 999_999_999)]
+Version = Annotated[int, written("version", 0, 999_999_999)]
 
 
 def source(text: str) -> tuple[str, str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler.openapi.params import Path, Query
-from pydantic import AfterValidator, BaseModel, ConfigDict, Strict, WithJsonSchema
-from pydantic_core import core_schema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, Strict, WithJsonSchema
 
 from noetl_core.control.operations import execution_id
 from noetl_core.control.read import MAX_PAGE
@@ -30,23 +28,14 @@ ExecutionId = Annotated[
 PlaybookPath = Annotated[str, Path(description="of the playbook; it may have slashes in it")]
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+def written(name: str, least: int, most: int) -> PlainValidator:
     """A whole number as a query has it: decimal digits, from `least` to `most`."""
 
-    name: str
-    least: int
-    most: int
-
-    def __get_pydantic_core_schema__(self, *_: Any) -> core_schema.CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._read)
-
-    def __get_pydantic_json_schema__(self, *_: Any) -> dict[str, Any]:
-        return {"type": "integer", "minimum": self.least, "maximum": self.most}
-
-    def _read(self, text: Any) -> int:
+    def read(text: Any) -> int:
         digits = str(text)
-        return within(self.name, int(digits) if digits.isdecimal() and len(digits) <= 9 else -1, self.least, self.most)
+        return within(name, int(digits) if digits.isdecimal() and len(digits) <= 9 else -1, least, most)
+
+    return PlainValidator(read, json_schema_input_type=Annotated[int, Field(ge=least, le=most)])
 
 
 def asked(description: str) -> Any:
@@ -54,4 +43,4 @@ def asked(description: str) -> Any:
     return Query(description=description)
 
 
-Limit = Annotated[int, Written("limit", 1, MAX_PAGE)]
+Limit = Annotated[int, written("limit", 1, MAX_PAGE)]

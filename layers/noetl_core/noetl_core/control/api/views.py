@@ -10,14 +10,14 @@ from pydantic import Field
 
 from noetl_core.client import view_shapes
 from noetl_core.control.api.callers import READS
-from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, Text, Written, asked
+from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, Text, asked, written
 from noetl_core.control.api.resolver import Resolver
 from noetl_core.control.views import MAX_SPANS
 
 VIEW = "/api/executions/{execution_id}/"
 TYPES = {"mermaid": "text/plain", "dot": "text/plain", "svg": "image/svg+xml"}
 TEXT = {"schema": {"type": "string"}}
-Spans = Annotated[int, Written("limit", 1, MAX_SPANS)]
+Spans = Annotated[int, written("limit", 1, MAX_SPANS)]
 AFTER = "the cursor of the answer before"
 
 
