@@ -81,11 +81,13 @@ class Started(TypedDict):
 
 
 class Parent(TypedDict):
-    """The execution that another one belongs to, and where in it."""
+    """The execution that another one belongs to; of a child also the run that called it, and how deep it lies. Lists have the
+    depth as text."""
 
     execution_id: str
-    run: NotRequired[str]
-    task_run: NotRequired[str]
+    run_id: NotRequired[str]
+    depth: NotRequired[int | str]
+    detached: NotRequired[bool | str]
 
 
 class Failure(TypedDict):

@@ -6,7 +6,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from noetl_core.client.shapes import ExecutionStatus
+from noetl_core.client.shapes import ExecutionStatus, LoopCounts
 
 # --- views ------------------------------------------------------------------------------------------------------------------
 
@@ -89,6 +89,7 @@ class Node(TypedDict):
     tasks: int
     loop: NotRequired[str]
     join: NotRequired[str | JoinCount]
+    counts: NotRequired[LoopCounts]
 
 
 class Edge(TypedDict):
