@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from noetl_cli import output
-from noetl_cli.backends import PAGE, Backend, all_events
+from noetl_cli.backend import PAGE, Backend, all_events
 from noetl_cli.errors import COMPLETED, FAILED, Exit, OutputLost, say
 from noetl_cli.progress import Progress, StepProgress
 from noetl_core.adapters.clock import SteadyClock
@@ -40,7 +40,7 @@ def polled(backend: Backend, execution_id: str) -> News:
         found: list[Mapping[str, Any]] = []
         until = time.monotonic() + LOOK_S
         while not over:
-            page = backend.get(f"executions/{execution_id}/events", after=cursor, limit=PAGE)
+            page = backend.api.events(execution_id, after=cursor, limit=PAGE)
             found += page["events"]
             cursor = page["cursor"]
             over = cursor is None  # the execution has ended, and this was all of it
@@ -125,7 +125,7 @@ class Watch:
 
 def ended(where: Backend, execution_id: str, how: str, events: bool) -> None:
     """Print the summary, with its events if asked; raises `Exit(1)` when it did not complete."""
-    summary = where.get(f"executions/{execution_id}")
+    summary: dict[str, Any] = {**where.api.execution(execution_id)}
     if events:
         summary["event_log"] = all_events(where, execution_id)
     code = COMPLETED if summary["status"] == "completed" else FAILED

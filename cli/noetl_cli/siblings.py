@@ -10,7 +10,7 @@ from noetl_cli.errors import USAGE, Exit, say
 from noetl_core.siblings import SamePath, beside, called
 
 if TYPE_CHECKING:
-    from noetl_cli.backends import Backend
+    from noetl_cli.backend import Backend
     from noetl_core.dsl.model import Playbook
 
 
@@ -39,7 +39,7 @@ def register_called(where: Backend, playbook: Playbook, file: Path, *, quiet: bo
 
 def _register(where: Backend, path: str, source: str, file: Path, quiet: bool) -> None:
     before = _version(where, path)
-    now = where.post("playbooks", source)
+    now = where.api.register(source)
     if not quiet and before != now["version"]:
         say(f"{path} version {now['version']}, from {file}")
 
@@ -52,5 +52,5 @@ def _in_catalog(where: Backend, path: str, file: Path) -> None:
 
 def _version(where: Backend, path: str) -> int | None:
     """The latest version in the catalog; None: there is none."""
-    found = where.get("playbooks", prefix=path)["playbooks"]
+    found = where.api.playbooks(path)["playbooks"]
     return next((each["version"] for each in found if each["path"] == path), None)

@@ -17,6 +17,7 @@ from noetl_core.adapters.aws.invocation import LoggedBatch
 from noetl_core.adapters.aws.queue import about_command, read_command
 from noetl_core.observe.telemetry import traced
 from noetl_core.wiring import results, worker
+from noetl_core.worker.service import Handled  # the data plane is loaded with the function, not with its first command
 
 logger = Logger()
 metrics = Metrics()
@@ -41,7 +42,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
 def _command(record: SQSRecord) -> None:
     try:
         command = read_command(record.body, results())
-        handled = worker().handle(command, deadline)
+        handled: Handled = worker().handle(command, deadline)
     except Exception:
         _hand_back(record, RETRY_AFTER_S)
         raise

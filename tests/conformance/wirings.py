@@ -17,12 +17,13 @@ from noetl_core.adapters.aws.clients import forget_clients
 from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.local.secrets import PREFIX, LocalSecrets
-from noetl_core.control.api import Call, Service, dispatch
+from noetl_core.control.api import Service
 from noetl_core.local import LocalWiring
 from noetl_core.tools.base import Tool
 from noetl_core.values import Values
 from noetl_infra.deploy import local_environment
 from noetl_infra.stack import Stack
+from tests.asking import ask
 from tests.conformance import checks, inline
 from tests.conformance.cases import Case
 from tests.conformance.observed import Observed, problems
@@ -83,8 +84,8 @@ class Local:
 
     def call(self, method: str, path: str, body: Any = None, /, **query: str) -> tuple[int, Any]:
         text = "" if body is None else body if isinstance(body, str) else json.dumps(body)
-        answer = dispatch(Call(self._service, method, f"/api/{path}", query, body=text))
-        return answer.status, json.loads(json.dumps(answer.body))
+        answer = ask(self._service, method, f"/api/{path}", query, body=text)
+        return answer.status, answer.body
 
     def secret(self, name: str, fields: Mapping[str, Any]) -> None:
         self._environment[PREFIX + name.upper()] = json.dumps(fields)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from noetl_cli import output
 from noetl_cli.app import On, Output, app
 from noetl_cli.backends import backend
 from noetl_cli.errors import USAGE, Exit
+
+if TYPE_CHECKING:
+    from noetl_core.client.view_shapes import Credential
 
 credentials = typer.Typer(no_args_is_help=True, add_completion=False, help="Keep credentials: list, put, show, delete.")
 app.add_typer(credentials, name="credentials")
@@ -23,10 +26,11 @@ Name = Annotated[str, typer.Argument(metavar="NAME")]
 def list_(prefix: str = "", on: On = None, output_: Output = "human") -> None:
     """List credentials and the playbooks they are for (default: of the local store). Also called ls."""
     with closing(backend(on or "local", None)) as where:
-        found = where.get("credentials", prefix=prefix or None)["credentials"]
+        found = where.api.credentials(prefix or None)["credentials"]
+        shown: list[dict[str, Any]] = [{**c} for c in found]
         if output_ == "human":
-            found = [{k: _told(c).get(k, "") for k in ("name", "type", "paths")} for c in found]
-        output.rows(found, output_)
+            shown = [{k: _told(c).get(k, "") for k in ("name", "type", "paths")} for c in found]
+        output.rows(shown, output_)
 
 
 credentials.command("ls", hidden=True)(list_)
@@ -51,9 +55,9 @@ def put(
     fields = json_of(sys.stdin.read() if data == "-" else data, "--data")
     if not isinstance(fields, dict):
         raise Exit(USAGE, f"--data is a JSON {fields.__class__.__name__}; an object is expected")
-    body = {"name": name, "data": fields, "type": type, "description": description, "paths": paths or None}
     with closing(backend(on or "local", None)) as where:
-        _show(where.post("credentials", {k: v for k, v in body.items() if v is not None}), output_)
+        put = where.api.put_credential(name, fields, type=type, description=description, paths=paths or None)
+        _show(put, output_)
 
 
 @credentials.command()
@@ -65,25 +69,25 @@ def show(
 ) -> None:
     """Show a credential's type and the names of its fields."""
     with closing(backend(on or "local", None)) as where:
-        _show(where.get(f"credentials/{name}", include_data="true" if data else None), output_)
+        _show(where.api.credential(name, include_data=data or None), output_)
 
 
 @credentials.command()
 def delete(name: Name, on: On = None) -> None:
     """Forget a credential."""
     with closing(backend(on or "local", None)) as where:
-        where.delete(f"credentials/{name}")
+        where.api.delete_credential(name)
         print(f"{name} deleted")
 
 
-def _show(found: dict[str, object], how: str) -> None:
+def _show(found: Credential, how: str) -> None:
     if how == "human":
         output.result(_told(found))
     else:
         output.as_json(found)
 
 
-def _told(found: dict[str, object]) -> dict[str, object]:
+def _told(found: Credential) -> dict[str, object]:
     """As a person reads it. Who may use a credential is said in any case."""
     told = {k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in found.items()}
     if "paths" in told:

@@ -9,7 +9,8 @@ import typer
 
 from noetl_cli import output
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backends import STOPPED, Backend, all_events, backend
+from noetl_cli.backend import STOPPED, Backend, all_events
+from noetl_cli.backends import backend
 from noetl_cli.errors import TIMEOUT, Exit, say
 
 
@@ -25,10 +26,11 @@ def list_executions(
 ) -> None:
     """List executions, newest first (default: of the local store)."""
     with closing(backend(on or "local", store)) as where:
-        found = where.get("executions", status=status, path=path, since=since, limit=limit)["executions"]
+        found = where.api.executions(status=status, path=path, since=since, limit=limit)["executions"]
         absent = where.absent
+    shown: list[dict[str, Any]] = [{**e} for e in found]
     if output_ == "human":
-        found = [
+        shown = [
             {
                 "execution": e["execution_id"],
                 "status": e["status"],
@@ -38,7 +40,7 @@ def list_executions(
             }
             for e in found
         ]
-    output.rows(found, output_)
+    output.rows(shown, output_)
     say(absent)
 
 
@@ -46,7 +48,7 @@ def list_executions(
 def show(id: Id, on: On = None, store: Store = None, output_: Output = "human") -> None:
     """Show an execution: status, steps, result."""
     with closing(backend(on, store, id)) as where:
-        summary = where.get(f"executions/{id}")
+        summary: dict[str, Any] = {**where.api.execution(id)}
         _put_tokens(where, summary)
         if output_ != "human":
             output.as_json(summary)
@@ -61,7 +63,7 @@ def _put_tokens(where: Backend, summary: dict[str, Any]) -> None:
     if not waiting:
         return
     try:
-        found = where.get(f"executions/{summary['execution_id']}/callbacks")["callbacks"]
+        found = where.api.callbacks(summary["execution_id"])["callbacks"]
     except Exit:  # the summary stands without them
         return
     tokens = {c["wait_id"]: c["token"] for c in found}
@@ -102,7 +104,7 @@ def watch(id: Id, on: On = None, store: Store = None, timeout: Annotated[float |
         view = Watch(where, id, polled(where, id))
         until = None if timeout is None else time.monotonic() + timeout
         try:
-            while where.get(f"executions/{id}/state")["status"] not in STOPPED:
+            while where.api.state(id)["status"] not in STOPPED:
                 if until is not None and time.monotonic() > until:
                     raise Exit(TIMEOUT, f"execution {id} did not end within {timeout:g} s")
                 view.tick()

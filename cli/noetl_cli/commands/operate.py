@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from noetl_cli import files
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backends import TERMINAL, backend
+from noetl_cli.backend import TERMINAL
+from noetl_cli.backends import backend
 from noetl_cli.errors import FAILED, USAGE, Exit
+
+if TYPE_CHECKING:
+    from noetl_core.client.shapes import RedrivePlan
 
 
 @app.command()
@@ -20,11 +24,11 @@ def resume(id: Id, on: On = None, store: Store = None, output_: Output = "human"
     from noetl_cli.follow import Watch, ended
 
     with closing(backend(on, store, id)) as where:
-        status = where.get(f"executions/{id}/state")["status"]
+        status = where.api.state(id)["status"]
         if status in TERMINAL:
             raise Exit(FAILED, f"execution {id} has already ended ({status})")
         if status in ("paused", "stuck") or where.name == "stack":
-            where.post(f"executions/{id}/resume", {})
+            where.api.resume(id)
         watch = Watch(where, id, quiet=output_ != "human")
         try:
             where.follow(id, None, watch.tick)
@@ -42,13 +46,12 @@ def cancel(
     store: Store = None,
 ) -> None:
     """Cancel an execution, and its children."""
-    given = {"reason": reason, "compensate": compensate}
     with closing(backend(on, store, id)) as where:
-        answer = where.post(f"executions/{id}/cancel", {k: v for k, v in given.items() if v})
-        if compensate and answer["status"] == "cancelling" and where.name == "local":
+        status = where.api.cancel(id, reason=reason or None, compensate=compensate or None)["status"]
+        if compensate and status == "cancelling" and where.name == "local":
             where.follow(id, None, lambda: None)  # this process carries the compensations out
-            answer = where.get(f"executions/{id}/state")
-        print(f"{id} {answer['status']}")
+            status = where.api.state(id)["status"]
+        print(f"{id} {status}")
 
 
 @app.command()
@@ -72,20 +75,23 @@ def redrive(
     from noetl_cli.follow import Watch, ended
     from noetl_cli.payload import json_of, put
 
-    body: dict[str, Any] = {"from": begin, "version": version, "preview": preview or None}
-    if playbook is not None:
-        body["playbook"] = files.read(playbook)
-        files.check(body["playbook"], playbook)
-    if args is not None:
-        body["args"] = json_of(args, "--args")
+    ctx: dict[str, Any] = {}
+    source = None if playbook is None else files.read(playbook)
+    if source is not None and playbook is not None:
+        files.check(source, playbook)
+    given = None if args is None else json_of(args, "--args")
+    if not isinstance(given, dict | None):
+        raise Exit(USAGE, f"--args is a JSON {type(given).__name__}; an object is expected")
     for entry in set_ or []:
         if not entry.startswith("ctx."):
             raise Exit(USAGE, f"--set {entry!r}: expected ctx.a=value (args of the step: --args)")
-        put(body.setdefault("ctx", {}), entry.removeprefix("ctx."))
+        put(ctx, entry.removeprefix("ctx."))
     with closing(backend(on, store, id)) as where:
-        answer = where.post(f"executions/{id}/redrive", {k: v for k, v in body.items() if v is not None})
+        shown = where.api.redrive(
+            id, begin=begin, ctx=ctx or None, args=given, playbook=source, version=version, preview=preview or None
+        )["redrive"]
         if preview:
-            _show(answer["redrive"]) if output_ == "human" else output.as_json(answer["redrive"])
+            _show(shown) if output_ == "human" else output.as_json(shown)
             return
         watch = Watch(where, id, quiet=output_ != "human")
         try:
@@ -95,7 +101,7 @@ def redrive(
         ended(where, id, output_, events)
 
 
-def _show(shown: dict[str, Any]) -> None:
+def _show(shown: RedrivePlan) -> None:
     """A preview for people."""
     for run in shown["again"]:
         parts = [f"tasks {', '.join(run['tasks'])}"] if "tasks" in run else []
@@ -113,7 +119,7 @@ def _show(shown: dict[str, Any]) -> None:
 def pause(id: Id, on: On = None, store: Store = None) -> None:
     """Pause an execution: running pipelines stop at their next task."""
     with closing(backend(on, store, id)) as where:
-        print(f"{id} {where.post(f'executions/{id}/pause', {})['status']}")
+        print(f"{id} {where.api.pause(id)['status']}")
 
 
 @app.command()
@@ -129,8 +135,7 @@ def signal(
 
     given = json_of(data, "--data")
     with closing(backend(on, store, id)) as where:
-        answer = where.post("events", {"execution_id": id, "name": name, "data": given})
-        print(f"{id} {answer['status']}")
+        print(f"{id} {where.api.signal(id, name, given)['status']}")
 
 
 @app.command()
@@ -148,15 +153,11 @@ def callback(
     if (data is not None) + (error is not None) + heartbeat > 1:
         raise Exit(USAGE, "give one of --data, --error and --heartbeat")
     token = token.rsplit("/", 1)[-1].removeprefix("noetl-callback:")
-    body: dict[str, Any] = {"heartbeat": True} if heartbeat else {}
-    if data is not None:
-        body["data"] = json_of(data, "--data")
-    if error is not None:
-        said = json_of(error, "--error") if error.lstrip().startswith(("{", "@")) else error
-        body |= {"status": "error", "error": said}
+    given = None if data is None else json_of(data, "--data")
+    said = json_of(error, "--error") if error is not None and error.lstrip().startswith(("{", "@")) else error
     execution_id = token.split(".")[0]
     if not (execution_id.isascii() and execution_id.isdecimal()):
         raise Exit(USAGE, f"{token[:80]} is no callback's token: `noetl show ID` shows those an execution waits for")
     with closing(backend(on, store, execution_id)) as where:
-        answer = where.post("callbacks", {**body, "token": token})
+        answer = where.api.callback_heartbeat(token) if heartbeat else where.api.answer_callback(token, given, said)
         print(f"{answer['execution_id']} {answer['callback']}")

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from noetl_cli import files, output
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backends import Backend, backend
+from noetl_cli.backend import Backend
+from noetl_cli.backends import backend
 from noetl_cli.errors import FAILED, UNREACHABLE, USAGE, Exit
+
+if TYPE_CHECKING:
+    from noetl_core.client.shapes import ExecutionState
 
 
 @app.command()
@@ -33,7 +38,7 @@ def replay(
         files.check(source, playbook)
     with closing(backend(on, store, id)) as where:
         if at is not None:
-            _show(where.get(f"executions/{id}/state", at=at), output_)
+            _show(where.api.state(id, at), output_)
             return
         found = _replayed(where, id, source)
     if output_ != "human":
@@ -51,8 +56,7 @@ def _replayed(where: Backend, id: str, source: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {"execution_id": id, "commits": 0, "differences": [], "missing": []}
     after = None
     while True:
-        what = f"executions/{id}/replay"
-        part = where.get(what, after=after) if source is None else where.post(what, {"playbook": source}, after=after)
+        part = where.api.replay(id, after=after, playbook=source)
         found["commits"] += part["commits"]
         found["differences"] += part["differences"]
         found["missing"] += part["missing"]
@@ -79,7 +83,7 @@ def _tell(found: dict[str, Any], playbook: Path | None) -> None:
     print(f"{found['commits']} control commits decided again{by}: {said}")
 
 
-def _show(state: dict[str, Any], how: str) -> None:
+def _show(state: ExecutionState, how: str) -> None:
     if how != "human":
         output.as_json(state)
         return
@@ -87,8 +91,7 @@ def _show(state: dict[str, Any], how: str) -> None:
     for name, value in (("ctx", state["ctx"]), ("run", state.get("run"))):
         if value:
             print(f"{name}: {json.dumps(value, ensure_ascii=False)}")
-    for title, rows in (("steps", state["steps"]), ("open runs", state["runs"]), ("tokens", state["tokens"])):
-        if isinstance(rows, dict):
-            rows = [{"step": name, **step} for name, step in rows.items()]
+    steps: list[Mapping[str, Any]] = [{"step": name, **step} for name, step in state["steps"].items()]
+    for title, rows in (("steps", steps), ("open runs", state["runs"]), ("tokens", state["tokens"])):
         if rows:
             output.table(rows, title)

@@ -22,14 +22,14 @@ def register(files: Annotated[list[Path], typer.Argument(metavar="FILE...")], on
     for file in files:
         source = playbook_files.read(file)
         playbook_files.check(source, file)
-        version = where.post("playbooks", source)
+        version = where.api.register(source)
         print(f"{version['path']} version {version['version']} ({version['digest'][:19]})")
 
 
 @app.command()
 def playbooks(prefix: str = "", on: On = None, store: Store = None, output_: Output = "human") -> None:
     """List the catalog (default: of the stack)."""
-    output.rows(backend(on or "stack", store).get("playbooks", prefix=prefix or None)["playbooks"], output_)
+    output.rows(backend(on or "stack", store).api.playbooks(prefix or None)["playbooks"], output_)
 
 
 @app.command()
@@ -76,7 +76,7 @@ def run(
 
             register_called(where, playbook, file, quiet=output_ != "human")
         if set_ and path is not None:
-            check_sets(set_, playbook_files.check(where.get(f"playbooks/{path}", version=version)["source"], Path(path)))
+            check_sets(set_, playbook_files.check(where.api.playbook(path, version)["source"], Path(path)))
         started = where.start(source=source, path=path, version=version, payload=given, key=idempotency_key)
         execution_id = started["execution_id"]
         for warning in started.get("warnings", ()):

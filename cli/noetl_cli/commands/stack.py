@@ -58,19 +58,19 @@ def down() -> None:
 @app.command()
 def status(output_: Output = "human") -> None:
     """What is running where. Exit code 3 when the stack does not answer."""
-    from noetl_cli.backends import StackBackend
+    from noetl_cli.stack_backend import StackBackend
     from noetl_infra import stack
 
     known = stack.current()
     if known is None or not known.alive:
         raise Exit(UNREACHABLE, stack.absent() if known is None else f"the stack at {known.endpoint} does not answer")
-    api = StackBackend(known.api_url)
+    api = StackBackend(known.api_url).api
     facts = {
         "endpoint": known.endpoint,
         "pid": known.pid,
         "api": known.api_url,
-        **api.get("health"),
-        "queues": api.get("queue")["pools"],
+        **api.health(),
+        "queues": api.queue()["pools"],
     }
     if output_ == "human":
         output.result({k: v for k, v in facts.items() if v is not None})

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import click
 import typer
 
 from noetl_cli import output
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backends import Backend, backend
+from noetl_cli.backend import Backend
+from noetl_cli.backends import backend
 from noetl_cli.errors import say
+
+if TYPE_CHECKING:
+    from noetl_core.client.api import Drawn
+    from noetl_core.client.view_shapes import LogEntry, Metered
 
 
 @app.command()
@@ -25,7 +30,7 @@ def timeline(
 ) -> None:
     """Show an execution as spans of time: step runs, attempts, waits."""
     with closing(backend(on, store, id)) as where:
-        found = where.get(f"executions/{id}/timeline")
+        found = where.api.timeline(id)
     if output_ == "json":
         output.as_json(found)
     elif output_ == "jsonl":
@@ -47,7 +52,7 @@ def graph(
     """Draw a playbook's steps and arcs; of an execution, with what they came to."""
     if what.isdecimal() and not Path(what).exists():
         with closing(backend(on, store, what)) as where:
-            print(where.text(f"executions/{what}/graph", format=format), end="\n" if format == "json" else "")
+            _draw(where, what, format)
         return
     from noetl_cli import files
     from noetl_core.dsl.parse import parse_playbook
@@ -71,16 +76,15 @@ def render(
     store: Store = None,
 ) -> None:
     """Show what a template would give in an execution as it stands; it sees no secrets."""
-    body = {"execution_id": id, "template": template} | ({"step": step} if step is not None else {})
     with closing(backend(on, store, id)) as where:
-        output.as_json(where.post("context/render", body)["value"])
+        output.as_json(where.api.render(id, template, step)["value"])
 
 
 @app.command()
 def cost(id: Id, on: On = None, store: Store = None, output_: Output = "human") -> None:
     """Meter an execution: what it used, step by step, and what that costs on AWS at list prices."""
     with closing(backend(on, store, id)) as where:
-        found = where.get(f"executions/{id}/cost")
+        found = where.api.cost(id)
     if output_ != "human":
         output.as_json(found)
         return
@@ -90,7 +94,7 @@ def cost(id: Id, on: On = None, store: Store = None, output_: Output = "human") 
         say("the history is long: this is its beginning")
 
 
-def _priced(name: str, runs: Any, part: dict[str, Any]) -> dict[str, Any]:
+def _priced(name: str, runs: Any, part: Metered) -> dict[str, Any]:
     u = part["units"]
     return {
         "step": name,
@@ -117,7 +121,7 @@ def logs(
 ) -> None:
     """Show what tasks wrote to standard output and standard error."""
     with closing(backend(on, store, id)) as where:
-        found = _entries(where, id, step=step, task=task, full="true" if full else None)
+        found = _entries(where, id, step=step, task=task, full=full or None)
     if output_ == "json":
         output.as_json(found)
     elif output_ == "jsonl":
@@ -129,23 +133,31 @@ def logs(
             _print(entry)
 
 
-def _entries(where: Backend, id: str, **query: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def _draw(where: Backend, id: str, form: str) -> None:
+    if form == "json":
+        output.as_json(where.api.graph(id))
+    else:
+        print(where.api.drawing(id, cast("Drawn", form)), end="")
+
+
+def _entries(where: Backend, id: str, **query: Any) -> list[LogEntry]:
+    found: list[LogEntry] = []
     after = None
     while True:
-        page = where.get(f"executions/{id}/logs", after=after, **query)
+        page = where.api.logs(id, after=after, **query)
         found += page["logs"]
         after = page["cursor"]
         if not page["more"]:
             return found
 
 
-def _print(entry: dict[str, Any]) -> None:
+def _print(entry: LogEntry) -> None:
     place = f" {entry['iteration']}" if entry.get("iteration") else ""
     attempt = f" attempt {entry['attempt']}" if entry["attempt"] > 1 else ""
     print(output.styled(f"{entry['timestamp'][11:23]} {entry['step']}/{entry['task']}{place}{attempt} {entry['status']}", "bold"))
     if entry.get("more"):
         print(output.styled("  ... more before this: noetl logs --full", "dim"))
-    for stream in ("stdout", "stderr"):
-        for line in entry.get(stream, "").splitlines():
-            print(f"  {line}" if stream == "stdout" else output.styled(f"! {line}", "red"))
+    for line in entry.get("stdout", "").splitlines():
+        print(f"  {line}")
+    for line in entry.get("stderr", "").splitlines():
+        print(output.styled(f"! {line}", "red"))

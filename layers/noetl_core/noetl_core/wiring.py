@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING
 
 from noetl_core.adapters.aws.catalog import DynamoExecutionIndex, DynamoGates, DynamoPlaybookCatalog
 from noetl_core.adapters.aws.events import DynamoEventStore
@@ -15,7 +16,9 @@ from noetl_core.adapters.clock import SystemClock
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import RETENTION_S, Control
 from noetl_core.ports import Inbox, ResultStore, Sealer
-from noetl_core.worker.service import Worker
+
+if TYPE_CHECKING:
+    from noetl_core.worker.service import Worker
 
 
 @cache
@@ -54,11 +57,13 @@ def control() -> Control:
 
 @cache
 def worker() -> Worker:
-    """The data plane, once per process. It has no way to the queues."""
+    """The data plane, once per process. It has no way to the queues. What it is made of is a fifth of the start of a function
+    that is no worker, so it is loaded here."""
     from noetl_core.adapters.aws.secrets import RecentSecrets
     from noetl_core.playbooks import PlaybookCache
     from noetl_core.tools.registry import ToolRegistry
     from noetl_core.worker.gates import RecentGates
+    from noetl_core.worker.service import Worker
 
     catalog = DynamoPlaybookCatalog(os.environ["CATALOG_TABLE"])
     return Worker(

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from noetl_cli import backends
-from noetl_cli.backends import StackBackend
+from noetl_cli import stack_backend
 from noetl_cli.errors import TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped
 from noetl_cli.follow import Watch, polled
+from noetl_cli.stack_backend import StackBackend
+from noetl_core.client.http import ATTEMPTS
 
 Answer = str | BaseException
 
@@ -24,8 +25,9 @@ class Stack(StackBackend):
     def __init__(self, *answers: Answer) -> None:
         super().__init__("http://stack")
         self.answers = list(answers)
+        self.api = self  # type: ignore[assignment]  # as far as it is asked
 
-    def get(self, what: str, **query: Any) -> dict[str, Any]:
+    def state(self, execution_id: str) -> dict[str, Any]:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, BaseException):
             raise answer
@@ -36,8 +38,8 @@ class Stack(StackBackend):
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Time passes by sleeping only."""
     now = [0.0]
-    monkeypatch.setattr(backends.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(backends.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
+    monkeypatch.setattr(stack_backend.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stack_backend.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
     yield
 
 
@@ -80,12 +82,12 @@ def test_polling_reads_each_event_once() -> None:
     ]
     asked: list[str | None] = []
 
-    class Pages(StackBackend):
-        def get(self, what: str, **query: Any) -> dict[str, Any]:
+    class Pages(Stack):
+        def events(self, execution_id: str, **query: Any) -> dict[str, Any]:
             asked.append(query["after"])
             return pages.pop(0)
 
-    read = polled(Pages("http://stack"), "1")
+    read = polled(Pages(), "1")
     assert [read(), read(), read(), read()] == [[{"n": 1}], [], [{"n": 2}], []]
     assert asked == [None, "a", "a"]
 
@@ -99,15 +101,15 @@ def test_nothing_is_read_for_a_program_without_a_terminal(monkeypatch: pytest.Mo
 
 
 def test_a_look_at_a_long_log_ends_and_the_next_one_goes_on(clock: None) -> None:
-    class Slow(StackBackend):
+    class Slow(Stack):
         """Every page takes a second, and there is always another."""
 
-        def get(self, what: str, **query: Any) -> dict[str, Any]:
-            backends.time.sleep(1)
+        def events(self, execution_id: str, **query: Any) -> dict[str, Any]:
+            stack_backend.time.sleep(1)
             n = int(query["after"] or 0) + 1
             return {"events": [{"n": n}], "cursor": str(n), "more": True}
 
-    read = polled(Slow("http://stack"), "1")
+    read = polled(Slow(), "1")
     assert [e["n"] for e in read()] == [1, 2, 3]
     assert [e["n"] for e in read()] == [4, 5, 6]
 
@@ -146,15 +148,15 @@ def busy() -> Iterator[http.server.HTTPServer]:
 
 def test_a_busy_api_is_asked_again_when_it_says(busy: Any) -> None:
     busy.refusals = 3
-    began = backends.time.monotonic()
-    assert StackBackend(f"http://127.0.0.1:{busy.server_port}").post("executions", {}) == {"execution_id": "1"}
+    began = stack_backend.time.monotonic()
+    assert StackBackend(f"http://127.0.0.1:{busy.server_port}").api.start(path="x") == {"execution_id": "1"}
     assert busy.asked == 4
-    assert backends.time.monotonic() - began == 9
+    assert stack_backend.time.monotonic() - began == 9
 
 
 def test_an_api_that_stays_busy_is_given_up(busy: Any) -> None:
     busy.refusals = 1000
     with pytest.raises(Exit) as end:
-        StackBackend(f"http://127.0.0.1:{busy.server_port}").post("executions", {})
+        StackBackend(f"http://127.0.0.1:{busy.server_port}").api.start(path="x")
     assert (end.value.code, str(end.value)) == (UNREACHABLE, "busy")
-    assert busy.asked == backends.ATTEMPTS
+    assert busy.asked == ATTEMPTS

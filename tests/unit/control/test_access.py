@@ -13,12 +13,14 @@ import pytest
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.api import Answer, Call, Service, dispatch, routes
-from noetl_core.control.api.call import cursor_key
+from noetl_core.control.api import Service
 from noetl_core.control.api.callers import RIGHTS, Rights
+from noetl_core.control.operations import cursor_key
 from noetl_core.control.uploads import take_upload
 from noetl_core.local import LocalWiring
 from noetl_core.ports import Upload
+from tests import asking
+from tests.asking import Answer, routes
 
 HELD = "tok-7d1e5c90ab"
 DAILY = """\
@@ -59,7 +61,7 @@ class Asker:
         control = self.local.control
         service = Service(lambda: control, cursor_key(lambda: control), secrets=lambda: self.secrets, rights=self.rights)
         text = body if isinstance(body, str) else "" if body is None else json.dumps(body)
-        return dispatch(Call(service, method, f"/api/{path}", query, body=text, caller=caller))
+        return asking.ask(service, method, f"/api/{path}", query, body=text, caller=caller)
 
     def ran(self, answer: Answer) -> tuple[str, Any]:
         """How an accepted execution ended: its status, and its result or error."""
@@ -130,7 +132,7 @@ def test_a_request_that_says_nobody_is_somebody_only_where_the_api_asks_nobody(a
     assert ask({}, "POST", "callbacks", {"token": "x"}).status == 403  # it is the token that is none
     assert "right" not in ask({}, "POST", "callbacks", {"token": "x"}).text()
     ask.rights = Rights("IAM")
-    assert ask({}, "POST", "executions", {"playbook": DAILY}).body["playbook"]["version"] == 0  # type: ignore[index]
+    assert ask({}, "POST", "executions", {"playbook": DAILY}).body["playbook"]["version"] == 0
 
 
 def test_reading_what_a_credential_holds_is_a_right_beside_seeing_that_there_is_one(ask: Asker) -> None:
@@ -149,14 +151,14 @@ def test_a_caller_who_may_not_register_moves_no_version_by_starting_a_text(ask: 
     for caller in (token("executions:start", "executions:inline"), IAM):
         started = ask(caller, "POST", "executions", {"playbook": PARENT % "reports/none", "payload": {}})
         assert started.status == 202
-        assert started.body["playbook"]["version"] == 0  # type: ignore[index]
-    listed = ask({}, "GET", "playbooks").body["playbooks"]  # type: ignore[index]
+        assert started.body["playbook"]["version"] == 0
+    listed = ask({}, "GET", "playbooks").body["playbooks"]
     assert [(p["path"], p["version"]) for p in listed] == [("reports/daily", 1)]
     assert ask({}, "GET", "playbooks/reports/parent").status == 404
 
 
 def test_starting_a_text_needs_a_right_of_its_own_redriving_with_one_too(ask: Asker) -> None:
-    execution = ask({}, "POST", "executions", {"playbook": PARENT % "reports/none"}).body["execution_id"]  # type: ignore[index]
+    execution = ask({}, "POST", "executions", {"playbook": PARENT % "reports/none"}).body["execution_id"]
     ask.local.run(execution)
     clerk = token("executions:start", "executions:operate")
     assert ask(clerk, "POST", "executions", {"playbook": DAILY}).status == 403
@@ -168,10 +170,10 @@ def test_starting_a_text_needs_a_right_of_its_own_redriving_with_one_too(ask: As
 
 
 def test_what_was_only_started_by_its_text_cannot_be_started_by_its_digest(ask: Asker) -> None:
-    digest = ask(IAM, "POST", "executions", {"playbook": THEFT}).body["playbook"]["digest"]  # type: ignore[index]
+    digest = ask(IAM, "POST", "executions", {"playbook": THEFT}).body["playbook"]["digest"]
     assert ask(IAM, "POST", "executions", {"playbook_id": digest}).status == 404
     assert ask({}, "POST", "playbooks", THEFT).status == 201
-    assert ask(IAM, "POST", "executions", {"playbook_id": digest}).body["playbook"]["version"] == 1  # type: ignore[index]
+    assert ask(IAM, "POST", "executions", {"playbook_id": digest}).body["playbook"]["version"] == 1
 
 
 # --- credentials for some playbooks ---------------------------------------------------------------------------------------
@@ -181,7 +183,7 @@ def test_what_was_only_started_by_its_text_cannot_be_started_by_its_digest(ask: 
 def kept(ask: Asker) -> Asker:
     """A credential for the playbooks under `reports/`, and one of them registered."""
     body = {"name": "api", "data": {"token": HELD}, "paths": ["reports/*"]}
-    assert ask({}, "POST", "credentials", body).body["paths"] == ["reports/*"]  # type: ignore[index]
+    assert ask({}, "POST", "credentials", body).body["paths"] == ["reports/*"]
     assert ask({}, "POST", "playbooks", DAILY).status == 201
     return ask
 
@@ -227,15 +229,15 @@ def test_a_redrive_with_another_text_does_not(kept: Asker) -> None:
     answer = kept(IAM, "POST", "executions", {"path": "reports/daily"})
     assert kept.ran(answer)[0] == "failed"
     kept({}, "POST", "credentials", {"name": "api", "data": {"token": HELD}, "paths": ["reports/*"]})
-    redriven = kept(IAM, "POST", f"executions/{answer.body['execution_id']}/redrive", {"playbook": THEFT})  # type: ignore[index]
+    redriven = kept(IAM, "POST", f"executions/{answer.body['execution_id']}/redrive", {"playbook": THEFT})
     refused(kept.ran(redriven))
 
 
 def test_a_child_reads_by_its_own_path_not_by_its_parents(kept: Asker) -> None:
     kept({}, "POST", "playbooks", DAILY.replace("reports/daily", "team/daily"))
     kept({}, "POST", "playbooks", PARENT % "team/daily")
-    kept.local.run(execution := kept({}, "POST", "executions", {"path": "reports/parent"}).body["execution_id"])  # type: ignore[index]
-    assert kept({}, "GET", f"executions/{execution}").body["status"] == "failed"  # type: ignore[index]
+    kept.local.run(execution := kept({}, "POST", "executions", {"path": "reports/parent"}).body["execution_id"])
+    assert kept({}, "GET", f"executions/{execution}").body["status"] == "failed"
     assert kept.ran(kept(IAM, "POST", "executions", {"playbook": PARENT % "reports/daily"}))[0] == "completed"
 
 
@@ -285,12 +287,12 @@ workflow:
 
 def test_a_pool_that_is_not_there_is_refused_where_the_execution_would_begin(ask: Asker) -> None:
     answer = ask({}, "POST", "executions", {"playbook": POOLED})
-    assert (answer.status, answer.body["error"]["code"]) == (422, "unknown_pool")  # type: ignore[index]
-    message = answer.body["error"]["message"]  # type: ignore[index]
+    assert (answer.status, answer.body["error"]["code"]) == (422, "unknown_pool")
+    message = answer.body["error"]["message"]
     assert message == "step work asks for the pool 'pyhton', which is not here (did you mean \"python\"?)"
     elsewhere = ask({}, "POST", "executions", {"playbook": POOLED.replace("pyhton", "gpu")}).text()
     assert "there are: default, python" in elsewhere
-    assert ask({}, "GET", "executions").body["executions"] == []  # type: ignore[index]
+    assert ask({}, "GET", "executions").body["executions"] == []
     assert ask.ran(ask({}, "POST", "executions", {"playbook": POOLED.replace("pyhton", "python")}))[0] == "completed"
 
 
@@ -333,10 +335,8 @@ def test_naming_another_execution_as_parent_opens_none_of_its_values_and_writes_
     before = local.control.load(theirs).seq
     given = {"kind": "result_ref", "store": "s3", "key": key}
     asked = {"playbook": ECHO, "parent": {"execution_id": theirs}, "payload": {"given": given}}
-    call = Call(
-        Service(lambda: local.control, cursor_key(lambda: local.control)), "POST", "/api/executions", body=json.dumps(asked)
-    )
-    mine = dispatch(call).body["execution_id"]
+    service = Service(lambda: local.control, cursor_key(lambda: local.control))
+    mine = asking.ask(service, "POST", "/api/executions", body=json.dumps(asked)).body["execution_id"]
     assert local.run(mine, timeout_s=20)
     summary = read.summary(local.control, mine)
     rendered, after = local.control.load(mine).rendered, local.control.load(theirs).seq

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.api import MAX_BODY, build_resolver, errors
+from noetl_core.control import refusals
+from noetl_core.control.api import MAX_BODY, build_resolver
 from noetl_core.control.core import Control
 from noetl_core.local import LocalWiring
 from noetl_core.ports import NotFound, Unavailable
+from tests.asking import Answer, Context, check
 from tests.waiting import run_until_it_waits
 
 HELLO = """\
@@ -34,15 +36,6 @@ workflow:
   - step: ask
     tool: { kind: callback, signal: answer }
 """
-
-
-class Context:
-    """What Lambda hands a function, as far as it is read."""
-
-    aws_request_id = "req-1"
-    function_name = "admit"
-    memory_limit_in_mb = 128
-    invoked_function_arn = "arn:aws:lambda:us-east-1:0:function:admit"
 
 
 @dataclass
@@ -78,8 +71,9 @@ class Client:
             "body": b64encode(text.encode()).decode() if encoded and text is not None else text,
             "isBase64Encoded": encoded,
         }
-        answer = self.api.resolve(event, Context())  # type: ignore[arg-type]
+        answer = self.api.resolve(event, Context())
         assert answer["multiValueHeaders"]["Content-Type"] == ["application/json"]
+        check(self.api.route(event), Answer(answer["statusCode"], answer["multiValueHeaders"], answer["body"]))
         return answer["statusCode"], json.loads(answer["body"])
 
     def start(self, **body: Any) -> str:
@@ -373,7 +367,7 @@ def test_bytes_that_are_no_text_are_400(client: Client) -> None:
         "body": b64encode(b"\xff\xfe").decode(),
         "isBase64Encoded": True,
     }
-    answer = client.api.resolve(event, Context())  # type: ignore[arg-type]
+    answer = client.api.resolve(event, Context())
     assert answer["statusCode"] == 400
 
 
@@ -409,10 +403,10 @@ def test_every_answer_of_the_services_own_fault_has_one_line_with_its_request_an
     """Without it the alarm on 5xx names nobody: the answer goes to the caller alone."""
     for error, status in ((Unavailable("put r/1: SlowDown"), 503), (KeyError("a bug"), 500)):
         caplog.clear()
-        assert errors.refusal(error, "req-7").status == status
+        assert refusals.refusal(error, "req-7").status == status
         (line,) = caplog.records
         assert "req-7" in line.getMessage()
         assert line.exc_info if status == 500 else "SlowDown" in line.getMessage()
     caplog.clear()
-    errors.refusal(NotFound("no execution 7"), "req-8")
+    refusals.refusal(NotFound("no execution 7"), "req-8")
     assert not caplog.records

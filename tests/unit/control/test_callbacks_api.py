@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control.api import Call, dispatch
+from tests.asking import ask
 from tests.unit.control.test_api import Client, client, refusal
 from tests.waiting import run_until_it_waits
 
@@ -132,5 +132,7 @@ def test_a_service_without_a_key_says_so(client: Client, asked: tuple[str, str])
 def test_tokens_are_shown_to_callers_who_may_answer(
     client: Client, asked: tuple[str, str], claims: dict[str, str], status: int
 ) -> None:
-    call = Call(client.api.service, "GET", f"/api/executions/{asked[0]}/callbacks", caller={"authorizer": {"claims": claims}})
-    assert dispatch(call).status == (200 if status == 202 else 403)
+    caller = {"authorizer": {"claims": claims}}
+    assert ask(client.api, "GET", f"/api/executions/{asked[0]}/callbacks", caller=caller).status == (
+        200 if status == 202 else 403
+    )

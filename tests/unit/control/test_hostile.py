@@ -14,10 +14,11 @@ from moto import mock_aws
 from noetl_core import wiring
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.control.api import MAX_BODY, Api, Call, Route, Service, dispatch, routes
-from noetl_core.control.api.dispatch import MODULES, _patterns
-from noetl_core.control.api.openapi import document, refusals
+from noetl_core.control.api import MAX_BODY, Api, Service
+from noetl_core.control.api.app import document
+from noetl_core.control.api.resolver import Operation
 from noetl_core.local import LocalWiring
+from tests.asking import ask, routes
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
 
 HELLO = """\
@@ -110,12 +111,12 @@ def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="module")
 def execution(service: Service) -> str:
     """One that exists, so that requests get past its lookup."""
-    answer = dispatch(Call(service, "POST", "/api/executions", body=json.dumps({"playbook": HELLO})))
+    answer = ask(service, "POST", "/api/executions", body=json.dumps({"playbook": HELLO}))
     assert answer.status == 202, answer.body
     return str(answer.body["execution_id"])
 
 
-def paths(route: Route, execution: str) -> Iterator[str]:
+def paths(route: Operation, execution: str) -> Iterator[str]:
     """The route's path, made of what exists, then of what is hostile."""
     names = re.findall(r"\{\w+\+?\}", route.path)
     fits = {"{execution_id}": execution, "{path+}": "test/hello"}
@@ -126,49 +127,131 @@ def paths(route: Route, execution: str) -> Iterator[str]:
         yield path
 
 
-def well_formed(route: Route, execution: str) -> dict[str, Any]:
+def described(route: Operation) -> dict[str, Any]:
+    """What the document says of a route."""
+    found: dict[str, Any] = document()["paths"][route.path.replace("+}", "}")][route.method.lower()]
+    return found
+
+
+def body_of(route: Operation) -> dict[str, Any]:
+    """The schema of the JSON body that a route takes."""
+    schema = described(route).get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    found: dict[str, Any] = document()["components"]["schemas"].get(schema.get("$ref", "").rpartition("/")[2], {})
+    return found
+
+
+def well_formed(route: Operation, execution: str) -> dict[str, Any]:
     fits: dict[str, Any] = {"execution_id": execution, "path": "test/hello", "playbook": HELLO, "version": 1}
-    return {n: fits.get(n, {} if f.kind is dict else "x") for n, f in (route.body or {}).items() if f.required}
+    schema = body_of(route)
+    given = {n: {} if schema["properties"][n].get("type") == "object" else "x" for n in schema.get("required", ())}
+    return {n: fits.get(n, value) for n, value in given.items()}
 
 
 @pytest.mark.parametrize("route", routes(), ids=lambda r: f"{r.method} {r.path}")
-def test_hostile_requests_are_refused_as_documented(service: Service, execution: str, route: Route) -> None:
-    calls = [Call(service, route.method, path) for path in paths(route, execution)]
-    path = next(paths(route, execution))
-    calls += [Call(service, route.method, path, {n: v}) for n in route.query for v in QUERIES]
-    calls.append(Call(service, route.method, path, {"surprise": "1"}))
-    if route.method == "POST":
-        calls += [Call(service, route.method, path, body=body) for body in BODIES]
-        calls += [Call(service, route.method, path, body=b64encode(b"\xff\xfe").decode(), base64=True)]
-        calls += [Call(service, route.method, path, body="!", base64=True)]
-        for name in route.body or ():
-            for value in VALUES:
-                calls.append(Call(service, route.method, path, body=json.dumps({**well_formed(route, execution), name: value})))
-    allowed = {int(route.status), *refusals(route)}
-    for call in calls:
-        answer = dispatch(call)
-        said = f"{call.method} {call.path[:80]!r} {dict(call.query)!r:.80} {call.body[:80]!r} -> {answer.status} {answer.body!r:.300}"
-        assert int(answer.status) in allowed, said
+def test_hostile_requests_are_refused_as_documented(service: Service, execution: str, route: Operation) -> None:
+    def says(path: str, query: dict[str, str] | None = None, body: str = "", **more: Any) -> None:
+        answer = ask(service, route.method, path, query, body=body, **more)  # held against the document
+        said = f"{route.method} {path[:80]!r} {query!r:.80} {body[:80]!r} -> {answer.status} {answer.sent:.300}"
+        assert answer.status < 500 or answer.status == 503, said
         if answer.status >= 400 and "error" in answer.body:
             assert set(answer.body["error"]) == {"code", "message", "details", "request_id"}, said
 
+    for each in paths(route, execution):
+        says(each)
+    path = next(paths(route, execution))
+    for parameter in described(route).get("parameters", ()):
+        if parameter["in"] == "query":
+            for value in QUERIES:
+                says(path, {parameter["name"]: value})
+    says(path, {"surprise": "1"})
+    if route.method == "POST":
+        for body in BODIES:
+            says(path, body=body)
+        says(path, body=b64encode(b"\xff\xfe").decode(), base64=True)
+        says(path, body="!", base64=True)
+        for name in body_of(route).get("properties", ()):
+            for given in VALUES:
+                says(path, body=json.dumps({**well_formed(route, execution), name: given}))
 
-def test_every_documented_route_is_there_and_says_what_it_refuses(service: Service) -> None:
-    documented = {(method.upper(), path) for path, methods in document(routes())["paths"].items() for method in methods}
+
+def test_every_route_is_documented_and_says_what_it_refuses() -> None:
+    documented = {(method.upper(), path) for path, methods in document()["paths"].items() for method in methods}
     assert documented == {(r.method, r.path.replace("+}", "}")) for r in routes()}
-    for methods in document(routes())["paths"].values():
+    for methods in document()["paths"].values():
         for operation in methods.values():
             assert {"400", "403", "503"} <= set(operation["responses"])
 
 
-def test_a_method_nobody_has_is_not_found(service: Service) -> None:
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PATCH", "/api/executions"),
+        ("HEAD", "/api/executions"),
+        ("OPTIONS", "/api/executions"),
+        ("GET", "/api/executions/"),
+        ("GET", "/api/executions/1/"),
+        ("GET", "/api/playbooks/"),
+        ("GET", "/api"),
+        ("GET", ""),
+        ("POST", "/api/health"),
+        ("GET", "/api/executions/<execution_id>/x"),
+    ],
+)
+def test_what_no_route_has_is_not_found(service: Service, method: str, path: str) -> None:
     api = Api(service)
-    event = {"httpMethod": "PATCH", "path": "/api/executions", "headers": None, "body": None}
-    assert api.resolve(event, None)["statusCode"] == 404
+    event = {"httpMethod": method, "path": path, "headers": None, "body": None}
+    answer = api.resolve(event, None)
+    assert answer["statusCode"] == 404
+    assert json.loads(answer["body"])["error"]["code"] == "not_found"
+    assert api.route(event) == "none"
 
 
-def test_no_path_fits_routes_of_two_modules(service: Service, execution: str) -> None:
-    for route in routes():
-        path = next(paths(route, execution))
-        fits = {m for m in MODULES for pattern, r in _patterns(m) if r.method == route.method and pattern.fullmatch(path)}
-        assert len(fits) == 1, f"{route.method} {path}"
+@pytest.mark.parametrize("path", ["a/b/c", "a%2Fb/c", "%61/b/c/", "a/b%2fc"])
+def test_a_path_of_a_playbook_has_slashes_written_as_they_are_or_not(service: Service, path: str) -> None:
+    ask(service, "POST", "/api/playbooks", body=HELLO.replace("test/hello", "a/b/c"))
+    assert ask(service, "GET", f"/api/playbooks/{path}").body["path"] == "a/b/c"
+    assert ask(service, "GET", f"/api/playbooks/{path}/versions").body["versions"][0]["path"] == "a/b/c"
+
+
+def test_a_body_is_json_whatever_its_content_type_says(service: Service) -> None:
+    """`curl -d` says that it is a form."""
+    body = json.dumps({"playbook": HELLO})
+    for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain", "application/yaml", ""):
+        assert ask(service, "POST", "/api/executions", body=body, headers={"Content-Type": kind}).status == 202, kind
+
+
+def test_an_object_in_a_list_is_no_object(service: Service) -> None:
+    answer = ask(service, "POST", "/api/executions", body=json.dumps([{"playbook": HELLO}]))
+    assert (answer.status, answer.body["error"]["message"]) == (400, "the body is a JSON list; an object is expected")
+
+
+@pytest.mark.parametrize(
+    ("body", "loc", "message", "hint"),
+    [
+        ({"playbook": "x", "paylod": {}}, "body.paylod", "unknown key 'paylod'", "did you mean 'payload'?"),
+        (
+            {"path": "x", "version": "1"},
+            "body.version",
+            "version is a JSON str; int is expected",
+            "its version, the latest by default",
+        ),
+        (
+            {"path": "x", "parent": {"execution": "1"}},
+            "body.parent.execution",
+            "unknown key 'execution'",
+            "did you mean 'execution_id'?",
+        ),
+        ({"path": "x", "parent": {}}, "body.parent.execution_id", "parent.execution_id is missing", ""),
+    ],
+)
+def test_a_slip_is_told_with_its_place_and_what_was_meant(
+    service: Service, body: dict[str, Any], loc: str, message: str, hint: str
+) -> None:
+    error = ask(service, "POST", "/api/executions", body=json.dumps(body)).body["error"]
+    assert error["message"] == message
+    assert error["details"][0] == {"loc": loc, "message": message, "hint": hint}
+
+
+def test_all_slips_are_told_at_once_unknown_names_first(service: Service) -> None:
+    error = ask(service, "POST", "/api/events", body=json.dumps({"name": 7, "dta": 1})).body["error"]
+    assert [d["loc"] for d in error["details"]] == ["body.dta", "body.execution_id", "body.name"]

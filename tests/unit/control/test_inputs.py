@@ -10,14 +10,15 @@ import pytest
 
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, admit, register
-from noetl_core.control.api import Call, Service, dispatch
-from noetl_core.control.api.call import cursor_key
+from noetl_core.control.api import Service
+from noetl_core.control.operations import cursor_key
 from noetl_core.control.redrive import redrive
 from noetl_core.control.replay import replay
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.redrive import Redrive
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.local import LocalWiring
+from tests.asking import ask
 
 PARTS = """\
 apiVersion: noetl.io/v2
@@ -63,7 +64,7 @@ def run(local: LocalWiring, source: str, **payload: Any) -> dict[str, Any]:
 def api(local: LocalWiring, body: Any) -> tuple[int, Any]:
     service = Service(lambda: local.control, cursor_key(lambda: local.control))
     text = body if isinstance(body, str) else json.dumps(body)
-    answer = dispatch(Call(service, "POST", "/api/executions", {}, body=text))
+    answer = ask(service, "POST", "/api/executions", body=text)
     return answer.status, answer.body
 
 

@@ -12,8 +12,9 @@ import pytest
 from noetl_core.adapters.local import events as adapter
 from noetl_core.control import recent
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.api import Call, Service, dispatch
+from noetl_core.control.api import Service
 from noetl_core.local import LocalWiring
+from tests.asking import ask
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"
 
@@ -63,7 +64,7 @@ class Read:
         self.pages, after, more = 0, None, True
         while more:
             query = {"limit": str(limit), **({"after": after} if after else {})}
-            page: Any = dispatch(Call(service, "GET", f"/api/executions/{execution_id}/events", query)).body
+            page = ask(service, "GET", f"/api/executions/{execution_id}/events", query, checked=False).body
             self.events += page["events"]
             after, more = page["cursor"], page["more"]
             self.pages += 1

@@ -11,10 +11,12 @@ import pytest
 
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.api import Answer, Api, Call, Service, dispatch, nothing_here
-from noetl_core.control.api.call import cursor_key
+from noetl_core.control.api import Api, Service, nothing_here
 from noetl_core.control.api.callers import Rights
+from noetl_core.control.operations import cursor_key
 from noetl_core.local import LocalWiring
+from tests import asking
+from tests.asking import Answer
 from tests.waiting import run_until_it_waits
 
 SOURCE = """\
@@ -50,7 +52,7 @@ class Asker:
 
     def __call__(self, method: str, path: str, body: Any = None, caller: dict[str, Any] | None = None, **query: str) -> Answer:
         text = "" if body is None else json.dumps(body)
-        return dispatch(Call(self.service, method, f"/api/{path}", query, body=text, caller=caller or {}))
+        return asking.ask(self.service, method, f"/api/{path}", query, body=text, caller=caller)
 
     def waiting(self) -> str:
         started = self.local.start(StartRequest(playbook=SOURCE))
@@ -125,10 +127,10 @@ def test_a_name_that_is_none_is_refused(ask: Asker, name: str) -> None:
 
 def test_a_function_without_credentials_has_none(ask: Asker) -> None:
     bare = Service(lambda: ask.local.control, lambda: b"")
-    assert dispatch(Call(bare, "GET", "/api/credentials")).status == 404
+    assert asking.ask(bare, "GET", "/api/credentials", checked=False).status == 404  # API Gateway asks the other function
     alone = Service(nothing_here, nothing_here, secrets=lambda: ask.secrets)
-    assert dispatch(Call(alone, "GET", "/api/credentials")).status == 200
-    assert dispatch(Call(alone, "GET", "/api/executions")).status == 404
+    assert asking.ask(alone, "GET", "/api/credentials").status == 200
+    assert asking.ask(alone, "GET", "/api/executions", checked=False).status == 404
 
 
 ROLE = "arn:aws:iam::123456789012:role/Ops"
@@ -266,11 +268,11 @@ def test_a_cursor_signed_with_another_key_is_refused(ask: Asker) -> None:
     assert ask("GET", f"executions/{execution_id}/events", after=cursor).status == 200
     stranger = Service(lambda: ask.local.control, lambda: b"guessed: the table's name")
     path = f"/api/executions/{execution_id}/events"
-    assert dispatch(Call(stranger, "GET", path, {"after": cursor})).status == 400
+    assert asking.ask(stranger, "GET", path, {"after": cursor}).status == 400
 
 
 def test_an_answer_too_large_for_the_gateway_is_refused_not_lost(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.control.api.gateway.MAX_ANSWER", 500)
+    monkeypatch.setattr("noetl_core.control.api.app.MAX_ANSWER", 500)
     answer = Api(ask.service).resolve({"httpMethod": "GET", "path": "/api/openapi.json"}, None)
     assert answer["statusCode"] == 413
     assert json.loads(answer["body"])["error"]["code"] == "too_large"

@@ -25,10 +25,11 @@ from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.codec import encode_command
 from noetl_core.control import operate
 from noetl_core.control.admit import StartRequest, register
-from noetl_core.control.api import Call, Service, dispatch, routes
-from noetl_core.control.api.call import cursor_key
+from noetl_core.control.api import Service
+from noetl_core.control.operations import cursor_key
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.local import LocalWiring
+from tests.asking import ask, routes
 from tests.waiting import run_until_it_waits
 
 CANARY = "Canary-4f1D0b6a2c9e8K7x"
@@ -245,8 +246,8 @@ def ways_out(local: LocalWiring, folder: Path, sent: list[str]) -> dict[str, str
         for execution_id in executions if "{execution_id}" in path else executions[:1]:
             concrete = path.replace("{execution_id}", execution_id).replace("{path+}", "canary/all")
             for query in ({}, {"full": "true"} if path.endswith("/logs") else {}):
-                out[f"GET {concrete} {query}"] = dispatch(Call(service, "GET", concrete, query)).text()
-    out["credential"] = dispatch(Call(service, "GET", "/api/credentials/api")).text()
+                out[f"GET {concrete} {query}"] = ask(service, "GET", concrete, query).text()
+    out["credential"] = ask(service, "GET", "/api/credentials/api").text()
     return out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from noetl_core.control import unreadable
 from noetl_core.control.core import Control
@@ -17,6 +17,9 @@ from noetl_core.engine.waits import SECOND
 from noetl_core.expr import is_reference
 from noetl_core.ports import CorruptLog, Head, NotFound, PlaybookVersion
 from noetl_core.values import Values, at_once
+
+if TYPE_CHECKING:
+    from noetl_core.client import shapes
 
 __all__ = ["MAX_PAGE", "BadCursor", "events", "head_as_dict", "load", "state_at", "status_of", "summary"]
 
@@ -163,7 +166,7 @@ def head_as_dict(head: Head) -> dict[str, Any]:
     }
 
 
-def version_as_dict(v: PlaybookVersion) -> dict[str, Any]:
+def version_as_dict(v: PlaybookVersion) -> shapes.PlaybookVersion:
     """A version of a playbook as answers name it."""
     return {"path": v.path, "version": v.version, "digest": v.digest}
 

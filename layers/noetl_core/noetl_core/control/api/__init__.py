@@ -1,11 +1,11 @@
-"""The HTTP API (CONTRACT "HTTP API"): requests to control-plane calls, errors to honest statuses.
+"""The HTTP API: routes on Lambda Powertools' event handler, with pydantic models of what they take.
 
-One table of routes (`dispatch.routes`, each module brings its own) that three things stand on: API Gateway (`gateway`), the
-command line's local store, and the OpenAPI document. Nothing here knows how a request came.
+`app` builds it, `resolver` and `reading` are what is particular to it (strict bodies, rights, paths with slashes), `document` and
+`page` describe it. What an operation does lives in `control.operations`; what is refused how, in `control.refusals`.
 """
 
-from noetl_core.control.api.call import MAX_BODY, Answer, Call, Route, Service, nothing_here
-from noetl_core.control.api.dispatch import dispatch, routes
-from noetl_core.control.api.gateway import Api, build_resolver
+from noetl_core.control.api.app import Api, build_resolver
+from noetl_core.control.api.reading import MAX_BODY
+from noetl_core.control.api.service import Service, nothing_here
 
-__all__ = ["MAX_BODY", "Answer", "Api", "Call", "Route", "Service", "build_resolver", "dispatch", "nothing_here", "routes"]
+__all__ = ["MAX_BODY", "Api", "Service", "build_resolver", "nothing_here"]

@@ -3,92 +3,102 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from noetl_core.control import callbacks
-from noetl_core.control.api.call import BadRequest, Call, Field, Route
+from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Path
+from pydantic import Field, WithJsonSchema
+
+from noetl_core.client import shapes
 from noetl_core.control.api.callers import ANSWERS
+from noetl_core.control.api.parameters import ExecutionId, Flag, JsonBody, Text
+from noetl_core.control.api.resolver import Resolver
+from noetl_core.control.operations import ERROR_TYPES
+from noetl_core.control.refusals import BadRequest
 
-ERROR_KEYS = ("kind", "message", "code", "retryable", "details")
-
-
-HEADER = "noetl-callback-token"
-
-
-def answer(call: Call) -> dict[str, Any]:
-    """The token stands in the path, in a header, or in the body; in the path it is part of a URL, which others may write down."""
-    body = call.object()
-    said = {"path": call.params.get("token"), "header": call.headers.get(HEADER), "body": body.pop("token", None)}
-    tokens = {token for token in said.values() if token}
-    if len(tokens) != 1:
-        wrong = "says two different tokens" if tokens else "says no token"
-        raise BadRequest(f"the request {wrong}", "body.token", "give it once: as `token`, or in the header Noetl-Callback-Token")
-    (token,) = tokens
-    if body.get("heartbeat") is not None:
-        if body != {"heartbeat": True}:
-            raise BadRequest("a heartbeat is {heartbeat: true} and nothing else", "body.heartbeat")
-        return _reply(callbacks.heartbeat(call.control, token))
-    error = _error(body)
-    return _reply(callbacks.answer(call.control, token, body.get("data"), error))
+HEADER = "Noetl-Callback-Token"
 
 
-def _error(body: dict[str, Any]) -> dict[str, Any] | None:
-    status, error = body.get("status", "ok" if "error" not in body else "error"), body.get("error")
-    if status not in ("ok", "error"):
-        raise BadRequest(f"status is ok or error, not {status!r}", "body.status")
-    if status == "ok":
-        if error is not None:
-            raise BadRequest("an answer with an error has status: error", "body.error")
-        return None
-    if body.get("data") is not None:
-        raise BadRequest("an answer has data or an error", "body.data", "details of an error stand in error.details")
-    error = {"message": error} if isinstance(error, str) else {} if error is None else error
-    if not isinstance(error, dict):
-        raise BadRequest("error is {kind, message, code, retryable, details}, or a text", "body.error")
-    for key, kind in {"kind": str, "message": str, "retryable": bool}.items():
-        if error.get(key) is not None and type(error[key]) is not kind:
-            found = type(error[key]).__name__
-            raise BadRequest(f"error.{key} is a JSON {found}; {kind.__name__} is expected", f"body.error.{key}")
-    if type(error.get("code")) not in (str, int, type(None)):
-        raise BadRequest("error.code is a text or a whole number", "body.error.code")
-    for key in error:
-        if key not in ERROR_KEYS:
-            raise BadRequest(f"unknown key {key!r}", f"body.error.{key}", f"known: {', '.join(ERROR_KEYS)}")
-    return error
-
-
-def _reply(reply: callbacks.Reply) -> dict[str, Any]:
-    return {"execution_id": reply.execution_id, "callback": reply.became}
-
-
-def waiting(call: Call) -> dict[str, Any]:
-    return {"callbacks": callbacks.open_callbacks(call.control, call.execution_id)}
-
-
-ANSWER = {
-    "token": Field(str, "the callback's token, unless the header Noetl-Callback-Token or the path says it"),
-    "data": Field(object, "the task's result"),
-    "status": Field(str, "ok, or error: then the task fails with `error`"),
-    "error": Field(object, "{kind, message, code, retryable, details}, or the message"),
-    "heartbeat": Field(bool, "true, and nothing else: whoever is to answer is alive"),
+TYPES = {str: "string", int: "integer", bool: "boolean"}
+NULL = {"type": "null"}
+ERROR_OBJECT = {
+    "type": "object",
+    "properties": {
+        key: {"anyOf": [*({"type": TYPES[t]} for t in types), NULL]} if types else {} for key, types in ERROR_TYPES.items()
+    },
+    "additionalProperties": False,
 }
 
-ROUTES = (
-    *(
-        Route(
-            "POST",
-            path,
-            summary,
-            answer,
-            HTTPStatus.ACCEPTED,
-            body=ANSWER,
-            refuses=(403, 404, 409, 410, 422),
-            right=ANSWERS,
-        )
-        for path, summary in (
-            ("/api/callbacks", "Answer a callback, or keep it alive"),
-            ("/api/callbacks/{token}", "The same with the token in the path, e.g. from a link"),
-        )
-    ),
-    Route("GET", "/api/executions/{execution_id}/callbacks", "Callbacks that wait, with their tokens", waiting, right=ANSWERS),
-)
+
+class Answer(JsonBody):
+    """The answer to a callback, or a heartbeat."""
+
+    token: Text | None = Field(default=None, description=f"the callback's token, unless the header {HEADER} or the path says it")
+    data: Any = Field(default=None, description="the task's result")
+    status: Literal["ok", "error"] | None = Field(default=None, description="ok, or error: then the task fails with `error`")
+    error: Annotated[Any, WithJsonSchema({"anyOf": [ERROR_OBJECT, {"type": "string"}, NULL]})] = Field(
+        default=None, description="{kind, message, code, retryable, details}, or the message"
+    )
+    heartbeat: Flag | None = Field(default=None, description="true, and nothing else: whoever is to answer is alive")
+
+    def failure(self) -> Any:
+        """The error it fails the task with; None: it does not. Raises `BadRequest` where it says two things at once."""
+        if (self.status or ("ok" if self.error is None else "error")) == "ok":
+            if self.error is not None:
+                raise BadRequest("an answer with an error has status: error", "body.error")
+            return None
+        if self.data is not None:
+            raise BadRequest("an answer has data or an error", "body.data", "details of an error stand in error.details")
+        return {} if self.error is None else self.error
+
+
+EMPTY = Answer()
+
+
+def one_token(*said: str | None) -> str:
+    """The token that a request says in one place or several. In a path it is part of a URL, which others may write down. Raises
+    `BadRequest`."""
+    tokens = {token for token in said if token}
+    if len(tokens) != 1:
+        wrong = "says two different tokens" if tokens else "says no token"
+        raise BadRequest(f"the request {wrong}", "body.token", f"give it once: as `token`, or in the header {HEADER}")
+    return tokens.pop()
+
+
+Token = Annotated[str | None, Header(alias=HEADER, description="as `token` in the body")]
+
+
+def add(app: Resolver) -> None:
+    """Add them."""
+    operations = app.service.operations
+    told: dict[str, Any] = {"right": ANSWERS, "status": HTTPStatus.ACCEPTED, "refuses": (403, 404, 409, 410, 422)}
+
+    def answered(token: str, body: Answer) -> Any:
+        if body.heartbeat is None:
+            return operations.answer_callback(token, body.data, body.failure())
+        if not body.heartbeat or body.model_fields_set - {"token"} != {"heartbeat"}:
+            raise BadRequest("a heartbeat is {heartbeat: true} and nothing else", "body.heartbeat")
+        return operations.callback_heartbeat(token)
+
+    @app.operation("POST", "/api/callbacks", "Answer a callback, or keep it alive", shapes.CallbackReply, **told)
+    def answer_callback(body: Annotated[Answer, Body()], header: Token = None) -> Any:
+        return answered(one_token(header, body.token), body)
+
+    @app.operation(
+        "POST", "/api/callbacks/{token}", "The same with the token in the path, e.g. from a link", shapes.CallbackReply, **told
+    )
+    def answer_callback_by_link(
+        token: Annotated[str, Path(description="the callback's token")],
+        body: Annotated[Answer, Body()] = EMPTY,
+        header: Token = None,
+    ) -> Any:
+        return answered(one_token(token, header, body.token), body)
+
+    @app.operation(
+        "GET",
+        "/api/executions/{execution_id}/callbacks",
+        "Callbacks that wait, with their tokens",
+        shapes.OpenCallbacks,
+        right=ANSWERS,
+    )
+    def list_callbacks(execution_id: ExecutionId) -> Any:
+        return operations.callbacks(execution_id)

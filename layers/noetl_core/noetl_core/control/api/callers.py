@@ -16,20 +16,26 @@ from typing import Any, Final
 Caller = Mapping[str, Any]
 """Who asks, as API Gateway says: its `requestContext`."""
 
-SECRETS: Final = "secrets:read"
+READS: Final = "executions:read"
+STARTS: Final = "executions:start"
 INLINE: Final = "executions:inline"
+OPERATES: Final = "executions:operate"
+SEES: Final = "playbooks:read"
 WRITES: Final = "playbooks:write"
 ANSWERS: Final = "callbacks:answer"
+CREDENTIALS_READ: Final = "credentials:read"
+CREDENTIALS_WRITE: Final = "credentials:write"
+SECRETS: Final = "secrets:read"
 RIGHTS: Final = {
-    "executions:read": "see executions, their histories and values",
-    "executions:start": "start registered playbooks",
+    READS: "see executions, their histories and values",
+    STARTS: "start registered playbooks",
     INLINE: "start, or go on with, a playbook given by its text",
-    "executions:operate": "cancel, pause, resume, redrive, signal",
-    "playbooks:read": "see and validate playbooks",
+    OPERATES: "cancel, pause, resume, redrive, signal",
+    SEES: "see and validate playbooks",
     WRITES: "register playbooks",
     ANSWERS: "see the tokens of callbacks, and answer",
-    "credentials:read": "see which credentials there are",
-    "credentials:write": "keep and forget credentials",
+    CREDENTIALS_READ: "see which credentials there are",
+    CREDENTIALS_WRITE: "keep and forget credentials",
     SECRETS: "see what credentials hold",
 }
 FORMER: Final = {SECRETS: "secrets", ANSWERS: "callbacks"}

@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import Annotated, Any
 
-from noetl_core.control import read
-from noetl_core.control.api.call import Call, Field, Route, execution_id
-from noetl_core.control.render import render_context
-from noetl_core.ports import TooLarge
+from aws_lambda_powertools.event_handler.openapi.params import Body
+from pydantic import Field
 
-
-def ctx(call: Call) -> dict[str, Any]:
-    return {"execution_id": call.execution_id, "ctx": read.load(call.control, call.execution_id).ctx}
-
-
-def render(call: Call) -> dict[str, Any]:
-    body = call.object()
-    value = render_context(call.control, execution_id(body["execution_id"]), body["template"], body.get("step"))
-    if len(json.dumps(value, default=str)) > read.MAX_PAGE_BYTES:
-        raise TooLarge(f"what the template gives exceeds {read.MAX_PAGE_BYTES} bytes")
-    return {"value": value}
+from noetl_core.client import shapes
+from noetl_core.control.api.callers import READS
+from noetl_core.control.api.parameters import ExecutionId, JsonBody, Text
+from noetl_core.control.api.resolver import Resolver
+from noetl_core.control.operations import execution_id as checked_id
+from noetl_core.control.refusals import BadRequest
 
 
-ROUTES = (
-    Route("GET", "/api/vars/{execution_id}", "ctx of an execution", ctx, right="executions:read"),
-    Route(
+class Render(JsonBody):
+    """A template, and where it is read."""
+
+    execution_id: Text = Field(description="whose workload, ctx and steps it reads", min_length=1)
+    template: Any = Field(description="text with templates, or data that holds such")
+    step: Text | None = Field(default=None, description="whose args and event it reads too")
+
+
+def add(app: Resolver) -> None:
+    """Add them."""
+    operations = app.service.operations
+
+    @app.operation("GET", "/api/vars/{execution_id}", "ctx of an execution", shapes.Ctx, right=READS)
+    def get_ctx(execution_id: ExecutionId) -> Any:
+        return operations.ctx(execution_id)
+
+    @app.operation(
         "POST",
         "/api/context/render",
         "What a template would give, without secrets",
-        render,
-        body={
-            "execution_id": Field(str, "whose workload, ctx and steps it reads", required=True),
-            "template": Field(object, "text with templates, or data that holds such", required=True),
-            "step": Field(str, "whose args and event it reads too"),
-        },
-        refuses=(404, 422),
-        right="executions:read",
-    ),
-)
+        shapes.Rendered,
+        right=READS,
+        refuses=(404, 409, 422),
+    )
+    def render_template(body: Annotated[Render, Body()]) -> Any:
+        if body.template is None:
+            raise BadRequest("template is missing", "body.template", "text with templates, or data that holds such")
+        return operations.render(checked_id(body.execution_id), body.template, body.step)

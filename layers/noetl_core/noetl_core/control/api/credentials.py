@@ -2,132 +2,75 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from noetl_core.control.api.call import BadRequest, Call, Field, NoRoute, Route
-from noetl_core.control.api.callers import SECRETS
-from noetl_core.ports import NotFound, Secrets
+from aws_lambda_powertools.event_handler.openapi.params import Body, Path
+from pydantic import Field
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@=+-]{0,127}(/[A-Za-z0-9][A-Za-z0-9_.@=+-]{0,127}){0,3}")
-MAX_BYTES = 60_000
-"""Of a credential; Secrets Manager takes 65,536."""
+from noetl_core.client import view_shapes
+from noetl_core.control.api.callers import CREDENTIALS_READ, CREDENTIALS_WRITE, SECRETS
+from noetl_core.control.api.parameters import JsonBody, Text, asked
+from noetl_core.control.api.resolver import Resolver
 
-
-def listed(call: Call) -> dict[str, Any]:
-    prefix = call.argument("prefix") or ""
-    return {"credentials": [_listed(call, name) for name in _secrets(call).names() if name.startswith(prefix)]}
+Name = Annotated[str, Path(description="of the credential; it may have slashes in it")]
 
 
-def _listed(call: Call, name: str) -> dict[str, Any]:
-    try:
-        return _metadata(name, _secrets(call).get(name))
-    except NotFound:  # something else under the prefix, or gone meanwhile
-        return {"name": name}
+class Kept(JsonBody):
+    """A credential."""
+
+    name: Text = Field(description="by which playbooks refer to it", min_length=1)
+    data: dict[str, Any] = Field(description="its fields", min_length=1)
+    type: Text | None = Field(default=None, description="postgres, http, ...")
+    description: Text | None = Field(default=None, description="for people")
+    paths: list[Text] | None = Field(
+        default=None, description="patterns of the paths of the playbooks it is for (`reports/*`); every playbook by default"
+    )
 
 
-def put(call: Call) -> dict[str, Any]:
-    body = call.object()
-    name = _name(body["name"], "body.name")
-    if not body["data"]:
-        raise BadRequest("data is empty", "body.data", "give the credential's fields: {user: ..., password: ...}")
-    paths = body.get("paths")
-    if paths is not None and not (paths and all(isinstance(p, str) and p for p in paths)):
-        raise BadRequest(
-            "paths are patterns of playbook paths: texts, one at least", "body.paths", "leave it out: every playbook"
-        )
-    value: dict[str, Any] = {k: body[k] for k in ("type", "description", "data", "paths") if k in body}
-    if len(repr(value)) > MAX_BYTES:
-        raise BadRequest(f"a credential holds {MAX_BYTES} bytes at most", "body.data")
-    _secrets(call).put(name, value)
-    return _metadata(name, value)
+def add(app: Resolver) -> None:
+    """Add them."""
+    operations = app.service.operations
 
-
-def one(call: Call) -> dict[str, Any]:
-    """Its metadata; with `include_data=true` its fields too, for those who may read secrets."""
-    name = _known(call)
-    shown = call.choice("include_data", ("false", "true")) == "true"
-    if shown:
-        call.demand(SECRETS)
-    value = _secrets(call).get(name)
-    return {**_metadata(name, value), **({"data": _data(value)} if shown else {})}
-
-
-def delete(call: Call) -> dict[str, Any]:
-    name = _known(call)
-    _secrets(call).get(name)
-    _secrets(call).delete(name)
-    return {"name": name, "deleted": True}
-
-
-def _secrets(call: Call) -> Secrets:
-    if call.service.secrets is None:
-        raise NoRoute("credentials are not served here")
-    return call.service.secrets()
-
-
-def _name(text: str, where: str) -> str:
-    if not NAME.fullmatch(text):
-        raise BadRequest(
-            f"{text[:60]!r} is no name of a credential",
-            where,
-            "letters, digits and _ . @ = + -, in up to four parts divided by /",
-        )
-    return text
-
-
-def _known(call: Call) -> str:
-    """The name in the path; what can be no name is no credential's."""
-    name = call.params["name"]
-    if not NAME.fullmatch(name):
-        raise NotFound(f"there is no credential {name[:60]!r}")
-    return name
-
-
-def _data(value: Mapping[str, Any]) -> Any:
-    return value["data"] if isinstance(value.get("data"), Mapping) else value
-
-
-def _metadata(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    wrapped = isinstance(value.get("data"), Mapping)
-    facts = {k: value[k] for k in ("type", "description") if wrapped and k in value}
-    return {"name": name, **facts, "fields": sorted(map(str, _data(value))), "paths": value.get("paths")}
-
-
-ROUTES = (
-    Route(
+    @app.operation(
         "GET",
         "/api/credentials",
         "Credentials, and which playbooks they are for",
-        listed,
-        query={"prefix": "that begin so"},
-        right="credentials:read",
-    ),
-    Route(
+        view_shapes.Credentials,
+        right=CREDENTIALS_READ,
+    )
+    def list_credentials(prefix: Annotated[str | None, asked("that begin so")] = None) -> Any:
+        return operations.credentials(prefix)
+
+    @app.operation(
         "POST",
         "/api/credentials",
         "Keep a credential, in place of the one of that name",
-        put,
-        HTTPStatus.CREATED,
-        body={
-            "name": Field(str, "by which playbooks refer to it", required=True),
-            "data": Field(dict, "its fields", required=True),
-            "type": Field(str, "postgres, http, ..."),
-            "description": Field(str, "for people"),
-            "paths": Field(list, "patterns of the paths of the playbooks it is for (`reports/*`); every playbook by default"),
-        },
-        right="credentials:write",
-    ),
-    Route(
+        view_shapes.Credential,
+        right=CREDENTIALS_WRITE,
+        status=HTTPStatus.CREATED,
+    )
+    def put_credential(body: Annotated[Kept, Body()]) -> Any:
+        return operations.put_credential(body.name, body.data, type=body.type, description=body.description, paths=body.paths)
+
+    @app.operation(
         "GET",
         "/api/credentials/{name+}",
         "Type and fields of a credential, not what they hold",
-        one,
-        query={"include_data": "true: what they hold, for callers who may read secrets"},
-        refuses=(403,),
-        right="credentials:read",
-    ),
-    Route("DELETE", "/api/credentials/{name+}", "Forget a credential", delete, right="credentials:write"),
-)
+        view_shapes.Credential,
+        right=CREDENTIALS_READ,
+    )
+    def get_credential(
+        name: Name,
+        include_data: Annotated[
+            Literal["false", "true"], asked("true: what they hold, for callers who may read secrets")
+        ] = "false",
+    ) -> Any:
+        shown = include_data == "true"
+        if shown:
+            app.demand(SECRETS)
+        return operations.credential(name, include_data=shown)
+
+    @app.operation("DELETE", "/api/credentials/{name+}", "Forget a credential", view_shapes.Deleted, right=CREDENTIALS_WRITE)
+    def delete_credential(name: Name) -> Any:
+        return operations.delete_credential(name)

@@ -3,133 +3,100 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
-from noetl_core.control import operate, read
-from noetl_core.control import redrive as redriving
-from noetl_core.control.api.call import Answer, BadRequest, Call, Field, Route, execution_id
-from noetl_core.control.api.callers import INLINE
-from noetl_core.engine.redrive import From, Redrive
-from noetl_core.engine.state import State
-from noetl_core.engine.waits import BY_TOKEN
+from aws_lambda_powertools.event_handler.openapi.params import Body
+from pydantic import Field
 
-
-def cancel(call: Call) -> dict[str, Any]:
-    body = call.object()
-    undo = body.get("compensate", False)
-    return status(operate.cancel(call.control, call.execution_id, body.get("reason", ""), compensate=undo))
+from noetl_core.client import shapes
+from noetl_core.control.api.callers import INLINE, OPERATES
+from noetl_core.control.api.parameters import ExecutionId, Flag, JsonBody, Text, Whole
+from noetl_core.control.api.resolver import Resolver
+from noetl_core.control.operations import execution_id as checked_id
 
 
-def pause(call: Call) -> dict[str, Any]:
-    call.object()
-    return status(operate.pause(call.control, call.execution_id))
+class Cancel(JsonBody):
+    """How to cancel."""
+
+    reason: Text | None = Field(default=None, description="why, for the record")
+    compensate: Flag | None = Field(default=None, description="whether finished steps are undone by their `compensate`")
 
 
-def resume(call: Call) -> dict[str, Any]:
-    call.object()
-    return status(operate.resume(call.control, call.execution_id))
+class Nothing(JsonBody):
+    """An object without keys, or no body."""
 
 
-def redrive(call: Call) -> Answer:
-    body = call.object()
-    begin = body.get("from")
-    asked = Redrive(None if begin is None else From.parse(begin), body.get("ctx", {}), body.get("args", {}))
-    preview = body.get("preview", False)
-    if body.get("playbook"):
-        call.demand(INLINE)
-    done = redriving.redrive(
-        call.control,
-        call.execution_id,
-        asked,
-        source=body.get("playbook"),
-        version=body.get("version"),
-        preview=preview,
-        registers=call.registers,
+CANCEL, NOTHING = Cancel(), Nothing()
+
+
+class Redrive(JsonBody):
+    """What runs again, and with what."""
+
+    begin: Text | None = Field(
+        default=None, alias="from", description="`STEP`, `STEP/TASK`, `STEP@3` or `STEP/TASK@0.3`; by default where it failed"
     )
-    return Answer(HTTPStatus.OK if preview else HTTPStatus.ACCEPTED, {**status(done.state), "redrive": done.shown})
+    ctx: dict[str, Any] | None = Field(default=None, description="keys of ctx to set; objects merge")
+    args: dict[str, Any] | None = Field(default=None, description="args of the step to set")
+    playbook: Text | None = Field(
+        default=None, description="the text of another version of the playbook; it is registered where the caller may"
+    )
+    version: Whole | None = Field(default=None, description="another version of the playbook")
+    preview: Flag | None = Field(default=None, description="only say what would run again")
 
 
-def signal(call: Call) -> dict[str, Any]:
-    body = call.object()
-    execution = execution_id(body["execution_id"])
-    if body["name"].startswith(BY_TOKEN):
-        raise BadRequest(f"names that begin with {BY_TOKEN!r} are answers by token", "body.name", "POST /api/callbacks")
-    return status(operate.signal(call.control, execution, body["name"], body.get("data"), body.get("id")))
+REDRIVE = Redrive()
 
 
-def status(state: State) -> dict[str, Any]:
-    """What an operation left the execution at."""
-    return {"execution_id": state.execution_id, "status": read.status_of(state)}
+class Signal(JsonBody):
+    """A named signal."""
+
+    execution_id: Text = Field(description="the execution it is for", min_length=1)
+    name: Text = Field(description="what `kind: callback` with `signal: name` waits for", min_length=1)
+    data: Any = Field(default=None, description="what it brings")
+    id: Text | None = Field(default=None, description="of the same id only the first counts")
 
 
-CANCEL = {
-    "reason": Field(str, "why, for the record"),
-    "compensate": Field(bool, "whether finished steps are undone by their `compensate`"),
-}
-REDRIVE = {
-    "from": Field(str, "`STEP`, `STEP/TASK`, `STEP@3` or `STEP/TASK@0.3`; by default where it failed"),
-    "ctx": Field(dict, "keys of ctx to set; objects merge"),
-    "args": Field(dict, "args of the step to set"),
-    "playbook": Field(str, "the text of another version of the playbook; it is registered where the caller may"),
-    "version": Field(int, "another version of the playbook"),
-    "preview": Field(bool, "only say what would run again"),
-}
-SIGNAL = {
-    "execution_id": Field(str, "the execution it is for", required=True),
-    "name": Field(str, "what `kind: callback` with `signal: name` waits for", required=True),
-    "data": Field(object, "what it brings"),
-    "id": Field(str, "of the same id only the first counts"),
-}
+def add(app: Resolver) -> None:
+    """Add them."""
+    operations = app.service.operations
+    accepted = HTTPStatus.ACCEPTED
 
-ROUTES = (
-    Route(
-        "POST",
-        "/api/executions/{execution_id}/cancel",
-        "Cancel",
-        cancel,
-        HTTPStatus.ACCEPTED,
-        body=CANCEL,
-        refuses=(409,),
-        right="executions:operate",
-    ),
-    Route(
-        "POST",
-        "/api/executions/{execution_id}/pause",
-        "Pause",
-        pause,
-        HTTPStatus.ACCEPTED,
-        body={},
-        refuses=(409,),
-        right="executions:operate",
-    ),
-    Route(
-        "POST",
-        "/api/executions/{execution_id}/resume",
-        "Resume",
-        resume,
-        HTTPStatus.ACCEPTED,
-        body={},
-        refuses=(409,),
-        right="executions:operate",
-    ),
-    Route(
+    @app.operation("POST", "/api/executions/{execution_id}/cancel", "Cancel", shapes.Operated, right=OPERATES, status=accepted)
+    def cancel_execution(execution_id: ExecutionId, body: Annotated[Cancel, Body()] = CANCEL) -> Any:
+        return operations.cancel(execution_id, reason=body.reason, compensate=body.compensate)
+
+    @app.operation("POST", "/api/executions/{execution_id}/pause", "Pause", shapes.Operated, right=OPERATES, status=accepted)
+    def pause_execution(execution_id: ExecutionId, body: Annotated[Nothing, Body()] = NOTHING) -> Any:
+        return operations.pause(execution_id)
+
+    @app.operation("POST", "/api/executions/{execution_id}/resume", "Resume", shapes.Operated, right=OPERATES, status=accepted)
+    def resume_execution(execution_id: ExecutionId, body: Annotated[Nothing, Body()] = NOTHING) -> Any:
+        return operations.resume(execution_id)
+
+    @app.operation(
         "POST",
         "/api/executions/{execution_id}/redrive",
         "Run what has ended again",
-        redrive,
-        HTTPStatus.ACCEPTED,
-        body=REDRIVE,
-        refuses=(409, 422),
-        right="executions:operate",
-    ),
-    Route(
-        "POST",
-        "/api/events",
-        "A named signal",
-        signal,
-        HTTPStatus.ACCEPTED,
-        body=SIGNAL,
-        refuses=(404, 409),
-        right="executions:operate",
-    ),
-)
+        {HTTPStatus.OK: shapes.Redriven, accepted: shapes.Redriven},
+        right=OPERATES,
+        status=accepted,
+        refuses=(422,),
+    )
+    def redrive_execution(execution_id: ExecutionId, body: Annotated[Redrive, Body()] = REDRIVE) -> Any:
+        if body.playbook:
+            app.demand(INLINE)
+        done = operations.redrive(
+            execution_id,
+            begin=body.begin,
+            ctx=body.ctx,
+            args=body.args,
+            playbook=body.playbook,
+            version=body.version,
+            preview=body.preview,
+            registers=app.service.registers(app.caller),
+        )
+        return done, HTTPStatus.OK if body.preview else accepted
+
+    @app.operation("POST", "/api/events", "A named signal", shapes.Operated, right=OPERATES, status=accepted, refuses=(404, 409))
+    def send_signal(body: Annotated[Signal, Body()]) -> Any:
+        return operations.signal(checked_id(body.execution_id), body.name, body.data, body.id)

@@ -1,48 +1,43 @@
-"""Routes about the service itself."""
+"""What the API stands on."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
-from noetl_core import __version__
-from noetl_core.control.api.call import Answer, Call, Route
-from noetl_core.control.api.dispatch import routes
-from noetl_core.control.api.docs import page
-from noetl_core.control.api.openapi import document
-from noetl_core.dsl.kinds import KINDS
-
-
-def health(call: Call) -> dict[str, Any]:
-    return {"status": "ok", "version": __version__, "api_version": "noetl.io/v2", "wiring": _wiring(call)}
+from noetl_core.control.api.callers import RIGHTS, WRITES, Caller, Rights
+from noetl_core.control.core import Control
+from noetl_core.control.operations import Operations
+from noetl_core.control.refusals import NoRoute, NotAllowed
+from noetl_core.ports import Secrets
 
 
-def queue(call: Call) -> dict[str, Any]:
-    """Numbers are SQS's approximations on a stack; of a local store they are this process's own."""
-    return asdict(call.control.queue.backlog())
+@dataclass(frozen=True)
+class Service:
+    """The control plane, how cursors are signed, what the wiring knows, credentials (`Operations` has the details), and what is
+    known of callers' rights: whether a caller has one; None where who let it in does not say."""
+
+    control: Callable[[], Control]
+    cursor_key: Callable[[], bytes]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Callable[[], Secrets] | None = None
+    rights: Callable[[Caller, str], bool | None] = field(default_factory=Rights)
+
+    @property
+    def operations(self) -> Operations:
+        return Operations(self.control, self.cursor_key, self.facts, self.secrets)
+
+    def demand(self, caller: Caller, right: str) -> None:
+        """Raises `NotAllowed` where the caller is known not to have `right`."""
+        if self.rights(caller, right) is False:
+            raise NotAllowed(f"this caller may not {RIGHTS[right]}: the right `{right}` is needed")
+
+    def registers(self, caller: Caller) -> bool:
+        """Whether a playbook that comes as text becomes a version of its path: only of a caller who is known to may register."""
+        return self.rights(caller, WRITES) is True
 
 
-def runtime(call: Call) -> dict[str, Any]:
-    """Where work is carried out: there are no standing workers, so a pool is its queue and what may run from it at once."""
-    return {**_wiring(call), "version": __version__, "kinds": sorted(KINDS), "pools": call.service.facts.get("pools", {})}
-
-
-def _wiring(call: Call) -> dict[str, Any]:
-    return {k: v for k, v in call.service.facts.items() if k in ("name", "stack", "region")}
-
-
-def openapi(_: Call) -> dict[str, Any]:
-    return document(routes())
-
-
-def read(_: Call) -> Answer:
-    return page(document(routes()))
-
-
-ROUTES = (
-    Route("GET", "/api/health", "Liveness, versions, wiring", health),
-    Route("GET", "/api/queue", "Backlog, in flight and dead letters of every queue", queue, right="executions:read"),
-    Route("GET", "/api/runtime", "Pools, their limits, and the tool kinds", runtime, right="executions:read"),
-    Route("GET", "/api/openapi.json", "This document", openapi),
-    Route("GET", "/api/docs", "This document, to read", read),
-)
+def nothing_here() -> NoReturn:
+    """In place of a control plane, where there is none. Raises `NoRoute`."""
+    raise NoRoute("this function serves credentials alone")

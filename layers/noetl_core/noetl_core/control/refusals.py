@@ -1,14 +1,16 @@
-"""Errors to statuses: `{"error": {"code", "message", "details": [{"loc", "message", "hint"}], "request_id"}}`."""
+"""What a refused request is answered: a status, and `{"error": {"code", "message", "details", "request_id"}}`, where details are
+`{"loc", "message", "hint"}`."""
 
 from __future__ import annotations
 
+import difflib
 import logging
+from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from noetl_core.control import callbacks, operate, read
 from noetl_core.control.admit import KeyReused, UnknownPool
-from noetl_core.control.api.call import Answer, BadRequest, NoRoute, NotAllowed
 from noetl_core.control.unreadable import REMEDY
 from noetl_core.dsl.diagnostics import Diagnostic, InvalidPlaybook, page_of
 from noetl_core.engine.redrive import BadRedrive
@@ -16,7 +18,27 @@ from noetl_core.engine.workload import BadWorkload
 from noetl_core.expr import TemplateError
 from noetl_core.ports import CorruptLog, Forbidden, NotFound, PortError, TooLarge, Unavailable
 
+if TYPE_CHECKING:
+    from noetl_core.client import shapes, view_shapes
+
 log = logging.getLogger(__name__)
+
+
+class BadRequest(ValueError):
+    """The request is malformed (HTTP 400). Who acts: the caller."""
+
+    def __init__(self, message: str, loc: str = "body", hint: str = "") -> None:
+        super().__init__(message)
+        self.details: list[view_shapes.Detail] = [{"loc": loc, "message": message, "hint": hint}]
+
+
+class NoRoute(LookupError):
+    """No route has this method and path (HTTP 404). Who acts: the caller."""
+
+
+class NotAllowed(Exception):
+    """The caller may not do that (HTTP 403). Who acts: whoever gives out rights."""
+
 
 TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
     (BadRequest, HTTPStatus.BAD_REQUEST, "malformed"),
@@ -44,19 +66,26 @@ TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
 """The first row whose class fits decides; what fits none is a bug: 500, with its reason in the log alone."""
 
 
-def refusal(error: Exception, request_id: str) -> Answer:
+class Refused(NamedTuple):
+    """An answer to a request that was refused."""
+
+    status: HTTPStatus
+    body: view_shapes.ErrorBody
+
+
+def refusal(error: Exception, request_id: str) -> Refused:
     """What a request that raised `error` is answered."""
     for kind, status, code in TABLE:
         if isinstance(error, kind):
             if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 log.error("request %s is answered %d: %s", request_id, status, error)
-            return _answer(status, code, _message(error), _details(error), request_id)
+            return _refused(status, code, _message(error), _details(error), request_id)
     log.error("request %s failed: %s", request_id, type(error).__name__, exc_info=error)
     message = "the request failed inside the service; the log has the reason under this request id"
-    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message, [], request_id)
+    return _refused(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message, [], request_id)
 
 
-def diagnostic(d: Diagnostic) -> dict[str, Any]:
+def diagnostic(d: Diagnostic) -> shapes.Diagnostic:
     """A diagnostic as details show it."""
     return {
         "loc": f"{d.source}:{d.line}:{d.col}",
@@ -70,8 +99,24 @@ def diagnostic(d: Diagnostic) -> dict[str, Any]:
     }
 
 
-def _answer(status: HTTPStatus, code: str, message: str, details: list[dict[str, Any]], request_id: str) -> Answer:
-    return Answer(status, {"error": {"code": code, "message": message, "details": details, "request_id": request_id}})
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint for a name that is not `known`: what was probably meant, or all there are."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, 1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"known: {', '.join(names)}" if names else "none is known here"
+
+
+def within(name: str, value: int, least: int, most: int) -> int:
+    """`value`, if it is one that parameter `name` may have. Raises `BadRequest`."""
+    if not least <= value <= most:
+        raise BadRequest(f"{name} is a number from {least} to {most}", f"query.{name}")
+    return value
+
+
+def _refused(status: HTTPStatus, code: str, message: str, details: list[view_shapes.Detail], request_id: str) -> Refused:
+    return Refused(status, {"error": {"code": code, "message": message, "details": details, "request_id": request_id}})
 
 
 def _message(error: Exception) -> str:
@@ -80,7 +125,7 @@ def _message(error: Exception) -> str:
     return str(error)
 
 
-def _details(error: Exception) -> list[dict[str, Any]]:
+def _details(error: Exception) -> list[view_shapes.Detail]:
     if isinstance(error, BadRequest):
         return error.details
     if isinstance(error, BadWorkload):
@@ -90,5 +135,5 @@ def _details(error: Exception) -> list[dict[str, Any]]:
     if isinstance(error, CorruptLog):
         return [{"loc": "path.execution_id", "message": "its log does not read", "hint": REMEDY}]
     if isinstance(error, InvalidPlaybook):
-        return [diagnostic(d) for d in error.diagnostics]
+        return [{**diagnostic(d)} for d in error.diagnostics]
     return []

@@ -1,0 +1,243 @@
+"""The local store: the services in this process."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from noetl_cli.backend import POLL_S, Tick, refused
+from noetl_cli.errors import FAILED, TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped, say
+
+if TYPE_CHECKING:
+    from noetl_core.client.api import Api
+    from noetl_core.client.shapes import Started
+    from noetl_core.control.operations import Operations
+    from noetl_core.local import LocalWiring
+
+MEMORY = ":memory:"
+
+
+class LocalBackend:
+    """The services in this process, on a SQLite store."""
+
+    name = "local"
+
+    def __init__(self, store: str) -> None:
+        self._store = MEMORY if store == "memory" else store
+        self._wiring: LocalWiring | None = None
+        self._created: set[str] = set()
+
+    @property
+    def absent(self) -> str:
+        if self._exists() or self._store == MEMORY:
+            return ""
+        return f"there is no local store yet: {Path(self._store).absolute()} (NOETL_HOME or --store name another)"
+
+    @property
+    def wiring(self) -> LocalWiring:
+        if self._wiring is None:
+            self._wiring = self._opened(self._store)
+        return self._wiring
+
+    @staticmethod
+    def _opened(store: str) -> LocalWiring:
+        from noetl_core.local import LocalWiring
+
+        return LocalWiring(store)
+
+    def _exists(self) -> bool:
+        return self._wiring is not None or Path(self._store).exists()
+
+    @staticmethod
+    def default_store() -> str:
+        """`runs.db` in this machine's `.noetl`."""
+        from noetl_core.adapters.local.home import home, shown
+
+        return shown(home() / "runs.db")
+
+    @property
+    def novel(self) -> str:
+        """Where state is kept, in words, when that is news: it is made now, or lies in a folder above."""
+        store = Path(self._store).absolute()
+        if self._store != self.default_store():
+            return ""
+        if not store.exists():
+            return f"state is kept in {store.parent} (new; NOETL_HOME names another place)"
+        found_above = "NOETL_HOME" not in os.environ and store.parent.parent != Path.cwd()
+        return f"state is kept in {store.parent}" if found_above else ""
+
+    def start(
+        self, *, source: str | None, path: str | None, version: int | None, payload: dict[str, Any], key: str | None
+    ) -> Started:
+        from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool
+        from noetl_core.engine.workload import BadWorkload
+        from noetl_core.ports import NotFound
+
+        request = StartRequest(path=path, version=version, playbook=source, payload=payload, idempotency_key=key)
+        try:
+            started = self.wiring.start(request)
+        except KeyReused as error:
+            raise Exit(FAILED, str(error)) from None
+        except (NotFound, UnknownPool) as error:
+            raise Exit(USAGE, str(error)) from None
+        except BadWorkload as error:
+            raise Exit(USAGE, "\n".join(error.wrong)) from None
+        if started.created:
+            self._created.add(started.execution_id)
+        found = {"execution_id": started.execution_id, "status": started.status, "created": started.created}
+        return cast("Started", {**found, "warnings": list(started.warnings)})
+
+    def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
+        from noetl_core.ports import CorruptLog, StorageFailed
+
+        def carry_out() -> bool:
+            if execution_id not in self._created:
+                self.wiring.runner.adopt(execution_id)
+            return self.wiring.run(execution_id, timeout_s=timeout)
+
+        waits = ""
+        try:
+            carrier = _Carrier(carry_out)  # signals reach the main thread: it only waits, so they break nothing off half-way
+            while not carrier.over.wait(POLL_S):
+                tick()
+                waits = self._waits(execution_id, waits)
+            in_time = carrier.answer()
+        except Stopped as stopped:
+            self.wiring.runner.leave(stopped.signal)
+            raise Exit(stopped.code, f"interrupted by {stopped.signal}; {self._goes_on(execution_id)}") from None
+        except StorageFailed as error:
+            self.wiring.runner.leave("storage")
+            remedy = f"the execution was interrupted, it did not fail; once that is repaired, {self._goes_on(execution_id)}"
+            raise Exit(UNREACHABLE, f"storage: {error}\n{remedy}") from None
+        except CorruptLog as error:
+            self.wiring.runner.leave("log")
+            raise Exit(UNREACHABLE, f"storage: {self._unreadable(execution_id, error)}") from None
+        if not in_time:
+            self.wiring.runner.leave("timeout")
+            message = f"execution {execution_id} did not end within {timeout:g} s; {self._goes_on(execution_id)}"
+            raise Exit(TIMEOUT, message)
+
+    def _waits(self, execution_id: str, said: str) -> str:
+        """Say once who holds what this process waits for; gives that worker's name."""
+        from noetl_core.adapters.local.processes import pid_of
+
+        holder = self.wiring.runner.holder
+        if holder and holder != said:
+            pid = pid_of(holder)
+            who = f"process {pid}" if pid else f"another process ({holder})"
+            say(f"{who} carries execution {execution_id} out; this one waits for it (Ctrl-C ends only the waiting)")
+        return holder or said
+
+    def _unreadable(self, execution_id: str, error: Exception) -> str:
+        from noetl_core.control.unreadable import REMEDY, mark_head_stuck
+        from noetl_core.ports import PortError
+
+        try:
+            self.wiring.control.load(execution_id)
+        except PortError:  # its own log, not that of a child
+            mark_head_stuck(self.wiring.control, execution_id, str(error))
+        return f"{error}\nexecution {execution_id} is stuck: {REMEDY}"
+
+    def _goes_on(self, execution_id: str) -> str:
+        if self._store == MEMORY:
+            return "it was kept in memory only, and is gone"
+        store = "" if self._store == self.default_store() else f" --store {shlex.quote(self._store)}"
+        return f"`noetl resume {execution_id}{store}` goes on where it was"
+
+    def news(self, execution_id: str) -> Callable[[], list[Mapping[str, Any]]]:
+        from noetl_core.control.cursor import history
+        from noetl_core.control.envelopes import Expander
+
+        commits: deque[Any] = deque(history(self.wiring.store, execution_id))
+        self.wiring.observe(lambda commit: commits.append(commit) if commit.stream.execution_id == execution_id else None)
+        expand = Expander(execution_id)
+
+        def read() -> list[Mapping[str, Any]]:
+            return [e for _ in range(len(commits)) for e in expand(commits.popleft())]
+
+        return read
+
+    @property
+    def api(self) -> Api:
+        """The services in this process. Registering makes a store where there is none yet; looking makes none."""
+        return cast("Api", _Refusing(self._operations))
+
+    def _operations(self, method: str) -> Operations:
+        from noetl_core.adapters.local.home import home
+        from noetl_core.adapters.local.secrets import LocalSecrets
+        from noetl_core.control.operations import Operations, cursor_key
+        from noetl_core.local_runner import THREADS
+
+        wiring = self.wiring if method == "register" or self._exists() else self._empty
+        return Operations(
+            lambda: wiring.control,
+            cursor_key(lambda: wiring.control),
+            facts={"name": "local", "pools": {"default": {"concurrency": THREADS}}},
+            secrets=lambda: LocalSecrets(home() / "credentials.json"),
+        )
+
+    @cached_property
+    def _empty(self) -> LocalWiring:
+        """What is looked at where there is no store yet."""
+        return self._opened(MEMORY)
+
+    def knows(self, execution_id: str) -> bool:
+        """Whether the local store has the execution; does not make a store."""
+        return self._exists() and self.wiring.database.knows(execution_id)
+
+    def close(self) -> None:
+        for wiring in (self._wiring, self.__dict__.get("_empty")):
+            if wiring is not None:
+                wiring.close()
+
+
+class _Refusing:
+    """The operations by their names; what they refuse is the command's end."""
+
+    def __init__(self, operations: Callable[[str], Operations]) -> None:
+        self._operations = operations
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._operations(name), name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(*args, **kwargs)
+            except Exception as error:  # refusals have their words; a bug is logged with its traceback
+                from noetl_core.control.refusals import refusal
+
+                status, body = refusal(error, "")
+                raise refused(status, body["error"]["message"], body["error"]["details"]) from None
+
+        return call
+
+
+class _Carrier:
+    """A call on a thread of its own."""
+
+    def __init__(self, call: Callable[[], bool]) -> None:
+        self.over = threading.Event()
+        self._call = call
+        self._answer = False
+        self._error: BaseException | None = None
+        threading.Thread(target=self._run, name="carrier", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._answer = self._call()
+        except BaseException as error:  # whatever it is, it is raised where the answer is waited for
+            self._error = error
+        finally:
+            self.over.set()
+
+    def answer(self) -> bool:
+        """What the call returned, or raised."""
+        if self._error is not None:
+            raise self._error
+        return self._answer

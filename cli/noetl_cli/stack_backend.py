@@ -1,0 +1,90 @@
+"""A stack behind its HTTP API, by the typed client."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from noetl_cli.backend import POLL_S, STOPPED, Tick, refused
+from noetl_cli.errors import TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped
+from noetl_core.client.errors import Refused, TokenInTheClear, Unreachable
+from noetl_core.client.http import Client
+
+if TYPE_CHECKING:
+    from noetl_core.client.api import Api
+    from noetl_core.client.shapes import Started
+
+PATIENCE_S = 10.0
+"""How long a stack that has accepted an execution may be silent before following it is given up."""
+
+
+class StackBackend:
+    """Over HTTP, with the token in `NOETL_TOKEN` where there is one."""
+
+    novel = absent = ""
+
+    def __init__(self, url: str) -> None:
+        self.name = "stack"
+        self.api: Api = _Client(url, token=os.environ.get("NOETL_TOKEN", "").strip() or None)
+
+    def start(
+        self, *, source: str | None, path: str | None, version: int | None, payload: dict[str, Any], key: str | None
+    ) -> Started:
+        named: dict[str, Any] = {"playbook": source} if source is not None else {"path": path}
+        return self.api.start(**named, version=version, payload=payload, idempotency_key=key)
+
+    def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
+        until = None if timeout is None else time.monotonic() + timeout
+        answered = time.monotonic()
+        try:
+            while True:
+                try:
+                    if self.api.state(execution_id)["status"] in STOPPED:
+                        tick()
+                        return
+                    tick()
+                    answered = time.monotonic()
+                except Exit as end:
+                    if end.code != UNREACHABLE or time.monotonic() - answered > PATIENCE_S:
+                        raise
+                if until is not None and time.monotonic() > until:
+                    raise Exit(TIMEOUT, f"execution {execution_id} did not end within {timeout:g} s; it goes on")
+                time.sleep(POLL_S)
+        except Stopped as stopped:
+            message = f"execution {execution_id} goes on; `noetl watch {execution_id} --on stack` follows it again"
+            raise Exit(stopped.code, message) from None
+
+    def news(self, execution_id: str) -> None:
+        return None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class _Client(Client):
+    """What is refused, and what does not answer, as the command's end."""
+
+    def send(
+        self,
+        method: str,
+        what: str,
+        body: Mapping[str, Any] | str | None,
+        query: Mapping[str, Any],
+        also: tuple[int, ...] = (),
+    ) -> str:
+        try:
+            return super().send(method, what, body, query, also)
+        except Refused as error:
+            raise refused(error.status, error.message, error.details) from None
+        except Unreachable as error:
+            raise Exit(UNREACHABLE, str(error)) from None
+        except TokenInTheClear as error:
+            raise Exit(USAGE, f"NOETL_TOKEN: {error}, or unset it") from None
+
+    def _json(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super()._json(*args, **kwargs)
+        except Unreachable as error:  # an answer that is no JSON
+            raise Exit(UNREACHABLE, str(error)) from None

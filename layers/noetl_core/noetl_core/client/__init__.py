@@ -1,0 +1,17 @@
+"""A typed client of the HTTP API; the command line uses it for `--on stack` and `--on URL`.
+
+    from noetl_core.client import Client
+
+    api = Client("https://abc123.execute-api.eu-west-1.amazonaws.com/v1")
+    started = api.start(path="examples/hello", payload={"name": "Ada"})
+    print(api.execution(started["execution_id"])["status"])
+
+`api` has the methods as a protocol, which `control.operations.Operations` has too, in this process; `shapes` and `view_shapes`
+are what they answer; `http` is the way over HTTP. Nothing here knows the control plane.
+"""
+
+from noetl_core.client.api import Api
+from noetl_core.client.errors import ApiError, Refused, TokenInTheClear, Unreachable
+from noetl_core.client.http import Client
+
+__all__ = ["Api", "ApiError", "Client", "Refused", "TokenInTheClear", "Unreachable"]

@@ -1,0 +1,156 @@
+"""The API as typed methods: over HTTP (`client.http.Client`) or in this process (`control.operations.Operations`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from noetl_core.client import shapes, view_shapes
+
+Drawn = Literal["mermaid", "dot", "svg"]
+
+
+class Api(Protocol):
+    """Every operation. Arguments that are None are not given; the answers are those of the OpenAPI document."""
+
+    # --- the service ---
+
+    def health(self) -> view_shapes.Health: ...
+
+    def queue(self) -> view_shapes.Backlog: ...
+
+    def runtime(self) -> view_shapes.Runtime: ...
+
+    # --- catalog ---
+
+    def register(self, source: str) -> shapes.RegisteredPlaybook:
+        """Register the text of a playbook under its `metadata.path`."""
+        ...
+
+    def validate(self, source: str) -> shapes.Validation: ...
+
+    def playbooks(self, prefix: str | None = None) -> shapes.Playbooks: ...
+
+    def playbook(self, path: str, version: int | None = None) -> shapes.PlaybookSource: ...
+
+    def playbook_versions(self, path: str) -> shapes.PlaybookVersions: ...
+
+    # --- executions ---
+
+    def start(
+        self,
+        *,
+        path: str | None = None,
+        version: int | None = None,
+        playbook_id: str | None = None,
+        playbook: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        ctx: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        parent: Mapping[str, str] | None = None,
+        trace_id: str | None = None,
+    ) -> shapes.Started:
+        """Start a registered playbook by `path` (and `version`) or `playbook_id` (its digest), or the text `playbook`."""
+        ...
+
+    def executions(
+        self,
+        *,
+        status: str | None = None,
+        path: str | None = None,
+        since: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> shapes.Executions:
+        """A page of executions, newest first."""
+        ...
+
+    def execution(self, execution_id: str) -> shapes.Execution: ...
+
+    def events(
+        self, execution_id: str, *, after: str | None = None, name: str | None = None, limit: int | None = None
+    ) -> shapes.Events:
+        """A page of the history, after a cursor or the id of an event."""
+        ...
+
+    def state(self, execution_id: str, at: str | None = None) -> shapes.ExecutionState: ...
+
+    def ctx(self, execution_id: str) -> shapes.Ctx: ...
+
+    def render(self, execution_id: str, template: Any, step: str | None = None) -> shapes.Rendered: ...
+
+    # --- operating ---
+
+    def cancel(self, execution_id: str, *, reason: str | None = None, compensate: bool | None = None) -> shapes.Operated: ...
+
+    def pause(self, execution_id: str) -> shapes.Operated: ...
+
+    def resume(self, execution_id: str) -> shapes.Operated: ...
+
+    def redrive(
+        self,
+        execution_id: str,
+        *,
+        begin: str | None = None,
+        ctx: Mapping[str, Any] | None = None,
+        args: Mapping[str, Any] | None = None,
+        playbook: str | None = None,
+        version: int | None = None,
+        preview: bool | None = None,
+    ) -> shapes.Redriven:
+        """Run what has ended again, from `begin`: `STEP`, `STEP/TASK`, `STEP@3` or `STEP/TASK@0.3`."""
+        ...
+
+    def signal(self, execution_id: str, name: str, data: Any = None, signal_id: str | None = None) -> shapes.Operated: ...
+
+    def callbacks(self, execution_id: str) -> shapes.OpenCallbacks: ...
+
+    def answer_callback(
+        self, token: str, data: Any = None, error: Mapping[str, Any] | str | None = None
+    ) -> shapes.CallbackReply: ...
+
+    def callback_heartbeat(self, token: str) -> shapes.CallbackReply: ...
+
+    # --- views ---
+
+    def timeline(self, execution_id: str, limit: int | None = None) -> view_shapes.Timeline: ...
+
+    def graph(self, execution_id: str) -> view_shapes.Graph: ...
+
+    def drawing(self, execution_id: str, form: Drawn) -> str:
+        """The graph as text of that form."""
+        ...
+
+    def cost(self, execution_id: str) -> view_shapes.Cost: ...
+
+    def logs(
+        self,
+        execution_id: str,
+        *,
+        step: str | None = None,
+        task: str | None = None,
+        full: bool | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> view_shapes.Logs: ...
+
+    def replay(self, execution_id: str, *, after: str | None = None, playbook: str | None = None) -> view_shapes.Replay: ...
+
+    # --- credentials ---
+
+    def credentials(self, prefix: str | None = None) -> view_shapes.Credentials: ...
+
+    def credential(self, name: str, *, include_data: bool | None = None) -> view_shapes.Credential: ...
+
+    def put_credential(
+        self,
+        name: str,
+        data: Mapping[str, Any],
+        *,
+        type: str | None = None,
+        description: str | None = None,
+        paths: Sequence[str] | None = None,
+    ) -> view_shapes.Credential: ...
+
+    def delete_credential(self, name: str) -> view_shapes.Deleted: ...

@@ -1,0 +1,314 @@
+"""The API over HTTP."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
+
+from noetl_core.client.errors import Refused, TokenInTheClear, Unreachable
+
+if TYPE_CHECKING:
+    import httpx
+
+    from noetl_core.client import shapes, view_shapes
+    from noetl_core.client.api import Drawn
+
+ATTEMPTS = 8
+"""How often a request is sent that is answered 429: nothing was done, and `Retry-After` says when to come again."""
+LONGEST_WAIT_S = 10.0
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class Client:
+    """The operations of the API at `url`, which ends before `/api`. All raise `Refused` and
+    `Unreachable`.
+
+    With a `token`, requests bear it (over TLS, or to this machine). Without one they are signed with the AWS credentials of the
+    process where the API is on AWS; emulators and proxies are called plainly. `timeout_s` is for one request.
+    """
+
+    def __init__(self, url: str, *, token: str | None = None, timeout_s: float = 60.0) -> None:
+        self.url = url.rstrip("/")
+        self._token = token
+        self._timeout_s = timeout_s
+
+    # --- the service ---
+
+    def health(self) -> view_shapes.Health:
+        return cast("view_shapes.Health", self._get("health"))
+
+    def queue(self) -> view_shapes.Backlog:
+        return cast("view_shapes.Backlog", self._get("queue"))
+
+    def runtime(self) -> view_shapes.Runtime:
+        return cast("view_shapes.Runtime", self._get("runtime"))
+
+    # --- catalog ---
+
+    def register(self, source: str) -> shapes.RegisteredPlaybook:
+        return cast("shapes.RegisteredPlaybook", self._post("playbooks", source))
+
+    def validate(self, source: str) -> shapes.Validation:
+        return cast("shapes.Validation", self._json("POST", "playbooks/validate", source, {}, also=(422,)))
+
+    def playbooks(self, prefix: str | None = None) -> shapes.Playbooks:
+        return cast("shapes.Playbooks", self._get("playbooks", prefix=prefix))
+
+    def playbook(self, path: str, version: int | None = None) -> shapes.PlaybookSource:
+        return cast("shapes.PlaybookSource", self._get(f"playbooks/{quote(path)}", version=version))
+
+    def playbook_versions(self, path: str) -> shapes.PlaybookVersions:
+        return cast("shapes.PlaybookVersions", self._get(f"playbooks/{quote(path)}/versions"))
+
+    # --- executions ---
+
+    def start(
+        self,
+        *,
+        path: str | None = None,
+        version: int | None = None,
+        playbook_id: str | None = None,
+        playbook: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        ctx: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        parent: Mapping[str, str] | None = None,
+        trace_id: str | None = None,
+    ) -> shapes.Started:
+        body = {
+            "path": path,
+            "version": version,
+            "playbook_id": playbook_id,
+            "playbook": playbook,
+            "payload": payload,
+            "ctx": ctx,
+            "idempotency_key": idempotency_key,
+            "parent": parent,
+            "trace_id": trace_id,
+        }
+        return cast("shapes.Started", self._post("executions", body))
+
+    def executions(
+        self,
+        *,
+        status: str | None = None,
+        path: str | None = None,
+        since: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> shapes.Executions:
+        found = self._get("executions", status=status, path=path, since=since, limit=limit, cursor=cursor)
+        return cast("shapes.Executions", found)
+
+    def execution(self, execution_id: str) -> shapes.Execution:
+        return cast("shapes.Execution", self._get(_of(execution_id)))
+
+    def events(
+        self, execution_id: str, *, after: str | None = None, name: str | None = None, limit: int | None = None
+    ) -> shapes.Events:
+        return cast("shapes.Events", self._get(_of(execution_id, "events"), after=after, name=name, limit=limit))
+
+    def state(self, execution_id: str, at: str | None = None) -> shapes.ExecutionState:
+        return cast("shapes.ExecutionState", self._get(_of(execution_id, "state"), at=at))
+
+    def ctx(self, execution_id: str) -> shapes.Ctx:
+        return cast("shapes.Ctx", self._get(f"vars/{quote(execution_id, safe='')}"))
+
+    def render(self, execution_id: str, template: Any, step: str | None = None) -> shapes.Rendered:
+        body = {"execution_id": execution_id, "template": template, "step": step}
+        return cast("shapes.Rendered", self._post("context/render", body))
+
+    # --- operating ---
+
+    def cancel(self, execution_id: str, *, reason: str | None = None, compensate: bool | None = None) -> shapes.Operated:
+        body = {"reason": reason, "compensate": compensate}
+        return cast("shapes.Operated", self._post(_of(execution_id, "cancel"), body))
+
+    def pause(self, execution_id: str) -> shapes.Operated:
+        return cast("shapes.Operated", self._post(_of(execution_id, "pause"), {}))
+
+    def resume(self, execution_id: str) -> shapes.Operated:
+        return cast("shapes.Operated", self._post(_of(execution_id, "resume"), {}))
+
+    def redrive(
+        self,
+        execution_id: str,
+        *,
+        begin: str | None = None,
+        ctx: Mapping[str, Any] | None = None,
+        args: Mapping[str, Any] | None = None,
+        playbook: str | None = None,
+        version: int | None = None,
+        preview: bool | None = None,
+    ) -> shapes.Redriven:
+        body = {"from": begin, "ctx": ctx, "args": args, "playbook": playbook, "version": version, "preview": preview}
+        return cast("shapes.Redriven", self._post(_of(execution_id, "redrive"), body))
+
+    def signal(self, execution_id: str, name: str, data: Any = None, signal_id: str | None = None) -> shapes.Operated:
+        body = {"execution_id": execution_id, "name": name, "data": data, "id": signal_id}
+        return cast("shapes.Operated", self._post("events", body))
+
+    def callbacks(self, execution_id: str) -> shapes.OpenCallbacks:
+        return cast("shapes.OpenCallbacks", self._get(_of(execution_id, "callbacks")))
+
+    def answer_callback(self, token: str, data: Any = None, error: Mapping[str, Any] | str | None = None) -> shapes.CallbackReply:
+        answer = {"data": data} if error is None else {"status": "error", "error": error}
+        return cast("shapes.CallbackReply", self._post("callbacks", {"token": token, **answer}))
+
+    def callback_heartbeat(self, token: str) -> shapes.CallbackReply:
+        return cast("shapes.CallbackReply", self._post("callbacks", {"token": token, "heartbeat": True}))
+
+    # --- views ---
+
+    def timeline(self, execution_id: str, limit: int | None = None) -> view_shapes.Timeline:
+        return cast("view_shapes.Timeline", self._get(_of(execution_id, "timeline"), limit=limit))
+
+    def graph(self, execution_id: str) -> view_shapes.Graph:
+        return cast("view_shapes.Graph", self._get(_of(execution_id, "graph")))
+
+    def drawing(self, execution_id: str, form: Drawn) -> str:
+        return self.send("GET", _of(execution_id, "graph"), None, {"format": form})
+
+    def cost(self, execution_id: str) -> view_shapes.Cost:
+        return cast("view_shapes.Cost", self._get(_of(execution_id, "cost")))
+
+    def logs(
+        self,
+        execution_id: str,
+        *,
+        step: str | None = None,
+        task: str | None = None,
+        full: bool | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> view_shapes.Logs:
+        found = self._get(_of(execution_id, "logs"), step=step, task=task, full=full, after=after, limit=limit)
+        return cast("view_shapes.Logs", found)
+
+    def replay(self, execution_id: str, *, after: str | None = None, playbook: str | None = None) -> view_shapes.Replay:
+        what = _of(execution_id, "replay")
+        found = self._get(what, after=after) if playbook is None else self._post(what, {"playbook": playbook}, after=after)
+        return cast("view_shapes.Replay", found)
+
+    # --- credentials ---
+
+    def credentials(self, prefix: str | None = None) -> view_shapes.Credentials:
+        return cast("view_shapes.Credentials", self._get("credentials", prefix=prefix))
+
+    def credential(self, name: str, *, include_data: bool | None = None) -> view_shapes.Credential:
+        return cast("view_shapes.Credential", self._get(f"credentials/{quote(name)}", include_data=include_data))
+
+    def put_credential(
+        self,
+        name: str,
+        data: Mapping[str, Any],
+        *,
+        type: str | None = None,
+        description: str | None = None,
+        paths: Sequence[str] | None = None,
+    ) -> view_shapes.Credential:
+        body = {"name": name, "data": data, "type": type, "description": description, "paths": paths}
+        return cast("view_shapes.Credential", self._post("credentials", body))
+
+    def delete_credential(self, name: str) -> view_shapes.Deleted:
+        return cast("view_shapes.Deleted", self._json("DELETE", f"credentials/{quote(name)}", None, {}))
+
+    # --- the way ---
+
+    def _get(self, what: str, **query: Any) -> Any:
+        return self._json("GET", what, None, query)
+
+    def _post(self, what: str, body: Mapping[str, Any] | str, **query: Any) -> Any:
+        given = body if isinstance(body, str) else {k: v for k, v in body.items() if v is not None}
+        return self._json("POST", what, given, query)
+
+    def _json(
+        self, method: str, what: str, body: Mapping[str, Any] | str | None, query: Mapping[str, Any], also: tuple[int, ...] = ()
+    ) -> Any:
+        text = self.send(method, what, body, query, also)
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise Unreachable(f"{self.url}/api/{what}: not JSON: {text[:300]}") from None
+
+    def send(
+        self,
+        method: str,
+        what: str,
+        body: Mapping[str, Any] | str | None,
+        query: Mapping[str, Any],
+        also: tuple[int, ...] = (),
+    ) -> str:
+        """The text of an answer to a request for `/api/{what}`; a text as body is YAML. `also` are statuses beside 2xx whose
+        bodies are what was asked for. Raises `Refused`, `Unreachable`."""
+        import httpx  # a client that is made and not used costs nothing
+
+        url = f"{self.url}/api/{what}"
+        kind = "application/yaml" if isinstance(body, str) else "application/json"
+        content = body if isinstance(body, str | None) else json.dumps(body)
+        params = {name: _word(value) for name, value in query.items() if value is not None}
+        request = httpx.Request(method, url, params=params or None, content=content, headers={"content-type": kind})
+        self._authorize(request)
+        try:
+            with httpx.Client(timeout=self._timeout_s, trust_env=False) as client:
+                for attempt in range(1, ATTEMPTS + 1):
+                    answer = client.send(request)
+                    if answer.status_code != 429 or attempt == ATTEMPTS:
+                        break
+                    time.sleep(_wait_s(answer.headers.get("retry-after", "")))
+        except httpx.HTTPError as error:
+            raise Unreachable(f"{url}: {error}") from None
+        if answer.is_success or (answer.status_code in also and "error" not in _object(answer)):
+            return answer.text
+        said = _object(answer).get("error")
+        if not isinstance(said, dict) or "message" not in said:
+            raise Unreachable(f"{url}: HTTP {answer.status_code}: {answer.text[:300]}")
+        raise Refused(answer.status_code, said)
+
+    def _authorize(self, request: httpx.Request) -> None:
+        if self._token:
+            if request.url.scheme != "https" and request.url.host not in LOOPBACK:
+                raise TokenInTheClear(f"a token is not sent to {request.url.host} without TLS: use https")
+            request.headers["authorization"] = f"Bearer {self._token}"
+        elif request.url.host.endswith(".amazonaws.com"):
+            _sign(request)
+
+
+def _of(execution_id: str, view: str = "") -> str:
+    return f"executions/{quote(execution_id, safe='')}" + (f"/{view}" if view else "")
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _wait_s(retry_after: str) -> float:
+    """Seconds to wait by a `Retry-After`; one where it has none."""
+    return min(float(retry_after), LONGEST_WAIT_S) if retry_after.isdecimal() else 1.0
+
+
+def _object(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        value = answer.json()
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _sign(request: httpx.Request) -> None:
+    """SigV4, with the credentials of the process."""
+    import boto3  # only an API on AWS needs it
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+
+    credentials = boto3.Session().get_credentials()
+    if credentials is None:
+        raise Unreachable("the API is on AWS and there are no AWS credentials here")
+    signed = AWSRequest(
+        request.method, str(request.url), data=request.content, headers={"content-type": request.headers["content-type"]}
+    )
+    SigV4Auth(credentials, "execute-api", request.url.host.split(".")[2]).add_auth(signed)
+    request.headers.update(dict(signed.headers))

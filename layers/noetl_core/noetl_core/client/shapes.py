@@ -1,0 +1,334 @@
+"""What the API answers, as typed dictionaries: routes return them, the OpenAPI document describes them, the client hands them on.
+
+Keys are only added, never taken away. A key that is `NotRequired` is left out where there is nothing to say.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict  # of `typing` pydantic takes them from Python 3.12 on
+
+ExecutionStatus = Literal["running", "waiting", "paused", "cancelling", "stuck", "completed", "failed", "cancelled"]
+
+
+# --- catalog ----------------------------------------------------------------------------------------------------------------
+
+
+class PlaybookVersion(TypedDict):
+    """A version of a playbook. `version` is 0 for a text that was started and is registered under no path."""
+
+    path: str
+    version: int
+    digest: str
+
+
+class RegisteredPlaybook(PlaybookVersion):
+    """A playbook that was registered just now, or before with the same text."""
+
+    name: str
+
+
+class PlaybookSource(PlaybookVersion):
+    """A version with its text."""
+
+    source: str
+
+
+class Playbooks(TypedDict):
+    """The latest version of each playbook."""
+
+    playbooks: list[PlaybookVersion]
+
+
+class PlaybookVersions(TypedDict):
+    """All versions of one playbook."""
+
+    versions: list[PlaybookVersion]
+
+
+class Diagnostic(TypedDict):
+    """What is wrong, or doubtful, in a playbook, and where."""
+
+    loc: str
+    code: str
+    severity: str
+    message: str
+    hint: str
+    page: str | None
+    line: int
+    col: int
+
+
+class Validation(TypedDict):
+    """Whether a playbook is valid, and what was found in it."""
+
+    valid: bool
+    diagnostics: list[Diagnostic]
+
+
+# --- executions -------------------------------------------------------------------------------------------------------------
+
+
+class Started(TypedDict):
+    """An accepted execution. `created` is false where the same idempotency key had started it before."""
+
+    execution_id: str
+    status: ExecutionStatus
+    playbook: PlaybookVersion
+    created: bool
+    warnings: list[str]
+
+
+class Parent(TypedDict):
+    """The execution that another one belongs to; of a child also the run that called it, and how deep it lies. Lists have the
+    depth as text."""
+
+    execution_id: str
+    run_id: NotRequired[str]
+    depth: NotRequired[int | str]
+    detached: NotRequired[bool | str]
+
+
+class Failure(TypedDict):
+    """Why an execution failed."""
+
+    kind: str
+    message: str
+    step: NotRequired[str | None]
+    task: NotRequired[str | None]
+    code: NotRequired[Any]
+    retryable: NotRequired[bool | None]
+    details: NotRequired[Any]
+    not_undone: NotRequired[list[Any]]
+
+
+class LoopCounts(TypedDict):
+    """Iterations of a loop."""
+
+    total: int
+    succeeded: int
+    failed: int
+
+
+class StepSummary(TypedDict):
+    """What a step came to: `ok`, `error`, `running` or `skipped`."""
+
+    status: str
+    runs: int
+    result: Any
+    loop: NotRequired[LoopCounts]
+
+
+class Wait(TypedDict):
+    """What an execution waits for."""
+
+    kind: str
+    wait_id: str
+    signal: NotRequired[str | None]
+    child: NotRequired[str | None]
+    task: NotRequired[str | None]
+    iteration: NotRequired[Any]
+    description: NotRequired[str | None]
+    until: NotRequired[str]
+
+
+class Execution(TypedDict):
+    """An execution: its status, result, ctx, error and steps."""
+
+    execution_id: str
+    status: ExecutionStatus
+    playbook: PlaybookVersion
+    result: Any
+    ctx: dict[str, Any]
+    error: Failure | None
+    steps: dict[str, StepSummary]
+    started_at: str
+    finished_at: str | None
+    duration_ms: int
+    events: int
+    waiting_for: NotRequired[list[Wait]]
+    reason: NotRequired[str]
+    parent: NotRequired[Parent]
+
+
+class ListedExecution(TypedDict):
+    """An execution as lists show it."""
+
+    execution_id: str
+    status: ExecutionStatus
+    playbook: PlaybookVersion
+    started_at: str
+    finished_at: str | None
+    duration_ms: int | None
+    error: Failure | None
+    parent: Parent | None
+
+
+class Executions(TypedDict):
+    """A page of executions; `cursor` goes on after it, null: there are no more."""
+
+    executions: list[ListedExecution]
+    cursor: str | None
+
+
+class Event(TypedDict):
+    """An event of a history. `data` depends on `name`."""
+
+    event_id: str
+    execution_id: str
+    timestamp: str
+    source: Literal["server", "worker"]
+    name: str
+    event_type: str
+    entity: Literal["playbook", "workflow", "step", "task", "loop", "next"]
+    entity_id: str
+    status: Literal["in_progress", "success", "error", "paused"]
+    data: dict[str, Any]
+    step: NotRequired[str]
+    step_run_id: NotRequired[str]
+    task: NotRequired[str]
+    task_run_id: NotRequired[str]
+    iteration: NotRequired[Any]
+    attempt: NotRequired[int]
+    parent_id: NotRequired[str]
+    trace_id: NotRequired[str]
+
+
+class Events(TypedDict):
+    """A page of a history, in causal order. `more`: ask on at once with `cursor`; `cursor` null: the execution has ended, and
+    this was all."""
+
+    events: list[Event]
+    cursor: str | None
+    more: bool
+
+
+class TokenState(TypedDict):
+    """A token on its way to a step."""
+
+    token: str
+    step: str
+    args: dict[str, Any]
+    parked: bool
+
+
+class RunState(TypedDict):
+    """An open run of a step."""
+
+    run: str
+    step: str
+    status: str
+    waits: list[dict[str, Any]]
+    chunk: int | None
+
+
+class StepState(TypedDict):
+    """How often a step ran."""
+
+    status: str | None
+    runs: int
+    visits: int
+
+
+class RunProgress(TypedDict):
+    """How far the run was that an event is of."""
+
+    run: str
+    status: str
+    tasks: dict[str, dict[str, Any]]
+    ctx: dict[str, Any]
+    iterations: int
+    worker: NotRequired[str | None]
+    waits: NotRequired[list[dict[str, Any]] | None]
+
+
+class ExecutionState(TypedDict):
+    """The state of an execution now or at an event; `run` where that is an event of a run."""
+
+    execution_id: str
+    status: ExecutionStatus
+    ctx: dict[str, Any]
+    tokens: list[TokenState]
+    runs: list[RunState]
+    steps: dict[str, StepState]
+    run: NotRequired[RunProgress]
+
+
+class Ctx(TypedDict):
+    """ctx of an execution."""
+
+    execution_id: str
+    ctx: dict[str, Any]
+
+
+class Rendered(TypedDict):
+    """What a template gives."""
+
+    value: Any
+
+
+# --- operations -------------------------------------------------------------------------------------------------------------
+
+
+class Operated(TypedDict):
+    """What an operation left the execution at."""
+
+    execution_id: str
+    status: ExecutionStatus
+
+
+class RunAgain(TypedDict):
+    """A run that a redrive takes back, and what of it runs again."""
+
+    step: str
+    run: str
+    tasks: NotRequired[list[str]]
+    kept_tasks: NotRequired[list[str]]
+    iterations: NotRequired[list[str]]
+    kept_iterations: NotRequired[int]
+
+
+class RedrivePlan(TypedDict):
+    """What a redrive runs again, and what it keeps."""
+
+    epoch: int
+    again: list[RunAgain]
+    then: list[str]
+    waiting: list[str]
+    kept: list[str]
+    ctx: dict[str, Any]
+
+
+class Redriven(Operated):
+    """An execution that was redriven, or would be."""
+
+    redrive: RedrivePlan
+
+
+class CallbackReply(TypedDict):
+    """What became of an answer or a heartbeat: it was given to the task that waits, is kept for it, had been given before, or
+    was a heartbeat."""
+
+    execution_id: str
+    callback: Literal["answered", "early", "recorded", "alive"]
+
+
+class OpenCallback(TypedDict):
+    """A callback that waits, with the token that answers it."""
+
+    step: str
+    wait_id: str
+    task: str
+    token: str
+    iteration: NotRequired[Any]
+    description: NotRequired[str | None]
+    schema: NotRequired[dict[str, Any] | None]
+    heartbeat: NotRequired[float | None]
+    until: NotRequired[str]
+
+
+class OpenCallbacks(TypedDict):
+    """Callbacks of one execution that wait."""
+
+    callbacks: list[OpenCallback]

@@ -1,0 +1,267 @@
+"""What the views of an execution, the service itself and credentials answer, as typed dictionaries (`shapes` has the others)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from noetl_core.client.shapes import ExecutionStatus, LoopCounts
+
+# --- views ------------------------------------------------------------------------------------------------------------------
+
+
+class Difference(TypedDict):
+    """A control commit that would be another one today."""
+
+    event_id: str
+    seq: int
+    recorded: list[dict[str, Any]]
+    decided: list[dict[str, Any]]
+
+
+class Missing(TypedDict):
+    """A control commit that cannot be decided again, and why."""
+
+    event_id: str
+    seq: int
+    reasons: list[str]
+
+
+class Replay(TypedDict):
+    """A part of a log decided again; `cursor` goes on after it, null: this was the end."""
+
+    execution_id: str
+    commits: int
+    differences: list[Difference]
+    missing: list[Missing]
+    cursor: str | None
+
+
+class Span(TypedDict):
+    """A stretch of time: of a run, an attempt, a wait, a task, an iteration. `parent` is the place of the span it lies in.
+    Spans of some kinds have more keys."""
+
+    id: int
+    parent: int | None
+    kind: str
+    name: str
+    step: str
+    step_run_id: str
+    status: str
+    lane: int
+    offset_ms: float
+    duration_ms: float | None
+    attempt: NotRequired[int]
+    iteration: NotRequired[list[int]]
+    chunk: NotRequired[int]
+    worker: NotRequired[str | None]
+    takeover: NotRequired[Any]
+    waits: NotRequired[list[dict[str, Any]]]
+
+
+class Timeline(TypedDict):
+    """An execution as spans in parallel lanes. `partial`: the history is long, and this is its beginning."""
+
+    execution_id: str
+    status: str
+    duration_ms: float
+    lanes: int
+    omitted: int
+    spans: list[Span]
+    partial: bool
+
+
+class JoinCount(TypedDict):
+    """A join that waits for so many tokens."""
+
+    count: int
+
+
+class Node(TypedDict):
+    """A step; `status` is null where the execution has not come to it."""
+
+    step: str
+    entry: bool
+    status: str | None
+    runs: int
+    kinds: list[str]
+    tasks: int
+    loop: NotRequired[str]
+    join: NotRequired[str | JoinCount]
+    counts: NotRequired[LoopCounts]
+
+
+class Edge(TypedDict):
+    """An arc, and how often it fired."""
+
+    source: str
+    target: str
+    arc: int
+    when: str | None
+    fired: int | None
+
+
+class Graph(TypedDict):
+    """Steps and arcs, with what they came to."""
+
+    execution_id: str
+    status: ExecutionStatus
+    title: str
+    nodes: list[Node]
+    edges: list[Edge]
+
+
+class Metered(TypedDict):
+    """Units by their name, and what they cost at list prices."""
+
+    units: dict[str, float]
+    cost: float
+
+
+class MeteredStep(Metered):
+    """What a step used."""
+
+    runs: int
+
+
+class Cost(TypedDict):
+    """What an execution used. `partial`: the history is long, and this is its beginning."""
+
+    execution_id: str
+    status: ExecutionStatus
+    currency: str
+    total: Metered
+    steps: dict[str, MeteredStep]
+    prices: dict[str, float]
+    partial: bool
+
+
+class LogEntry(TypedDict):
+    """What an attempt of a task wrote: the ends of its streams. `more` refers to all that was kept, `dropped` counts characters
+    that were not."""
+
+    event_id: str
+    timestamp: str
+    step: NotRequired[str]
+    task: str
+    task_run_id: str
+    attempt: int
+    iteration: NotRequired[Any]
+    status: str
+    stdout: NotRequired[str]
+    stderr: NotRequired[str]
+    more: NotRequired[dict[str, Any]]
+    dropped: NotRequired[int]
+
+
+class Logs(TypedDict):
+    """A page of task logs; `cursor` and `more` as of a page of events."""
+
+    logs: list[LogEntry]
+    execution_id: str
+    cursor: str | None
+    more: bool
+
+
+# --- the service ------------------------------------------------------------------------------------------------------------
+
+
+class Wiring(TypedDict, total=False):
+    """Where the service runs."""
+
+    name: str
+    stack: str
+    region: str
+
+
+class Health(TypedDict):
+    """That the service answers, and what it is."""
+
+    status: Literal["ok"]
+    version: str
+    api_version: str
+    wiring: Wiring
+
+
+class Waiting(TypedDict):
+    """Messages of one queue."""
+
+    waiting: int
+    in_flight: int
+    delayed: int
+
+
+class Backlog(TypedDict):
+    """Messages by queue, and those that were given up."""
+
+    pools: dict[str, Waiting]
+    control: Waiting
+    dead_letters: dict[str, int]
+
+
+class Runtime(Wiring):
+    """Where work is carried out, and what can be."""
+
+    version: str
+    kinds: list[str]
+    pools: dict[str, dict[str, Any]]
+
+
+# --- credentials ------------------------------------------------------------------------------------------------------------
+
+
+class Credential(TypedDict):
+    """What a credential is made of. `paths` are patterns of the playbooks it is for, null: all. `data` is what it holds, for
+    callers who may read that."""
+
+    name: str
+    type: NotRequired[str]
+    description: NotRequired[str]
+    fields: NotRequired[list[str]]
+    paths: NotRequired[list[str] | None]
+    data: NotRequired[dict[str, Any]]
+
+
+class Credentials(TypedDict):
+    """Credentials that there are."""
+
+    credentials: list[Credential]
+
+
+class Deleted(TypedDict):
+    """A credential that is no more."""
+
+    name: str
+    deleted: bool
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------------
+
+
+class Detail(TypedDict):
+    """One thing that is wrong: where, what, and what to do. Those of a playbook have the keys of a diagnostic too."""
+
+    loc: str
+    message: str
+    hint: str
+    code: NotRequired[str]
+    severity: NotRequired[str]
+    page: NotRequired[str | None]
+    line: NotRequired[int]
+    col: NotRequired[int]
+
+
+class Refusal(TypedDict):
+    """Why a request was refused; `request_id` is what the service's log knows it by."""
+
+    code: str
+    message: str
+    details: list[Detail]
+    request_id: str
+
+
+class ErrorBody(TypedDict):
+    """What every refused request is answered."""
+
+    error: Refusal

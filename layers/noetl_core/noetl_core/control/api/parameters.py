@@ -1,0 +1,46 @@
+"""Types of what routes take: parts of a path, query parameters, scalars of a JSON body."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from aws_lambda_powertools.event_handler.openapi.params import Path, Query
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, Strict, WithJsonSchema
+
+from noetl_core.control.operations import execution_id
+from noetl_core.control.read import MAX_PAGE
+from noetl_core.control.refusals import within
+
+Text = Annotated[str, Strict()]
+Whole = Annotated[int, Strict()]
+Flag = Annotated[bool, Strict()]
+
+
+class JsonBody(BaseModel):
+    """A JSON object with known keys; a key that is null counts as absent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+ExecutionId = Annotated[
+    str, Path(description="its id"), AfterValidator(execution_id), WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,19}$"})
+]
+PlaybookPath = Annotated[str, Path(description="of the playbook; it may have slashes in it")]
+
+
+def written(name: str, least: int, most: int) -> PlainValidator:
+    """A whole number as a query has it: decimal digits, from `least` to `most`."""
+
+    def read(text: Any) -> int:
+        digits = str(text)
+        return within(name, int(digits) if digits.isdecimal() and len(digits) <= 9 else -1, least, most)
+
+    return PlainValidator(read, json_schema_input_type=Annotated[int, Field(ge=least, le=most)])
+
+
+def asked(description: str) -> Any:
+    """A query parameter."""
+    return Query(description=description)
+
+
+Limit = Annotated[int, written("limit", 1, MAX_PAGE)]

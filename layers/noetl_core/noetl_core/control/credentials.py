@@ -1,0 +1,90 @@
+"""Credentials as the API shows them: what they are called and made of; what they hold only for whoever may read that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from noetl_core.control.refusals import BadRequest
+from noetl_core.ports import NotFound, Secrets
+
+if TYPE_CHECKING:
+    from noetl_core.client.view_shapes import Credential, Deleted
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@=+-]{0,127}(/[A-Za-z0-9][A-Za-z0-9_.@=+-]{0,127}){0,3}")
+MAX_BYTES = 60_000
+"""Of a credential; Secrets Manager takes 65,536."""
+
+
+def listed(secrets: Secrets, prefix: str = "") -> list[Credential]:
+    """Those whose names begin with `prefix`."""
+    return [_listed(secrets, name) for name in secrets.names() if name.startswith(prefix)]
+
+
+def _listed(secrets: Secrets, name: str) -> Credential:
+    try:
+        return _metadata(name, secrets.get(name))
+    except NotFound:  # something else under the prefix, or gone meanwhile
+        return {"name": name}
+
+
+def put(
+    secrets: Secrets,
+    name: str,
+    data: Mapping[str, Any],
+    *,
+    type: str | None = None,
+    description: str | None = None,
+    paths: Sequence[str] | None = None,
+) -> Credential:
+    """Keep a credential, in place of the one of that name. Raises `BadRequest`."""
+    if not NAME.fullmatch(name):
+        hint = "letters, digits and _ . @ = + -, in up to four parts divided by /"
+        raise BadRequest(f"{name[:60]!r} is no name of a credential", "body.name", hint)
+    if not data:
+        raise BadRequest("data is empty", "body.data", "give the credential's fields: {user: ..., password: ...}")
+    if paths is not None and not (paths and all(isinstance(p, str) and p for p in paths)):
+        raise BadRequest(
+            "paths are patterns of playbook paths: texts, one at least", "body.paths", "leave it out: every playbook"
+        )
+    given = {"type": type, "description": description, "data": data, "paths": paths}
+    value = {k: v for k, v in given.items() if v is not None}
+    if len(repr(value)) > MAX_BYTES:
+        raise BadRequest(f"a credential holds {MAX_BYTES} bytes at most", "body.data")
+    secrets.put(name, value)
+    return _metadata(name, value)
+
+
+def one(secrets: Secrets, name: str, *, include_data: bool = False) -> Credential:
+    """Its metadata; with `include_data` its fields too. Raises `NotFound`."""
+    value = secrets.get(_known(name))
+    shown = _metadata(name, value)
+    if include_data:
+        shown["data"] = _data(value)
+    return shown
+
+
+def delete(secrets: Secrets, name: str) -> Deleted:
+    """Forget it. Raises `NotFound`."""
+    secrets.get(_known(name))
+    secrets.delete(name)
+    return {"name": name, "deleted": True}
+
+
+def _known(name: str) -> str:
+    """What can be no name is no credential's."""
+    if not NAME.fullmatch(name):
+        raise NotFound(f"there is no credential {name[:60]!r}")
+    return name
+
+
+def _data(value: Mapping[str, Any]) -> Any:
+    return value["data"] if isinstance(value.get("data"), Mapping) else value
+
+
+def _metadata(name: str, value: Mapping[str, Any]) -> Credential:
+    wrapped = isinstance(value.get("data"), Mapping)
+    facts = {k: value[k] for k in ("type", "description") if wrapped and k in value}
+    shown = {"name": name, **facts, "fields": sorted(map(str, _data(value))), "paths": value.get("paths")}
+    return cast("Credential", shown)

@@ -1,0 +1,339 @@
+"""Every operation of the API as a method, over the control plane in this process (`client.api.Api`).
+
+The routes of the HTTP API call it, and so does the command line for its local store. It knows no request: who asks, and whether
+they may, is judged before.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from noetl_core import __version__
+from noetl_core.control import callbacks, credentials, listing, operate, read, views
+from noetl_core.control.admit import StartRequest, admit, register
+from noetl_core.control.core import Control
+from noetl_core.control.redrive import redrive
+from noetl_core.control.refusals import BadRequest, NoRoute, diagnostic, nearest, within
+from noetl_core.control.render import render_context
+from noetl_core.dsl.kinds import KINDS
+from noetl_core.dsl.parse import check
+from noetl_core.engine.redrive import From, Redrive
+from noetl_core.engine.waits import BY_TOKEN
+from noetl_core.ports import NotFound, Secrets, TooLarge, Unavailable
+
+if TYPE_CHECKING:
+    from noetl_core.client import shapes, view_shapes
+    from noetl_core.client.api import Drawn
+    from noetl_core.engine.state import State
+
+ERROR_TYPES: Mapping[str, tuple[type, ...]] = {
+    "kind": (str,),
+    "message": (str,),
+    "code": (str, int),
+    "retryable": (bool,),
+    "details": (),
+}
+"""What an error may say, and of which types (none: any)."""
+SOURCE = "<body>"
+"""What a playbook's text is called in its diagnostics."""
+
+
+def cursor_key(control: Callable[[], Control]) -> Callable[[], bytes]:
+    """The key cursors are signed with: made from the one that the deployment, or the local store, generated for itself.
+
+    It is read when the first cursor is, once per process.
+    """
+
+    def key() -> bytes:
+        generated = control().callback_key
+        if generated is None:
+            raise Unavailable("this process has no key to sign cursors with")
+        return hmac.digest(generated(), b"noetl cursors", "sha256")
+
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """What the operations stand on; asked for when the first that needs it is called: cold starts stay short.
+
+    `facts` are what only the wiring knows (`runtime`): where it runs, its pools and their limits. `secrets` None: credentials
+    are another function's; this one has no way to them.
+    """
+
+    control: Callable[[], Control]
+    cursor_key: Callable[[], bytes]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Callable[[], Secrets] | None = None
+
+    # --- the service ---
+
+    def health(self) -> view_shapes.Health:
+        return {"status": "ok", "version": __version__, "api_version": "noetl.io/v2", "wiring": self._wiring()}
+
+    def queue(self) -> view_shapes.Backlog:
+        """Numbers are SQS's approximations on a stack; of a local store they are this process's own."""
+        return cast("view_shapes.Backlog", asdict(self.control().queue.backlog()))
+
+    def runtime(self) -> view_shapes.Runtime:
+        """Where work is carried out: there are no standing workers, so a pool is its queue and what may run from it at once."""
+        return {**self._wiring(), "version": __version__, "kinds": sorted(KINDS), "pools": dict(self.facts.get("pools", {}))}
+
+    def _wiring(self) -> view_shapes.Wiring:
+        known = {k: v for k, v in self.facts.items() if k in ("name", "stack", "region")}
+        return cast("view_shapes.Wiring", known)
+
+    # --- catalog ---
+
+    def register(self, source: str, name: str = SOURCE) -> shapes.RegisteredPlaybook:
+        playbook, version = register(self.control(), source, name)
+        return {**read.version_as_dict(version), "name": playbook.name}
+
+    def validate(self, source: str) -> shapes.Validation:
+        playbook, found = check(source, SOURCE)
+        return {"valid": playbook is not None, "diagnostics": [diagnostic(d) for d in found]}
+
+    def playbooks(self, prefix: str | None = None) -> shapes.Playbooks:
+        return {"playbooks": [read.version_as_dict(v) for v in self.control().catalog.list(prefix or "")]}
+
+    def playbook(self, path: str, version: int | None = None) -> shapes.PlaybookSource:
+        found = self.control().catalog.get(path, version)
+        return {**read.version_as_dict(found), "source": found.source}
+
+    def playbook_versions(self, path: str) -> shapes.PlaybookVersions:
+        found = self.control().catalog.versions(path)
+        if not found:
+            raise NotFound(f"no playbook {path}")
+        return {"versions": [read.version_as_dict(v) for v in found]}
+
+    # --- executions ---
+
+    def start(
+        self,
+        *,
+        path: str | None = None,
+        version: int | None = None,
+        playbook_id: str | None = None,
+        playbook: str | None = None,
+        payload: Mapping[str, Any] | None = None,
+        ctx: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        parent: Mapping[str, str] | None = None,
+        trace_id: str | None = None,
+        registers: bool = True,
+    ) -> shapes.Started:
+        """`registers` as in `StartRequest`. Raises what `admit` raises."""
+        if not (path or playbook or playbook_id):
+            raise BadRequest("a request names a playbook", "body.path", "give path (and version), playbook_id, or playbook")
+        control = self.control()
+        if parent is not None:
+            read.load(control, execution_id(parent["execution_id"]))
+        request = StartRequest(
+            path=path,
+            version=version,
+            digest=playbook_id,
+            playbook=playbook,
+            payload=payload or {},
+            ctx=ctx or {},
+            idempotency_key=idempotency_key,
+            parent=parent,
+            trace_id=trace_id,
+            registers=registers,
+        )
+        started = admit(control, request)
+        found = {
+            "execution_id": started.execution_id,
+            "status": started.status,
+            "playbook": read.version_as_dict(started.playbook),
+            "created": started.created,
+            "warnings": list(started.warnings),
+        }
+        return cast("shapes.Started", found)
+
+    def executions(
+        self,
+        *,
+        status: str | None = None,
+        path: str | None = None,
+        since: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> shapes.Executions:
+        most = _limit(limit, listing.LISTED)
+        key = self.cursor_key
+        return listing.page(self.control(), key, status=status, path=path, since=since, limit=most, cursor=cursor)
+
+    def execution(self, execution_id: str) -> shapes.Execution:
+        return cast("shapes.Execution", read.summary(self.control(), execution_id))
+
+    def events(
+        self, execution_id: str, *, after: str | None = None, name: str | None = None, limit: int | None = None
+    ) -> shapes.Events:
+        found, cursor, more = read.page(
+            self.control(), execution_id, name=name, after=after, limit=_limit(limit, read.MAX_PAGE), key=self.cursor_key()
+        )
+        return {"events": cast("list[shapes.Event]", found), "cursor": cursor, "more": more}
+
+    def state(self, execution_id: str, at: str | None = None) -> shapes.ExecutionState:
+        return cast("shapes.ExecutionState", read.state_at(self.control(), execution_id, at))
+
+    def ctx(self, execution_id: str) -> shapes.Ctx:
+        return {"execution_id": execution_id, "ctx": read.load(self.control(), execution_id).ctx}
+
+    def render(self, execution_id: str, template: Any, step: str | None = None) -> shapes.Rendered:
+        value = render_context(self.control(), execution_id, template, step)
+        if len(json.dumps(value, default=str)) > read.MAX_PAGE_BYTES:
+            raise TooLarge(f"what the template gives exceeds {read.MAX_PAGE_BYTES} bytes")
+        return {"value": value}
+
+    # --- operating ---
+
+    def cancel(self, execution_id: str, *, reason: str | None = None, compensate: bool | None = None) -> shapes.Operated:
+        return operated(operate.cancel(self.control(), execution_id, reason or "", compensate=bool(compensate)))
+
+    def pause(self, execution_id: str) -> shapes.Operated:
+        return operated(operate.pause(self.control(), execution_id))
+
+    def resume(self, execution_id: str) -> shapes.Operated:
+        return operated(operate.resume(self.control(), execution_id))
+
+    def redrive(
+        self,
+        execution_id: str,
+        *,
+        begin: str | None = None,
+        ctx: Mapping[str, Any] | None = None,
+        args: Mapping[str, Any] | None = None,
+        playbook: str | None = None,
+        version: int | None = None,
+        preview: bool | None = None,
+        registers: bool = True,
+    ) -> shapes.Redriven:
+        """`registers` as in `StartRequest`. Raises what `control.redrive` raises."""
+        asked = Redrive(None if begin is None else From.parse(begin), dict(ctx or {}), dict(args or {}))
+        done = redrive(
+            self.control(),
+            execution_id,
+            asked,
+            source=playbook,
+            version=version,
+            preview=bool(preview),
+            registers=registers,
+        )
+        return {**operated(done.state), "redrive": cast("shapes.RedrivePlan", done.shown)}
+
+    def signal(self, execution_id: str, name: str, data: Any = None, signal_id: str | None = None) -> shapes.Operated:
+        if name.startswith(BY_TOKEN):
+            raise BadRequest(f"names that begin with {BY_TOKEN!r} are answers by token", "body.name", "POST /api/callbacks")
+        return operated(operate.signal(self.control(), execution_id, name, data, signal_id))
+
+    def callbacks(self, execution_id: str) -> shapes.OpenCallbacks:
+        found = callbacks.open_callbacks(self.control(), execution_id)
+        return {"callbacks": cast("list[shapes.OpenCallback]", found)}
+
+    def answer_callback(self, token: str, data: Any = None, error: Mapping[str, Any] | str | None = None) -> shapes.CallbackReply:
+        said = None if error is None else task_error(error)
+        return _reply(callbacks.answer(self.control(), token, data, said))
+
+    def callback_heartbeat(self, token: str) -> shapes.CallbackReply:
+        return _reply(callbacks.heartbeat(self.control(), token))
+
+    # --- views ---
+
+    def timeline(self, execution_id: str, limit: int | None = None) -> view_shapes.Timeline:
+        return views.timeline(self.control(), execution_id, _limit(limit, views.SPANS, views.MAX_SPANS))
+
+    def graph(self, execution_id: str) -> view_shapes.Graph:
+        return views.graph(self.control(), execution_id)
+
+    def drawing(self, execution_id: str, form: Drawn) -> str:
+        return views.drawing(self.control(), execution_id, form)
+
+    def cost(self, execution_id: str) -> view_shapes.Cost:
+        memory = self.facts.get("worker_memory_mb")
+        return views.cost(self.control(), execution_id, int(memory) if memory else None)
+
+    def logs(
+        self,
+        execution_id: str,
+        *,
+        step: str | None = None,
+        task: str | None = None,
+        full: bool | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> view_shapes.Logs:
+        key = self.cursor_key()
+        return views.logs(
+            self.control(), execution_id, key, step=step, task=task, full=bool(full), after=after, limit=_limit(limit, views.LOGS)
+        )
+
+    def replay(self, execution_id: str, *, after: str | None = None, playbook: str | None = None) -> view_shapes.Replay:
+        return views.replayed(self.control(), execution_id, after, playbook)
+
+    # --- credentials ---
+
+    def credentials(self, prefix: str | None = None) -> view_shapes.Credentials:
+        return {"credentials": credentials.listed(self._secrets(), prefix or "")}
+
+    def credential(self, name: str, *, include_data: bool | None = None) -> view_shapes.Credential:
+        return credentials.one(self._secrets(), name, include_data=bool(include_data))
+
+    def put_credential(
+        self,
+        name: str,
+        data: Mapping[str, Any],
+        *,
+        type: str | None = None,
+        description: str | None = None,
+        paths: Sequence[str] | None = None,
+    ) -> view_shapes.Credential:
+        return credentials.put(self._secrets(), name, data, type=type, description=description, paths=paths)
+
+    def delete_credential(self, name: str) -> view_shapes.Deleted:
+        return credentials.delete(self._secrets(), name)
+
+    def _secrets(self) -> Secrets:
+        if self.secrets is None:
+            raise NoRoute("credentials are not served here")
+        return self.secrets()
+
+
+def execution_id(text: str) -> str:
+    """`text`, if it can be an execution's id: a decimal number below 2^63. Raises `NotFound`."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 19):
+        raise NotFound(f"there is no execution {text}")
+    return text
+
+
+def operated(state: State) -> shapes.Operated:
+    """What an operation left the execution at."""
+    return cast("shapes.Operated", {"execution_id": state.execution_id, "status": read.status_of(state)})
+
+
+def task_error(error: Any) -> dict[str, Any]:
+    """The error a callback is answered with: `{kind, message, code, retryable, details}`, or a text as its message. Raises
+    `BadRequest`."""
+    if isinstance(error, str):
+        return {"message": error}
+    if not isinstance(error, Mapping):
+        raise BadRequest("error is {kind, message, code, retryable, details}, or a text", "body.error")
+    for key, value in error.items():
+        if key not in ERROR_TYPES:
+            raise BadRequest(f"unknown key {key!r}", f"body.error.{key}", nearest(key, ERROR_TYPES))
+        if value is not None and ERROR_TYPES[key] and type(value) not in ERROR_TYPES[key]:
+            wanted = " or ".join(t.__name__ for t in ERROR_TYPES[key])
+            raise BadRequest(f"error.{key} is a JSON {type(value).__name__}; {wanted} is expected", f"body.error.{key}")
+    return dict(error)
+
+
+def _limit(limit: int | None, default: int, most: int = read.MAX_PAGE) -> int:
+    return default if limit is None else within("limit", limit, 1, most)
+
+
+def _reply(reply: callbacks.Reply) -> shapes.CallbackReply:
+    return {"execution_id": reply.execution_id, "callback": reply.became}

@@ -1,0 +1,141 @@
+"""Views that read an execution's log as something else: decisions taken again, spans, a graph, costs, task logs.
+
+Each takes the control plane and gives what the API answers.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+from noetl_core.control import read
+from noetl_core.control.core import Control
+from noetl_core.control.cursor import history
+from noetl_core.control.read import BUSY_S, Bounded
+from noetl_core.control.refusals import BadRequest
+from noetl_core.control.replay import Unfit, replay
+from noetl_core.engine.effects import SECOND
+from noetl_core.engine.records import StreamId
+from noetl_core.ports import NotFound
+
+if TYPE_CHECKING:
+    from noetl_core.client import view_shapes
+    from noetl_core.client.api import Drawn
+    from noetl_core.observe.graph import Graph
+
+SPANS, MAX_SPANS = 2_000, 10_000
+LOGS = 100
+
+
+def replayed(control: Control, execution_id: str, after: str | None = None, source: str | None = None) -> view_shapes.Replay:
+    """Replay from position `after`, by the playbook `source` if it is given; a caller goes on with the `cursor` until there is
+    none. Raises `BadRequest`, `NotFound`, `InvalidPlaybook`."""
+    after = after or "-1"
+    if after != "-1" and not (after.isascii() and after.isdecimal() and len(after) < 10):
+        raise BadRequest("after is the position of a control commit", "query.after")
+    playbook = None if source is None else control.playbook.parse(source, "<body.playbook>")
+    try:
+        done = replay(control, execution_id, playbook, after=int(after), until=control.clock.now() + BUSY_S * SECOND)
+    except Unfit as error:
+        raise BadRequest(str(error), "query.after") from None
+    found: dict[str, Any] = {
+        "execution_id": execution_id,
+        "commits": done.commits,
+        "differences": [
+            {"event_id": f"{execution_id}.control.{d.seq}.0", "seq": d.seq, "recorded": d.recorded, "decided": d.decided}
+            for d in done.differences
+        ],
+        "missing": [{"event_id": f"{execution_id}.control.{m.seq}.0", "seq": m.seq, "reasons": m.reasons} for m in done.missing],
+        "cursor": None if done.over or (playbook is not None and done.differences) else str(done.last),
+    }
+    return cast("view_shapes.Replay", found)
+
+
+def timeline(control: Control, execution_id: str, limit: int = SPANS) -> view_shapes.Timeline:
+    """Spans of step runs, and of tasks and iterations as far as the limit goes."""
+    from noetl_core.observe.timeline import Timeline  # views are loaded when they are asked for: short runs ask for none
+
+    found, _ = read.since(control, execution_id, None, b"")
+    envelopes = Bounded(found, control)
+    line = Timeline(limit)
+    line.observe(envelopes)
+    now = control.clock.now() / SECOND
+    return cast("view_shapes.Timeline", {"execution_id": execution_id, **line.as_dict(now), "partial": envelopes.partial})
+
+
+def graph(control: Control, execution_id: str) -> view_shapes.Graph:
+    """The playbook's steps and arcs, with what they came to in this execution."""
+    status, drawn = _graph(control, execution_id)
+    return cast("view_shapes.Graph", {"execution_id": execution_id, "status": status, **drawn.as_dict()})
+
+
+def drawing(control: Control, execution_id: str, form: Drawn) -> str:
+    """The same as a text of that form."""
+    from noetl_core.observe.graph import dot, mermaid
+
+    _, drawn = _graph(control, execution_id)
+    if form == "svg":
+        from noetl_core.observe.svg import svg
+
+        return svg(drawn)
+    return mermaid(drawn) if form == "mermaid" else dot(drawn)
+
+
+def _graph(control: Control, execution_id: str) -> tuple[str, Graph]:
+    from noetl_core.observe.graph import graph_of
+
+    state = read.load(control, execution_id)
+    commits = control.store.read(StreamId(execution_id))
+    return read.status_of(state), graph_of(control.playbook(state.digest), state, (e for c in commits for e in c.events))
+
+
+def cost(control: Control, execution_id: str, worker_mb: int | None = None) -> view_shapes.Cost:
+    """Metered units and list prices, by step; `worker_mb` is the memory of a worker."""
+    from noetl_core.observe.cost import WORKER_MB, Meter
+
+    state = read.load(control, execution_id)
+    meter = Meter(execution_id, worker_mb=worker_mb or WORKER_MB)
+    commits = Bounded(history(control.store, execution_id), control)
+    meter.observe(commits)
+    found = {"execution_id": execution_id, "status": read.status_of(state), **meter.as_dict(), "partial": commits.partial}
+    return cast("view_shapes.Cost", found)
+
+
+def logs(
+    control: Control,
+    execution_id: str,
+    key: bytes,
+    *,
+    step: str | None = None,
+    task: str | None = None,
+    full: bool = False,
+    after: str | None = None,
+    limit: int = LOGS,
+) -> view_shapes.Logs:
+    """What tasks wrote, a page at a time; with `full`, all that was kept of it."""
+    from noetl_core.observe.logs import task_logs
+
+    found, position = read.since(control, execution_id, after, key)
+    envelopes = Bounded(found, control)
+    entries = task_logs(envelopes, step, task)
+    whole = (_whole(control, entry) for entry in entries) if full else entries
+    page, over = read.page_of(whole, limit)
+    cursor, more = read.onward(control, execution_id, position, over and not envelopes.partial, key)
+    return {
+        "execution_id": execution_id,
+        "logs": cast("list[view_shapes.LogEntry]", page),
+        "cursor": cursor,
+        "more": more,
+    }
+
+
+def _whole(control: Control, entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry with all that was kept in place of the ends; as it is when the object has expired."""
+    more = entry.get("more")
+    if more is None:
+        return entry
+    try:
+        texts = json.loads(control.results.get(more["key"]))
+    except NotFound:
+        return entry
+    return {**{k: v for k, v in entry.items() if k != "more"}, **texts}

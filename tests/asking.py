@@ -1,0 +1,122 @@
+"""Requests to the API in this process, as API Gateway sends them; every answer is held against the OpenAPI document."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from noetl_core.control.api import Api, Service, nothing_here
+from noetl_core.control.api.app import document, resolver
+from noetl_core.control.api.resolver import Operation
+
+
+class Context:
+    """What Lambda hands a function, as far as it is read."""
+
+    aws_request_id = "req-1"
+    function_name = "admit"
+    memory_limit_in_mb = 128
+    invoked_function_arn = "arn:aws:lambda:us-east-1:0:function:admit"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a request was answered."""
+
+    status: int
+    headers: Mapping[str, list[str]]
+    sent: str
+
+    @property
+    def content_type(self) -> str:
+        (found,) = self.headers["Content-Type"]
+        return found
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.sent)
+
+    def text(self) -> str:
+        return self.sent
+
+
+@cache
+def routes() -> tuple[Operation, ...]:
+    """All routes: methods, patterns, rights."""
+    return tuple(resolver(Service(nothing_here, nothing_here)).operations.values())
+
+
+_apis: dict[int, tuple[Service, Api]] = {}
+
+
+def api_of(service: Service) -> Api:
+    """The API over a service, made once: a function has one, too."""
+    if id(service) not in _apis:
+        _apis[id(service)] = service, Api(service)
+    return _apis[id(service)][1]
+
+
+def ask(
+    service: Service | Api,
+    method: str,
+    path: str,
+    query: Mapping[str, str] | None = None,
+    *,
+    body: str | None = None,
+    base64: bool = False,
+    headers: Mapping[str, str] | None = None,
+    caller: Mapping[str, Any] | None = None,
+    checked: bool = True,
+) -> Answer:
+    """What a request is answered. `checked` False: a test that asks for much does without the comparison."""
+    api = service if isinstance(service, Api) else api_of(service)
+    event = {
+        "httpMethod": method,
+        "path": path,
+        "headers": dict(headers or {}),
+        "queryStringParameters": dict(query) if query else None,
+        "multiValueQueryStringParameters": {k: [v] for k, v in query.items()} if query else None,
+        "requestContext": dict(caller or {}),
+        "body": body,
+        "isBase64Encoded": base64,
+    }
+    given = api.resolve(event, Context())
+    answer = Answer(given["statusCode"], given["multiValueHeaders"], given["body"])
+    if checked:
+        check(api.route(event), answer)
+    return answer
+
+
+def check(pattern: str, answer: Answer) -> None:
+    """Raises `AssertionError` where the answer of a route is not what the document says."""
+    if pattern == "none":
+        assert answer.status == 404
+        return
+    method, _, path = pattern.partition(" ")
+    said = document()["paths"][path.replace("+}", "}")][method.lower()]["responses"]
+    if answer.status == 500:  # what no document promises; tests that look for it say so
+        return
+    assert str(answer.status) in said, f"{pattern} answers {answer.status}, of which the document says nothing"
+    content = said[str(answer.status)]["content"]
+    assert answer.content_type in content, f"{pattern} answers {answer.content_type}"
+    if answer.content_type == "application/json":
+        for wrong in _validator(json.dumps(content[answer.content_type]["schema"])).iter_errors(answer.body):
+            raise AssertionError(f"{pattern} {answer.status}: {wrong.json_path}: {wrong.message[:500]}")
+
+
+@cache
+def _validator(schema: str) -> Draft202012Validator:
+    """Of the document's schemas, closed: an answer has no key that they do not name."""
+    schemas = copy.deepcopy(document()["components"]["schemas"])
+    for each in schemas.values():
+        if each.get("properties"):
+            each.setdefault("additionalProperties", False)
+    text = json.dumps({"$defs": schemas, **json.loads(schema)})
+    return Draft202012Validator(json.loads(re.sub("#/components/schemas/", "#/$defs/", text)))

@@ -1,0 +1,67 @@
+"""The API of this process as a WSGI application, and on a port: what API Gateway is between HTTP and a function, as far as it matters."""
+
+from __future__ import annotations
+
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl, quote
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+from noetl_core.control.api import Api
+from tests.asking import Context
+
+
+def wsgi(api: Api) -> Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]:
+    """Requests to `api` as proxy events, its proxy responses as answers."""
+    alone = threading.Lock()  # a function has one request at a time
+
+    def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        raw = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        try:
+            body, encoded = raw.decode(), False
+        except UnicodeDecodeError:
+            body, encoded = b64encode(raw).decode(), True
+        headers = {k[5:].replace("_", "-").title(): v for k, v in environ.items() if k.startswith("HTTP_")}
+        headers["Content-Type"] = environ.get("CONTENT_TYPE", "")
+        query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
+        path = quote(environ["PATH_INFO"].encode("latin-1"), safe="/:@!$&'()*+,;=~")
+        event = {
+            "httpMethod": environ["REQUEST_METHOD"],
+            "path": path,
+            "headers": headers,
+            "queryStringParameters": query or None,
+            "requestContext": {"requestId": "gateway-1"},
+            "body": body or None,
+            "isBase64Encoded": encoded,
+        }
+        with alone:
+            answer = api.resolve(event, Context())
+        status = HTTPStatus(answer["statusCode"])
+        given = [(name, value) for name, values in answer["multiValueHeaders"].items() for value in values]
+        start_response(f"{status.value} {status.phrase}", given)
+        return [answer["body"].encode()]
+
+    return application
+
+
+class _Silent(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def served(api: Api) -> Iterator[str]:
+    """The address of the API on this machine, before `/api`."""
+    server = make_server("127.0.0.1", 0, wsgi(api), handler_class=_Silent)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,164 @@
+"""The typed client against the API on a port: every method, refusals, and what its page shows."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.client import Api, Client, Refused, TokenInTheClear, Unreachable
+from noetl_core.control.api import Api as Served
+from noetl_core.control.api import Service
+from noetl_core.control.operations import Operations, cursor_key
+from noetl_core.local import LocalWiring
+from tests.served import served
+from tests.waiting import run_until_it_waits
+
+ROOT = Path(__file__).parents[3]
+METHODS = sorted(name for name in vars(Api) if not name.startswith("_"))
+HELLO = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: hello, path: docs/hello }
+workload: { name: world }
+workflow:
+  - step: start
+    tool: { kind: noop, message: said, result: "Hello, {{ workload.name }}!" }
+"""
+ASK = HELLO.replace("docs/hello", "docs/ask").replace(
+    'kind: noop, message: said, result: "Hello, {{ workload.name }}!"', "kind: callback, description: Ship it?"
+)
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[LocalWiring]:
+    wiring = LocalWiring()
+    yield wiring
+    wiring.close()
+
+
+@pytest.fixture(scope="module")
+def url(local: LocalWiring, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    secrets = LocalSecrets(tmp_path_factory.mktemp("secrets") / "credentials.json")
+    service = Service(
+        lambda: local.control, cursor_key(lambda: local.control), {"name": "test"}, lambda: secrets, rights=lambda *_: True
+    )
+    with served(Served(service)) as address:
+        yield address
+
+
+@pytest.mark.parametrize("party", [Client, Operations])
+@pytest.mark.parametrize("name", METHODS)
+def test_the_client_and_the_services_have_every_operation_with_the_same_arguments_and_answers(party: type, name: str) -> None:
+    wanted, found = (inspect.signature(getattr(each, name)) for each in (Api, party))
+    more = set(found.parameters) - set(wanted.parameters)
+    assert more <= {"registers", "name"}, "what HTTP decides by who asks"
+    assert [p for n, p in found.parameters.items() if n not in more or n in wanted.parameters] == list(wanted.parameters.values())
+    assert found.return_annotation == wanted.return_annotation
+
+
+def test_the_example_of_the_documentation_runs(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "api.md").read_text(), re.DOTALL)
+    exec(compile(example, "docs/api.md", "exec"), {"url": url, "playbook": HELLO})
+    assert "PlaybookExecutionRequested" in capsys.readouterr().out
+
+
+def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) -> None:
+    api = Client(url)
+    assert api.health()["wiring"] == {"name": "test"}
+    assert api.runtime()["version"] == api.health()["version"]
+    assert api.validate(HELLO) == {"valid": True, "diagnostics": []}
+    assert api.validate(HELLO.replace("noop", "nope"))["diagnostics"][0]["code"] == "E118"
+    version = api.register(HELLO)["version"]
+    assert api.playbook("docs/hello", version)["source"] == HELLO
+    assert api.playbook_versions("docs/hello")["versions"][-1]["version"] == version
+    assert [p["path"] for p in api.playbooks("docs/h")["playbooks"]] == ["docs/hello"]
+    id = api.start(path="docs/hello", payload={"name": "Ada"})["execution_id"]
+    assert local.run(id, timeout_s=20)
+    assert api.execution(id)["result"] == "Hello, Ada!"
+    assert id in [e["execution_id"] for e in api.executions(status="completed", path="docs/hello")["executions"]]
+    assert api.events(id, name="StepDone")["events"][0]["step"] == "start"
+    assert api.state(id)["status"] == "completed"
+    assert api.ctx(id)["ctx"] == {}
+    assert api.render(id, "{{ steps.start.result }}")["value"] == "Hello, Ada!"
+    assert api.timeline(id)["spans"][0]["step"] == "start"
+    assert api.graph(id)["nodes"][0]["status"] == "ok"
+    assert api.drawing(id, "mermaid").startswith("flowchart")
+    assert api.cost(id)["total"]["cost"] > 0
+    assert api.logs(id, full=True)["logs"][0]["stdout"] == "said"
+    assert api.replay(id)["differences"] == []
+    assert api.replay(id, playbook=HELLO.replace("Hello,", "Bye,"))["commits"] > 0
+    assert api.redrive(id, begin="start", preview=True)["redrive"]["again"][0]["step"] == "start"
+    assert api.queue()["dead_letters"] == {}
+
+
+def test_what_waits_is_paused_answered_and_cancelled(url: str, local: LocalWiring) -> None:
+    api = Client(url)
+    ids = [api.start(playbook=ASK)["execution_id"] for _ in range(2)]
+    for id in ids:
+        run_until_it_waits(local, id)
+    (open_callback,) = api.callbacks(ids[0])["callbacks"]
+    assert api.pause(ids[0])["status"] == "paused"
+    assert api.resume(ids[0])["status"] == "waiting"
+    assert api.callback_heartbeat(open_callback["token"])["callback"] == "alive"
+    assert api.answer_callback(open_callback["token"], {"ok": True})["callback"] == "answered"
+    assert api.signal(ids[1], "nobody waits for it", signal_id="once")["execution_id"] == ids[1]
+    assert api.cancel(ids[1], reason="enough")["status"] == "cancelled"
+    (other,) = [Client(url).start(playbook=ASK)["execution_id"]]
+    run_until_it_waits(local, other)
+    token = api.callbacks(other)["callbacks"][0]["token"]
+    assert api.answer_callback(token, error={"kind": "auth", "message": "no"})["callback"] == "answered"
+    assert local.run(other, timeout_s=20)
+    assert (api.execution(other)["error"] or {})["kind"] == "auth"
+
+
+def test_credentials_are_kept_and_shown(url: str) -> None:
+    api = Client(url)
+    assert api.put_credential("team/pg", {"user": "u"}, type="postgres", paths=["reports/*"])["fields"] == ["user"]
+    assert [c["name"] for c in api.credentials("team/")["credentials"]] == ["team/pg"]
+    assert api.credential("team/pg", include_data=True)["data"] == {"user": "u"}
+    assert api.delete_credential("team/pg") == {"name": "team/pg", "deleted": True}
+
+
+def test_every_method_was_called_here() -> None:
+    text = Path(__file__).read_text()
+    assert [name for name in METHODS if f"api.{name}(" not in text and f"Client(url).{name}(" not in text] == []
+
+
+def test_a_refusal_says_what_is_wrong_and_where(url: str) -> None:
+    with pytest.raises(Refused) as end:
+        Client(url).executions(limit=0)
+    assert (end.value.status, end.value.code, end.value.request_id) == (400, "malformed", "req-1")
+    assert end.value.details == [{"loc": "query.limit", "message": "limit is a number from 1 to 1000", "hint": ""}]
+
+
+@pytest.mark.parametrize("id", ["../playbooks", "1/../../health", "%2e", "1?x=1", "é"])
+def test_an_id_is_one_part_of_the_path_whatever_is_in_it(url: str, id: str) -> None:
+    with pytest.raises(Refused) as end:
+        Client(url).execution(id)
+    assert end.value.status == 404
+
+
+def test_nobody_there_and_somebody_else_there(url: str) -> None:
+    with pytest.raises(Unreachable):
+        Client("http://127.0.0.1:1").health()
+    with pytest.raises(Unreachable, match="not JSON"):
+        Client(url)._json("GET", "docs", None, {})
+
+
+def test_a_token_is_not_sent_in_the_clear() -> None:
+    with pytest.raises(TokenInTheClear, match="without TLS"):
+        Client("http://api.example.com", token="ey.J.x").health()
+
+
+def test_annotations_of_the_client_are_types() -> None:
+    from noetl_core.client import api, shapes, view_shapes
+
+    names: dict[str, Any] = {**vars(api), "shapes": shapes, "view_shapes": view_shapes}
+    for name in METHODS:
+        assert get_type_hints(getattr(Client, name), {**names, **vars(inspect.getmodule(Client))})["return"]

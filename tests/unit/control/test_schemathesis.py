@@ -1,0 +1,125 @@
+"""Requests made of the OpenAPI document, well formed and not: no 5xx, no answer that it does not promise, no body that differs from
+its schema."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.failures import FailureGroup
+from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
+
+from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.control.api import Api, Service
+from noetl_core.control.api.app import document
+from noetl_core.control.operations import cursor_key
+from noetl_core.local import LocalWiring
+from tests.asking import routes
+from tests.served import wsgi
+from tests.waiting import run_until_it_waits
+
+Case = schemathesis.Case
+EXAMPLES = 6
+"""Of each operation and mode. The hostile requests of `test_hostile` are more, and written down."""
+MODES = (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE)
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+CREDENTIAL = "team/pg.main"
+PLAYBOOK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: asked, path: test/asked }
+workflow:
+  - step: start
+    loop: { in: [1, 2], iterator: n }
+    tool: { kind: noop, message: hello, result: "{{ iter.n }}" }
+    next: { arcs: [{ step: ask }] }
+  - step: ask
+    tool: { kind: callback, description: Ship it? }
+"""
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[LocalWiring]:
+    wiring = LocalWiring()
+    yield wiring
+    wiring.close()
+
+
+@pytest.fixture(scope="module")
+def api(local: LocalWiring, tmp_path_factory: pytest.TempPathFactory) -> Api:
+    secrets = LocalSecrets(tmp_path_factory.mktemp("secrets") / "credentials.json")
+    return Api(Service(lambda: local.control, cursor_key(lambda: local.control), secrets=lambda: secrets))
+
+
+@pytest.fixture(scope="module")
+def there(api: Api, local: LocalWiring) -> dict[str, str]:
+    """Parts of paths that name something: an execution that waits, a playbook, a credential."""
+    operations = api.service.operations
+    started = operations.start(playbook=PLAYBOOK)["execution_id"]
+    run_until_it_waits(local, started)
+    operations.put_credential(CREDENTIAL, {"user": "u"}, type="postgres")
+    return {"execution_id": started, "path": "test/asked", "name": CREDENTIAL}
+
+
+def generated(schema: Any, method: str, path: str, check: Callable[[Case], None]) -> int:
+    """How many requests for the operation were made up, well formed and not, and given to `check`."""
+    made = 0
+    for mode in MODES:
+
+        @settings(
+            max_examples=EXAMPLES,
+            derandomize=True,
+            database=None,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(schema[path][method].as_strategy(generation_mode=mode))
+        def run(case: Case) -> None:
+            nonlocal made
+            made += 1
+            check(case)
+
+        with suppress(Unsatisfiable):  # an operation that takes nothing cannot be asked wrongly
+            run()
+    return made
+
+
+@pytest.mark.parametrize("route", routes(), ids=lambda r: f"{r.method} {r.path}")
+def test_every_answer_is_one_that_the_document_promises(api: Api, there: dict[str, str], route: Any) -> None:
+    schema = schemathesis.openapi.from_dict(copy.deepcopy(document()))
+    schema.app = wsgi(api)
+
+    def check(case: Case) -> None:
+        case.call_and_validate(checks=CHECKS)
+        known = {name: there[name] for name in case.path_parameters or () if name in there}
+        if known:
+            case.path_parameters = {**(case.path_parameters or {}), **known}
+            case.call_and_validate(checks=CHECKS)
+
+    assert generated(schema, route.method, route.path.replace("+}", "}"), check) > 0
+
+
+def test_an_answer_that_differs_from_its_schema_is_found(api: Api) -> None:
+    wrong = copy.deepcopy(document())
+    wrong["components"]["schemas"]["Health"]["required"].append("uptime")
+    schema = schemathesis.openapi.from_dict(wrong)
+    schema.app = wsgi(api)
+    with pytest.raises(FailureGroup, match="uptime"):
+        generated(schema, "GET", "/api/health", lambda case: case.call_and_validate(checks=CHECKS) and None)
+
+
+def test_a_status_of_which_the_document_says_nothing_is_found(api: Api) -> None:
+    wrong = copy.deepcopy(document())
+    del wrong["paths"]["/api/executions/{execution_id}"]["get"]["responses"]["404"]
+    schema = schemathesis.openapi.from_dict(wrong)
+    schema.app = wsgi(api)
+    with pytest.raises(FailureGroup, match="Undocumented"):
+        generated(schema, "GET", "/api/executions/{execution_id}", lambda case: case.call_and_validate(checks=CHECKS) and None)

@@ -1,0 +1,51 @@
+"""What a function loads when it starts: what it needs, and no library of the API where there is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+LOADED = """
+import importlib.util, json, sys
+spec = importlib.util.spec_from_file_location("app", sys.argv[1])
+spec.loader.exec_module(importlib.util.module_from_spec(spec))
+print(json.dumps(sorted(sys.modules)))
+"""
+API = {"pydantic", "aws_lambda_powertools.event_handler", "noetl_core.control.api", "noetl_core.client.shapes"}
+DATA_PLANE = {"noetl_core.worker.service", "noetl_core.worker.runner", "noetl_core.tools.registry"}
+HEAVY = {"duckdb", "psycopg", "httpx", "sqlite3", "noetl_core.local", "noetl_cli"}
+
+
+def loaded(function: str) -> set[str]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "layers" / "noetl_core"),
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "POWERTOOLS_TRACE_DISABLED": "1",
+        "POWERTOOLS_SERVICE_NAME": "noetl",
+        "POWERTOOLS_METRICS_NAMESPACE": "NoETL",
+    }
+    command = [sys.executable, "-c", LOADED, str(ROOT / "functions" / function / "app.py")]
+    return set(json.loads(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout))
+
+
+@pytest.mark.parametrize("function", ["router", "sweeper", "worker"])
+def test_who_serves_no_requests_loads_nothing_of_the_api(function: str) -> None:
+    assert loaded(function) & (API | HEAVY) == set()
+
+
+@pytest.mark.parametrize("function", ["admit", "router", "sweeper", "credentials"])
+def test_who_runs_no_tools_loads_nothing_of_the_data_plane(function: str) -> None:
+    found = loaded(function)
+    assert found & (DATA_PLANE | HEAVY) == set()
+    assert "noetl_core.control.api.document" not in found  # who asks for it waits
+
+
+def test_a_worker_has_loaded_what_it_runs_before_its_first_command() -> None:
+    assert "noetl_core.worker.runner" in loaded("worker")
