@@ -26,11 +26,8 @@ STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 LOADED = (
     "noetl_cli.follow",
     "noetl_cli.siblings",
-    "noetl_core.control.api.callbacks",
-    "noetl_core.control.api.executions",
-    "noetl_core.control.api.operating",
-    "noetl_core.control.api.playbooks",
-    "noetl_core.control.api.views",
+    "noetl_cli.local_backend",
+    "noetl_core.control.operations",
     "noetl_core.dsl.lint",
     "noetl_migrate",
     "noetl_core.local",
