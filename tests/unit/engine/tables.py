@@ -59,9 +59,9 @@ def failed(run: str, kind: str = "server_error", **data: Any) -> News:
     return _boundary(run, "StepFailed", error={"kind": kind, "message": f"{run} failed"}, **data)
 
 
-def loop_done(run: str, total: int, failures: int = 0, **data: Any) -> News:
+def loop_done(run: str, total: int, failures: int = 0, result: Any = None, **data: Any) -> News:
     """A loop that one worker carried out has ended, or a chunk of a distributed one."""
-    return _boundary(run, "LoopChunkDone", total=total, succeeded=total - failures, failed=failures, **data)
+    return _boundary(run, "LoopChunkDone", total=total, succeeded=total - failures, failed=failures, result=result, **data)
 
 
 def suspended(run: str, *waits: Mapping[str, Any], **data: Any) -> News:
@@ -156,9 +156,7 @@ class History:
     def boundary(self, run: str, name: str, data: Mapping[str, Any]) -> None:
         run_id = self.runs[run]
         open_run = self.state.runs[run_id]
-        found = Boundary(
-            run_id, open_run.expected_seq + 1, Event(name, self.now, {k: v for k, v in data.items() if v is not None})
-        )
+        found = Boundary(run_id, open_run.expected_seq + 1, Event(name, self.now, data))
         self.last[run] = found
         self.boundaries.append(found)
         self.values[("boundary", run_id, found.seq)] = found.event.data

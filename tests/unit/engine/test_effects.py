@@ -29,7 +29,7 @@ from noetl_core.engine.snapshots import restore
 from noetl_core.engine.state import State
 from noetl_core.engine.waits import due_at
 from tests.golden import logs
-from tests.unit.engine.tables import History, parsed, sliced
+from tests.unit.engine.tables import History, fact, failed, parsed, sliced
 
 NAMES = sorted(path.stem for path in logs.FOLDER.glob("*.json"))
 
@@ -112,3 +112,12 @@ def test_the_state_is_kept_behind_a_decision_of_thousands_of_events(events: int,
     for snap in snapshots:
         assert snap.seq == decision.seq
         assert restore(snap).runs == decision.state.runs
+
+
+def test_lists_show_an_error_without_what_only_decisions_read_of_it() -> None:
+    history = History(parsed("- { step: start, tool: { kind: noop } }\n"))
+    late = {"kind": "timeout", "message": "late", "fatal": True}
+    for news in (None, fact("fail", error=late)):
+        history.decide(news)
+    (head,) = [e.head for e in history.decide(failed("start")).effects if isinstance(e, WriteHead)]
+    assert head.error == {"kind": "timeout", "message": "late"}

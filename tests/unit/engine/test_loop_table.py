@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.engine.tables import Row, Table, again, at, both, cases, done, fact, failed, loop_done, sliced, suspended
+from tests.unit.engine.tables import (
+    History,
+    Row,
+    Table,
+    again,
+    at,
+    both,
+    cases,
+    done,
+    fact,
+    failed,
+    loop_done,
+    parsed,
+    sliced,
+    suspended,
+)
 
 LOCAL = Table(
     """
@@ -344,3 +359,12 @@ AFTER = Table(
 @pytest.mark.parametrize(**cases(LOCAL, DISTRIBUTED, AFTER))
 def test_loops(table: Table, row: Row) -> None:
     table.check(row)
+
+
+def test_results_of_many_chunks_are_in_the_order_of_the_collection() -> None:
+    history = History(parsed(DISTRIBUTED.workflow))
+    for news in (None, sliced("each", items=12, size=1, window=12)):
+        history.decide(news)
+    ends = [loop_done(f"each[{n}]", 1, result=[n]) for n in (11, 2, 10, 1, 0, 3, 4, 5, 9, 8, 7, 6)]
+    (ended,) = [e for e in history.decide(both(*ends)).events if e.name == "LoopDone"]
+    assert ended.data["result"] == list(range(12))
