@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 # Without it every process of the suite compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test lint types contracts template unit e2e bench idle up down clean braket soak scale load conformance properties kills layer build sam-local audit
+.PHONY: setup run test lint types contracts template unit e2e bench idle up down clean dist braket coverage soak scale load conformance properties kills layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -58,6 +58,13 @@ build: setup
 unit: setup
 	@$(BIN)/pytest -n 2 -m 'not e2e and not soak and not scale and not load and not sam_local and not braket'
 
+# Lines and branches that the tests without a stack go through, in processes that they start too. Takes twice as long as they do.
+coverage: setup
+	@rm -rf build/coverage && mkdir -p build/coverage
+	@export COVERAGE_FILE=build/coverage/.coverage; status=0; \
+	 $(BIN)/pytest -n 2 --cov --cov-report= -m 'not e2e and not soak and not scale and not load and not sam_local and not braket' || status=$$?; \
+	 $(BIN)/coverage report --sort=cover; exit $$status
+
 e2e: setup
 	@$(BIN)/pytest tests/e2e
 
@@ -97,6 +104,11 @@ bench: setup
 idle: setup
 	@$(BIN)/python -m bench.idle
 
+# Wheel and source distribution of every distribution of this repository, into dist/.
+dist: setup
+	@rm -rf dist
+	@$(UV) build --quiet --all-packages --out-dir dist
+
 # Known vulnerabilities of the locked dependencies; asks the package index for them.
 audit: setup
 	@mkdir -p build && $(UV) export --quiet --frozen --all-extras --no-emit-workspace --no-header --output-file build/audit.txt >/dev/null
@@ -104,4 +116,4 @@ audit: setup
 
 clean:
 	@test ! -x $(BIN)/noetl || $(BIN)/noetl down
-	@rm -rf $(VENV) build .noetl .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .aws-sam
+	@rm -rf $(VENV) build dist .noetl .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .aws-sam

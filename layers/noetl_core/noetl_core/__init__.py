@@ -14,10 +14,7 @@ They are loaded when they are asked for: importing this package loads nothing.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from noetl_core.embedded import Execution, run
+from typing import Any
 
 __version__ = "0.1.0"
 __all__ = ["Execution", "__version__", "run"]

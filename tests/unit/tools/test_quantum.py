@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from noetl_core.tools.registry import ToolRegistry
+from noetl_quantum import QuantumTool
 from tests.examples_runner import run_example
 
 from .conftest import Run
@@ -25,6 +27,10 @@ def probabilities(run: Run, circuit: object, **inputs: object) -> dict[str, floa
     outcome = run("quantum", {"circuit": circuit, **inputs})
     assert outcome.error is None, outcome.error
     return outcome.result["probabilities"]
+
+
+def test_the_kind_comes_from_the_plugin_by_its_entry_point() -> None:
+    assert type(ToolRegistry().get("quantum")) is QuantumTool
 
 
 def test_a_bell_pair_is_read_alike(run: Run) -> None:

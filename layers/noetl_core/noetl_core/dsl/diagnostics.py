@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from noetl_core import __version__
 from noetl_core.dsl.model import Path
 
 Severity = Literal["error", "warning", "note"]
@@ -171,7 +172,7 @@ def to_json(diagnostics: Iterable[Diagnostic]) -> str:
     return json.dumps([d.as_dict() for d in diagnostics], indent=2, ensure_ascii=False)
 
 
-def to_sarif(diagnostics: Iterable[Diagnostic], version: str = "0.1.0") -> str:
+def to_sarif(diagnostics: Iterable[Diagnostic]) -> str:
     """SARIF 2.1.0, one run; rules are the codes that occur."""
     found = list(diagnostics)
     codes = sorted({d.code for d in found})
@@ -199,7 +200,7 @@ def to_sarif(diagnostics: Iterable[Diagnostic], version: str = "0.1.0") -> str:
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {"driver": {"name": "noetl", "version": version, "rules": rules}},
+                "tool": {"driver": {"name": "noetl", "version": __version__, "rules": rules}},
                 "columnKind": "unicodeCodePoints",
                 "results": results,
             }
