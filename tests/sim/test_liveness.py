@@ -14,7 +14,7 @@ from noetl_core.control.dead_letters import handle_dead_letter
 from noetl_core.control.fence import fence_runs
 from noetl_core.control.replay import replay
 from noetl_core.control.sweep import Swept, reconcile
-from noetl_core.engine.decide import commands_of
+from noetl_core.engine.commands import commands_of
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Commit, Event, StreamId, envelopes_of
 from noetl_core.engine.state import TERMINAL, State

@@ -10,8 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import closing
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from noetl_core.control import read
 from noetl_core.local import LocalWiring
 from tests import commands
 from tests.commands import ENV, PATIENCE_S, Command, Completed
+from tests.servers import Handler, serving, url_of
 
 HELLO = """\
 apiVersion: noetl.io/v2
@@ -437,8 +438,8 @@ def test_a_large_detail_of_an_error_does_not_flood_the_terminal(noetl: Run, tmp_
 
 
 def test_resume_says_which_process_it_waits_for(tmp_path: Path) -> None:
-    with _door() as door:
-        step = f"  - step: start\n    tool: {{ kind: http, url: {door.url} }}\n"
+    with serving(_Door()) as door:
+        step = f"  - step: start\n    tool: {{ kind: http, url: {url_of(door)} }}\n"
         (tmp_path / "held.yaml").write_text(HELLO[: HELLO.index("  - step")] + step)
         with Command("run", "held.yaml", cwd=tmp_path) as holder:
             assert door.reached.wait(PATIENCE_S)
@@ -458,34 +459,15 @@ class _Door(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answer)
         self.reached, self.opened = threading.Event(), threading.Event()
-        self.url = f"http://127.0.0.1:{self.server_port}/"
 
 
-class _Answer(BaseHTTPRequestHandler):
+class _Answer(Handler):
     server: _Door
 
     def do_GET(self) -> None:
         self.server.reached.set()
         self.server.opened.wait(PATIENCE_S)
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
-@contextmanager
-def _door() -> Iterator[_Door]:
-    with _Door() as door:
-        thread = threading.Thread(target=door.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield door
-        finally:
-            door.opened.set()
-            door.shutdown()
-            thread.join()
+        self.say()
 
 
 def test_a_log_that_breaks_under_a_run_marks_it_stuck_and_says_what_to_do(noetl: Run, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local import events as adapter
+from noetl_core.codec import decode_events
 from noetl_core.control import recent
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.api import Service
@@ -52,11 +53,10 @@ class Read:
         self.commits = len(rows)
         self.control = sum(not run for run, _ in rows)
         decoded: Counter[bytes] = Counter()
-        decode = adapter.decode_events
 
         def counted(body: bytes, v: int) -> Any:
             decoded[body] += 1
-            return decode(body, v)
+            return decode_events(body, v)
 
         monkeypatch.setattr(adapter, "decode_events", counted)
         service = Service(lambda: self.local.control, lambda: b"key")
