@@ -87,7 +87,7 @@ def closing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.mark.parametrize(
     ("workflow", "limit"),
-    [(loop(6_000, "local"), 1_000), (loop(6_000, "local"), 90), (loop(3_000, "distributed"), 100), (chain(250), 50)],
+    [(loop(3_000, "local"), 500), (loop(2_000, "local"), 30), (loop(1_000, "distributed"), 33), (chain(250), 50)],
     ids=["loop", "small pages", "distributed loop", "chain"],
 )
 def test_all_pages_together_decode_each_commit_once(closing: Any, workflow: list[dict[str, Any]], limit: int) -> None:
