@@ -31,7 +31,7 @@ down: setup
 	@$(BIN)/noetl down
 
 test: setup lint types contracts template
-	@$(BIN)/pytest -n 3 --dist loadgroup --durations=10
+	@$(BIN)/pytest -n 3 --dist loadfile --durations=10
 
 lint: setup
 	@$(BIN)/ruff format --check --quiet .
@@ -56,7 +56,7 @@ build: setup
 	@SAM_CLI_TELEMETRY=0 $(BIN)/sam build $(if $(ENV),--config-env $(ENV))
 
 unit: setup
-	@$(BIN)/pytest -n 2 -m 'not e2e and not soak and not scale and not load and not sam_local and not braket'
+	@$(BIN)/pytest -n 2 --dist loadfile -m 'not e2e and not soak and not scale and not load and not sam_local and not braket'
 
 # Lines and branches that the tests without a stack go through, in processes that they start too. Takes twice as long as they do.
 coverage: setup

@@ -143,6 +143,7 @@ class Proxy(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
+    wbufsize = -1  # an answer goes out whole
     server: Proxy
 
     def setup(self) -> None:
@@ -167,8 +168,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_header(name, value)
         length = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(content))
         self.send_header("Content-Length", length or "0")
-        self._headers_buffer.append(b"\r\n" + content)
-        self.flush_headers()
+        self.end_headers()
+        self.wfile.write(content)
 
     do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = do_PATCH = _forward
 

@@ -91,7 +91,7 @@ def _become(request: dict[str, Any], streams: list[int]) -> None:
         os.close(handle)
         name, mode = STREAMS[number]
         errors = "backslashreplace" if name == "stderr" else "strict"
-        stream = io.TextIOWrapper(open(number, mode + "b"), encoding="utf-8", errors=errors, line_buffering=name == "stderr")  # type: ignore[arg-type] # noqa: SIM115
+        stream = io.TextIOWrapper(open(number, mode + "b"), encoding="utf-8", errors=errors, line_buffering=name == "stderr")  # noqa: SIM115
         setattr(sys, name, stream)
     sys.argv = ["noetl", *request["arguments"]]
     if request["prepare"]:

@@ -1,16 +1,49 @@
-"""One stack for all tests of a process that ask for it."""
+"""One stack for all tests of a process that ask for it, and which tests are carried out by the same process."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from noetl_infra.stack import Stack
 from tests.stacks import brought_up
 
+KIT, STACK = "conformance kit", "stack"
+TOGETHER = (
+    ("tests/conformance/test_stack.py", KIT),
+    # It mostly waits, and kills workers: after the kit it holds nobody up, and meets nobody else's workers.
+    ("tests/e2e/test_flagship.py::test_a_worker_killed_in_the_middle", KIT),
+    ("tests/e2e/", STACK),
+)
+"""How node ids begin, and in whose company those tests are: each of these groups has one stack. All other files go by themselves,
+so that what a module's fixtures start is started once."""
+
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with brought_up(tmp_path_factory.mktemp("stack")) as brought:
         yield brought
+
+
+def company(nodeid: str) -> str:
+    """What is the same for tests that one process carries out."""
+    group = next((name for begins, name in TOGETHER if nodeid.startswith(begins)), None)
+    if group is not None and "NOETL_E2E_ENDPOINT" in os.environ:
+        return STACK  # one endpoint, one process
+    return group or nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadfile`, with `TOGETHER`. The plugin's own groups (`xdist_group`) are without effect from pytest 9.2 on, as node
+    ids are made otherwise there."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = company  # for subclasses to define; it has no types to be one of
+    return scheduler

@@ -13,6 +13,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from noetl_core.control.api import Api
 from tests.asking import Context
+from tests.servers import serving, url_of
 
 
 def wsgi(api: Api) -> Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]:
@@ -56,12 +57,5 @@ class _Silent(WSGIRequestHandler):
 @contextmanager
 def served(api: Api) -> Iterator[str]:
     """The address of the API on this machine, before `/api`."""
-    server = make_server("127.0.0.1", 0, wsgi(api), handler_class=_Silent)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(make_server("127.0.0.1", 0, wsgi(api), handler_class=_Silent)) as server:
+        yield url_of(server)

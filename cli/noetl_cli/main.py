@@ -85,5 +85,7 @@ def _other(error: Exception) -> int:
     raise error
 
 
+__all__ = ["COMMANDS", "app", "main"]
+
 if __name__ == "__main__":
     main()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from zlib import crc32
@@ -13,8 +12,7 @@ from noetl_infra.stack import Stack
 from tests.conformance.cases import Case, all_cases
 from tests.conformance.wirings import AT_ONCE, on_both, on_stack
 
-GROUP = "stack" if os.environ.get("NOETL_E2E_ENDPOINT") else "conformance"
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group(GROUP)]  # one stack, one test process
+pytestmark = pytest.mark.e2e
 Ended = tuple[list[str], list[str]]
 
 

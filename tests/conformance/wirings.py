@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlencode
@@ -64,10 +65,10 @@ def scripted_tool() -> Tool:
     """The tool of the distribution in `scripted_tool/`, which is not installed here."""
     sys.path.insert(0, str(SCRIPTED_TOOL / "src"))
     try:
-        from noetl_scripted import ScriptedTool
+        tool: Tool = import_module("noetl_scripted").ScriptedTool()
     finally:
         sys.path.pop(0)
-    return ScriptedTool()
+    return tool
 
 
 class Local:
@@ -217,7 +218,7 @@ def observe(case: Case, wiring: Wiring) -> Observed:
     summary = _carry_out(case, wiring, execution_id)
     for what in ("status", "result", "ctx", "error", "steps"):
         setattr(seen, what, summary[what])
-    seen.events = _history(wiring, execution_id)
+    seen.events = [*_history(wiring, execution_id)]
     if wiring.name == "local" or case.concurrent:  # otherwise the histories are the same
         seen.replay = _ask(wiring, f"executions/{execution_id}/replay")["differences"]
     return seen
@@ -252,7 +253,7 @@ def _start(case: Case, wiring: Wiring) -> tuple[int, Any]:
 
 def _carry_out(case: Case, wiring: Wiring, execution_id: str) -> Any:
     """The summary once it has ended, or stands where the case says, with all its acts done."""
-    acts = list(case.acts)
+    acts = [dict(act) for act in case.acts]
     until = time.monotonic() + LONGEST_S
     status = ""
     while time.monotonic() < until:

@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.servers import Handler, serving, url_of
 
 
 @dataclass
@@ -56,7 +58,7 @@ def ledger(file: Path) -> Iterator[Ledger]:
     """A ledger on a free port of this machine."""
     book = Ledger(file)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Calls(Handler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True  # head and body are two writes
 
@@ -78,17 +80,10 @@ def ledger(file: Path) -> Iterator[Ledger]:
             except (BrokenPipeError, ConnectionResetError):
                 self.close_connection = True  # the caller was killed
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Calls are in the ledger."""
-
     class Server(ThreadingHTTPServer):
         daemon_threads = True
         request_queue_size = 128
 
-    with Server(("127.0.0.1", 0), Handler) as server:
-        book.url = f"http://127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield book
-        finally:
-            server.shutdown()
+    with serving(Server(("127.0.0.1", 0), Calls)) as server:
+        book.url = url_of(server)
+        yield book

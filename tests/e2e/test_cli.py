@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,18 @@ from tests.commands import ENV, Completed
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+Run = Callable[..., Completed]
+
+
 @pytest.fixture
-def noetl(stack: Stack, tmp_path: Path):  # type: ignore[no-untyped-def]
+def noetl(stack: Stack, tmp_path: Path) -> Run:
     def run(*arguments: str) -> Completed:
         return commands.run(*arguments, cwd=tmp_path, env={**ENV, "NOETL_API_URL": stack.api_url}, timeout=120)
 
     return run
 
 
-def test_run_follow_and_look(noetl) -> None:  # type: ignore[no-untyped-def]
+def test_run_follow_and_look(noetl: Run) -> None:
     done = noetl("run", str(EXAMPLES / "join" / "playbook.yaml"), "--on", "stack", "--output", "json", "--events")
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
@@ -37,7 +41,7 @@ def test_run_follow_and_look(noetl) -> None:  # type: ignore[no-untyped-def]
     assert "completed" in noetl("watch", execution_id).stdout
 
 
-def test_result_for_people(noetl) -> None:  # type: ignore[no-untyped-def]
+def test_result_for_people(noetl: Run) -> None:
     done = noetl("run", str(EXAMPLES / "weather_loop"), "--on", "stack", "--set", "temperature_threshold=99")
     assert done.returncode == 0, done.stderr
     assert "hotter than 99 F: Newark" in done.stdout
@@ -55,14 +59,14 @@ workflow:
 """
 
 
-def test_progress_of_what_takes_a_moment(noetl, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_progress_of_what_takes_a_moment(noetl: Run, tmp_path: Path) -> None:
     (tmp_path / "slow.yaml").write_text(SLOW)  # longer than a run has to be for a picture
     done = noetl("run", str(tmp_path / "slow.yaml"), "--on", "stack")
     assert done.returncode == 0, done.stderr
     assert "naps: ok 4/4" in done.stderr
 
 
-def test_register_and_run_by_path(noetl) -> None:  # type: ignore[no-untyped-def]
+def test_register_and_run_by_path(noetl: Run) -> None:
     assert noetl("register", str(EXAMPLES / "hello" / "playbook.yaml")).returncode == 0
     assert "examples/hello" in noetl("playbooks").stdout
     done = noetl("run", "examples/hello@1", "--on", "stack", "--set", "name=Ada", "--output", "json")
@@ -70,7 +74,7 @@ def test_register_and_run_by_path(noetl) -> None:  # type: ignore[no-untyped-def
     assert noetl("run", "examples/hello@99", "--on", "stack").returncode == 2
 
 
-def test_an_invalid_playbook_never_leaves_the_machine(noetl, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_an_invalid_playbook_never_leaves_the_machine(noetl: Run, tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("apiVersion: noetl.io/v2\nkind: Playbook\n")
     done = noetl("run", "bad.yaml", "--on", "stack")
     assert done.returncode == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def text(api: Api, path: str) -> tuple[str, str]:
 
 
 def test_every_view_of_an_execution(api: Api, ran: str) -> None:
-    def get(what: str) -> dict:  # type: ignore[type-arg]
+    def get(what: str) -> dict[str, Any]:
         status, answer = api.call("GET", f"/api/executions/{ran}/{what}")
         assert status == 200, answer
         return dict(answer)

@@ -25,7 +25,7 @@ from noetl_infra.stack import Stack, down
 from noetl_infra.up import up
 from tests.e2e.support import Api, aws
 
-pytestmark = [pytest.mark.sam_local, pytest.mark.xdist_group("sam_local")]
+pytestmark = pytest.mark.sam_local
 ROOT = Path(__file__).parents[2]
 SAM = str(Path(sys.executable).parent / "sam")
 EXECUTION = "2691754336839624643"

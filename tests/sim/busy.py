@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from noetl_core.worker.lease_heartbeat import Leaseholder
 from tests.sim.ports import SECOND, Crash, SimClock
@@ -94,8 +95,8 @@ class BusyWorkers:
 
     def ready(self) -> list[Callable[[], None]]:
         now = self._clock.time
-        heartbeats = [lambda w=w: self._renew_lease(w) for w, at in self._holders.items() if at <= now]
-        return [lambda b=b: self._turn(b) for b in self._busy if b.wake_at <= now] + heartbeats
+        turns = [partial(self._turn, busy) for busy in self._busy if busy.wake_at <= now]
+        return [*turns, *(partial(self._renew_lease, holder) for holder, at in self._holders.items() if at <= now)]
 
     def times(self) -> list[int]:
         return [b.wake_at for b in self._busy] + list(self._holders.values())

@@ -303,7 +303,7 @@ def net_steps(net: tuple[GenStep, ...]) -> list[dict[str, Any]]:
             spec["join"] = step.join if isinstance(step.join, str) else {"count": step.join}
         if not step.admits:
             spec["policy"] = {"admit": {"rules": [{"else": {"then": {"allow": False}}}], "on_deny": "skip"}}
-        tool = [{"name": "work", "kind": "noop", "args": {"from": "{{ args | default({}) }}"}}]
+        tool: list[dict[str, Any]] = [{"name": "work", "kind": "noop", "args": {"from": "{{ args | default({}) }}"}}]
         if step.wait:
             tool.insert(0, {"name": "nap", "kind": "wait", "duration": step.wait})
         one: dict[str, Any] = {"step": f"s{n}", "tool": tool}
@@ -324,7 +324,7 @@ def net_runs(net: tuple[GenStep, ...]) -> tuple[list[int], dict[int, set[str]]]:
     met: dict[int, set[str]] = {}
     for n, step in enumerate(net):
         came = len(tokens[n])
-        need = {None: 0, "all": 1, "any": 1}.get(step.join, step.join) if not isinstance(step.join, int) else step.join
+        need = step.join if isinstance(step.join, int) else 1
         times = came if step.join is None else int(came >= need)
         runs[n] = times if step.admits else 0
         if step.join == "all" and runs[n]:

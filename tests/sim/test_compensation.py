@@ -169,7 +169,7 @@ def test_a_cancel_with_compensation_survives_a_crash_at_any_port_call() -> None:
         world = World()
         execution_id = waiting_trip(world)
         for part in (world, world.store, world.queue, world.results, world.index, world.gates):
-            part.faults = faults  # type: ignore[attr-defined]
+            part.faults = faults
         while world.state(execution_id).status == "running":
             try:
                 operate.cancel(world.controls[0], execution_id, compensate=True)

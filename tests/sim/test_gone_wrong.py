@@ -10,8 +10,9 @@ import pytest
 
 from noetl_core.control import read
 from noetl_core.control.core import SNAPSHOT_EVERY
+from noetl_core.control.reconcile import DEEP_QUEUE
 from noetl_core.control.replay import replay
-from noetl_core.control.sweep import DEEP_QUEUE, sweep
+from noetl_core.control.sweep import sweep
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId

@@ -14,6 +14,7 @@ from noetl_core.control.dead_letters import handle_dead_letter
 from noetl_core.control.fence import fence_runs
 from noetl_core.control.replay import replay
 from noetl_core.control.sweep import Swept, reconcile
+from noetl_core.engine.commands import commands_of
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Commit, Event, StreamId, envelopes_of
 from noetl_core.engine.state import TERMINAL, State
@@ -157,7 +158,6 @@ def crowd(world: World, count: int) -> float:
 
 
 @pytest.mark.sized
-@pytest.mark.xdist_group("crowd")  # what the crowd takes alone is found out once
 @pytest.mark.parametrize(
     "how", ["its log does not read, and it has a dead letter", "it kills what looks at it", "its decision raises"]
 )
@@ -171,12 +171,11 @@ def test_a_crowd_beside_a_poisoned_execution_takes_what_it_takes_alone(how: str,
     elif how.startswith("it kills"):
         beside.store.poison.add(bad)
     else:
-        commands = reconcile_module.commands_of
 
         def raises(playbook: Any, state: State, runs: Any) -> Any:
             if state.execution_id == bad:
                 raise RecursionError("a decision that raises")
-            return commands(playbook, state, runs)
+            return commands_of(playbook, state, runs)
 
         monkeypatch.setattr(reconcile_module, "commands_of", raises)
     assert crowd(beside, CROWD) <= alone() * 1.2

@@ -137,7 +137,7 @@ def _operated(world: World, execution_id: str, what: Callable[[], Any], done: Ca
 
 def with_faults(world: World, faults: Faults) -> None:
     for part in (world, world.store, world.queue, world.results, world.index, world.gates):
-        part.faults = faults  # type: ignore[attr-defined]
+        part.faults = faults
 
 
 def test_a_cancel_that_is_interrupted_anywhere_is_finished_by_the_sweeper() -> None:
@@ -291,8 +291,12 @@ def test_pausing_and_resuming_survive_a_crash_at_any_port_call() -> None:
         control = world.controls
         _operated(world, execution_id, lambda: operate.pause(control[0], execution_id), lambda s: s.status == "paused")
         an_hour(world)
-        answer = {"name": "hello", "data": 1, "signal_id": "s1"}
-        _operated(world, execution_id, lambda: operate.signal(control[0], execution_id, **answer), lambda s: bool(s.seen_signals))
+        _operated(
+            world,
+            execution_id,
+            lambda: operate.signal(control[0], execution_id, "hello", 1, "s1"),
+            lambda s: bool(s.seen_signals),
+        )
         _operated(world, execution_id, lambda: operate.resume(control[0], execution_id), lambda s: s.status != "paused")
         ends(world, execution_id, "completed")
         assert [c.task for c in world.calls].count("slept") == 1

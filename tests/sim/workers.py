@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command
@@ -12,6 +12,7 @@ from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.service import Worker
 
 if TYPE_CHECKING:
+    from noetl_core.worker.lease_heartbeat import LeaseHeartbeat
     from tests.sim.world import World
 
 SCRIPTED = ("http", "python", "postgres", "duckdb", "noop", "store")
@@ -50,7 +51,7 @@ class SimWorker:
             playbooks=world.controls[0].playbook,
             tools=registry(world),
             name=f"w{world.clock.nonce()}",
-            heartbeat=None if world.concurrency is None else world.workers,
+            heartbeat=None if world.concurrency is None else cast("LeaseHeartbeat", world.workers),
             secrets=world.secrets,
             sealer=world.sealer,
             callback_key=world.controls[0].callback_key,

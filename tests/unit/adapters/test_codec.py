@@ -64,7 +64,8 @@ def test_a_result_is_stored_once() -> None:
 
 
 def test_compression_is_used_where_it_makes_the_body_smaller() -> None:
-    small, large = (Event("StepStarted", 1, {}),), (Event("StepStarted", 1, {"text": "ab" * 500}),)
+    small: tuple[Event, ...] = (Event("StepStarted", 1, {}),)
+    large: tuple[Event, ...] = (Event("StepStarted", 1, {"text": "ab" * 500}),)
     assert encode_events(small, compress=True) == encode_events(small)
     assert zlib.decompress(encode_events(large, compress=True)) == encode_events(large)
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
-import threading
 import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.proxy import Counts, Proxy, count, item_bytes
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "bench"))
-from proxy import Counts, Proxy, count, item_bytes
+from tests.servers import serving
 
 
 def exchange(target: str, asked: dict[str, Any], got: dict[str, Any] | None = None) -> dict[str, float]:
     counts = Counts()
     count(counts, "POST", "/", {"X-Amz-Target": target}, json.dumps(asked).encode(), 200, json.dumps(got or {}).encode())
-    return counts.take()
+    return dict(counts.take())
 
 
 def test_an_item_is_as_large_as_its_names_and_values() -> None:
@@ -67,12 +64,8 @@ class Echo(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def upstream() -> Iterator[int]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Echo) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield server.server_address[1]
-        server.shutdown()
-        thread.join()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Echo)) as server:
+        yield server.server_port
 
 
 def test_requests_pass_unchanged(upstream: int) -> None:

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import Command
-from tests.unit.cli.test_commands import Run, _when, noetl
-
-__all__ = ["noetl"]
+from tests.unit.cli.runs import Run, when
 
 PAGE = Path(__file__).parents[3] / "docs/callbacks.md"
 
@@ -23,7 +21,7 @@ def waiting(noetl: Run, tmp_path: Path) -> Iterator[tuple[str, str, Command]]:
     (source,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "release.yaml").write_text(source)
     with Command("run", "release.yaml", "--output", "json", cwd=tmp_path) as process:
-        execution_id = _when(tmp_path, "StepSuspended", 1)
+        execution_id = when(tmp_path, "StepSuspended", 1)
         yield execution_id, _token(noetl, execution_id), process
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from typer.testing import CliRunner
 
 from noetl_cli.errors import USAGE, Exit
 from noetl_cli.main import app
+from tests.servers import Handler, serving, url_of
 
 PLAYBOOK = """\
 apiVersion: noetl.io/v2
@@ -59,27 +59,19 @@ def test_a_pool_that_is_not_here_is_a_wrong_playbook(noetl: Any, tmp_path: Path)
     assert (end.code, "step read asks for the pool 'big'" in str(end)) == (USAGE, True)
 
 
-class Api(BaseHTTPRequestHandler):
+class Api(Handler):
     seen: list[str | None]
 
     def do_GET(self) -> None:
         self.seen.append(self.headers.get("Authorization"))
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b'{"playbooks": []}')
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+        self.say(body=b'{"playbooks": []}')
 
 
 @pytest.fixture
 def api() -> Iterator[str]:
     Api.seen = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Api)) as server:
+        yield url_of(server)
 
 
 def test_a_token_proves_who_asks_and_goes_nowhere_in_the_clear(noetl: Any, api: str, monkeypatch: pytest.MonkeyPatch) -> None:

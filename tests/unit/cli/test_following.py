@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
+import time
 from collections.abc import Iterator
+from http.server import HTTPServer
 from typing import Any
 
 import pytest
 
-from noetl_cli import stack_backend
 from noetl_cli.errors import TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped
 from noetl_cli.follow import Watch, polled
 from noetl_cli.stack_backend import StackBackend
 from noetl_core.client.http import ATTEMPTS
+from tests.servers import Handler, serving
 
 Answer = str | BaseException
 
@@ -38,8 +38,8 @@ class Stack(StackBackend):
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Time passes by sleeping only."""
     now = [0.0]
-    monkeypatch.setattr(stack_backend.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(stack_backend.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
     yield
 
 
@@ -75,7 +75,7 @@ def test_leaving_says_that_it_goes_on(answers: tuple[Answer, ...], code: int) ->
 
 
 def test_polling_reads_each_event_once() -> None:
-    pages = [
+    pages: list[dict[str, Any]] = [
         {"events": [{"n": 1}], "cursor": "a", "more": False},
         {"events": [], "cursor": "a", "more": False},
         {"events": [{"n": 2}], "cursor": None, "more": False},
@@ -105,7 +105,7 @@ def test_a_look_at_a_long_log_ends_and_the_next_one_goes_on(clock: None) -> None
         """Every page takes a second, and there is always another."""
 
         def events(self, execution_id: str, **query: Any) -> dict[str, Any]:
-            stack_backend.time.sleep(1)
+            time.sleep(1)
             n = int(query["after"] or 0) + 1
             return {"events": [{"n": n}], "cursor": str(n), "more": True}
 
@@ -114,47 +114,42 @@ def test_a_look_at_a_long_log_ends_and_the_next_one_goes_on(clock: None) -> None
     assert [e["n"] for e in read()] == [4, 5, 6]
 
 
-class Refusing(http.server.BaseHTTPRequestHandler):
-    """Answers 429 as often as its server says, then 202."""
+class Busy(HTTPServer):
+    """Answers 429 `refusals` times, then 202."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Refusing)
+        self.asked = self.refusals = 0
+
+
+class Refusing(Handler):
+    server: Busy
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        self.server.asked += 1  # type: ignore[attr-defined]
-        refused = self.server.asked <= self.server.refusals  # type: ignore[attr-defined]
-        error = {"error": {"code": "throttled", "message": "busy", "details": []}}
-        body = json.dumps(error if refused else {"execution_id": "1"}).encode()
-        self.send_response(429 if refused else 202)
-        if refused:
-            self.send_header("Retry-After", "3")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Silent."""
+        self.told()
+        self.server.asked += 1
+        if self.server.asked > self.server.refusals:
+            self.say(202, b'{"execution_id": "1"}')
+        else:
+            error = {"error": {"code": "throttled", "message": "busy", "details": []}}
+            self.say(429, json.dumps(error).encode(), Retry_After="3")
 
 
 @pytest.fixture
-def busy() -> Iterator[http.server.HTTPServer]:
-    server = http.server.HTTPServer(("127.0.0.1", 0), Refusing)
-    server.asked = server.refusals = 0  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def busy() -> Iterator[Busy]:
+    with serving(Busy()) as server:
+        yield server
 
 
-def test_a_busy_api_is_asked_again_when_it_says(busy: Any) -> None:
+def test_a_busy_api_is_asked_again_when_it_says(busy: Busy) -> None:
     busy.refusals = 3
-    began = stack_backend.time.monotonic()
-    assert StackBackend(f"http://127.0.0.1:{busy.server_port}").api.start(path="x") == {"execution_id": "1"}
+    began = time.monotonic()
+    assert StackBackend(f"http://127.0.0.1:{busy.server_port}").api.start(path="x")["execution_id"] == "1"
     assert busy.asked == 4
-    assert stack_backend.time.monotonic() - began == 9
+    assert time.monotonic() - began == 9
 
 
-def test_an_api_that_stays_busy_is_given_up(busy: Any) -> None:
+def test_an_api_that_stays_busy_is_given_up(busy: Busy) -> None:
     busy.refusals = 1000
     with pytest.raises(Exit) as end:
         StackBackend(f"http://127.0.0.1:{busy.server_port}").api.start(path="x")

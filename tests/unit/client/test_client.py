@@ -114,7 +114,8 @@ def test_what_waits_is_paused_answered_and_cancelled(url: str, local: LocalWirin
     token = api.callbacks(other)["callbacks"][0]["token"]
     assert api.answer_callback(token, error={"kind": "auth", "message": "no"})["callback"] == "answered"
     assert local.run(other, timeout_s=20)
-    assert (api.execution(other)["error"] or {})["kind"] == "auth"
+    error = api.execution(other)["error"]
+    assert error is not None and error["kind"] == "auth"
 
 
 def test_credentials_are_kept_and_shown(url: str) -> None:

@@ -350,7 +350,7 @@ def test_what_is_not_there_is_said_so(client: Client, method: str, path: str, st
         ("/api/playbooks/a", {"version": "-1"}),
     ],
 )
-def test_a_query_out_of_range_is_400(client: Client, path: str, query: dict[str, str]) -> None:
+def test_a_query_out_of_range_is_400(client: Client, path: str, query: dict[str, Any]) -> None:
     assert refusal(client("GET", path, **query)) == (400, "malformed")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local import events as adapter
+from noetl_core.codec import decode_events
 from noetl_core.control import recent
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.api import Service
@@ -52,11 +53,10 @@ class Read:
         self.commits = len(rows)
         self.control = sum(not run for run, _ in rows)
         decoded: Counter[bytes] = Counter()
-        decode = adapter.decode_events
 
         def counted(body: bytes, v: int) -> Any:
             decoded[body] += 1
-            return decode(body, v)
+            return decode_events(body, v)
 
         monkeypatch.setattr(adapter, "decode_events", counted)
         service = Service(lambda: self.local.control, lambda: b"key")
@@ -87,7 +87,7 @@ def closing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.mark.parametrize(
     ("workflow", "limit"),
-    [(loop(6_000, "local"), 1_000), (loop(6_000, "local"), 90), (loop(3_000, "distributed"), 100), (chain(250), 50)],
+    [(loop(3_000, "local"), 500), (loop(2_000, "local"), 30), (loop(1_000, "distributed"), 33), (chain(250), 50)],
     ids=["loop", "small pages", "distributed loop", "chain"],
 )
 def test_all_pages_together_decode_each_commit_once(closing: Any, workflow: list[dict[str, Any]], limit: int) -> None:

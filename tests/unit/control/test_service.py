@@ -99,7 +99,12 @@ def test_credentials_are_kept_shown_by_their_fields_and_forgotten(ask: Asker) ->
         "data": {"user": "u", "password": "s3cret"},
     }
     put = ask("POST", "credentials", body)
-    shown = {"name": "team/pg.main", "type": "postgres", "description": "the main one", "fields": ["password", "user"]}
+    shown: dict[str, Any] = {
+        "name": "team/pg.main",
+        "type": "postgres",
+        "description": "the main one",
+        "fields": ["password", "user"],
+    }
     shown |= {"paths": None}
     assert (put.status, put.body) == (201, shown)
     assert ask.secrets.get("team/pg.main")["data"] == {"user": "u", "password": "s3cret"}
@@ -249,7 +254,7 @@ def test_a_page_of_events_stays_within_what_a_function_may_answer(ask: Asker, mo
     monkeypatch.setattr("noetl_core.control.read.MAX_PAGE_BYTES", 5_000)
     execution_id = ask.waiting()
     found: list[Any] = []
-    after: dict[str, str] = {}
+    after: dict[str, Any] = {}
     while True:
         page = ask("GET", f"executions/{execution_id}/events", **after).body
         assert len(json.dumps(page["events"])) < 5_000 + 15_000

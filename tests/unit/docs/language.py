@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from noetl_core.adapters.local.secrets import PREFIX, LocalSecrets
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
 from noetl_core.control.callbacks import answer, open_callbacks
@@ -22,7 +23,6 @@ from noetl_core.dsl.parse import check
 from noetl_core.engine.decide import Fact
 from noetl_core.engine.outcome import Outcome
 from noetl_core.local import LocalWiring
-from noetl_core.ports import NotFound, Secrets
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 
@@ -99,20 +99,13 @@ class DemoService:
         return Outcome.failed(kind, f"the service answered {status}", code=status, http=helper)
 
 
-class Held(Secrets):
-    """The one credential of the examples: `demo`, as `noetl credentials put` stores it."""
-
-    def get(self, name: str) -> Mapping[str, Any]:
-        if name != "demo":
-            raise NotFound(f"there is no credential {name!r}")
-        return {"type": "postgres", "data": {"user": "reader", "password": "s3cret-word"}}
-
-
 def run(example: Example, others: list[str]) -> dict[str, Any]:
     """Run an example that expects `json` on the local runner; `others` are playbooks it may call. The summary, with `tasks` and
     `order` (the steps) as they ran, and the `effective` spec of every task."""
     given = json.loads(example.expected).get("given", {})
-    local = LocalWiring(tools=ToolRegistry({"http": DemoService()}), secrets=Held())
+    demo = {"type": "postgres", "data": {"user": "reader", "password": "s3cret-word"}}  # as `noetl credentials put` stores it
+    secrets = LocalSecrets(Path("no-such-file"), {PREFIX + "DEMO": json.dumps(demo)})
+    local = LocalWiring(tools=ToolRegistry({"http": DemoService()}), secrets=secrets)
     try:
         for other in others:
             register(local.control, other)

@@ -124,7 +124,7 @@ BORDERS = sorted(
         for near in (border, border - 1, border + 1, border - 0.5, border + 0.5, math.nextafter(border, math.inf))
     }
 )
-values = st.one_of(
+values: st.SearchStrategy[int | float] = st.one_of(
     st.sampled_from([*BORDERS, *(int(b) for b in BORDERS)]),
     st.integers(-(10**20), 10**20),
     st.floats(allow_nan=False, allow_infinity=False),

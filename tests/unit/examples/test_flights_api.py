@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.servers import serving
 
 FLIGHTS = Path(__file__).parents[3] / "examples" / "flights"
 
@@ -20,15 +22,11 @@ FLIGHTS = Path(__file__).parents[3] / "examples" / "flights"
 def api() -> Iterator[Any]:
     sys.path.insert(0, str(FLIGHTS))
     try:
-        import server
+        server = import_module("server")
     finally:
         sys.path.remove(str(FLIGHTS))
-    with server.Api() as running:
-        thread = threading.Thread(target=running.serve_forever, daemon=True)
-        thread.start()
+    with serving(server.Api()) as running:
         yield running
-        running.shutdown()
-        thread.join()
 
 
 def get(api: Any, path: str, run: str = "test") -> tuple[int, dict[str, Any], dict[str, str]]:
@@ -72,8 +70,7 @@ def test_the_summary_counts_the_whole_year(api: Any) -> None:
 
 
 def test_a_faulty_page_fails_once_per_run_and_says_when_to_come_back(api: Any) -> None:
-    import server
-
+    server = import_module("server")
     faulty = {kind: next((m, p) for m in range(1, 13) for p in range(1, 13) if server.fault(m, p) == kind) for kind in (429, 503)}
     for kind, (month, page) in faulty.items():
         for run in ("first", "second"):
@@ -86,8 +83,7 @@ def test_a_faulty_page_fails_once_per_run_and_says_when_to_come_back(api: Any) -
 
 
 def test_a_year_of_pages_meets_faults_of_both_kinds(api: Any) -> None:
-    import server
-
+    server = import_module("server")
     faults = [server.fault(month, page) for month in range(1, 13) for page in range(1, 16)]
     assert faults.count(429) >= 5
     assert faults.count(503) >= 5

@@ -347,7 +347,7 @@ def test_functions_and_methods_are_not_values() -> None:
     ],
 )  # fmt: skip
 def test_data_cannot_be_changed(template: str) -> None:
-    names = {"rows": [{"a": 1}], "workload": {"n": 5}}
+    names: dict[str, Any] = {"rows": [{"a": 1}], "workload": {"n": 5}}
     with pytest.raises(TemplateError):
         attempt(template, **names)
     assert names == {"rows": [{"a": 1}], "workload": {"n": 5}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import time
 from types import ModuleType
 from typing import Any
@@ -46,7 +47,7 @@ def started() -> tuple[str, str]:
 
 def records() -> list[dict[str, Any]]:
     """The waking commits as the stream delivers them."""
-    found = client("dynamodb").scan(TableName=wiring.os.environ["EVENTS_TABLE"])["Items"]
+    found = client("dynamodb").scan(TableName=os.environ["EVENTS_TABLE"])["Items"]
     images = [
         {k: {"B": base64.b64encode(v["B"]).decode()} if "B" in v else v for k, v in item.items()}
         for item in found
@@ -82,7 +83,7 @@ def test_an_execution_whose_routing_fails_is_woken_again_and_the_others_go_on(
     router._stream(records())
     assert control.load(good).status == "completed"
     assert bad in [due.execution_id for due in control.index.due(control.clock.now())]
-    url = wiring.os.environ["CONTROL_QUEUE_URL"]
+    url = os.environ["CONTROL_QUEUE_URL"]
     asked = client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
     assert asked["ApproximateNumberOfMessagesDelayed"] == "1"
 
@@ -133,7 +134,7 @@ def test_what_there_is_no_time_for_is_woken_and_due(router: ModuleType) -> None:
     assert router.handler({"Records": records()}, context) == {"batchItemFailures": []}
     assert {wiring.control().load(x).status for x in (first, second)} == {"running"}
     assert sorted(due()) == sorted([first, second])
-    woken = [json.loads(body)["wake"] for body in bodies(wiring.os.environ["CONTROL_QUEUE_URL"])]
+    woken = [json.loads(body)["wake"] for body in bodies(os.environ["CONTROL_QUEUE_URL"])]
     assert sorted(woken) == sorted([first, second])
     asked = {"eventSource": "aws:sqs", "messageId": "1", "body": json.dumps({"wake": first}), **RECEIVED}
     assert router.handler({"Records": [asked]}, Context()) == {"batchItemFailures": []}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ def overdue(n: int) -> list[str]:
 
 def spoil(execution_id: str) -> None:
     client("dynamodb").update_item(
-        TableName=wiring.os.environ["EVENTS_TABLE"],
+        TableName=os.environ["EVENTS_TABLE"],
         Key={"pk": {"S": f"m#{execution_id}"}, "sk": {"S": "0000000000"}},
         UpdateExpression="SET body = :b",
         ExpressionAttributeValues={":b": {"B": b"broken"}},
@@ -39,7 +40,7 @@ def test_a_broken_execution_with_a_letter_stops_neither_the_sweep_nor_the_letter
     sweeper = function("sweeper")
     bad, good = overdue(2)
     spoil(bad)
-    (url,) = json.loads(wiring.os.environ["DEAD_LETTER_QUEUES"])
+    (url,) = json.loads(os.environ["DEAD_LETTER_QUEUES"])
     for execution_id in (bad, good):
         body = json.dumps({"execution_id": execution_id, "run_id": "r1", "step": "hello", "expected_seq": 0})
         client("sqs").send_message(QueueUrl=url, MessageBody=body)
@@ -66,7 +67,7 @@ def test_what_there_is_no_time_for_is_handed_to_the_router(function: Function, m
     done = sweeper.handler({}, Context(left_ms=55_000))
     assert done["looked"] + done["handed"] == len(started)
     assert done["handed"] >= 24
-    asked = client("sqs").get_queue_attributes(QueueUrl=wiring.os.environ["CONTROL_QUEUE_URL"], AttributeNames=["All"])
+    asked = client("sqs").get_queue_attributes(QueueUrl=os.environ["CONTROL_QUEUE_URL"], AttributeNames=["All"])
     assert int(asked["Attributes"]["ApproximateNumberOfMessages"]) == done["handed"]
 
 

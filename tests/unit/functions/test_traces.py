@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.servers import Handler, serving, url_of
 
 ROOT = Path(__file__).parents[3]
 CANARY = "canary-4f1d0b6a2c"
@@ -34,33 +35,21 @@ workflow:
 """
 
 
-class Service(BaseHTTPRequestHandler):
+class Service(Handler):
     """Keeps the headers of requests, and says back what it was told."""
 
     seen: list[dict[str, str]]
 
     def do_GET(self) -> None:
         self.seen.append({k.lower(): v for k, v in self.headers.items()})
-        body = json.dumps({"you said": self.path}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("X-Said", self.path)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+        self.say(200, json.dumps({"you said": self.path}).encode(), Content_Type="application/json", X_Said=self.path)
 
 
 @pytest.fixture
-def service() -> Iterator[ThreadingHTTPServer]:
+def service() -> Iterator[str]:
     Service.seen = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Service)) as server:
+        yield url_of(server)
 
 
 def invoked(function: str, events: list[Any], **environment: str) -> tuple[dict[str, Any], str]:
@@ -117,9 +106,9 @@ def test_credentials_leave_nothing_of_themselves_in_traces_or_logs() -> None:
 
 
 def test_a_workers_calls_leave_no_secret_in_traces_or_logs_and_no_trace_header_at_third_parties(
-    service: ThreadingHTTPServer,
+    service: str,
 ) -> None:
-    payload = json.dumps({"api": f"http://127.0.0.1:{service.server_port}"})
+    payload = json.dumps({"api": service})
     held = json.dumps({"billing": {"token": CANARY}})
     left, logged = invoked("worker", [{"message": True}], PLAYBOOK=PLAYBOOK, PAYLOAD=payload, CREDENTIALS=held)
     assert left["answers"] == [{"batchItemFailures": []}]

@@ -116,7 +116,7 @@ def test_an_api_whose_parameters_changed_is_deployed_to_its_stage(
         (made,) = [name for name, r in resources.items() if r["Type"] == "AWS::ApiGateway::Deployment"]
         (stage,) = [r["Properties"] for r in resources.values() if r["Type"] == "AWS::ApiGateway::Stage"]
         assert stage["DeploymentId"] == {"Ref": made}
-        return made
+        return str(made)
 
     assert deployment(before, now) != deployment(after, now + 60)
 

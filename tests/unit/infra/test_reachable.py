@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
 
 from noetl_infra.sam_local import NoEngine, gateway, reachable
+from tests.servers import Handler, serving, url_of
 
 SIZE = 300_000
 
@@ -21,24 +21,12 @@ SIZE = 300_000
 def service(said: bytes = b"x" * SIZE) -> Iterator[str]:
     """Answers every request alike, on 127.0.0.1."""
 
-    class Answer(BaseHTTPRequestHandler):
+    class Answer(Handler):
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(said)
+            self.say(body=said)
 
-        def log_message(self, *_: object) -> None:
-            """Quiet."""
-
-    server = HTTPServer(("127.0.0.1", 0), Answer)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(HTTPServer(("127.0.0.1", 0), Answer)) as server:
+        yield url_of(server)
 
 
 def test_what_listens_on_loopback_answers_at_the_other_address_until_the_block_ends() -> None:

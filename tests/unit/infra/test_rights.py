@@ -96,7 +96,7 @@ def leading_key(asked: Mapping[str, Any]) -> str:
 def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ApiCall]]:
     """The calls made from now on."""
     found: list[ApiCall] = []
-    call = BaseClient._make_api_call
+    call: Any = vars(BaseClient)["_make_api_call"]
 
     def noted(self: Any, operation: str, asked: Any) -> Any:
         found.extend(api_calls(self.meta.service_model.service_name, operation, asked))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from noetl_core.dsl.lint.guards import UNDEFINED, Guards
 
 GUARDS = Guards({})
-DONE = {("event", "name"): "step.done", ("event", "status"): "success", ("event", "error"): UNDEFINED}
+DONE: dict[tuple[str, ...], Any] = {("event", "name"): "step.done", ("event", "status"): "success", ("event", "error"): UNDEFINED}
 
 
 @pytest.mark.parametrize(

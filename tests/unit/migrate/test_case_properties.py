@@ -131,7 +131,7 @@ class Legacy:
         params: dict[str, Any] = {"p": 0}
         while True:
             answer = self.call(params, answers)
-            self.again, self.handled = None, False
+            self.forget()
             response = {"more": answer == "more"} if isinstance(answer, str) else None
             self.event("call.done", response, None if isinstance(answer, str) else answer)
             if self.again is None:
@@ -139,6 +139,9 @@ class Legacy:
                     raise Failed
                 return
             params = {"p": 0, **self.again}
+
+    def forget(self) -> None:
+        self.again, self.handled = None, False
 
     def call(self, params: dict[str, Any], answers: Iterator[Any]) -> Any:
         rule = next((e["then"]["retry"] for e in self.step["case"] if "retry" in e["then"]), {"max_attempts": 1})

@@ -341,7 +341,8 @@ class Legacy:
 def engine_trace(text: str, outcomes: Sequence[int]) -> tuple[list[tuple[str, int, str]], dict[str, Any]]:
     """What the pipeline machine decides for the rewritten step."""
     tasks = parse_playbook(text).steps[0].tasks
-    pipe, trace = Pipeline("r"), []
+    pipe = Pipeline("r")
+    trace: list[tuple[str, int, str]] = []
     for given_outcome in outcomes:
         if pipe.status != "running":
             break

@@ -22,8 +22,14 @@ from noetl_core.tools.invoke import invoke
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.inputs import TaskReferences
 from noetl_core.worker.view import Resolver
+from tests.servers import serving
 
 Run = Callable[..., Outcome]
+
+
+def kind(outcome: Outcome) -> str:
+    """The kind of its error, or `ok`."""
+    return outcome.error.kind if outcome.error else "ok"
 
 
 @pytest.fixture(scope="session")
@@ -159,11 +165,6 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    server = Server()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield server
-    server.stopping.set()
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Server()) as server:
+        yield server
+        server.stopping.set()

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_core.adapters.local.results import LazyTempResultStore
+from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.duckdb import DuckDBTool
 from noetl_core.tools.invoke import invoke
 from tests.properties import examples
 
-from .conftest import Run
-
-
-def kind(outcome: object) -> str:
-    return outcome.error.kind if outcome.error else "ok"  # type: ignore[attr-defined]
+from .conftest import Run, kind
 
 
 def test_rows_columns_and_count(run: Run) -> None:
@@ -80,7 +78,7 @@ def test_any_text_goes_through_a_parameter_unchanged(text: str) -> None:
         {"command": "SELECT 1", "sources": {"a": [{"x": 1}, 2]}},
     ],
 )
-def test_wrong_inputs_are_refused(run: Run, inputs: dict) -> None:
+def test_wrong_inputs_are_refused(run: Run, inputs: dict[str, Any]) -> None:
     assert kind(run("duckdb", inputs)) == "schema"
 
 
@@ -169,7 +167,7 @@ def test_files_extensions_network_and_settings_are_out_of_reach(run: Run, comman
 )  # fmt: skip
 def test_errors_have_their_kinds(run: Run, command: str, expected: str) -> None:
     outcome = run("duckdb", {"command": command})
-    assert kind(outcome) == expected and outcome.helpers["duckdb"]["exception_type"] == outcome.error.code
+    assert kind(outcome) == expected and outcome.error and outcome.helpers["duckdb"]["exception_type"] == outcome.error.code
 
 
 def test_a_runaway_query_ends_with_the_time(run: Run) -> None:
@@ -188,10 +186,10 @@ def test_memory_and_rows_are_limited(run: Run) -> None:
 def test_a_database_file_stays_within_the_executions_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_SCRATCH", str(tmp_path))
 
-    def run(execution: str, command: str) -> object:
+    def run(execution: str, command: str) -> Outcome:
         return invoke(DuckDBTool(), ToolCall("duckdb", {"command": command, "database": "my.db"}, execution_id=execution))
 
     assert kind(run("1", "CREATE TABLE t AS SELECT 1 AS a")) == "ok"
-    assert run("1", "SELECT * FROM t").result["rows"] == [{"a": 1}]  # type: ignore[attr-defined]
+    assert run("1", "SELECT * FROM t").result["rows"] == [{"a": 1}]
     assert kind(run("2", "SELECT * FROM t")) == "schema"
     assert (tmp_path / "1" / "my.db").exists()

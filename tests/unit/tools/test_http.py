@@ -6,6 +6,7 @@ import base64
 import json
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from noetl_core.tools.http import HttpTool
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.net import AddressPolicy
 
-from .conftest import Server
+from .conftest import Server, kind
 
 Http = Callable[..., Outcome]
 
@@ -28,12 +29,12 @@ def http() -> Iterator[Http]:
     def call(
         url: str,
         timeout_s: float = 10.0,
-        spec: dict | None = None,
-        secrets: object = None,
-        cancelled: object = None,
-        **inputs: object,
+        spec: dict[str, Any] | None = None,
+        secrets: Any = None,
+        cancelled: threading.Event | None = None,
+        **inputs: Any,
     ) -> Outcome:
-        fields = {} if cancelled is None else {"cancelled": cancelled}
+        fields: dict[str, Any] = {} if cancelled is None else {"cancelled": cancelled}
         return invoke(
             tool,
             ToolCall(
@@ -43,10 +44,6 @@ def http() -> Iterator[Http]:
 
     yield call
     tool.close()
-
-
-def kind(outcome: Outcome) -> str:
-    return outcome.error.kind if outcome.error else "ok"
 
 
 def test_the_result_holds_status_lower_case_headers_and_the_parsed_body(http: Http, server: Server) -> None:
@@ -80,7 +77,7 @@ def test_endpoint_and_payload_are_other_names_for_url_and_json(http: Http, serve
         pytest.param({"form": {"a": "x y", "b": [1, True]}}, "application/x-www-form-urlencoded", b"a=x+y&b=1&b=true", id="form"),
     ],
 )
-def test_bodies(http: Http, server: Server, inputs: dict, content_type: str | None, body: bytes) -> None:
+def test_bodies(http: Http, server: Server, inputs: dict[str, Any], content_type: str | None, body: bytes) -> None:
     assert http(server.base + "/x", method="PUT", **inputs).status == "ok"
     assert server.requests[0][3] == body and server.requests[0][2].get("content-type") == content_type
 
@@ -188,7 +185,7 @@ def test_auth_by_header_and_by_query(http: Http, server: Server) -> None:
 
 def test_an_unknown_credential_is_not_found_and_names_it(http: Http, server: Server) -> None:
     outcome = http(server.base + "/x", auth="nope", secrets={}.__getitem__)
-    assert kind(outcome) == "not_found" and "nope" in outcome.error.message
+    assert kind(outcome) == "not_found" and outcome.error and "nope" in outcome.error.message
 
 
 def test_an_echoed_secret_comes_back_masked(http: Http, server: Server) -> None:
@@ -234,7 +231,7 @@ def test_gzip_is_read(http: Http, server: Server) -> None:
 
 def test_a_gzip_bomb_is_stopped_at_the_limit(http: Http, server: Server) -> None:
     outcome = http(f"{server.base}/bomb?size={200_000_000}", spec={"max_response_bytes": 1_000_000})
-    assert kind(outcome) == "limit" and outcome.error.retryable is False
+    assert kind(outcome) == "limit" and outcome.error and outcome.error.retryable is False
 
 
 def test_an_endless_body_is_stopped_at_the_limit(http: Http, server: Server) -> None:
@@ -330,7 +327,7 @@ def test_cookies_of_one_call_are_not_sent_by_the_next(http: Http, server: Server
         pytest.param({"spec": {"response": "xml"}}, id="unknown response form"),
     ],
 )
-def test_inputs_that_cannot_be_sent_safely_are_refused(http: Http, server: Server, inputs: dict) -> None:
+def test_inputs_that_cannot_be_sent_safely_are_refused(http: Http, server: Server, inputs: dict[str, Any]) -> None:
     outcome = http(**{"url": server.base + "/x", **inputs})
     assert kind(outcome) == "schema" and not server.requests
 

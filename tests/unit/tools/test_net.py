@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -132,7 +133,7 @@ def test_a_redirect_to_a_refused_address_is_not_followed(server: Server) -> None
 def resolving(monkeypatch: pytest.MonkeyPatch, answer: Callable[[str], list[str]]) -> None:
     real = socket.getaddrinfo
 
-    def fake(host: str, port: int, *args: object, **kwargs: object) -> list:
+    def fake(host: str, port: int, *args: Any, **kwargs: Any) -> list[Any]:
         if not str(host).endswith(".test"):
             return real(host, port, *args, **kwargs)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in answer(host)]

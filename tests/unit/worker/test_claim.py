@@ -12,9 +12,9 @@ from noetl_core.ports import Gate, Unavailable
 from noetl_core.tools.base import ToolCall
 from noetl_core.values import Values
 from noetl_core.worker.journal import LEASE_S
-from tests.sim.ports import Crash
+from tests.sim.ports import SECOND, Crash
 
-from .one_run import SECOND, OneRun, echo, otherwise, task
+from .one_run import OneRun, echo, otherwise, task
 
 TWO = {"tool": [task("a", result=1), task("b", result="{{ a + 1 }}")]}
 WAITS = {"tool": [task("a", result=1), {"name": "w", "kind": "callback"}, task("b", result="{{ a + 1 }}")]}

@@ -50,7 +50,7 @@ def given(inputs: dict[str, Any], resolve: Resolver, kind: str = "python", limit
 def test_references_are_loaded_wherever_they_stand(store: Counting, resolve: Resolver) -> None:
     inner = store.ref("inner.json", [1, 2])
     outer = store.ref("outer.json", {"deep": [inner, {"more": inner}]})
-    inputs = {"args": {"a": outer, "b": [0, {"c": inner}], "d": 1}, "x": Secret({"s": [inner]})}
+    inputs: dict[str, Any] = {"args": {"a": outer, "b": [0, {"c": inner}], "d": 1}, "x": Secret({"s": [inner]})}
     found = given(inputs, resolve)
     assert found["args"] == {"a": {"deep": [[1, 2], {"more": [1, 2]}]}, "b": [0, {"c": [1, 2]}], "d": 1}
     assert isinstance(found["x"], Secret) and reveal(found["x"]) == {"s": [[1, 2]]}

@@ -9,14 +9,14 @@ import pytest
 
 from noetl_core.control import read
 from noetl_core.local import run_text
-from noetl_core.ports import NotFound, Secrets
+from noetl_core.ports import NotFound, ReadsSecrets
 
 WRAPPED = {"type": "postgres", "description": "for reports", "data": {"user": "reader", "password": "s3cret-word"}}
 """As `noetl credentials put` stores it."""
 FLAT = {"type": "postgres", "user": "reader", "password": "s3cret-word"}
 
 
-class Held(Secrets):
+class Held(ReadsSecrets):
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self._fields = fields
 
@@ -108,7 +108,8 @@ def test_a_field_of_a_field_that_is_not_there_fails_the_task_too() -> None:
 @pytest.mark.parametrize("key", ["spec", "set_ctx"])
 def test_a_field_that_is_not_there_is_no_null_in_options_and_writes_either(key: str) -> None:
     value = {"spec": "{timeout: '{{ keychain.pg.seconds }}'}", "set_ctx": "{x: '{{ keychain.pg.seconds }}'}"}[key]
-    out = run("1", **{key: value})
+    options: dict[str, Any] = {key: value}
+    out = run("1", **options)
     assert (out["status"], out["error"]["kind"]) == ("failed", "template")
     assert 'keychain.pg has no "seconds"' in out["error"]["message"]
 

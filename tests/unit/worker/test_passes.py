@@ -12,8 +12,9 @@ from noetl_core.engine import ids
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret
 from noetl_core.tools.base import ToolCall
+from tests.sim.ports import SECOND
 
-from .one_run import SECOND, OneRun, echo, on_error, otherwise, task
+from .one_run import OneRun, echo, on_error, otherwise, task
 
 
 def failing(times: int, kind: Any = "server_error") -> Any:
@@ -115,7 +116,7 @@ def test_the_limit_is_the_playbooks() -> None:
 
 
 def test_large_written_values_are_references_too_and_read_like_values() -> None:
-    writes = {"set_ctx": {"all": "{{ outcome.result.rows }}"}, "set_iter": {"mine": "{{ outcome.result.rows }}"}}
+    writes: dict[str, Any] = {"set_ctx": {"all": "{{ outcome.result.rows }}"}, "set_iter": {"mine": "{{ outcome.result.rows }}"}}
     run = OneRun(
         {"tool": [task("a", otherwise(**writes)), task("b", result="{{ [ctx.all[1], iter.mine | length] }}")]},
         big(["y" * 50] * 300),

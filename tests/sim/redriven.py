@@ -1,0 +1,60 @@
+"""Executions that are redriven: asking for it, and what must hold at their end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from noetl_core.control.operate import NotNow
+from noetl_core.control.redrive import redrive
+from noetl_core.control.replay import replay
+from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.redrive import From, Redrive
+from noetl_core.engine.state import State
+from noetl_core.ports import PortError
+from noetl_core.tools.base import ToolCall
+from noetl_core.values import Values
+from tests.sim import invariants
+from tests.sim.ports import Crash
+from tests.sim.world import World
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/redrive}\nworkflow:\n"
+
+
+def asked(begin: str | None = None, **edits: Any) -> Redrive:
+    return Redrive(None if begin is None else From.parse(begin), **edits)
+
+
+def again(world: World, execution_id: str, begin: str | None = None, **more: Any) -> Any:
+    """An operator who asks until there is an answer."""
+    edits = {k: more.pop(k) for k in ("ctx", "args") if k in more}
+    while True:
+        try:
+            return redrive(world.controls[0], execution_id, asked(begin, **edits), **more)
+        except (Crash, PortError):
+            world.controls[0] = world.new_control()
+        except NotNow:
+            return None  # the crash came after the commit
+
+
+def ends(world: World, execution_id: str, status: str) -> State:
+    state = world.run(execution_id)
+    assert state.status == status, (state.status, state.failure, state.stuck)
+    world.faults.quiet = True
+    world.drain()
+    invariants.check(world, execution_id)
+    assert replay(world.controls[0], execution_id).differences == ()
+    return world.state(execution_id)
+
+
+def result(world: World, state: State) -> Any:
+    return Values(world.store, world.results, state.execution_id).at(state.result)
+
+
+def failing(world: World, fails: Callable[[ToolCall], bool]) -> None:
+    def tool(call: ToolCall) -> Outcome:
+        if fails(call):
+            return Outcome.failed("client_error", f"{call.task} does not work")
+        return Outcome.ok(call.inputs.get("result", call.inputs.get("args", call.inputs.get("url"))))
+
+    world.tool = tool

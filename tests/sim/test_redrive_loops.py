@@ -1,0 +1,200 @@
+"""Redrive of loops: single iterations, what failed and what never ran, under faults; what is kept is never run again."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from noetl_core.control import operate
+from noetl_core.engine.outcome import Outcome
+from noetl_core.tools.base import ToolCall
+from tests.sim import invariants
+from tests.sim.ports import SECOND, Faults
+from tests.sim.redriven import HEAD, again, ends, failing, result
+from tests.sim.world import World
+
+LOOP = (
+    HEAD
+    + """
+  - step: start
+    loop:
+      in: "{{ range(1000) | list }}"
+      iterator: i
+      spec: {mode: parallel, max_in_flight: 8, policy: {exec: EXEC, failure: {mode: MODE}, reducers: {sum: sum}}}
+    tool:
+      - {name: get, kind: http, url: "{{ iter.i }}"}
+      - name: put
+        kind: noop
+        result: "{{ get }}"
+        spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {sum: "{{ iter.i }}"}}}}]}}
+    next: {arcs: [{step: check}]}
+  - step: check
+    tool:
+      - name: count
+        kind: noop
+        result: {sum: "{{ ctx.sum }}", n: "{{ steps.start.result | select | list | length }}"}
+        spec:
+          policy:
+            rules: [{when: "{{ steps.start.loop.failed > 0 }}", then: {do: fail}}]
+"""
+)
+
+
+@pytest.mark.parametrize("exec_", ["local", "distributed"])
+def test_one_failed_iteration_of_a_thousand_and_only_that_one_and_its_successors_run_again(exec_: str) -> None:
+    world = World()
+    failing(world, lambda call: call.task == "get" and int(call.inputs["url"]) == 617)
+    execution_id = world.start(LOOP.replace("EXEC", exec_).replace("MODE", "best_effort")).execution_id
+    ends(world, execution_id, "failed")
+    failing(world, lambda call: False)
+    shown = again(world, execution_id, "start@617", preview=True).shown
+    assert shown["again"][0]["iterations"] == ["617"]
+    assert (shown["again"][0]["kept_iterations"], shown["then"]) == (999, ["check"])
+    before = len(world.calls)
+    again(world, execution_id, "start@617")
+    state = ends(world, execution_id, "completed")
+    assert [c.task for c in world.calls[before:]] == ["get", "put", "count"]
+    assert result(world, state) == {"sum": sum(range(1000)), "n": 999}  # 0 is not selected
+    assert state.steps["start"].loop == {"total": 1000, "succeeded": 1000, "failed": 0}
+
+
+@pytest.mark.parametrize("exec_", ["local", "distributed"])
+def test_a_loop_that_failed_goes_on_with_what_failed_and_what_never_ran(exec_: str) -> None:
+    world = World()
+    failing(world, lambda call: call.task == "get" and int(call.inputs["url"]) == 617)
+    execution_id = world.start(LOOP.replace("EXEC", exec_).replace("MODE", "fail_fast")).execution_id
+    ends(world, execution_id, "failed")
+    kept = {c.inputs["url"] for c in world.calls if c.task == "get"} - {617, "617"}
+    assert 500 < len(kept) < 1000
+    failing(world, lambda call: False)
+    before = len(world.calls)
+    again(world, execution_id)
+    state = ends(world, execution_id, "completed")
+    ran = Counter(str(c.inputs["url"]) for c in world.calls[before:] if c.task == "get")
+    assert set(ran).isdisjoint({str(k) for k in kept})
+    assert set(ran.values()) == {1}
+    assert len(ran) + len(kept) == 1000
+    assert result(world, state) == {"sum": sum(range(1000)), "n": 999}
+
+
+def test_from_a_task_in_every_iteration_and_twice_over() -> None:
+    world = World()
+    failing(world, lambda call: False)
+    source = LOOP.replace("EXEC", "local").replace("MODE", "best_effort").replace("range(1000)", "range(5)")
+    execution_id = world.start(source).execution_id
+    ends(world, execution_id, "completed")
+    for epoch in (1, 2):
+        before = len(world.calls)
+        again(world, execution_id, "start/put")
+        state = ends(world, execution_id, "completed")
+        assert Counter(c.task for c in world.calls[before:]) == {"put": 5, "count": 1}
+        assert (result(world, state), state.epoch) == ({"sum": 10, "n": 4}, epoch)
+    before = len(world.calls)
+    again(world, execution_id, "start/put@3")
+    state = ends(world, execution_id, "completed")
+    assert Counter(c.task for c in world.calls[before:]) == {"put": 1, "count": 1}
+    assert result(world, state) == {"sum": 10, "n": 4}
+
+
+NESTED = (
+    HEAD
+    + """
+  - step: start
+    loop:
+      in: [0, 1, 2]
+      iterator: x
+      spec: {mode: parallel, policy: {failure: {mode: best_effort}}}
+      loop: {in: [0, 1, 2, 3], iterator: y, spec: {mode: sequential}}
+    tool: [{name: body, kind: http, url: "{{ iter.parent.x * 10 + iter.y }}"}]
+"""
+)
+
+
+def test_one_inner_iteration_of_a_nested_loop() -> None:
+    world = World()
+    failing(world, lambda call: False)
+    execution_id = world.start(NESTED).execution_id
+    ends(world, execution_id, "completed")
+    before = len(world.calls)
+    again(world, execution_id, "start@1.2")
+    state = ends(world, execution_id, "completed")
+    assert [c.inputs["url"] for c in world.calls[before:]] == [12]
+    assert result(world, state) == [[0, 1, 2, 3], [10, 11, 12, 13], [20, 21, 22, 23]]
+    before = len(world.calls)
+    again(world, execution_id, "start@2")
+    ends(world, execution_id, "completed")
+    assert [c.inputs["url"] for c in world.calls[before:]] == [20, 21, 22, 23]
+
+
+@pytest.mark.parametrize("exec_", ["local", "distributed"])
+def test_a_loop_cancelled_half_way_goes_on_and_keeps_what_was_recorded(exec_: str) -> None:
+    world = World()
+    source = LOOP.replace("EXEC", exec_).replace("MODE", "fail_fast").replace("range(1000)", "range(60)")
+    execution_id = world.start(source).execution_id
+
+    def tool(call: ToolCall) -> Outcome:
+        world.clock.time += SECOND // 2
+        if call.task == "get" and str(call.inputs["url"]) == "30" and not world.state(execution_id).epoch:
+            operate.cancel(world.controls[0], execution_id)
+        return Outcome.ok(call.inputs.get("result", call.inputs.get("url")))
+
+    world.tool = tool
+    ends(world, execution_id, "cancelled")
+    recorded = {
+        e.data["path"][0]
+        for stream, commits in world.store.streams.items()
+        if stream.run_id is not None
+        for c in commits
+        for e in c.events
+        if e.name == "LoopIterationCompleted"
+    }
+    assert len(recorded) > 10
+    before = len(world.calls)
+    shown = again(world, execution_id, preview=True).shown
+    assert shown["again"][0]["kept_iterations"] == len(recorded)
+    again(world, execution_id)
+    state = ends(world, execution_id, "completed")
+    assert result(world, state) == {"sum": sum(range(60)), "n": 59}
+    ran = Counter(int(c.inputs["url"]) for c in world.calls[before:] if c.task == "get")
+    assert set(ran).isdisjoint(recorded)
+    assert len(ran) <= 60 - len(recorded)
+
+
+SMALL = LOOP.replace("EXEC", "distributed").replace("MODE", "best_effort").replace("range(1000)", "range(6)")
+
+
+def _redriven_under(faults: Faults, stream_on: bool = True) -> World:
+    """A loop with a failed iteration, redriven; faults begin with the redrive."""
+    world = World(stream_on=stream_on, routers=2)
+    failing(world, lambda call: call.task == "get" and int(call.inputs["url"]) == 4)
+    execution_id = world.start(SMALL).execution_id
+    ends(world, execution_id, "failed")
+    failing(world, lambda call: False)
+    for part in (world, world.store, world.queue, world.results, world.index, world.gates):
+        part.faults = faults
+    before = len(world.calls)
+    again(world, execution_id, "start@4")
+    state = ends(world, execution_id, "completed")
+    assert result(world, state) == {"sum": 15, "n": 5}
+    assert {str(c.inputs.get("url")) for c in world.calls[before:] if c.task == "get"} == {"4"}, "the kept ones never run again"
+    invariants.faults_happened(world)
+    return world
+
+
+def test_a_crash_before_or_after_any_port_call_of_a_redrive_is_survived() -> None:
+    calm = Faults()
+    _redriven_under(calm)
+    assert calm.calls > 20
+    for after in (False, True):
+        for point in range(1, calm.calls + 1):
+            _redriven_under(Faults(crash_at=point, crash_after=after))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_mix_of_faults_after_a_redrive_changes_nothing_but_time(seed: int) -> None:
+    _redriven_under(Faults(seed, crash=0.04, throttle=0.03, lost_answer=0.1, duplicate=0.3, lose_record=0.2, delay=0.3))
+
+
+def test_with_the_stream_off_a_redrive_completes_by_the_sweeper_alone() -> None:
+    _redriven_under(Faults(), stream_on=False)
