@@ -19,7 +19,7 @@ from noetl_core.worker.pipeline_passes import PipelinePasses
 from noetl_core.worker.tokens import CallbackTokens
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Inputs:
     """A task's inputs and spec as values, and its timeout in seconds."""
 
@@ -43,7 +43,11 @@ class TaskInputs:
         """The inputs of the pass's next task. Raises `Unloaded`."""
         raw = self._raw.get(task.name)
         try:
-            scope = self._scope(pass_, task)
+            scope = self._passes.scope(pass_)
+            callback = self._tokens.layer(pass_.pipe)
+            if callback is not None:
+                scope, self._activation.recorder.tainted = scope.over(callback), True
+            scope = scope.over(pass_.pipe.locals(task))
             inputs = render({k: v for k, v in task.inputs.items() if k not in raw} if raw else task.inputs, scope)
             spec = render(task.spec, scope, undefined_ok=True) if task.spec else task.spec
             timeout = _timeout_of(task, scope) if task.timeout_s is not None or "timeout" in task.spec else None
@@ -53,13 +57,6 @@ class TaskInputs:
         except NotFound as error:
             raise Unloaded(Outcome.failed("not_found", f"inputs of task {task.name}: {error}")) from None
         return Inputs({**inputs, **raw} if raw else inputs, spec, timeout)
-
-    def _scope(self, pass_: PipelinePass, task: Task) -> Scope:
-        scope = self._passes.scope(pass_)
-        callback = self._tokens.layer(pass_.pipe)
-        if callback is not None:
-            scope, self._activation.recorder.tainted = scope.over(callback), True
-        return scope.over(pass_.pipe.locals(task))
 
     def _loaded(self, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
         return loaded(task.kind, task.name, given, self._activation.resolve, self._limit)

@@ -32,10 +32,8 @@ class ToolCaller:
         self._results = FamilyResults(activation.results, activation.resolve.family, activation.execution_id)
         self._limit = activation.playbook.executor.limits.max_input_bytes
         self._trace_id = activation.view.context.get("trace_id")
-
-    def inline(self, kind: str) -> bool:
-        """Whether tools of this kind run on the driver's thread: they never block."""
-        return self._tools.inline(kind)
+        self.inline = tools.inline
+        """Whether tools of a kind run on the driver's thread: they never block."""
 
     def prepare(self, pass_: PipelinePass, task: Task, given: Inputs) -> ToolCall:
         """The call of the pass's next task, with its timeout inside the invocation's deadline."""

@@ -31,24 +31,23 @@ class WaitingPasses:
         self._waiting: list[PipelinePass] = []
         """Passes that wait longer: the run is suspended once nothing else is left to do."""
         self._order = count()
+        self.wake_at: int | None = None
+        """When the next sleeping pass wakes (microseconds); None when none sleeps."""
 
     # --- sleeping -------------------------------------------------------------------------------------------------------
-
-    @property
-    def wake_at(self) -> int | None:
-        """When the next sleeping pass wakes (microseconds); None when none sleeps."""
-        return self._sleeping[0][0] if self._sleeping else None
 
     def woken(self, now: int) -> list[PipelinePass]:
         """The passes that wake by now, in order."""
         woken = []
         while self._sleeping and self._sleeping[0][0] <= now:
-            woken.append(heapq.heappop(self._sleeping)[2])
+            woken.append(self.next_woken())
         return woken
 
     def next_woken(self) -> PipelinePass:
         """The next to wake, now."""
-        return heapq.heappop(self._sleeping)[2]
+        pass_ = heapq.heappop(self._sleeping)[2]
+        self.wake_at = self._sleeping[0][0] if self._sleeping else None
+        return pass_
 
     # --- beginning to wait ----------------------------------------------------------------------------------------------
 
@@ -104,6 +103,7 @@ class WaitingPasses:
         at = wait["at"] if wait["kind"] == "timer" else None
         if at is not None and self._soon(at):
             heapq.heappush(self._sleeping, (at, next(self._order), pass_))
+            self.wake_at = self._sleeping[0][0]
         else:
             self._waiting.append(pass_)
 
