@@ -16,8 +16,8 @@ from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.invocation import LoggedBatch
 from noetl_core.adapters.aws.queue import about_command, read_command
 from noetl_core.observe.telemetry import traced
-from noetl_core.wiring import results, worker
-from noetl_core.worker.service import Handled  # the data plane is loaded with the function, not with its first command
+from noetl_core.worker.service import Handled
+from noetl_core.worker_wiring import results, worker
 
 logger = Logger()
 metrics = Metrics()

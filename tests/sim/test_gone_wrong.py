@@ -156,11 +156,11 @@ workflow:
 
 @pytest.mark.parametrize("where", ["local", "distributed"])
 def test_a_collection_is_rendered_once_and_no_replay_makes_203_items_one(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from noetl_core.worker import loop_runner
+    from noetl_core.worker.loop_collections import LoopCollections
 
     world = World()
     rendered = []
-    original = loop_runner.LoopRunner._rendered
+    original = LoopCollections.rendered
 
     def counted(self: Any, *args: Any) -> Any:
         rendered.append(1)
@@ -172,7 +172,7 @@ def test_a_collection_is_rendered_once_and_no_replay_makes_203_items_one(where: 
             raise Crash
         return Outcome.ok(int(str(call.inputs["url"]).rpartition("/")[2]))
 
-    monkeypatch.setattr(loop_runner.LoopRunner, "_rendered", counted)
+    monkeypatch.setattr(LoopCollections, "rendered", counted)
     world.tool = dies_now_and_then
     execution_id = world.start(ONCE.replace("EXEC", where)).execution_id
     state = ended(world, execution_id)

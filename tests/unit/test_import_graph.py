@@ -13,7 +13,7 @@ import pytest
 from tests.import_graph import ROOT, Kind, cycles, edges_of, imports_of, modules_of
 
 KINDS: tuple[Kind, ...] = ("start", "call", "typing")
-OPEN = ("noetl_core.control", "noetl_core.expr", "noetl_core.worker")
+OPEN = ("noetl_core.control", "noetl_core.expr")
 """Packages whose files still have one."""
 CORE = "layers/noetl_core/noetl_core"
 

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 from moto import mock_aws
 
-from noetl_core import wiring
+from noetl_core import wiring, worker_wiring
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
 
 FUNCTIONS = Path(__file__).parents[3] / "functions"
@@ -57,7 +57,7 @@ def function() -> Iterator[Function]:
             spec.loader.exec_module(app)
             return app
 
-        caches = (wiring.control, wiring.results, wiring.worker)
+        caches = (wiring.control, wiring.results, worker_wiring.worker)
         with environment(**names):
             for cached in caches:
                 cached.cache_clear()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from noetl_core import wiring
+from noetl_core import wiring, worker_wiring
 from noetl_core.adapters.aws.clients import client
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
 
@@ -60,7 +60,7 @@ def cloud() -> Iterator[None]:
 
 
 def forget() -> None:
-    for made in (wiring.results, wiring.control, wiring.worker, wiring.inbox):
+    for made in (wiring.results, wiring.control, worker_wiring.worker, wiring.inbox):
         made.cache_clear()
 
 

@@ -12,6 +12,7 @@ from noetl_core.ports import Gate, Unavailable
 from noetl_core.tools.base import ToolCall
 from noetl_core.values import Values
 from noetl_core.worker.journal import LEASE_S
+from noetl_core.worker.lease_heartbeat import LeaseHeartbeat, Leaseholder
 from tests.sim.ports import SECOND, Crash
 
 from .one_run import OneRun, echo, otherwise, task
@@ -275,30 +276,25 @@ def test_a_thawed_worker_writes_over_no_object_of_its_successor() -> None:
 
 
 def test_long_tasks_are_announced_and_the_lease_is_renewed_while_they_run() -> None:
-    from noetl_core.worker.tool_caller import ToolCaller
+    renewed: list[list[str]] = []
+    leases: list[Leaseholder] = []
 
-    beats: list[list[str]] = []
-    captured: list[ToolCaller] = []
-    original = ToolCaller.__post_init__
+    class Captured(LeaseHeartbeat):
+        def add(self, holder: Leaseholder) -> None:
+            leases.append(holder)
 
     def script(call: ToolCall) -> Outcome:
         for _ in range(4):
             run.wait(10)
-            captured[0].renew_lease(run.clock.now())
-            beats.append(run.names[:])
+            leases[0].renew_lease()
+            renewed.append(run.names[:])
         return echo(call)
 
-    def capture(self: ToolCaller) -> None:
-        original(self)
-        captured.append(self)
-
     run = OneRun({"tool": {"kind": "noop", "result": 1}}, script)
-    ToolCaller.__post_init__ = capture  # type: ignore[method-assign]
-    try:
-        run.handle()
-    finally:
-        ToolCaller.__post_init__ = original  # type: ignore[method-assign]
-    assert beats[0] == ["StepStarted", "TaskStarted"]
+    worker = run.worker()
+    worker.heartbeat = Captured()
+    worker.handle(run.command())
+    assert renewed[0] == ["StepStarted", "TaskStarted"]
     assert len(run.commits) == 4  # claim, the announcement, one heartbeat after 20 silent seconds, the end
     assert run.commits[2].events == ()
     assert "started" not in run.named("TaskProcessed")[0]

@@ -13,7 +13,7 @@ from noetl_core.engine import ids
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command
 from noetl_core.tools.base import ToolCall
-from noetl_core.worker.loop_runner import slice_key
+from noetl_core.worker.loop_chunks import slice_key
 from noetl_core.worker.nodes import RESULTS_PAGE
 
 from .one_run import OneRun, echo, loop, on_error, otherwise, task
@@ -350,7 +350,7 @@ def test_a_pause_between_iterations_keeps_what_is_finished() -> None:
 
 
 def test_many_large_results_go_to_the_store_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.loop_runner.BIG_PAGE", 4_000)
+    monkeypatch.setattr("noetl_core.worker.loop_results.BIG_PAGE", 4_000)
     total = 2 * RESULTS_PAGE + 10
     run = OneRun(
         {"loop": loop("{{ range(workload.n) | list }}"), "tool": task("a", result="{{ 'r' ~ iter.i }}")}, workload={"n": total}

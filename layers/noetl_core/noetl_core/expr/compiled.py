@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -258,8 +259,6 @@ def _only_finds(node: nodes.Expr | None) -> bool:
 
 
 def _unknown(what: str, name: str, known: Any, node: nodes.Node) -> TemplateSyntaxError:
-    import difflib  # here, because it is slow to import and only mistakes need it
-
     near = difflib.get_close_matches(name, known, 1)
     hint = f"did you mean {near[0]!r}?" if near else None
     return _syntax_error(f"there is no {what} {name!r}" + (f" ({hint})" if hint else ""), node.lineno, hint)

@@ -98,6 +98,11 @@ class LoopNode:
         return self.loop.mode == "parallel"
 
     @property
+    def restored(self) -> int:
+        """How many of its iterations an earlier activation finished."""
+        return len(self.finished)
+
+    @property
     def stopping(self) -> bool:
         return self.broke or self.error is not None
 
@@ -188,6 +193,12 @@ class LoopNode:
         """The iterations' ctx writes brought together (resolution 10). Raises `CtxConflict`."""
         self.writes.sort(key=lambda w: w[0])
         return merge_ctx(self.writes, self.loop.reducers, self.ctx.view, load)
+
+
+def key_suffix(chunk: Mapping[str, Any] | None, path: Path) -> str:
+    """Part of a derived key: which chunk and iteration it belongs to."""
+    where = "" if chunk is None else f"-chunk-{chunk['chunk']}"
+    return where + "".join(f"-{i}" for i in path)
 
 
 def loop_limit(loop: Loop, max_in_flight: int | None) -> int:

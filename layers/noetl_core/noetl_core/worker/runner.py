@@ -1,245 +1,141 @@
-"""Driving one activation of a run: one driver thread owns every machine, tools run on it or in a small pool (DESIGN 4.5)."""
+"""Driving one activation of a run: one driver thread owns every pass, tools run on it or on threads of their own."""
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from itertools import count
-from typing import Any, Literal
+from typing import Any
 
-from noetl_core.dsl.kinds import KINDS
-from noetl_core.dsl.model import Playbook, Step, Task
-from noetl_core.engine import ids
-from noetl_core.engine.outcome import ErrorKind, Outcome
-from noetl_core.engine.pipeline import SECOND, Pipeline, fold, process
-from noetl_core.expr import Scope, TemplateError, contains_secret, render
-from noetl_core.ports import NotFound
+from noetl_core.dsl.model import Task
+from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.pipeline import SECOND, Pipeline
+from noetl_core.worker.activation import Activation, Ended
 from noetl_core.worker.inputs import Unloaded
-from noetl_core.worker.journal import Journal
 from noetl_core.worker.loop_runner import LoopRunner
 from noetl_core.worker.nodes import CtxLayer, LoopNode, PipelinePass
-from noetl_core.worker.run_history import RunHistory
+from noetl_core.worker.outcomes import Outcomes
+from noetl_core.worker.pipeline_passes import PipelinePasses
 from noetl_core.worker.running_attempts import RunningAttempt, RunningAttempts
-from noetl_core.worker.sealing import Seals, restore
+from noetl_core.worker.task_inputs import TaskInputs
 from noetl_core.worker.tokens import CallbackTokens
-from noetl_core.worker.tool_caller import MARGIN_S, NotJson, ToolCaller
-from noetl_core.worker.view import RunView
-from noetl_core.worker.waiting import INLINE_WAIT_S, WAITING_KINDS, BadWait, TooLong, outcome_of, wait_for
+from noetl_core.worker.tool_caller import MARGIN_S, ToolCaller
+from noetl_core.worker.waiting import WAITING_KINDS
+from noetl_core.worker.waiting_passes import SPARE_S, WaitingPasses
 
-SPARE_S = 30.0
-"""A task without a timeout of its own is not started with less than this left of the invocation."""
 TICK_S = 0.5
 
-Boundary = Literal["StepDone", "StepFailed", "StepSuspended", "LoopChunkDone"]
 
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How an activation ended: the boundary event's name and data."""
-
-    name: Boundary
-    data: Mapping[str, Any]
-
-
-@dataclass
 class Runner:
-    """One activation of one run (a step run, or a chunk of its loop)."""
+    """Carries an activation out, until its run ends or suspends."""
 
-    playbook: Playbook
-    step: Step
-    view: RunView
-    history: RunHistory
-    journal: Journal
-    tool_caller: ToolCaller
-    step_run: str
-    keychain: Mapping[str, Any]
-    tokens: CallbackTokens
-    seals: Seals | None = None
-    chunk: Mapping[str, Any] | None = None
-    """For a chunk run: the lead's plan, and `chunk`, its index."""
-    deadline: int | None = None
-    ready: deque[PipelinePass] = field(default_factory=deque)
-    sleeping: list[tuple[int, int, PipelinePass]] = field(default_factory=list)
-    """Passes that sleep here for a little, by when they wake."""
-    waiting: list[PipelinePass] = field(default_factory=list)
-    """Passes that wait longer: the run is suspended once nothing else is left to do."""
-    attempts: RunningAttempts = field(default_factory=RunningAttempts)
-    halt: Literal["", "pause", "deadline"] = ""
-    ended: Ended | None = None
-    started_any: bool = False
-    _opened: Mapping[tuple[int, ...], Mapping[str, Any]] | None = None
-    """What the newest suspension sealed, once it has been opened."""
-    _order: count[int] = field(default_factory=count)
-
-    def __post_init__(self) -> None:
-        self.loops = LoopRunner(self)
-        self.tool_caller.trace_id = self.view.context.get("trace_id")
-        self._base = {
-            "workload": self.view.workload,
-            "args": self.view.args,
-            "steps": self.view.steps,
-            "execution_id": self.view.execution_id,
-            "keychain": self.keychain,
-        }
-        self._raw = {
-            t.name: {k: t.inputs[k] for k in KINDS[t.kind].raw if k in t.inputs} for t in self.step.tasks if t.kind in KINDS
-        }
-        """Inputs that are program text: never rendered."""
+    def __init__(self, activation: Activation, passes: PipelinePasses, tool_caller: ToolCaller, tokens: CallbackTokens) -> None:
+        self._activation, self._passes, self._tool_caller = activation, passes, tool_caller
+        self._clock, self._journal, self._lease = activation.clock, activation.journal, activation.lease
+        self._inputs = TaskInputs(activation, passes, tokens)
+        self._outcomes = Outcomes(activation, passes)
+        self._waiting = WaitingPasses(activation, passes)
+        self._attempts = RunningAttempts()
+        self._loops = LoopRunner(activation, self._start_pass)
+        self._ready: deque[PipelinePass] = deque()
+        self._started_any = False
 
     # --- driving --------------------------------------------------------------------------------------------------------
 
     def run(self) -> Ended:
         """Until the run ends or suspends. Raises `Fenced`, `Cancelled`, and port errors for redelivery."""
+        activation = self._activation
         try:
             self._begin()
-            while self.ended is None:
+            while activation.ended is None:
                 self._watch()
-                if self.sleeping:
-                    self._wake_due()
-                if self.ready and not self.halt:
-                    self._advance(self.ready.popleft())
-                elif self.attempts:
+                if self._waiting.wake_at is not None:
+                    self._ready += self._waiting.woken(self._clock.now())
+                if self._ready and not activation.halt:
+                    self._advance(self._ready.popleft())
+                elif self._attempts:
                     self._collect()
                 elif not self._sleep():
-                    return self._suspended()
-            return self.ended
+                    self._waiting.suspend(self._ready)
+            return activation.ended
         finally:
-            if self.attempts:
-                self.tool_caller.stop()  # what still runs runs for nobody
-            self.attempts.close()
+            if self._attempts:
+                self._lease.stop()  # what still runs runs for nobody
+            self._attempts.close()
 
-    def end(self, name: Boundary, data: Mapping[str, Any]) -> None:
-        """The run has come to its end, or to a suspension."""
-        self.ended = Ended(name, data)
+    def _begin(self) -> None:
+        activation = self._activation
+        ctx = CtxLayer(activation.view.ctx)
+        handed = activation.view.workload.get("iter")
+        outer = {"parent": handed} if isinstance(handed, Mapping) else {}
+        if activation.step.loop is None:
+            self._start_pass(Pipeline(activation.step_run, ()), ctx, None, outer)
+        else:
+            self._loops.begin(activation.step.loop, ctx, outer)
+
+    def _start_pass(self, pipe: Pipeline, ctx: CtxLayer, parent: LoopNode | None, scope: dict[str, Any]) -> None:
+        self._ready.append(self._passes.begin(pipe, ctx, parent, scope))
 
     def _watch(self) -> None:
         """Between tasks: commit what is due, and hear what the gate says."""
-        now = self.tool_caller.clock.now()
-        if self.journal.due(now):
-            self.journal.flush()
-            self.tool_caller.read_gate()
-        self.tool_caller.check()
-        if self.tool_caller.gate == "pause":
-            self.halt = self.halt or "pause"
-        if self.attempts.overdue_at is not None and now >= self.attempts.overdue_at:
+        now = self._clock.now()
+        if self._journal.due(now):
+            self._journal.flush()
+            self._lease.read_gate()
+        self._lease.check()
+        if self._lease.gate == "pause":
+            self._activation.halt = self._activation.halt or "pause"
+        if self._attempts.overdue_at is not None and now >= self._attempts.overdue_at:
             self._give_up(now)
-
-    def _collect(self) -> None:
-        """Take one finished task, or stop waiting after a moment to look around."""
-        now, until = self.tool_caller.clock.now(), self.attempts.overdue_at
-        if self.sleeping and not self.halt:
-            until = self.sleeping[0][0] if until is None else min(until, self.sleeping[0][0])
-        pause = TICK_S if until is None else min(TICK_S, max(0.0, (until - now) / SECOND))
-        if (ended := self.attempts.next_ended(pause)) is not None:
-            self._end_attempt(*ended)
-
-    def _end_attempt(self, attempt: RunningAttempt, outcome: Outcome) -> None:
-        started = self.tool_caller.ended(attempt.started_task)
-        self._processed(attempt.pass_, attempt.task, outcome, started)
-        self.ready.append(attempt.pass_)
-
-    def _give_up(self, now: int) -> None:
-        """Tools that go on after their timeout: their tasks have timed out, and the pipeline goes on."""
-        for attempt in self.attempts.give_up(now):
-            message = f"{attempt.call.kind}: did not end within {attempt.call.timeout_s:g} s, and was left behind"
-            self._end_attempt(
-                attempt, self.tool_caller.measured(Outcome.failed("timeout", message), attempt.call, attempt.started_task)
-            )
-
-    def _wake_due(self) -> None:
-        now = self.tool_caller.clock.now()
-        while self.sleeping and self.sleeping[0][0] <= now:
-            self.ready.append(heapq.heappop(self.sleeping)[2])
 
     def _sleep(self) -> bool:
         """Nothing else to do: sleep until the next short wait is over; False when there is none."""
-        if self.halt or not self.sleeping:
+        wake_at = self._waiting.wake_at
+        if self._activation.halt or wake_at is None:
             return False
-        self.journal.flush()
-        self.tool_caller.clock.sleep(max(0, self.sleeping[0][0] - self.tool_caller.clock.now()) / SECOND)
-        self.ready.append(heapq.heappop(self.sleeping)[2])
+        self._journal.flush()
+        self._clock.sleep(max(0, wake_at - self._clock.now()) / SECOND)
+        self._ready.append(self._waiting.next_woken())
         return True
 
-    def _suspended(self) -> Ended:
-        """Suspend on everything that is waited for; and on the halt, if that is why."""
-        waits = [pass_.wait for pass_ in self.waiting if pass_.wait is not None]
-        waits += [pass_.wait or self._retry_wait(pass_, at) for at, _, pass_ in self.sleeping]
-        if self.halt:
-            kind = self.halt
-            wait_id = ids.wait_id(self.step_run, self.journal.seq, kind)
-            waits.append({"wait_id": wait_id, "kind": kind, "at": self.tool_caller.clock.now()})
-        if not waits:
-            raise AssertionError(f"run {self.step_run} has nothing to do and nothing to wait for")
-        sealed = self._sealed([*self.waiting, *(pass_ for _, _, pass_ in self.sleeping), *self.ready])
-        return Ended("StepSuspended", {"waits": waits, **({"sealed": sealed} if sealed is not None else {})})
+    # --- attempts on threads of their own -------------------------------------------------------------------------------
 
-    def _sealed(self, passes: list[PipelinePass]) -> str | None:
-        """The secrets that unfinished passes hold, for whoever resumes them."""
-        return self.seals.seal(passes) if self.seals is not None and self.tool_caller.tainted else None
+    def _collect(self) -> None:
+        """Take one finished task, or stop waiting after a moment to look around."""
+        now, until = self._clock.now(), self._attempts.overdue_at
+        wake_at = self._waiting.wake_at
+        if wake_at is not None and not self._activation.halt:
+            until = wake_at if until is None else min(until, wake_at)
+        pause = TICK_S if until is None else min(TICK_S, max(0.0, (until - now) / SECOND))
+        if (ended := self._attempts.next_ended(pause)) is not None:
+            self._end_attempt(*ended)
+
+    def _end_attempt(self, attempt: RunningAttempt, outcome: Outcome) -> None:
+        started = self._lease.ended(attempt.started_task)
+        self._outcomes.take(attempt.pass_, attempt.task, outcome, started)
+        self._ready.append(attempt.pass_)
+
+    def _give_up(self, now: int) -> None:
+        """Tools that go on after their timeout: their tasks have timed out, and the pipeline goes on."""
+        for attempt in self._attempts.give_up(now):
+            message = f"{attempt.call.kind}: did not end within {attempt.call.timeout_s:g} s, and was left behind"
+            timed_out = Outcome.failed("timeout", message)
+            self._end_attempt(attempt, self._tool_caller.measured(timed_out, attempt.call, attempt.started_task))
 
     # --- passes over the pipeline ---------------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        ctx = CtxLayer(self.view.ctx)
-        handed = self.view.workload.get("iter")
-        outer = {"parent": handed} if isinstance(handed, Mapping) else {}
-        if self.step.loop is None:
-            self.push(Pipeline(self.step_run, ()), ctx, None, outer)
-        else:
-            self.loops.begin(self.step.loop, ctx, outer)
-
-    def push(self, pipe: Pipeline, ctx: CtxLayer, parent: LoopNode | None, scope: dict[str, Any]) -> None:
-        """A new pass over the pipeline; what the log says it has done is folded, not done again."""
-        pass_ = PipelinePass(pipe, ctx, parent, scope)
-        pipe.iter = pass_.iter
-        events = self.history.tasks.pop(pipe.path, ())
-        sealed_at = self.history.sealed_at.get(pipe.path, 0) if self.history.sealed is not None else -1
-        for n, event in enumerate(events):
-            if n == sealed_at:
-                self._unseal(pass_)
-            ctx.write(event.data.get("set_ctx") or {})
-            fold(pipe, self.step.tasks, event)
-        if sealed_at == len(events):
-            self._unseal(pass_)
-        self.ready.append(pass_)
-
-    def _unseal(self, pass_: PipelinePass) -> None:
-        """Give a pass back the secrets it held when it was suspended; where nobody can open them they stay undefined."""
-        if self.seals is None or self.history.sealed is None:
-            return
-        if self._opened is None:
-            self._opened = self.seals.open(self.history.sealed)
-            self.tool_caller.tainted = True
-        restore(pass_, self._opened.get(pass_.path, {}))
-
-    def scope(self, ctx: CtxLayer, scope_iter: dict[str, Any]) -> Scope:
-        """What templates see, without the pipeline's own names."""
-        return Scope({"ctx": ctx.view, "iter": scope_iter}, self._base, resolve=self.tool_caller.resolve)
-
-    def _scope(self, pass_: PipelinePass) -> Scope:
-        """What a pass's templates see; args of the step that read the iterator are evaluated once. Raises `TemplateError`."""
-        scope = self.scope(pass_.ctx, pass_.iter)
-        if not self.step.each_args:
-            return scope
-        if pass_.args is None:
-            pass_.args = self.view.args  # all there is for whoever records the failure
-            pass_.args = {**render(self.step.each_args, scope, undefined_ok=True), **self.view.args}
-        return scope.over({"args": pass_.args})
-
     def _advance(self, pass_: PipelinePass) -> None:
-        """Run a pass until it ends, waits, or a tool of its own thread has it."""
+        """Run a pass until it ends, waits, or a tool on a thread of its own has it."""
+        activation = self._activation
         while pass_.pipe.status == "running":
-            if self.halt:
-                self.ready.append(pass_)
+            if activation.halt:
+                self._ready.append(pass_)
                 return
-            task = self.step.tasks[pass_.pipe.pc]
-            if pass_.pipe.visited >= self.playbook.executor.limits.max_task_visits:
+            task = activation.step.tasks[pass_.pipe.pc]
+            if pass_.pipe.visited >= activation.playbook.executor.limits.max_task_visits:
                 self._limit(pass_, task)
                 break
-            if pass_.pipe.not_before and pass_.pipe.not_before > self.tool_caller.clock.now():
-                self._wait(pass_, self._retry_wait(pass_, pass_.pipe.not_before))
+            if pass_.pipe.not_before and pass_.pipe.not_before > self._clock.now():
+                self._waiting.retry_later(pass_)
                 return
             if not self._run_task(pass_, task):
                 return
@@ -248,7 +144,7 @@ class Runner:
         self._finish(pass_)
 
     def _limit(self, pass_: PipelinePass, task: Task) -> None:
-        limit = self.playbook.executor.limits.max_task_visits
+        limit = self._activation.playbook.executor.limits.max_task_visits
         pass_.pipe.status = "failed"
         remedy = "if that is meant, raise executor.spec.policy.limits.max_task_visits"
         message = f"the pipeline visited its tasks {limit} times; {remedy}"
@@ -256,165 +152,49 @@ class Runner:
 
     def _run_task(self, pass_: PipelinePass, task: Task) -> bool:
         """Run the pass's next task; False when it is out of our hands for now."""
-        started = self.tool_caller.clock.now()
-        raw = self._raw.get(task.name)
+        started = self._clock.now()
         try:
-            scope = self._scope(pass_)
-            callback = self.tokens.layer(pass_.pipe)
-            if callback is not None:
-                scope, self.tool_caller.tainted = scope.over(callback), True
-            scope = scope.over(pass_.pipe.locals(task))
-            inputs = render({k: v for k, v in task.inputs.items() if k not in raw} if raw else task.inputs, scope)
-            spec = render(task.spec, scope, undefined_ok=True) if task.spec else task.spec
-            timeout = self.tool_caller.timeout_of(task, scope) if task.timeout_s is not None or "timeout" in task.spec else None
-            inputs, spec = self.tool_caller.loaded(task, inputs), self.tool_caller.loaded(task, spec) if spec else spec
-        except TemplateError as error:
-            return self._failed(pass_, task, started, Outcome.failed(error.kind, f"inputs of task {task.name}: {error}"))
-        except NotFound as error:
-            return self._failed(pass_, task, started, Outcome.failed("not_found", f"inputs of task {task.name}: {error}"))
+            given = self._inputs.of(pass_, task)
         except Unloaded as error:
-            return self._failed(pass_, task, started, error.outcome)
-        if task.kind in WAITING_KINDS:
-            return self._waiting_task(pass_, task, inputs, started)
-        if self._too_late(timeout, started):
-            self.halt = "deadline"
-            self.ready.append(pass_)
-            return False
-        self.started_any = True
-        given = {**inputs, **raw} if raw else inputs
-        call = self.tool_caller.prepare(
-            task, given, spec, pass_.pipe, self.step.name, self.view.execution_id, timeout, self.deadline
-        )
-        started_task = self.tool_caller.begun(call, list(pass_.path), started)
-        if self.tool_caller.tools.inline(task.kind):
-            outcome = self.tool_caller.invoke(call, started_task)
-            self._processed(pass_, task, outcome, self.tool_caller.ended(started_task))
+            self._outcomes.take(pass_, task, error.outcome, started)
             return True
-        self.attempts.begin(pass_, task, call, started_task, started, self.tool_caller.invoke)
+        if task.kind in WAITING_KINDS:
+            answered = self._waiting.ask(pass_, task, given.inputs, started)
+            if answered is None:
+                return False
+            self._outcomes.take(pass_, task, answered, started)
+            return True
+        if self._too_late(given.timeout, started):
+            self._activation.halt = "deadline"
+            self._ready.append(pass_)
+            return False
+        self._started_any = True
+        call = self._tool_caller.prepare(pass_, task, given)
+        started_task = self._lease.begun(call, list(pass_.path), started)
+        if self._tool_caller.inline(task.kind):
+            outcome = self._tool_caller.invoke(call, started_task)
+            self._outcomes.take(pass_, task, outcome, self._lease.ended(started_task))
+            return True
+        self._attempts.begin(pass_, task, call, started_task, started, self._tool_caller.invoke)
         return False
-
-    def _failed(self, pass_: PipelinePass, task: Task, started: int, outcome: Outcome) -> bool:
-        """A task that could not even be called: an outcome like any other."""
-        self._processed(pass_, task, outcome, started)
-        return True
 
     def _too_late(self, timeout: float | None, now: int) -> bool:
         """Whether the task might not end before the invocation does; a fresh invocation tries it anyway."""
-        if self.deadline is None or not self.started_any:
+        deadline = self._activation.deadline
+        if deadline is None or not self._started_any:
             return False
         need = SPARE_S if timeout is None else timeout + MARGIN_S
-        return now + need * SECOND > self.deadline
-
-    # --- waiting --------------------------------------------------------------------------------------------------------
-
-    def _wait(self, pass_: PipelinePass, wait: dict[str, Any]) -> None:
-        """Put a pass to sleep: in place when it is for a little, else as a wait of the suspension."""
-        pass_.wait = wait
-        at = wait["at"] if wait["kind"] == "timer" else None
-        if at is not None and self._soon(at):
-            heapq.heappush(self.sleeping, (at, next(self._order), pass_))
-        else:
-            self.waiting.append(pass_)
-
-    def _soon(self, at: int) -> bool:
-        if at - self.tool_caller.clock.now() > INLINE_WAIT_S * SECOND:
-            return False
-        return self.deadline is None or at < self.deadline - SPARE_S * SECOND
-
-    def _retry_wait(self, pass_: PipelinePass, at: int) -> dict[str, Any]:
-        task = self.step.tasks[pass_.pipe.pc]
-        wait_id = ids.wait_id(pass_.pipe.task_run(task), pass_.pipe.attempt, "retry")
-        return self._placed(pass_, task, {"wait_id": wait_id, "kind": "timer", "at": at})
-
-    @staticmethod
-    def _placed(pass_: PipelinePass, task: Task, wait: dict[str, Any]) -> dict[str, Any]:
-        iteration = {"iteration": list(pass_.path)} if pass_.path else {}  # `path` is a child playbook's
-        return {**wait, "task": task.name, **iteration}
-
-    def _waiting_task(self, pass_: PipelinePass, task: Task, inputs: Mapping[str, Any], started: int) -> bool:
-        """`wait`, `callback`, `playbook`: what answers them is in the mail, or they wait for it."""
-        pipe = pass_.pipe
-        try:
-            if contains_secret(inputs):
-                raise BadWait(f"a task of kind {task.kind} is recorded, so its inputs cannot hold secrets")
-            handed = {k: v for k, v in pass_.iter.items() if not contains_secret(v)}
-            lives_until = started + int(self.playbook.executor.lifetime_s * SECOND)
-            if self.journal.expires_at:
-                lives_until = min(lives_until, self.journal.expires_at * SECOND)
-            wait = wait_for(
-                task.kind,
-                inputs,
-                pipe.task_run(task),
-                pipe.attempt,
-                self.history,
-                started,
-                self.view.execution_id,
-                handed,
-                lives_until,
-            )
-        except BadWait as error:
-            kind: ErrorKind = "limit" if isinstance(error, TooLong) else "schema"
-            return self._failed(pass_, task, started, Outcome.failed(kind, str(error), retryable=False))
-        mail = self.history.mail.get(wait["wait_id"])
-        if mail is None and wait["kind"] == "timer" and wait["at"] <= started:
-            mail = {"kind": "timer"}
-        if mail is not None:
-            self._processed(pass_, task, outcome_of(wait, mail, self.tool_caller.resolve), started)
-            return True
-        if wait["kind"] == "timer" and "result" in wait:
-            wait["result"] = self.tool_caller.small(wait["result"], f"values/{pipe.task_run(task)}-result")
-        for section in ("args", "iter", "ctx"):
-            if section in wait:
-                name = f"values/{pipe.task_run(task)}-{section}"
-                wait[section] = {k: self.tool_caller.small(v, f"{name}-{n}") for n, (k, v) in enumerate(wait[section].items())}
-        wait = self._placed(pass_, task, wait)
-        self.history.waits[wait["wait_id"]] = wait
-        self._wait(pass_, wait)
-        return False
-
-    # --- outcomes -------------------------------------------------------------------------------------------------------
-
-    def _processed(self, pass_: PipelinePass, task: Task, outcome: Outcome, started: int | None) -> None:
-        """Judge an outcome, record it, fold it."""
-        pipe = pass_.pipe
-        pass_.wait = None
-        scope = self._scope(pass_).over(pipe.locals(task))
-        outcome = self.tool_caller.kept(outcome, pipe.task_run(task), pipe.attempt)
-        now = self.tool_caller.clock.now()
-        begun = now if started is None else started
-        if "attempt" not in outcome.meta:  # nothing was called: a wait that was answered, inputs in error
-            outcome = replace(outcome, meta={**self.tool_caller.meta(pipe.attempt, begun, now), **outcome.meta})
-        try:
-            event, directive = process(pipe, task, outcome, scope, now, begun)
-            event = self.tool_caller.stored(event, announced=started is None)
-        except (NotFound, NotJson) as error:
-            kind: Literal["not_found", "schema"] = "not_found" if isinstance(error, NotFound) else "schema"
-            failed = Outcome.failed(kind, f"policy of {task.called}: {error}", retryable=False)
-            event, directive = process(pipe, Task(task.name, task.kind), failed, scope, now, begun)
-        pass_.ctx.write(event.data.get("set_ctx") or {})
-        fold(pipe, self.step.tasks, event)
-        self.tool_caller.put(event)
-        if directive.do == "retry":
-            retried = {k: event.data[k] for k in ("task", "run", "path", "attempt") if k in event.data}
-            error_of = event.data["outcome"].get("error")
-            self.tool_caller.record(
-                "TaskRetried", {**retried, "delay": directive.delay, **({"error": error_of} if error_of else {})}
-            )
-
-    def written(self, ctx: CtxLayer) -> dict[str, Any]:
-        """The run's ctx writes for its boundary, large values (what reducers made) behind references."""
-        name = f"values/{self.step_run}-ctx"
-        return {k: self.tool_caller.small(v, f"{name}-{n}") for n, (k, v) in enumerate(ctx.writes.items())}
+        return now + need * SECOND > deadline
 
     def _finish(self, pass_: PipelinePass) -> None:
         """A pass has ended: so has its iteration, or the run."""
-        pipe = pass_.pipe
+        activation, pipe = self._activation, pass_.pipe
         error = None if pipe.status == "done" else dict(pipe.error or {})
         if pass_.parent is not None:
-            self.loops.finish(pass_.parent, pass_.path, pass_.ctx, result=pipe.result, error=error, broke=pipe.broke_loop)
+            self._loops.finish(pass_.parent, pass_.path, pass_.ctx, result=pipe.result, error=error, broke=pipe.broke_loop)
             return
-        writes = {"set_ctx": self.written(pass_.ctx)} if pass_.ctx.writes else {}
+        writes = {"set_ctx": activation.written(pass_.ctx)} if pass_.ctx.writes else {}
         if error is None:
-            self.end("StepDone", {"result": pipe.result, **writes})
+            activation.end("StepDone", {"result": pipe.result, **writes})
         else:
-            self.end("StepFailed", {"error": error, **writes})
+            activation.end("StepFailed", {"error": error, **writes})

@@ -11,8 +11,8 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.pipeline import SECOND
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.nodes import PipelinePass
+from noetl_core.worker.run_lease import StartedTask
 from noetl_core.worker.threads import TaskThreads
-from noetl_core.worker.tool_caller import StartedTask
 
 POOL_THREADS = 64
 GRACE_S = 1.0

@@ -14,7 +14,7 @@ from noetl_core.engine.commands import steps_seen
 from noetl_core.engine.passes import result_at
 from noetl_core.engine.records import Command
 from noetl_core.engine.workload import workload_of
-from noetl_core.expr import CredentialRefused, Fields, NoCredential, Pointer, Secret, Strict, TemplateError
+from noetl_core.expr import CredentialRefused, Fields, NoCredential, Pointer, Secret, Strict, TemplateError, is_reference
 from noetl_core.expr.references import Path
 from noetl_core.history import load_state
 from noetl_core.ports import EventStore, Forbidden, NotFound, ReadsSecrets, ResultStore
@@ -126,6 +126,15 @@ class Resolver:
     def apart(self, value: Any, room: Room, place: Path) -> Any:
         """As `whole`, for other threads and for once: nothing is kept at hand. `place` is where the value stands."""
         return self._values.whole(value, room, place=place)
+
+    def behind(self, value: Any, deep: bool) -> Any:
+        """The value that a reference stands for; with `deep` those that it holds, too. Raises `TemplateError`."""
+        if not deep:
+            return self(value) if is_reference(value) else value
+        try:
+            return self.whole(value)
+        except (NotFound, ValueError) as error:
+            raise TemplateError(str(error)) from None
 
     def remember(self, key: object, value: Any, nested: bool = True) -> tuple[Any, bool]:
         """Keep a value at hand that was just loaded or stored; `nested`: there may be references in it."""

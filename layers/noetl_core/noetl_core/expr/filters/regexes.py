@@ -16,16 +16,19 @@ TEXT_CHARS: Final = 1_000_000
 SECONDS: Final = 0.2
 
 
+def _library() -> Any:
+    import regex  # 40 ms: most playbooks have no regular expression
+
+    return regex
+
+
 @lru_cache(maxsize=256)
 def _compiled(pattern: str, flags: int) -> Any:
-    import regex
-
-    return regex.compile(pattern, flags)
+    return _library().compile(pattern, flags)
 
 
 def _pattern(ev: Evaluation, text: str, pattern: Any, ignorecase: Any, multiline: Any) -> Any:
-    import regex  # here, because most playbooks use none
-
+    regex = _library()
     if type(pattern) is not str:
         raise TemplateError("a regular expression must be text")
     if len(pattern) > PATTERN_CHARS:
@@ -109,8 +112,7 @@ def regex_replace(
         return expanded
 
     ev.charge(len(text))
-    import regex
-
+    regex = _library()
     with _bounded(ev):
         try:
             out: str = _pattern(ev, text, pattern, ignorecase, multiline).sub(replaced, text, count=count, timeout=SECONDS)

@@ -1,0 +1,75 @@
+"""One activation of one run: what all parts of a worker share while they carry it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from noetl_core.dsl.model import Playbook, Step
+from noetl_core.expr import Scope
+from noetl_core.ports import Clock, ResultStore
+from noetl_core.worker.journal import Journal
+from noetl_core.worker.nodes import CtxLayer
+from noetl_core.worker.offload import Offload
+from noetl_core.worker.recorder import Recorder
+from noetl_core.worker.run_history import RunHistory
+from noetl_core.worker.run_lease import RunLease
+from noetl_core.worker.view import Resolver, RunView
+
+Boundary = Literal["StepDone", "StepFailed", "StepSuspended", "LoopChunkDone"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an activation ended: the boundary event's name and data."""
+
+    name: Boundary
+    data: Mapping[str, Any]
+
+
+@dataclass
+class Activation:
+    """One activation of one run (a step run, or a chunk of its loop)."""
+
+    playbook: Playbook
+    step: Step
+    step_run: str
+    view: RunView
+    history: RunHistory
+    keychain: Mapping[str, Any]
+    clock: Clock
+    journal: Journal
+    lease: RunLease
+    results: ResultStore
+    resolve: Resolver
+    chunk: Mapping[str, Any] | None = None
+    """For a chunk run: the lead's plan, and `chunk`, its index."""
+    deadline: int | None = None
+    """When the invocation ends (microseconds), if it does."""
+    halt: Literal["", "pause", "deadline"] = ""
+    ended: Ended | None = None
+
+    def __post_init__(self) -> None:
+        self.execution_id = self.view.execution_id
+        self.recorder = Recorder(self.journal, self.clock, tainted=bool(self.playbook.keychain))
+        self.offload = Offload(self.results, self.resolve, self.playbook.executor, self.execution_id, self.recorder)
+        self._names = {
+            "workload": self.view.workload,
+            "args": self.view.args,
+            "steps": self.view.steps,
+            "execution_id": self.execution_id,
+            "keychain": self.keychain,
+        }
+
+    def end(self, name: Boundary, data: Mapping[str, Any]) -> None:
+        """The run has come to its end, or to a suspension."""
+        self.ended = Ended(name, data)
+
+    def scope(self, ctx: CtxLayer, scope_iter: dict[str, Any]) -> Scope:
+        """What templates see, without the pipeline's own names."""
+        return Scope({"ctx": ctx.view, "iter": scope_iter}, self._names, resolve=self.resolve)
+
+    def written(self, ctx: CtxLayer) -> dict[str, Any]:
+        """The run's ctx writes for its boundary, large values (what reducers made) behind references."""
+        return self.offload.each(ctx.writes, f"values/{self.step_run}-ctx")

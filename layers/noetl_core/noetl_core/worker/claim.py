@@ -1,0 +1,99 @@
+"""Claiming a run: the first commit of an activation, at the position that its command names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from noetl_core.engine.records import MAX_TAKEOVERS, Command, Event, StreamId
+from noetl_core.events.table import TERMINAL
+from noetl_core.ports import Clock, CorruptLog, EventStore
+from noetl_core.worker.carried_over import carried_over
+from noetl_core.worker.handled import Handled
+from noetl_core.worker.journal import SECOND, Fenced, Journal
+from noetl_core.worker.run_history import RunHistory, deliver, read_run_history
+from noetl_core.worker.run_lease import RunLease
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A run that is ours: what its stream holds so far, and where it goes on."""
+
+    history: RunHistory
+    journal: Journal
+
+
+class Claims:
+    """Claims runs for the worker called `worker`. `gone`: whether the worker of that name is known to have ended."""
+
+    def __init__(self, store: EventStore, clock: Clock, worker: str, gone: Callable[[str], bool] | None) -> None:
+        self._store, self._clock, self._worker, self._gone = store, clock, worker, gone
+
+    def take(self, command: Command, deadline: int | None, lease: RunLease) -> Claim | Handled:
+        """Take the run of a command, for `lease`; else why not. Raises port errors for redelivery."""
+        stream = StreamId(command.execution_id, command.run_id)
+        seq, mode = command.expected_seq, command.mode
+        history = self._carried_over(command) if seq == 0 and mode == "first" else self._history(command, stream)
+        while True:
+            if history.next_seq > seq or mode == "takeover":
+                refusal = self._standing(history, command.asked)
+                if refusal is not None:
+                    return refusal
+                seq, mode = history.next_seq, "takeover"
+            elif history.next_seq < seq:
+                raise CorruptLog(f"{stream}: the command is for position {seq}, but the stream ends before {history.next_seq}")
+            journal = Journal(self._store, self._clock, stream, seq, command.expires_at, deadline, history.tally)
+            lease.journal = journal
+            journal.put(self._opening(command, mode, history))
+            if mode == "resume":
+                deliver(history, command.mail)
+            history.as_of = command.as_of if history.as_of is None else history.as_of
+            try:
+                journal.flush()
+            except Fenced:
+                history = self._history(command, stream)
+                if history.next_seq <= seq:
+                    raise CorruptLog(f"{stream} refused position {seq} and does not hold it") from None
+                continue
+            return Claim(history, journal)
+
+    def _history(self, command: Command, stream: StreamId) -> RunHistory:
+        return read_run_history(self._store, stream, self._carried_over(command))
+
+    def _carried_over(self, command: Command) -> RunHistory:
+        """What a redrive keeps of the runs before this one."""
+        if command.carried_over is None or "runs" not in command.carried_over:
+            return RunHistory()
+        return carried_over(self._store, command.execution_id, command.carried_over)
+
+    def _standing(self, history: RunHistory, asked: bool) -> Handled | None:
+        """The claim was refused, or is a takeover: what the stream says. None: take over at the next position."""
+        if history.last is None:
+            return Handled("dropped", "nothing to take over")
+        if history.newest in TERMINAL:
+            return Handled("dropped", f"the run has ended ({history.newest})")
+        if history.newest == "StepSuspended":
+            return Handled("dropped", "the run is suspended; the command is stale")
+        left = history.last.lease_until - self._clock.now()
+        if left > 0 and not (self._gone is not None and self._gone(history.worker)):
+            return Handled("hand_back", "another worker holds the lease", left / SECOND, history.worker)
+        if history.takeovers_without_progress >= MAX_TAKEOVERS and not asked:
+            return Handled("dropped", "its workers keep dying; the control plane ends the run")
+        return None
+
+    def _opening(self, command: Command, mode: str, history: RunHistory) -> Event:
+        as_of = command.as_of if history.as_of is None else history.as_of
+        data: dict[str, Any] = {"step": command.step, "as_of": as_of, "worker": self._worker}
+        if command.chunk is not None:
+            data["chunk"] = command.chunk
+        if mode == "resume":
+            data["mail"] = [dict(m) for m in command.mail]
+            return Event("StepResumed", self._clock.now(), data)
+        if mode == "takeover":
+            data["takeover"] = history.takeovers + 1
+            if command.asked:
+                data["asked"] = True
+        if command.carried_over is not None and "runs" in command.carried_over:
+            data["goes_on"] = command.carried_over["runs"][-1][0]
+        return Event("StepStarted", self._clock.now(), data)

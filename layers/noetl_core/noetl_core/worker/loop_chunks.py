@@ -1,0 +1,99 @@
+"""Distributed loops: the lead stores the collection in slices and hands over to the control plane; each chunk run takes one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from noetl_core.dsl.model import Loop
+from noetl_core.engine.loops import chunk_plan
+from noetl_core.engine.pipeline import SECOND
+from noetl_core.ports import NotFound
+from noetl_core.worker.activation import Activation
+from noetl_core.worker.loop_collections import LoopCollections, LoopFailed
+from noetl_core.worker.nodes import CtxLayer, LoopNode
+from noetl_core.worker.offload import NotJson, encode
+from noetl_core.worker.view import view_key
+from noetl_core.worker.waiting import WAITING_KINDS
+
+
+class LoopChunks:
+    """The chunks of an activation's loop, as its lead or as one of them sees them."""
+
+    def __init__(self, activation: Activation, collections: LoopCollections) -> None:
+        self._activation, self._collections = activation, collections
+        self._began = 0
+        """When the chunk began here."""
+
+    def wanted(self, loop: Loop) -> bool:
+        """Parallel loops that ask for it; and, unless told otherwise, those whose body waits.
+
+        A sequential loop stays with one worker whatever it asks: its iterations follow each other and see each other's writes.
+        """
+        if loop.mode != "parallel" or () in self._activation.history.collections:
+            return False  # what has begun here goes on here
+        if loop.exec is not None:
+            return loop.exec == "distributed"
+        return self._waits and loop.inner is None
+
+    @property
+    def _waits(self) -> bool:
+        return any(t.kind in WAITING_KINDS for t in self._activation.step.tasks)
+
+    def lead(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> None:
+        """The lead of a distributed loop: store the slices, then hand over to the control plane. Raises `LoopFailed`."""
+        activation, collections = self._activation, self._collections
+        items = collections.rendered(loop, ctx, outer)
+        limit, size = collections.limit(loop, ctx, outer), collections.chunk_size(loop, ctx, outer)
+        plan = chunk_plan(len(items), limit, size, waits=self._waits, seconds=self._seen.get(activation.step.name))
+        digest = sha256()
+        for chunk in range(plan.chunks):
+            try:
+                body = encode(items[chunk * plan.chunk_size : (chunk + 1) * plan.chunk_size])
+            except NotJson as error:
+                raise LoopFailed("schema", f"loop.in is no JSON data: {error}") from None
+            digest.update(body)
+            activation.results.put(slice_key(activation.execution_id, activation.step_run, chunk), body)
+        view = activation.results.put(view_key(activation.execution_id, activation.step_run), encode(activation.view.context))[
+            "key"
+        ]
+        allowed = collections.tolerated(loop, len(items), ctx, outer)
+        spread = {"checksum": "sha256:" + digest.hexdigest(), "tolerated": allowed, "view": view}
+        activation.end("StepSuspended", {"waits": [], "loop": {**plan.as_dict(), **spread}})
+
+    def node(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any], chunk: Mapping[str, Any]) -> LoopNode:
+        """The loop as a chunk run has it: its slice. Raises `LoopFailed`."""
+        activation = self._activation
+        first = chunk["chunk"] * chunk["chunk_size"]
+        sliced_by = chunk.get("slices", activation.step_run)  # a redrive goes on with the slices of the run before
+        key = slice_key(activation.execution_id, sliced_by, chunk["chunk"])
+        try:
+            items = json.loads(activation.results.get(key))
+        except NotFound:
+            raise LoopFailed("storage", f"the slice {key} of the loop's collection is gone") from None
+        node = LoopNode(loop, (), items, ctx, outer, limit=chunk["per_chunk"], first=first)
+        node.tolerated = self._collections.tolerated(loop, int(chunk["total"]), ctx, outer)
+        self._began = activation.clock.now()
+        return node
+
+    def remember_pace(self, node: LoopNode) -> None:
+        """Remember how long the iterations of a chunk took; the newer counts as much as all before."""
+        ran = node.succeeded + node.failed - node.restored
+        if ran <= 0:
+            return
+        step = self._activation.step.name
+        took = (self._activation.clock.now() - self._began) / SECOND * min(node.limit, ran) / ran
+        self._seen[step] = (self._seen.get(step, took) + took) / 2
+
+    @property
+    def _seen(self) -> dict[str, float]:
+        """Seconds that an iteration took of late, by step: what this process saw of the playbook's chunks."""
+        seen: dict[str, float] = self._activation.playbook.memo.setdefault("iteration_s", {})
+        return seen
+
+
+def slice_key(execution_id: str, step_run: str, chunk: int) -> str:
+    """Where a chunk's slice of the collection is."""
+    return f"{execution_id}/loops/{step_run}/{chunk}.json"

@@ -1,0 +1,96 @@
+"""What a loop goes by: its collection, rendered once and recorded, and its numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noetl_core.dsl.model import Loop
+from noetl_core.dsl.numbers import CHUNK_SIZE, TOLERATED_COUNT, TOLERATED_PERCENT, WINDOW, Range, value_of
+from noetl_core.engine.loops import tolerated
+from noetl_core.expr import TemplateError, contains_secret, is_reference, render
+from noetl_core.expr.values import describe
+from noetl_core.ports import NotFound
+from noetl_core.worker.activation import Activation
+from noetl_core.worker.nodes import CtxLayer, Path, key_suffix, loop_limit
+from noetl_core.worker.offload import NotJson
+
+
+class LoopFailed(Exception):
+    """The loop cannot begin: its collection or one of its numbers is wrong. `error` is what the run fails with."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.error = {"kind": kind, "message": message, "retryable": False}
+
+
+class LoopCollections:
+    """Collections and numbers of the loops of an activation. Every method raises `LoopFailed`."""
+
+    def __init__(self, activation: Activation) -> None:
+        self._activation = activation
+
+    def collection(self, loop: Loop, path: Path, ctx: CtxLayer, outer: dict[str, Any]) -> Sequence[Any]:
+        """`loop.in`, rendered once and recorded; never rendered again."""
+        activation = self._activation
+        known = activation.history.collections.get(path)
+        if known is not None:
+            held = known["items"]
+            return list(activation.resolve(held) if is_reference(held) else held)
+        items = self.rendered(loop, ctx, outer)
+        try:
+            stored = activation.offload.small(items, f"loops/{activation.step_run}/items{key_suffix(activation.chunk, path)}")
+        except NotJson as error:
+            raise LoopFailed("schema", f"loop.in is no JSON data: {error}") from None
+        collected = {**({"path": list(path)} if path else {}), "total": len(items), "items": stored}
+        activation.recorder.record("LoopCollected", collected)
+        return items
+
+    def rendered(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> list[Any]:
+        """`loop.in` as a list."""
+        activation = self._activation
+        try:
+            value = render(loop.in_, activation.scope(ctx, outer))
+            if is_reference(value):
+                value = activation.resolve(value)
+        except TemplateError as error:
+            raise LoopFailed(error.kind, f"loop.in: {error}") from None
+        except NotFound as error:
+            raise LoopFailed("not_found", f"loop.in: {error}") from None
+        if contains_secret(value):
+            raise LoopFailed("schema", "loop.in holds a secret: collections are recorded, so they cannot")
+        if isinstance(value, Mapping):
+            return [{"key": k, "value": v} for k, v in value.items()]
+        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            return list(value)
+        raise LoopFailed("schema", f"loop.in must give a list or a mapping, not {_shown(value)}")
+
+    def limit(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> int:
+        """How many iterations run at once."""
+        return loop_limit(loop, self._whole(loop.max_in_flight, WINDOW, "max_in_flight", ctx, outer))
+
+    def chunk_size(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> int | None:
+        """How many iterations a chunk has, if the loop says so."""
+        return self._whole(loop.chunk_size, CHUNK_SIZE, "chunk_size", ctx, outer)
+
+    def tolerated(self, loop: Loop, total: int, ctx: CtxLayer, outer: dict[str, Any]) -> int:
+        """How many of `total` iterations may fail."""
+        count = self._number(loop.tolerated_count, TOLERATED_COUNT, "tolerated_count", ctx, outer) or 0
+        percent = self._number(loop.tolerated_percent, TOLERATED_PERCENT, "tolerated_percent", ctx, outer) or 0
+        return tolerated(count, percent, total)
+
+    def _whole(self, value: Any, allowed: Range, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> int | None:
+        number = self._number(value, allowed, what, ctx, outer)
+        return None if number is None else int(number)
+
+    def _number(self, value: Any, allowed: Range, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> float | None:
+        try:
+            return value_of(value, allowed, f"{what} of the loop", self._activation.scope(ctx, outer))
+        except TemplateError as error:
+            raise LoopFailed(error.kind, str(error)) from None
+
+
+def _shown(value: Any) -> str:
+    """A value in an author's words."""
+    return "null" if value is None else f"{describe(value)} ({json.dumps(value, ensure_ascii=False, default=str)[:60]})"

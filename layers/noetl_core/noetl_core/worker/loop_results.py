@@ -1,0 +1,66 @@
+"""What the iterations of a loop leave: results in pages, so that memory stays flat, and ctx writes brought together."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from noetl_core.engine.loops import CtxConflict, condense
+from noetl_core.expr import TemplateError, is_reference
+from noetl_core.worker.activation import Activation
+from noetl_core.worker.nodes import LoopNode, key_suffix
+from noetl_core.worker.offload import encode
+
+BIG_PAGE = 64 * 1024
+"""A page of results over this many bytes goes to the result store at once instead of staying in memory."""
+
+
+class LoopResults:
+    """Results and ctx writes of the loops of an activation."""
+
+    def __init__(self, activation: Activation) -> None:
+        self._activation = activation
+        self._load = activation.resolve.behind
+
+    def turn_pages(self, node: LoopNode) -> None:
+        """Put every page of results that is full where it stays."""
+        while (page := node.full_page()) is not None:
+            node.pages.append(self._page(node, page))
+            node.condense(self._load)
+
+    def _page(self, node: LoopNode, page: list[Any]) -> Any:
+        """A page of results as bytes, or the reference to it when it is large: memory stays flat."""
+        body = encode(self._activation.recorder.masked(page))
+        if len(body) <= BIG_PAGE:
+            return body
+        return self._activation.offload.referenced(page, body, f"{self._name(node)}-page-{len(node.pages)}")
+
+    def _name(self, node: LoopNode) -> str:
+        return f"loops/{self._activation.step_run}/results{key_suffix(self._activation.chunk, node.path)}"
+
+    def results(self, node: LoopNode) -> Any:
+        """All results in index order: the list, or a reference to it or to its pages."""
+        offload = self._activation.offload
+        rest = self._activation.recorder.masked(node.rest())
+        if not any(is_reference(page) for page in node.pages):
+            return offload.small([item for page in node.pages for item in json.loads(page)] + rest, self._name(node))
+        parts = [{"result": page if is_reference(page) else json.loads(page)} for page in (*node.pages, encode(rest))]
+        return {**offload.object(encode(parts), f"{self._name(node)}-manifest"), "schema_hint": "manifest"}
+
+    def merge(self, node: LoopNode) -> None:
+        """Bring the iterations' ctx writes together; what reducers made large is kept behind references like any value."""
+        activation = self._activation
+        try:
+            merged = node.merged(self._load) if node.writes else {}
+            name = f"values/{activation.step_run}-merged{key_suffix(activation.chunk, node.path)}"
+            node.ctx.write(activation.offload.each(merged, name))
+        except CtxConflict as conflict:
+            node.error = node.error or {"kind": "ctx_conflict", "message": str(conflict), "retryable": False}
+        except TemplateError as error:
+            node.error = node.error or {"kind": error.kind, "message": f"ctx of the loop: {error}", "retryable": False}
+
+    def writes(self, node: LoopNode) -> list[list[Any]]:
+        """The ctx writes of a chunk's iterations, for the control plane to bring together: `[index, patch]`."""
+        return [
+            [index, patch] for index, patch in condense(sorted(node.writes, key=lambda w: w[0]), node.loop.reducers, self._load)
+        ]

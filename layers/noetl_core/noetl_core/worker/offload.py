@@ -1,0 +1,104 @@
+"""Values as the log may hold them: within the inline limit, else in the result store, behind a reference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from noetl_core.dsl.model import Executor
+from noetl_core.expr import contains_secret, is_reference
+from noetl_core.ports import ResultStore
+from noetl_core.values import MARK
+from noetl_core.worker.recorder import Recorder
+from noetl_core.worker.view import Resolver, named
+
+
+class NotJson(ValueError):
+    """A value that is no JSON data: NaN, a lone surrogate, an object. Who acts: the author."""
+
+
+class Offload:
+    """Keeps the values of one activation, an execution's own or its family's, by the limits of its playbook."""
+
+    def __init__(
+        self, results: ResultStore, resolve: Resolver, executor: Executor, execution_id: str, recorder: Recorder
+    ) -> None:
+        self._results, self._resolve, self._executor = results, resolve, executor
+        self._execution_id, self._recorder = execution_id, recorder
+
+    def small(self, value: Any, name: str) -> Any:
+        """`value` itself when it is within the inline limit, else a reference to it under `<execution_id>/<name>-...`.
+
+        Raises `NotJson` for what no log can hold. A value with secrets in it stays as it is: the log gets it masked.
+        """
+        if (
+            value is None
+            or type(value) is bool
+            or type(value) is int
+            or (is_reference(value) and self._resolve.family.owns(value))
+        ):
+            return value
+        executor = self._executor
+        try:
+            body = encode(value)
+        except NotJson:
+            if contains_secret(value):
+                self._recorder.tainted = True
+                return value
+            raise
+        first = executor.reference_first and type(value) in (list, dict) and value
+        if not first and (len(body) <= executor.limits.max_payload_bytes or not value or type(value) is float):
+            return value  # numbers, and what is empty, are asked about as they stand
+        return self.referenced(value, body, name)
+
+    def each(self, values: Mapping[str, Any], name: str) -> dict[str, Any]:
+        """The values of a mapping, each as `small` keeps it under `<name>-<its place>`."""
+        return {key: self.small(value, f"{name}-{n}") for n, (key, value) in enumerate(values.items())}
+
+    def plain(self, value: Any, name: str) -> Any:
+        """As `small`, of what may be no JSON data: the nearest that is."""
+        try:
+            return self.small(value, name)
+        except NotJson:
+            return self.small(nearest_json(value), name)
+
+    def referenced(self, value: Any, body: bytes, name: str) -> dict[str, Any]:
+        """A reference to `value`, stored as `body`."""
+        ref = self.object(body, name)
+        ref["schema_hint"] = _hint(value)
+        self._resolve.remember(named(ref), value, MARK in body)
+        return ref
+
+    def object(self, body: bytes, name: str) -> dict[str, Any]:
+        """A reference to JSON text, stored under `<execution_id>/<name>-<digest>.json`.
+
+        The key tells the content: a worker that was overtaken, and goes on, writes over nothing that its successor committed.
+        """
+        key = f"{self._execution_id}/{name}-{sha256(body).hexdigest()[:16]}.json"
+        return dict(self._results.put(key, body))
+
+
+def encode(value: Any) -> bytes:
+    """Compact JSON. Raises `NotJson`."""
+    try:
+        return _encoder.encode(value).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotJson(str(error)) from error
+
+
+_encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def nearest_json(value: Any) -> Any:
+    """The nearest JSON data: what is none becomes text, NaN null."""
+    body = json.dumps(value, default=str, skipkeys=True, ensure_ascii=False).encode("utf-8", "replace")
+    return json.loads(body, parse_constant=lambda _: None)
+
+
+def _hint(value: Any) -> Any:
+    """A word on what is behind a reference."""
+    if isinstance(value, list):
+        return {"type": "list", "length": len(value)}
+    return {"type": "object", "keys": list(value)[:20]} if isinstance(value, Mapping) else {"type": type(value).__name__}

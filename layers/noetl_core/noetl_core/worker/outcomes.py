@@ -1,0 +1,91 @@
+"""The one place where a worker judges an outcome, stores what is large of it, and records it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from noetl_core.dsl.model import Task
+from noetl_core.engine.outcome import LONGEST, Outcome
+from noetl_core.engine.pipeline import fold, process
+from noetl_core.engine.records import Event
+from noetl_core.ports import NotFound
+from noetl_core.worker.activation import Activation
+from noetl_core.worker.nodes import PipelinePass
+from noetl_core.worker.offload import NotJson, nearest_json
+from noetl_core.worker.outcome_meta import meta_of
+from noetl_core.worker.pipeline_passes import PipelinePasses
+from noetl_core.worker.task_log import TaskLog
+
+
+class Outcomes:
+    """Takes the outcomes of an activation's tasks, whether a tool was called or not."""
+
+    def __init__(self, activation: Activation, passes: PipelinePasses) -> None:
+        self._activation, self._passes = activation, passes
+        self._offload, self._recorder = activation.offload, activation.recorder
+        self._trace_id = activation.view.context.get("trace_id")
+
+    def take(self, pass_: PipelinePass, task: Task, outcome: Outcome, started: int | None) -> None:
+        """Judge the outcome of the pass's task, record it, fold it. `started` is None where `TaskStarted` says it already."""
+        pipe = pass_.pipe
+        pass_.wait = None
+        scope = self._passes.scope(pass_).over(pipe.locals(task))
+        outcome = self._kept(outcome, pipe.task_run(task), pipe.attempt)
+        now = self._activation.clock.now()
+        begun = now if started is None else started
+        if "attempt" not in outcome.meta:  # nothing was called: a wait that was answered, inputs in error
+            outcome = replace(outcome, meta={**meta_of(pipe.attempt, begun, now, self._trace_id), **outcome.meta})
+        try:
+            event, directive = process(pipe, task, outcome, scope, now, begun)
+            event = self._stored(event, announced=started is None)
+        except (NotFound, NotJson) as error:
+            kind: Literal["not_found", "schema"] = "not_found" if isinstance(error, NotFound) else "schema"
+            failed = Outcome.failed(kind, f"policy of {task.called}: {error}", retryable=False)
+            event, directive = process(pipe, Task(task.name, task.kind), failed, scope, now, begun)
+        pass_.ctx.write(event.data.get("set_ctx") or {})
+        fold(pipe, self._activation.step.tasks, event)
+        self._recorder.put(event)
+        if directive.do == "retry":
+            retried = {k: event.data[k] for k in ("task", "run", "path", "attempt") if k in event.data}
+            error_of = event.data["outcome"].get("error")
+            self._recorder.record(
+                "TaskRetried", {**retried, "delay": directive.delay, **({"error": error_of} if error_of else {})}
+            )
+
+    def _kept(self, outcome: Outcome, task_run: str, attempt: int) -> Outcome:
+        """The outcome as the log may hold it: JSON, and what is large behind a reference (formal spec 9.1)."""
+        offload = self._offload
+        name = f"results/{task_run}" + ("" if attempt == 1 else f"-{attempt}")
+        log = outcome.meta.get("log")
+        if isinstance(log, TaskLog):
+            more = f"{self._activation.execution_id}/logs/{task_run}-{attempt}.json"
+            outcome = replace(outcome, meta={**outcome.meta, "log": log.record(self._activation.results, more)})
+        try:
+            result = offload.small(outcome.result, name)
+        except NotJson as wrong:
+            failed = Outcome.failed("schema", f"the task's result is not JSON: {wrong}", retryable=False)
+            return replace(failed, meta=nearest_json(outcome.meta))
+        changed: dict[str, Any] = {} if result is outcome.result else {"result": result}
+        if outcome.helpers:
+            changed["helpers"] = {k: offload.plain(v, f"{name}-{k}") for k, v in outcome.helpers.items()}
+        if outcome.error is not None:
+            error = outcome.error
+            message = error.message[: LONGEST["message"]].encode("utf-8", "replace").decode()
+            changed["error"] = replace(error, message=message, details=offload.plain(error.details, f"{name}-details"))
+        return replace(outcome, **changed) if changed else outcome
+
+    def _stored(self, event: Event, *, announced: bool) -> Event:
+        """The event with large written values behind references. Raises `NotJson`."""
+        offload, data = self._offload, dict(event.data)
+        if announced:
+            data.pop("started", None)
+        name = f"values/{data['run']}-{data['attempt']}"
+        for section in ("set_iter", "set_ctx"):
+            if section in data:
+                data[section] = offload.each(data[section], f"{name}-{section}")
+        if "prev" in data:
+            data["prev"] = offload.small(data["prev"], f"{name}-prev")
+        if "error" in data and "details" in data["error"]:
+            data["error"] = {**data["error"], "details": offload.small(data["error"]["details"], f"{name}-details")}
+        return Event(event.name, event.ts, data)

@@ -1,0 +1,62 @@
+"""Passes over the pipeline: begun from what the log says they have done, with what their templates see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noetl_core.engine.pipeline import Pipeline, fold
+from noetl_core.expr import Scope, render
+from noetl_core.worker.activation import Activation
+from noetl_core.worker.nodes import CtxLayer, LoopNode, PipelinePass
+from noetl_core.worker.sealing import Seals, restore
+
+
+class PipelinePasses:
+    """Begins the passes of an activation."""
+
+    def __init__(self, activation: Activation, seals: Seals | None) -> None:
+        self._activation, self._seals = activation, seals
+        self._opened: Mapping[tuple[int, ...], Mapping[str, Any]] | None = None
+        """What the newest suspension sealed, once it has been opened."""
+
+    def begin(self, pipe: Pipeline, ctx: CtxLayer, parent: LoopNode | None, scope: dict[str, Any]) -> PipelinePass:
+        """A new pass over the pipeline; what the log says it has done is folded, not done again."""
+        history, tasks = self._activation.history, self._activation.step.tasks
+        pass_ = PipelinePass(pipe, ctx, parent, scope)
+        pipe.iter = pass_.iter
+        events = history.tasks.pop(pipe.path, ())
+        sealed_at = history.sealed_at.get(pipe.path, 0) if history.sealed is not None else -1
+        for n, event in enumerate(events):
+            if n == sealed_at:
+                self._unseal(pass_)
+            ctx.write(event.data.get("set_ctx") or {})
+            fold(pipe, tasks, event)
+        if sealed_at == len(events):
+            self._unseal(pass_)
+        return pass_
+
+    def _unseal(self, pass_: PipelinePass) -> None:
+        """Give a pass back the secrets it held when it was suspended; where nobody can open them they stay undefined."""
+        sealed = self._activation.history.sealed
+        if self._seals is None or sealed is None:
+            return
+        if self._opened is None:
+            self._opened = self._seals.open(sealed)
+            self._activation.recorder.tainted = True
+        restore(pass_, self._opened.get(pass_.path, {}))
+
+    def sealed(self, passes: list[PipelinePass]) -> str | None:
+        """The secrets that unfinished passes hold, for whoever resumes them."""
+        return self._seals.seal(passes) if self._seals is not None and self._activation.recorder.tainted else None
+
+    def scope(self, pass_: PipelinePass) -> Scope:
+        """What a pass's templates see; args of the step that read the iterator are evaluated once. Raises `TemplateError`."""
+        activation = self._activation
+        scope = activation.scope(pass_.ctx, pass_.iter)
+        if not activation.step.each_args:
+            return scope
+        if pass_.args is None:
+            pass_.args = activation.view.args  # all there is for whoever records the failure
+            pass_.args = {**render(activation.step.each_args, scope, undefined_ok=True), **activation.view.args}
+        return scope.over({"args": pass_.args})

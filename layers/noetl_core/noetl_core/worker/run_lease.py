@@ -1,0 +1,125 @@
+"""The lease of one run: renewed while its tasks run, lost to a fence, given up when the gate says stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from noetl_core.engine.records import Command, Event
+from noetl_core.ports import Clock, Gates, PortError
+from noetl_core.tools.base import ToolCall
+from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, SECOND, Fenced, Journal
+
+
+class Cancelled(Exception):
+    """The gate says stop; the control plane has the last word on how the run ended."""
+
+
+@dataclass(slots=True, eq=False)
+class StartedTask:
+    """A task that has started, for the lease heartbeat to announce; `cancelled` is its call's."""
+
+    data: Mapping[str, Any]
+    since: int
+    cancelled: threading.Event
+    announced: bool = False
+
+
+class RunLease:
+    """A run under way in this process: what reaches it from outside, and the tasks that are told.
+
+    The driver asks (`check`); the heartbeat's thread renews; whoever ends the process leaves. The journal comes with the claim.
+    """
+
+    def __init__(self, gates: Gates, clock: Clock, command: Command) -> None:
+        self._gates, self._clock = gates, clock
+        self._execution_id, self._run_id = command.execution_id, command.run_id
+        self._undoing = command.undoes is not None
+        self.journal: Journal | None = None
+        self.gate = "run"
+        self.being_ended = False
+        """Whether the control plane is ending this very run, with a reason of its own: the next position is left to it."""
+        self.cancelled = threading.Event()
+        self._fenced: Fenced | None = None
+        self._started_tasks: set[StartedTask] = set()
+        self._lock = threading.Lock()
+
+    # --- tasks ----------------------------------------------------------------------------------------------------------
+
+    def begun(self, call: ToolCall, path: list[int], now: int) -> StartedTask:
+        """A task begins: the heartbeat announces it if it takes long."""
+        data: dict[str, Any] = {"task": call.task, "run": call.task_run_id, "attempt": call.attempt}
+        if path:
+            data["path"] = path
+        started_task = StartedTask(data, now, call.cancelled)
+        with self._lock:
+            self._started_tasks.add(started_task)
+            if self.cancelled.is_set():
+                started_task.cancelled.set()
+        return started_task
+
+    def ended(self, started_task: StartedTask) -> int | None:
+        """A task has ended, or is waited for no longer: when it started, unless `TaskStarted` says it already."""
+        with self._lock:
+            self._started_tasks.discard(started_task)
+            return None if started_task.announced else started_task.since
+
+    def stop(self) -> None:
+        """Tell every tool that its outcome does not matter any more."""
+        with self._lock:
+            self.cancelled.set()
+            for started_task in self._started_tasks:
+                started_task.cancelled.set()
+
+    # --- the gate and the fence -----------------------------------------------------------------------------------------
+
+    def read_gate(self) -> None:
+        """Hear what the control plane wants of the execution."""
+        gate = self._gates.gate(self._execution_id)
+        self.being_ended = self._run_id in gate.stopped_runs
+        self.gate = "stop" if self.being_ended else gate.mode
+        if self._undoing and gate.mode == "stop" and not self.being_ended:
+            self.gate = "run"  # what undoes a cancelled execution runs while the rest is stopped
+        if self.gate == "stop":
+            self.stop()
+
+    def check(self) -> None:
+        """Raises what the lease heartbeat found out: `Fenced`; or `Cancelled` when the gate says stop."""
+        if self._fenced is not None:
+            raise self._fenced
+        if self.gate == "stop":
+            raise Cancelled(self._execution_id)
+
+    def renew_lease(self) -> None:
+        """Called about every second from the heartbeat's thread: announce what runs long, commit, renew the lease."""
+        journal, now = self.journal, self._clock.now()
+        if journal is None:
+            return
+        try:
+            with self._lock:
+                for started_task in self._started_tasks:
+                    if not started_task.announced and now - started_task.since >= FLUSH_EVERY_S * SECOND:
+                        started_task.announced = True
+                        journal.put(Event("TaskStarted", started_task.since, started_task.data))
+            silent = now - journal.flushed_at
+            wrote = journal.flush() if journal.due(now) else False
+            if not wrote and silent >= HEARTBEAT_S * SECOND:
+                wrote = journal.flush(heartbeat=True)
+            if wrote:
+                self.read_gate()
+        except Fenced as fenced:
+            self._fenced = fenced
+            self.stop()
+        except PortError:
+            return  # the next heartbeat tries again; a lease that ends is taken over
+
+    def leave(self, reason: str) -> None:
+        """Release the run. Raises `Fenced`, and port errors."""
+        try:
+            if self.journal is not None:
+                self.journal.release(reason)
+        finally:
+            self._fenced = Fenced("the run was released")
+            self.stop()

@@ -1,0 +1,70 @@
+"""What the next task of a pass is called with: its templates rendered, its references loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from noetl_core.dsl.kinds import KINDS
+from noetl_core.dsl.model import Task
+from noetl_core.dsl.numbers import TIMEOUT, value_of
+from noetl_core.engine.outcome import Outcome
+from noetl_core.expr import Scope, TemplateError, render
+from noetl_core.ports import NotFound
+from noetl_core.worker.activation import Activation
+from noetl_core.worker.inputs import Unloaded, loaded
+from noetl_core.worker.nodes import PipelinePass
+from noetl_core.worker.pipeline_passes import PipelinePasses
+from noetl_core.worker.tokens import CallbackTokens
+
+
+@dataclass(slots=True)
+class Inputs:
+    """A task's inputs and spec as values, and its timeout in seconds."""
+
+    inputs: Mapping[str, Any]
+    spec: Mapping[str, Any]
+    timeout: float | None
+
+
+class TaskInputs:
+    """Renders the tasks of an activation."""
+
+    def __init__(self, activation: Activation, passes: PipelinePasses, tokens: CallbackTokens) -> None:
+        self._activation, self._passes, self._tokens = activation, passes, tokens
+        self._limit = activation.playbook.executor.limits.max_input_bytes
+        self._raw = {
+            t.name: {k: t.inputs[k] for k in KINDS[t.kind].raw if k in t.inputs} for t in activation.step.tasks if t.kind in KINDS
+        }
+        """Inputs that are program text: never rendered."""
+
+    def of(self, pass_: PipelinePass, task: Task) -> Inputs:
+        """The inputs of the pass's next task. Raises `Unloaded`."""
+        raw = self._raw.get(task.name)
+        try:
+            scope = self._passes.scope(pass_)
+            callback = self._tokens.layer(pass_.pipe)
+            if callback is not None:
+                scope, self._activation.recorder.tainted = scope.over(callback), True
+            scope = scope.over(pass_.pipe.locals(task))
+            inputs = render({k: v for k, v in task.inputs.items() if k not in raw} if raw else task.inputs, scope)
+            spec = render(task.spec, scope, undefined_ok=True) if task.spec else task.spec
+            timeout = _timeout_of(task, scope) if task.timeout_s is not None or "timeout" in task.spec else None
+            inputs, spec = self._loaded(task, inputs), self._loaded(task, spec) if spec else spec
+        except TemplateError as error:
+            raise Unloaded(Outcome.failed(error.kind, f"inputs of task {task.name}: {error}")) from None
+        except NotFound as error:
+            raise Unloaded(Outcome.failed("not_found", f"inputs of task {task.name}: {error}")) from None
+        return Inputs({**inputs, **raw} if raw else inputs, spec, timeout)
+
+    def _loaded(self, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
+        return loaded(task.kind, task.name, given, self._activation.resolve, self._limit)
+
+
+def _timeout_of(task: Task, scope: Scope) -> float | None:
+    """The task's timeout in seconds, once the timeouts of its parts are numbers too; raises `TemplateError`."""
+    parts = task.spec.get("timeout")
+    for part, value in parts.items() if isinstance(parts, Mapping) else ():
+        value_of(value, TIMEOUT, f"timeout.{part} of task {task.name}", scope)
+    return value_of(task.timeout_s, TIMEOUT, f"timeout_s of task {task.name}", scope)

@@ -1,0 +1,140 @@
+"""Passes that do not go on at once: asleep here for a little, or waiting for as long as it takes, which suspends the run."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import Any
+
+from noetl_core.dsl.model import Task
+from noetl_core.engine import ids
+from noetl_core.engine.outcome import ErrorKind, Outcome
+from noetl_core.engine.pipeline import SECOND
+from noetl_core.expr import contains_secret
+from noetl_core.worker.activation import Activation
+from noetl_core.worker.nodes import PipelinePass
+from noetl_core.worker.pipeline_passes import PipelinePasses
+from noetl_core.worker.waiting import INLINE_WAIT_S, BadWait, TooLong, outcome_of, wait_for
+
+SPARE_S = 30.0
+"""Left of the invocation at least when a task without a timeout of its own is started, or a pass wakes up here."""
+
+
+class WaitingPasses:
+    """The passes of an activation that sleep or wait."""
+
+    def __init__(self, activation: Activation, passes: PipelinePasses) -> None:
+        self._activation, self._passes = activation, passes
+        self._sleeping: list[tuple[int, int, PipelinePass]] = []
+        """Passes that sleep here for a little, by when they wake."""
+        self._waiting: list[PipelinePass] = []
+        """Passes that wait longer: the run is suspended once nothing else is left to do."""
+        self._order = count()
+        self.wake_at: int | None = None
+        """When the next sleeping pass wakes (microseconds); None when none sleeps."""
+
+    # --- sleeping -------------------------------------------------------------------------------------------------------
+
+    def woken(self, now: int) -> list[PipelinePass]:
+        """The passes that wake by now, in order."""
+        woken = []
+        while self._sleeping and self._sleeping[0][0] <= now:
+            woken.append(self.next_woken())
+        return woken
+
+    def next_woken(self) -> PipelinePass:
+        """The next to wake, now."""
+        pass_ = heapq.heappop(self._sleeping)[2]
+        self.wake_at = self._sleeping[0][0] if self._sleeping else None
+        return pass_
+
+    # --- beginning to wait ----------------------------------------------------------------------------------------------
+
+    def retry_later(self, pass_: PipelinePass) -> None:
+        """A pass waits until its retry may run."""
+        self._add(pass_, self._retry_wait(pass_, pass_.pipe.not_before))
+
+    def ask(self, pass_: PipelinePass, task: Task, inputs: Mapping[str, Any], started: int) -> Outcome | None:
+        """A task of kind `wait`, `callback`, `playbook`: its outcome, when the mail has what answers it, else None: it waits."""
+        activation, pipe = self._activation, pass_.pipe
+        try:
+            if contains_secret(inputs):
+                raise BadWait(f"a task of kind {task.kind} is recorded, so its inputs cannot hold secrets")
+            handed = {k: v for k, v in pass_.iter.items() if not contains_secret(v)}
+            wait = wait_for(
+                task.kind,
+                inputs,
+                pipe.task_run(task),
+                pipe.attempt,
+                activation.history,
+                started,
+                activation.execution_id,
+                handed,
+                self._lives_until(started),
+            )
+        except BadWait as error:
+            kind: ErrorKind = "limit" if isinstance(error, TooLong) else "schema"
+            return Outcome.failed(kind, str(error), retryable=False)
+        mail = activation.history.mail.get(wait["wait_id"])
+        if mail is None and wait["kind"] == "timer" and wait["at"] <= started:
+            mail = {"kind": "timer"}
+        if mail is not None:
+            return outcome_of(wait, mail, activation.resolve)
+        if wait["kind"] == "timer" and "result" in wait:
+            wait["result"] = activation.offload.small(wait["result"], f"values/{pipe.task_run(task)}-result")
+        for section in ("args", "iter", "ctx"):
+            if section in wait:
+                wait[section] = activation.offload.each(wait[section], f"values/{pipe.task_run(task)}-{section}")
+        wait = _placed(pass_, task, wait)
+        activation.history.waits[wait["wait_id"]] = wait
+        self._add(pass_, wait)
+        return None
+
+    def _lives_until(self, started: int) -> int:
+        """When the execution must have ended, at the latest."""
+        lives_until = started + int(self._activation.playbook.executor.lifetime_s * SECOND)
+        expires_at = self._activation.journal.expires_at
+        return min(lives_until, expires_at * SECOND) if expires_at else lives_until
+
+    def _add(self, pass_: PipelinePass, wait: dict[str, Any]) -> None:
+        """Put a pass to sleep: in place when it is for a little, else as a wait of the suspension."""
+        pass_.wait = wait
+        at = wait["at"] if wait["kind"] == "timer" else None
+        if at is not None and self._soon(at):
+            heapq.heappush(self._sleeping, (at, next(self._order), pass_))
+            self.wake_at = self._sleeping[0][0]
+        else:
+            self._waiting.append(pass_)
+
+    def _soon(self, at: int) -> bool:
+        if at - self._activation.clock.now() > INLINE_WAIT_S * SECOND:
+            return False
+        deadline = self._activation.deadline
+        return deadline is None or at < deadline - SPARE_S * SECOND
+
+    def _retry_wait(self, pass_: PipelinePass, at: int) -> dict[str, Any]:
+        task = self._activation.step.tasks[pass_.pipe.pc]
+        wait_id = ids.wait_id(pass_.pipe.task_run(task), pass_.pipe.attempt, "retry")
+        return _placed(pass_, task, {"wait_id": wait_id, "kind": "timer", "at": at})
+
+    # --- suspending -----------------------------------------------------------------------------------------------------
+
+    def suspend(self, ready: Iterable[PipelinePass]) -> None:
+        """Suspend the run on everything that is waited for; and on the halt, if that is why. `ready` could go on."""
+        activation = self._activation
+        waits = [pass_.wait for pass_ in self._waiting if pass_.wait is not None]
+        waits += [pass_.wait or self._retry_wait(pass_, at) for at, _, pass_ in self._sleeping]
+        if activation.halt:
+            kind = activation.halt
+            wait_id = ids.wait_id(activation.step_run, activation.journal.seq, kind)
+            waits.append({"wait_id": wait_id, "kind": kind, "at": activation.clock.now()})
+        if not waits:
+            raise AssertionError(f"run {activation.step_run} has nothing to do and nothing to wait for")
+        sealed = self._passes.sealed([*self._waiting, *(pass_ for _, _, pass_ in self._sleeping), *ready])
+        activation.end("StepSuspended", {"waits": waits, **({"sealed": sealed} if sealed is not None else {})})
+
+
+def _placed(pass_: PipelinePass, task: Task, wait: dict[str, Any]) -> dict[str, Any]:
+    iteration = {"iteration": list(pass_.path)} if pass_.path else {}  # `path` is a child playbook's
+    return {**wait, "task": task.name, **iteration}

@@ -1,0 +1,56 @@
+"""The wiring of the worker on AWS. Only its function imports this: no other pays for loading a worker and its tools."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+from noetl_core.adapters.aws.catalog import DynamoGates, DynamoPlaybookCatalog
+from noetl_core.adapters.aws.events import DynamoEventStore
+from noetl_core.adapters.aws.named import callback_key, results
+from noetl_core.adapters.aws.sealer import KmsSealer
+from noetl_core.adapters.aws.secrets import RecentSecrets
+from noetl_core.adapters.clock import SystemClock
+from noetl_core.playbooks import PlaybookCache
+from noetl_core.ports import Sealer
+from noetl_core.tools.registry import ToolRegistry
+from noetl_core.worker.gates import RecentGates
+from noetl_core.worker.service import Worker
+
+
+@cache
+def worker() -> Worker:
+    """The data plane, once per process. It has no way to the queues."""
+    catalog = DynamoPlaybookCatalog(os.environ["CATALOG_TABLE"])
+    return Worker(
+        store=DynamoEventStore(os.environ["EVENTS_TABLE"], results()),
+        results=results(),
+        gates=RecentGates(DynamoGates(os.environ["CATALOG_TABLE"]), SystemClock()),
+        clock=SystemClock(),
+        playbooks=PlaybookCache(catalog),
+        registered=catalog.by_digest,
+        tools=ToolRegistry(),
+        secrets=RecentSecrets(os.environ.get("SECRETS_PREFIX", "noetl/")),
+        sealer=_sealer(),
+        callback_key=callback_key(),
+        callback_url=_callback_url(),
+        name=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", f"worker-{os.getpid()}")[-32:],
+    )
+
+
+def _sealer() -> Sealer | None:
+    """None where the role has no key: the python pool, which is given no secrets either."""
+    key = os.environ.get("SEALING_KEY")
+    return KmsSealer(key) if key else None
+
+
+def _callback_url() -> str:
+    """The API's address; an emulator's own form where the environment names one."""
+    api, stage, endpoint = (os.environ.get(name, "") for name in ("API_ID", "API_STAGE", "AWS_ENDPOINT_URL"))
+    base = f"{endpoint.rstrip('/')}/_aws/execute-api/{api}/{stage}"
+    if not endpoint:
+        base = f"https://{api}.execute-api.{os.environ.get('AWS_REGION', '')}.{os.environ.get('API_SUFFIX', '')}/{stage}"
+    return base + "/api/callbacks/{token}"
+
+
+__all__ = ["results", "worker"]
