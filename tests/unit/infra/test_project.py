@@ -40,7 +40,7 @@ def test_every_target_is_one_that_makes_no_file() -> None:
 
 
 def test_the_workflows_are_workflows() -> None:
-    check = [BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", *WORKFLOWS]
+    check = [str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.github-workflows", *map(str, WORKFLOWS)]
     done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
