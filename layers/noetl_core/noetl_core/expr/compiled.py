@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
 
@@ -258,9 +259,7 @@ def _only_finds(node: nodes.Expr | None) -> bool:
 
 
 def _unknown(what: str, name: str, known: Any, node: nodes.Node) -> TemplateSyntaxError:
-    import difflib  # here, because it is slow to import and only mistakes need it
-
-    near = difflib.get_close_matches(name, known, 1)
+    near = get_close_matches(name, known, 1)
     hint = f"did you mean {near[0]!r}?" if near else None
     return _syntax_error(f"there is no {what} {name!r}" + (f" ({hint})" if hint else ""), node.lineno, hint)
 
