@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from noetl_core.dsl.model import Loop
 from noetl_core.dsl.numbers import CHUNK_SIZE, TOLERATED_COUNT, TOLERATED_PERCENT, WINDOW, Range, value_of
 from noetl_core.engine.loops import CtxConflict, chunk_plan, condense, tolerated
-from noetl_core.engine.pipeline import SECOND, Pipeline
+from noetl_core.engine.pipeline import Pipeline
 from noetl_core.expr import TemplateError, contains_secret, is_reference, render
 from noetl_core.expr.values import describe
+from noetl_core.instants import SECOND
 from noetl_core.ports import NotFound
 from noetl_core.worker.nodes import CtxLayer, LoopNode, Path, loop_limit
 from noetl_core.worker.tool_caller import NotJson, encode

@@ -13,8 +13,9 @@ from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import Playbook, Step, Task
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import ErrorKind, Outcome
-from noetl_core.engine.pipeline import SECOND, Pipeline, fold, process
+from noetl_core.engine.pipeline import Pipeline, fold, process
 from noetl_core.expr import Scope, TemplateError, contains_secret, render
+from noetl_core.instants import SECOND
 from noetl_core.ports import NotFound
 from noetl_core.worker.inputs import Unloaded
 from noetl_core.worker.journal import Journal

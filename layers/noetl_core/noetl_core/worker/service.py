@@ -12,11 +12,12 @@ from typing import Any, Literal
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.records import MAX_TAKEOVERS, Command, Event, StreamId
 from noetl_core.events.table import TERMINAL
+from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, CorruptLog, EventStore, Gates, PortError, ReadsSecrets, ResultStore, Sealer, Unavailable
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.carried_over import carried_over
 from noetl_core.worker.credentials import Permitted, Registered
-from noetl_core.worker.journal import LEASE_S, SECOND, Fenced, Journal
+from noetl_core.worker.journal import LEASE_S, Fenced, Journal
 from noetl_core.worker.lease_heartbeat import LeaseHeartbeat
 from noetl_core.worker.run_history import RunHistory, deliver, read_run_history
 from noetl_core.worker.runner import Ended, Runner

@@ -6,22 +6,22 @@ import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
 from noetl_core.dsl.model import Playbook, Task
 from noetl_core.dsl.numbers import TIMEOUT, value_of
 from noetl_core.engine.outcome import LONGEST, Outcome
-from noetl_core.engine.pipeline import SECOND, Pipeline
+from noetl_core.engine.pipeline import Pipeline
 from noetl_core.engine.records import Event
 from noetl_core.expr import Scope, TemplateError, contains_secret, is_reference, mask
+from noetl_core.instants import SECOND, to_rfc3339
 from noetl_core.ports import Clock, Gates, NotFound, PortError, ResultStore
+from noetl_core.result_refs import MARK
 from noetl_core.tools.base import SecretReader, Tool, ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.registry import ToolRegistry, UnknownKind
-from noetl_core.values import MARK, FamilyResults
+from noetl_core.values import FamilyResults
 from noetl_core.worker.inputs import TaskReferences, loaded
 from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, Fenced, Journal
 from noetl_core.worker.task_log import TaskLog
@@ -197,8 +197,8 @@ class ToolCaller:
         out = {
             "attempt": attempt,
             "duration_ms": round((finished - started) / 1000, 3),
-            "started_at": _instant(started),
-            "finished_at": _instant(finished),
+            "started_at": to_rfc3339(started),
+            "finished_at": to_rfc3339(finished),
         }
         return out if self.trace_id is None else {**out, "trace_id": self.trace_id}
 
@@ -358,12 +358,3 @@ def _hint(value: Any) -> Any:
     if isinstance(value, list):
         return {"type": "list", "length": len(value)}
     return {"type": "object", "keys": list(value)[:20]} if isinstance(value, Mapping) else {"type": type(value).__name__}
-
-
-def _instant(us: int) -> str:
-    return f"{_second(us // SECOND)}.{us % SECOND:06d}Z"
-
-
-@lru_cache(maxsize=64)
-def _second(s: int) -> str:
-    return datetime.fromtimestamp(s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
