@@ -10,7 +10,7 @@ from noetl_core.control import read
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, sign, unsign
 from noetl_core.control.refusals import BadRequest
-from noetl_core.engine.state import Status
+from noetl_core.engine.statuses import Status
 from noetl_core.ports import CorruptLog, NewerLog
 
 if TYPE_CHECKING:
