@@ -18,24 +18,19 @@ import signal
 import socket
 import sys
 from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 
+import noetl_cli
+import noetl_core.dsl
+import noetl_core.local
+import noetl_core.observe
+import noetl_migrate
 from noetl_cli.main import main
 
 STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
-LOADED = (
-    "noetl_cli.follow",
-    "noetl_cli.siblings",
-    "noetl_cli.local_backend",
-    "noetl_core.control.operations",
-    "noetl_core.dsl.lint",
-    "noetl_migrate",
-    "noetl_core.local",
-    "noetl_core.tools.noop",
-    "noetl_infra.stack",
-    "rich.table",
-)
-"""What commands import when they run."""
+LOADED = (noetl_cli, noetl_migrate, noetl_core.dsl, noetl_core.observe)
+"""Packages whose modules commands import when they run."""
 
 
 def serve(listening: socket.socket) -> dict[str, Any]:
@@ -103,8 +98,9 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     for each in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_DFL)
-    for loaded in LOADED:
-        import_module(loaded)
+    for package in LOADED:
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))
     main()

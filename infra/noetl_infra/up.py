@@ -10,7 +10,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from noetl_infra.deploy import REGION, deploy
+from noetl_infra import REGION
+from noetl_infra.deploy import deploy
 from noetl_infra.stack import Stack, StackDown, answers, current, home, remember, stop
 
 PORT = 4566
