@@ -101,6 +101,7 @@ if __name__ == "__main__":
     for package in LOADED:
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             import_module(module.name)
+    import_module("rich.table")
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))
     main()

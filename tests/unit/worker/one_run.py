@@ -28,6 +28,13 @@ def echo(call: ToolCall) -> Outcome:
     return Outcome.ok(call.inputs.get("result", call.inputs.get("args")))
 
 
+def fail_at(*indexes: int) -> Any:
+    """Fails the iterations whose `result` input is one of `indexes`."""
+    return lambda call: (
+        Outcome.failed("server_error", f"no {call.inputs['result']}") if call.inputs["result"] in indexes else echo(call)
+    )
+
+
 @dataclass
 class Scripted:
     """A tool that calls a function, and notes the call."""
