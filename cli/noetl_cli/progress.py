@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
+from noetl_core.events.envelope import Envelope
 from noetl_core.events.table import EVENTS, OPERATED, ends_run
 from noetl_core.instants import from_text
 
@@ -45,38 +46,35 @@ class Progress:
     def observe(self, envelopes: Iterable[Mapping[str, Any]]) -> list[StepProgress]:
         """Apply envelopes; returns the steps that ended with them, each once however often it ran."""
         ended: dict[str, StepProgress] = {}
-        for envelope in envelopes:
+        for envelope in cast("Iterable[Envelope]", envelopes):
             self.events += 1
             at = from_text(envelope["timestamp"]).timestamp()
             if self.began is None:
                 self.began = at
-            step = self._apply(envelope["name"], envelope, at)
+            step = self._apply(envelope, at)
             if step is not None and step.ended is not None:
                 ended[step.name] = step
         return [step for step in ended.values() if step.ended is not None]
 
-    def _apply(self, name: str, e: Mapping[str, Any], at: float) -> StepProgress | None:
-        data = e["data"]
-        if name in OPERATED:
-            self.status = EVENTS[name].becomes or self.status
-        if name == "ExecutionRedriven":
+    def _apply(self, e: Envelope, at: float) -> StepProgress | None:
+        if e["name"] in OPERATED:
+            self.status = EVENTS[e["name"]].becomes or self.status
+        if e["name"] == "ExecutionRedriven":
             self.ended = None
-            for again in (self.steps[name] for name in data.get("steps") or () if name in self.steps):
+            for again in (self.steps[name] for name in e["data"].get("steps", ()) if name in self.steps):
                 again.done, again.failed = again.done - again.failed, 0  # what failed is still to be done
-        elif name == "WorkflowFinished":
-            self.status, self.ended = data["status"], at
-        if e.get("step") is None or e["entity"] == "next" or name.startswith("Token"):
+        elif e["name"] == "WorkflowFinished":
+            self.status, self.ended = e["data"]["status"], at
+        if "step" not in e or e["entity"] == "next" or e["name"].startswith("Token"):
             return None
         step = self.steps.get(e["step"])
         if step is None:
             step = self.steps[e["step"]] = StepProgress(e["step"], began=at)
-        return self._apply_step(step, name, e, data, at)
+        return self._apply_step(step, e, at)
 
-    def _apply_step(
-        self, step: StepProgress, name: str, e: Mapping[str, Any], data: Mapping[str, Any], at: float
-    ) -> StepProgress | None:
+    def _apply_step(self, step: StepProgress, e: Envelope, at: float) -> StepProgress | None:
         run = e.get("step_run_id", "")
-        match name:
+        match e["name"]:
             case "StepScheduled":
                 step.runs += 1
                 step.open.add(run)
@@ -88,35 +86,34 @@ class Progress:
                 step.status, step.ended = "skipped", at
                 return step
             case "StepSuspended":
-                if data.get("loop") is None:
+                if e["data"].get("loop") is None:
                     step.status = "waiting"
             case "StepResumed" | "StepStarted":
                 step.status = "running"
             case "LoopCollected" if not e.get("iteration"):
-                step.total = (step.total or 0) + int(data["total"])
+                step.total = (step.total or 0) + e["data"]["total"]
             case "LoopSliced" if step.total is None:
-                step.total = int(data["plan"]["total"])
-            case "LoopIterationCompleted" if len(e.get("iteration") or ()) == 1:
+                step.total = e["data"]["plan"]["total"]
+            case "LoopIterationCompleted" if len(e.get("iteration", ())) == 1:
                 step.done = min(step.done + 1, step.total or step.done + 1)  # one that a redrive named had been done
-                step.failed += e["status"] == "error" or bool((data.get("loop") or {}).get("failed"))
+                counts = e["data"].get("loop")
+                step.failed += e["status"] == "error" or (counts is not None and counts["failed"] > 0)
             case "TaskProcessed":
                 step.tasks += 1
-                step.task = data["authored"]["label"] if "authored" in data else e.get("task")
+                step.task = e["data"]["authored"]["label"] if "authored" in e["data"] else e.get("task")
             case "TaskRetried":
                 step.retries += 1
             case "BoundaryRouted" | "LoopDone" | "StepDone" | "StepFailed":
-                return self._ended(step, name, run, e, data, at)
+                return self._ended(step, run, e, at)
         return None
 
-    def _ended(
-        self, step: StepProgress, name: str, run: str, e: Mapping[str, Any], data: Mapping[str, Any], at: float
-    ) -> StepProgress | None:
+    def _ended(self, step: StepProgress, run: str, e: Envelope, at: float) -> StepProgress | None:
         """What the control plane says of a run's end; the run's own terminal event is only on its way there."""
-        if run not in step.open or e["source"] != "server" or not ends_run(name, data):
+        if run not in step.open or e["source"] != "server" or not ends_run(e["name"], e["data"]):
             return None
         step.open.discard(run)
         if not step.open:
-            failed = name == "StepFailed" or data.get("name") == "StepFailed" or data.get("error")
+            failed = e["status"] == "error" or (e["name"] == "BoundaryRouted" and e["data"]["name"] == "StepFailed")
             step.status, step.ended = ("error" if failed else "ok"), at
             return step
         return None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import expand
 from noetl_core.engine.fold import REDUCER, fold_commits
-from noetl_core.engine.records import Event, StreamId
+from noetl_core.engine.records import StreamId
 from noetl_core.engine.snapshots import restore
 from noetl_core.engine.state import State
 from tests.sim.world import World
+from tests.stored import Stored
 
 TERMINAL_RUN = {"StepDone", "StepFailed", "LoopChunkDone"}
 
@@ -55,7 +57,7 @@ def i2_fold_equals_snapshot(world: World, execution_id: str) -> None:
     assert asdict(whole) == asdict(resumed), "I2"
 
 
-def i3_one_terminal_each(world: World, execution_id: str, control: list[Event]) -> None:
+def i3_one_terminal_each(world: World, execution_id: str, control: Sequence[Stored]) -> None:
     scheduled = Counter(e.data["run"] for e in control if e.name in ("StepScheduled", "LoopChunkScheduled"))
     assert all(n == 1 for n in scheduled.values()), "I3: a run is scheduled once"
     ended: Counter[str] = Counter()
@@ -76,7 +78,7 @@ def i3_one_terminal_each(world: World, execution_id: str, control: list[Event]) 
         assert all(n == 1 for n in tasks.values()), f"I3: an attempt of run {run} was recorded twice: {tasks}"
 
 
-def i5_nothing_after_the_end(control: list[Event]) -> None:
+def i5_nothing_after_the_end(control: Sequence[Stored]) -> None:
     lives: list[list[str]] = [[]]
     for e in control:
         if e.name == "ExecutionRedriven":
@@ -89,7 +91,7 @@ def i5_nothing_after_the_end(control: list[Event]) -> None:
             assert names.count("PlaybookProcessed") == 1
 
 
-def i6_arcs_are_evaluated_once(control: list[Event]) -> None:
+def i6_arcs_are_evaluated_once(control: Sequence[Stored]) -> None:
     epoch, evaluated = 0, Counter[tuple[int, str]]()
     for e in control:
         epoch = e.data["epoch"] if e.name == "ExecutionRedriven" else epoch
@@ -100,7 +102,7 @@ def i6_arcs_are_evaluated_once(control: list[Event]) -> None:
     assert all(n == 1 for n in tokens.values()), "I6: a token is made once"
 
 
-def i8_ctx_is_the_fold_of_its_patches(world: World, execution_id: str, control: list[Event]) -> None:
+def i8_ctx_is_the_fold_of_its_patches(world: World, execution_id: str, control: Sequence[Stored]) -> None:
     ctx: dict[str, object] = dict(control[0].data.get("ctx") or {})
     for e in control:
         if e.name == "ExecutionRedriven":
@@ -110,7 +112,7 @@ def i8_ctx_is_the_fold_of_its_patches(world: World, execution_id: str, control: 
     assert world.state(execution_id).ctx == ctx, "I8"
 
 
-def i9_every_scheduled_run_was_commanded(world: World, execution_id: str, control: list[Event]) -> None:
+def i9_every_scheduled_run_was_commanded(world: World, execution_id: str, control: Sequence[Stored]) -> None:
     sent = {c.run_id for c in world.queue.sent if c.execution_id == execution_id}
     by_server = {e.data["run"] for e in control if e.name in ("StepDone", "StepFailed", "LoopSliced")}
     fenced = {
@@ -132,7 +134,7 @@ def the_state_counts_what_readers_see(world: World, execution_id: str) -> None:
     world.faults.quiet = quiet
 
 
-def every_compensation_ends_once(control: list[tuple[int, Event]]) -> None:
+def every_compensation_ends_once(control: Sequence[tuple[int, Stored]]) -> None:
     begun = [e.data["of"] for _, e in control if e.name == "CompensationStarted"]
     ended = [e.data["of"] for _, e in control if e.name == "CompensationDone"]
     assert len(set(begun)) == len(begun), "a run is compensated once"

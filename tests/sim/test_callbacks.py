@@ -11,6 +11,7 @@ from noetl_core.control.callbacks import Answered, Forged, Gone, Unfit
 from noetl_core.control.replay import replay
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.state import State
+from noetl_core.events.shapes import Wait
 from noetl_core.expr import Secret
 from noetl_core.ports import PortError
 from noetl_core.tools.base import ToolCall
@@ -69,7 +70,7 @@ def asked(world: World, source: str = ASK) -> tuple[str, str]:
     return execution_id, mail.tokens[-1]
 
 
-def waits(world: World, execution_id: str) -> list[dict[str, Any]]:
+def waits(world: World, execution_id: str) -> list[Wait]:
     return [w for r in world.state(execution_id).runs.values() for w in r.waits]
 
 

@@ -11,12 +11,13 @@ from noetl_core.control import operate
 from noetl_core.control.replay import replay
 from noetl_core.control.sweep import sweep
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.records import MAX_TAKEOVERS, Command, Commit, Event, StreamId
+from noetl_core.engine.records import MAX_TAKEOVERS, Command, Commit, StreamId
 from noetl_core.ports import Conflict
 from noetl_core.tools.base import ToolCall
 from tests.sim import invariants
 from tests.sim.ports import SECOND, Crash, Faults
 from tests.sim.world import World
+from tests.stored import stored
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/t}\nworkflow:\n"
 CHAIN = (
@@ -195,10 +196,10 @@ def test_a_put_whose_answer_was_lost_and_whose_retry_is_refused_is_a_success() -
 def test_a_position_somebody_else_took_is_a_conflict_that_shows_what_stands_there() -> None:
     world = World()
     stream = StreamId("1")
-    world.store.append(Commit(stream, 0, 1, "a", (Event("X", 1, {}),)))
-    world.store.append(Commit(stream, 0, 1, "a", (Event("X", 1, {}),)))
+    world.store.append(Commit(stream, 0, 1, "a", (stored("X", 1, {}),)))
+    world.store.append(Commit(stream, 0, 1, "a", (stored("X", 1, {}),)))
     with pytest.raises(Conflict) as refused:
-        world.store.append(Commit(stream, 0, 1, "b", (Event("Y", 1, {}),)))
+        world.store.append(Commit(stream, 0, 1, "b", (stored("Y", 1, {}),)))
     assert refused.value.existing is not None
     assert refused.value.existing.writer == "a"
 

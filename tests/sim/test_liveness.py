@@ -16,9 +16,10 @@ from noetl_core.control.replay import replay
 from noetl_core.control.sweep import Swept, reconcile
 from noetl_core.engine.commands import commands_of
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.records import Commit, Event, StreamId, envelopes_of
+from noetl_core.engine.records import Commit, StreamId, envelopes_of
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import TERMINAL
+from noetl_core.events.shapes import Failure
 from noetl_core.ports import DeadLetter
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.journal import Fenced, Journal
@@ -26,6 +27,7 @@ from tests.properties import TIMES
 from tests.sim import invariants
 from tests.sim.ports import SECOND, Crash, Faults, Message
 from tests.sim.world import World
+from tests.stored import stored
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/live}\n"
 TWO = (
@@ -297,7 +299,7 @@ class Committing:
         name, data = (
             ("StepStarted", {"step": "start", "as_of": 0, "worker": "w"}) if n == 0 else ("TaskProcessed", {"started": 1})
         )
-        self.journal.put(Event(name, self.world.clock.time, {**data, "n": n}))
+        self.journal.put(stored(name, self.world.clock.time, {**data, "n": n}))
         self.journal.flush()
 
     def _time_passes(self, seconds: float) -> None:
@@ -333,11 +335,11 @@ def test_a_fence_wins_against_a_worker_that_commits_every_second_and_reads_littl
     execution_id = start(world, TWO)
     (run,) = world.state(execution_id).runs
     worker = Committing(world, execution_id, run, 2_000)
-    error = {"kind": "timeout", "message": "late", "retryable": False}
+    error: Failure = {"kind": "timeout", "message": "late", "retryable": False}
     state = world.controls[0].load(execution_id)
     before = world.store.reads[worker.stream]
     (boundary,) = fence_runs(world.controls[0], state, {run: error})
-    assert boundary.event.data["error"]["kind"] == "timeout"
+    assert boundary.event.name == "StepFailed" and boundary.event.data["error"]["kind"] == "timeout"
     assert worker.tries <= 4
     assert world.store.reads[worker.stream] - before <= 5
     commits = world.store.streams[worker.stream]

@@ -76,7 +76,7 @@ def _told(summary: dict[str, Any], store: EventStore, execution_id: str) -> dict
 
     Without the events that redeliveries, chunks' boundaries and suspensions make more or fewer of.
     """
-    names = Counter(e.name for c in store.read(StreamId(execution_id)) for e in c.events)
+    names: Counter[str] = Counter(e.name for c in store.read(StreamId(execution_id)) for e in c.events)
     kept = ("TokenEnqueued", "TokenClaimed", "TokenExpired", "StepScheduled", "StepSkipped", "NextEvaluated", "LoopDone")
     wanted = ("status", "result", "ctx", "error", "steps")
     return {**{k: summary[k] for k in wanted}, "events": {n: names[n] for n in kept}}

@@ -20,6 +20,7 @@ from tests.sim import generated, invariants
 from tests.sim.generated import GenLoop, GenStep, GenTask
 from tests.sim.ports import Faults
 from tests.sim.world import World
+from tests.stored import Stored
 
 
 def run(source: str, tool: Any, faults: Faults, routers: int = 2) -> tuple[World, State]:
@@ -56,7 +57,7 @@ def test_a_pipeline_does_what_its_policies_say(tasks: tuple[GenTask, ...], fault
     done = events(world, state.execution_id, "TaskProcessed")
     assert [(d["task"], d["visit"], d["attempt"], d["directive"]["do"]) for d in done] == wanted.trace
     assert state.status == ("completed" if wanted.error is None else "failed")
-    assert (state.failure or {}).get("kind") == wanted.error
+    assert (None if state.failure is None else state.failure["kind"]) == wanted.error
     assert state.ctx == wanted.ctx
     if wanted.error is None:
         assert result(world, state) == wanted.result
@@ -104,7 +105,8 @@ def _window_is_kept(world: World, execution_id: str, window: int) -> None:
         if stream.execution_id != execution_id or stream.run_id is None:
             continue
         live: set[tuple[int, ...]] = set()
-        for event in (e for c in commits for e in c.events):
+        events: list[Stored] = [e for c in commits for e in c.events]
+        for event in events:
             path = tuple(event.data.get("path") or ())
             if event.name == "LoopIterationStarted" and len(path) == 1:
                 live.add(path)

@@ -11,11 +11,12 @@ import pytest
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.passes import Need, NeedValues
-from noetl_core.engine.records import Commit, Event, StreamId
+from noetl_core.engine.records import Commit, StreamId
 from noetl_core.ports import NotFound
 from noetl_core.tools.base import ToolCall
 from noetl_core.values import Values
 from tests.sim.world import World
+from tests.stored import stored
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/refs}\nworkflow:\n"
 GUARD = (
@@ -85,7 +86,7 @@ CHILD = (
       - {name: both, kind: noop, args: "{{ [large[0], workload.given[0]] }}"}
 """
 )
-REQUEST = Commit(StreamId("1"), 0, 1, "n", (Event("PlaybookExecutionRequested", 1, {}),))
+REQUEST = Commit(StreamId("1"), 0, 1, "n", (stored("PlaybookExecutionRequested", 1, {}),))
 
 
 def ref(key: str, size: Any = 10, body: bytes = b"", **more: Any) -> dict[str, Any]:

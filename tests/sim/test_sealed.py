@@ -17,6 +17,7 @@ from noetl_core.tools.base import ToolCall
 from tests.sim import invariants
 from tests.sim.ports import Crash, Faults
 from tests.sim.world import World
+from tests.stored import Stored
 
 TOKEN = "s3cr3t-t0ken/with+signs"
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/sealed}\n"
@@ -72,7 +73,8 @@ def nothing_shows(world: World) -> None:
 
 def sealed(world: World, execution_id: str) -> list[str]:
     streams = [c for s, c in world.store.streams.items() if s.execution_id == execution_id]
-    return [e.data["sealed"] for commits in streams for c in commits for e in c.events if e.data.get("sealed")]
+    events: list[Stored] = [e for commits in streams for c in commits for e in c.events]
+    return [e.data["sealed"] for e in events if e.data.get("sealed")]
 
 
 def test_a_token_fetched_before_a_wait_is_there_after_it_and_in_no_log() -> None:

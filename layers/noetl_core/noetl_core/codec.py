@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from noetl_core.engine.records import LOG_VERSION, Command, Event
+from noetl_core.engine.records import LOG_VERSION, AnyEvent, Command, Event
 from noetl_core.events.upcasts import upcasts_from
 from noetl_core.ports import CorruptLog, NewerLog, TooLarge
 
@@ -23,13 +23,13 @@ _message_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 """ASCII only: SQS refuses messages with some characters that JSON text may hold (U+FFFF, halves of surrogate pairs)."""
 
 
-def encode_events(events: tuple[Event, ...], *, compress: bool = False) -> bytes:
+def encode_events(events: tuple[AnyEvent, ...], *, compress: bool = False) -> bytes:
     """The body of a commit. A result that a `TaskProcessed` of the same commit holds is stored once (DESIGN section 4.5).
 
     Data is what JSON can say: tuples come back as lists, keys as text. Raises `ValueError` for NaN and infinities, and `TooLarge`
     for data nested deeper than a reader could follow.
     """
-    rows = [[e.name, e.ts, e.data] for e in events]
+    rows: list[list[Any]] = [[e.name, e.ts, e.data] for e in events]
     if len(events) > 1 and events[-1].name == "StepDone":
         rows[-1][2] = _pointed(events)
     try:
@@ -43,7 +43,7 @@ def encode_events(events: tuple[Event, ...], *, compress: bool = False) -> bytes
     return body
 
 
-def _pointed(events: tuple[Event, ...]) -> Mapping[str, Any]:
+def _pointed(events: tuple[AnyEvent, ...]) -> Mapping[str, Any]:
     data = events[-1].data
     result = data.get("result")
     if result is None:
@@ -58,7 +58,7 @@ def _pointed(events: tuple[Event, ...]) -> Mapping[str, Any]:
     return data
 
 
-def decode_events(body: bytes, v: int) -> tuple[Event, ...]:
+def decode_events(body: bytes, v: int) -> tuple[AnyEvent, ...]:
     """The events of a body, in today's form. Raises `NewerLog` for what newer code wrote, `CorruptLog` for what does not read."""
     if v > LOG_VERSION:
         raise NewerLog(f"a commit asks for reader version {v}, this one is {LOG_VERSION}: deploy the newer code")
@@ -67,9 +67,10 @@ def decode_events(body: bytes, v: int) -> tuple[Event, ...]:
         if rows and rows[-1][0] == "StepDone" and "result_from" in rows[-1][2]:
             rows[-1][2]["result"] = rows[rows[-1][2].pop("result_from")][2]["outcome"]["result"]
         older = upcasts_from(v)
-        return tuple([Event(name, ts, older[name](data) if name in older else data) for name, ts, data in rows])
+        events: Any = tuple([Event(name, ts, older[name](data) if name in older else data) for name, ts, data in rows])
     except (ValueError, zlib.error, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise CorruptLog(f"a commit's body does not read: {error}") from error
+    return cast("tuple[AnyEvent, ...]", events)
 
 
 _STORED_AS = {"carried_over": "prior"}

@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from noetl_core.engine.passes import Need, NeedValues, TooMuch, Unreadable
-from noetl_core.engine.records import StreamId
+from noetl_core.engine.passes import AskedNeed, Need, NeedValues, TooMuch, Unreadable
+from noetl_core.engine.records import StreamId, request_of
 from noetl_core.engine.state import caller_of
+from noetl_core.events.shapes import ResultPointer
 from noetl_core.expr import is_reference, path_text, references_in, replaced
 from noetl_core.expr.references import Path
 from noetl_core.ports import CorruptLog, EventStore, NotFound, ResultStore
@@ -86,7 +87,7 @@ class Family:
             commits = self._store.read(StreamId(execution_id), limit=1)
             if not commits:
                 return None
-            caller = caller_of(commits[0].events[0].data.get("parent"))
+            caller = caller_of(request_of(commits[0]).get("parent"))
             if caller is None:
                 break
             execution_id = caller
@@ -133,9 +134,9 @@ class Values:
         """Fetch what a decision asks for into what it knows."""
         self._unstored.update(missing.objects)
         for need, value in zip(missing.needs, at_once(self, missing.needs), strict=True):
-            known[need[:2] if need[0] == "object" else need] = value
+            known[("object", need[1]) if need[0] == "object" else need] = value
 
-    def __call__(self, need: Need) -> Any:
+    def __call__(self, need: AskedNeed) -> Any:
         """The value of `("boundary", run, seq)` or `("object", key, ref)`."""
         if need[0] == "boundary":
             return self.boundary(need[1], need[2])
@@ -160,7 +161,7 @@ class Values:
             raise CorruptLog(f"run {run_id} of execution {self._execution_id} has no commit {seq}")
         return commits[0].events[-1].data
 
-    def at(self, at: Mapping[str, Any] | None) -> Any:
+    def at(self, at: ResultPointer | None) -> Any:
         """What a stored result pointer (`{run, seq}` or `{value}`) stands for; references stay references."""
         if at is None:
             return None

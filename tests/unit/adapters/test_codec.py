@@ -11,8 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from noetl_core.codec import decode_command, decode_events, encode_command, encode_events
-from noetl_core.engine.records import LOG_VERSION, Command, Event
+from noetl_core.engine.records import LOG_VERSION, Command
 from noetl_core.ports import CorruptLog, NewerLog, TooLarge
+from tests.stored import stored
 
 text = st.text(st.characters(), max_size=20)  # lone surrogates, NUL and non-characters included
 values = st.recursive(
@@ -21,18 +22,18 @@ values = st.recursive(
     max_leaves=12,
 )
 data = st.dictionaries(text, values, max_size=4)
-plain = st.builds(Event, st.sampled_from(["StepStarted", "CtxPatched", "NextEvaluated"]), st.integers(0, 2**53), data)
+plain = st.builds(stored, st.sampled_from(["StepStarted", "CtxPatched", "NextEvaluated"]), st.integers(0, 2**53), data)
 
 
 @st.composite
-def step_ends(draw: st.DrawFn) -> tuple[Event, ...]:
+def step_ends(draw: st.DrawFn) -> tuple[Any, ...]:
     """The commit at the end of a one-task step; the step's result is often the task's."""
     result = draw(values)
     outcome = draw(
         st.sampled_from([{"status": "ok", "result": result}, {"status": "ok"}, {"status": "ok", "result": draw(values)}])
     )
-    done = Event("StepDone", 2, {"result": result, "set_ctx": draw(data)})
-    return (*draw(st.lists(plain, max_size=2)), Event("TaskProcessed", 1, {"task": "t", "outcome": outcome}), done)
+    done = stored("StepDone", 2, {"result": result, "set_ctx": draw(data)})
+    return (*draw(st.lists(plain, max_size=2)), stored("TaskProcessed", 1, {"task": "t", "outcome": outcome}), done)
 
 
 def exactly(value: Any) -> str:
@@ -40,16 +41,16 @@ def exactly(value: Any) -> str:
     return repr(value)
 
 
-def done(held: Any, result: Any) -> tuple[Event, ...]:
-    return (Event("TaskProcessed", 1, {"outcome": {"result": held}}), Event("StepDone", 2, {"result": result}))
+def done(held: Any, result: Any) -> tuple[Any, ...]:
+    return (stored("TaskProcessed", 1, {"outcome": {"result": held}}), stored("StepDone", 2, {"result": result}))
 
 
 @given(st.lists(plain, max_size=4).map(tuple) | step_ends(), st.booleans())
 @example(done(1, True), False)
 @example(done([1.0], [1]), True)
 @example(done({"a": 0.0}, {"a": -0.0}), True)
-@example((Event("CtxPatched", 1, {"result_from": 0}),), False)
-def test_what_is_encoded_is_decoded(events: tuple[Event, ...], compress: bool) -> None:
+@example((stored("CtxPatched", 1, {"result_from": 0}),), False)
+def test_what_is_encoded_is_decoded(events: tuple[Any, ...], compress: bool) -> None:
     decoded = decode_events(encode_events(events, compress=compress), LOG_VERSION)
     assert decoded == events
     for before, after in zip(events, decoded, strict=True):
@@ -60,12 +61,12 @@ def test_a_result_is_stored_once() -> None:
     result = {"rows": ["some text that is long enough to be seen"] * 3}
     body = encode_events(done(result, dict(result)))
     assert body.count(b"rows") == 1
-    assert decode_events(body, LOG_VERSION)[-1].data == {"result": result}
+    assert decode_events(body, LOG_VERSION)[-1] == stored("StepDone", 2, {"result": result})
 
 
 def test_compression_is_used_where_it_makes_the_body_smaller() -> None:
-    small: tuple[Event, ...] = (Event("StepStarted", 1, {}),)
-    large: tuple[Event, ...] = (Event("StepStarted", 1, {"text": "ab" * 500}),)
+    small: tuple[Any, ...] = (stored("StepStarted", 1, {}),)
+    large: tuple[Any, ...] = (stored("StepStarted", 1, {"text": "ab" * 500}),)
     assert encode_events(small, compress=True) == encode_events(small)
     assert zlib.decompress(encode_events(large, compress=True)) == encode_events(large)
 
@@ -86,12 +87,12 @@ def test_a_body_that_does_not_read_is_a_corrupt_log(body: bytes) -> None:
 
 def test_what_json_cannot_say_is_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
-        encode_events((Event("CtxPatched", 1, {"n": float("nan")}),))
+        encode_events((stored("CtxPatched", 1, {"n": float("nan")}),))
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(TooLarge, match="nested"):
-        encode_events((Event("CtxPatched", 1, {"n": deep}),))
+        encode_events((stored("CtxPatched", 1, {"n": deep}),))
 
 
 mails = st.lists(st.dictionaries(text, values, max_size=2), max_size=2).map(tuple)

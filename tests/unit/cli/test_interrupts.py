@@ -14,8 +14,8 @@ import pytest
 from noetl_core.adapters.local.database import Database
 from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.control.cursor import history
-from noetl_core.engine.records import Event
 from tests.commands import Command
+from tests.stored import Stored
 
 NAP = """\
 apiVersion: noetl.io/v2
@@ -38,7 +38,7 @@ class Folder:
     def begin(self, *arguments: str) -> Command:
         return Command(*arguments, cwd=self.path)
 
-    def events(self, execution_id: str | None = None) -> list[Event]:
+    def events(self, execution_id: str | None = None) -> list[Stored]:
         if not (self.path / ".noetl/runs.db").exists():
             return []
         database = Database(self.path / ".noetl/runs.db")

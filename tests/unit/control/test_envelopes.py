@@ -9,9 +9,10 @@ import pytest
 
 from noetl_core.control import read
 from noetl_core.control.envelopes import expand
-from noetl_core.engine.records import Commit, Event, StreamId
+from noetl_core.engine.records import Commit, StreamId
 from noetl_core.events.table import event_named
 from noetl_core.local import run_text
+from tests.stored import stored
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2
@@ -118,7 +119,7 @@ def test_a_failure_says_so_in_every_status() -> None:
 
 
 def test_an_event_that_only_newer_code_knows_is_shown() -> None:
-    commit = Commit(StreamId("1", "r1"), 0, 1, "w", (Event("StepTeleported", 1, {"where": "far"}),))
+    commit = Commit(StreamId("1", "r1"), 0, 1, "w", (stored("StepTeleported", 1, {"where": "far"}),))
     (envelope,) = expand([commit], "1")
     assert (envelope["name"], envelope["event_type"], envelope["status"]) == ("StepTeleported", "step.teleported", "success")
     assert envelope["data"] == {"where": "far"}

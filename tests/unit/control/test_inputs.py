@@ -14,7 +14,7 @@ from noetl_core.control.api import Service
 from noetl_core.control.operations import cursor_key
 from noetl_core.control.redrive import redrive
 from noetl_core.control.replay import replay
-from noetl_core.engine.records import StreamId
+from noetl_core.engine.records import StreamId, request_of
 from noetl_core.engine.redrive import Redrive
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.local import LocalWiring
@@ -78,9 +78,9 @@ def test_what_was_rendered_is_recorded_and_replay_takes_it_from_there(
     local: LocalWiring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = run(local, SOURCE, host="b.example")
-    requested = local.store.read(StreamId(out["execution_id"]), limit=1)[0].events[0]
-    assert requested.data["payload"] == {"host": "b.example"}
-    assert requested.data["rendered"] == {"url": "https://b.example/items"}
+    requested = request_of(local.store.read(StreamId(out["execution_id"]), limit=1)[0])
+    assert requested["payload"] == {"host": "b.example"}
+    assert requested["rendered"] == {"url": "https://b.example/items"}
     monkeypatch.setattr("noetl_core.control.admit.rendered_defaults", None)
     assert replay(local.control, out["execution_id"]).differences == ()
 

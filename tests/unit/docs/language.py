@@ -20,8 +20,9 @@ from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
 from noetl_core.control.callbacks import answer, open_callbacks
 from noetl_core.dsl.parse import check
-from noetl_core.engine.decide import Fact
 from noetl_core.engine.outcome import Outcome
+from noetl_core.events.control import SignalReceived
+from noetl_core.events.event import fact
 from noetl_core.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
@@ -111,7 +112,7 @@ def run(example: Example, others: list[str]) -> dict[str, Any]:
             register(local.control, other)
         started = local.start(StartRequest(playbook=example.source, payload=given.get("payload", {}), ctx=given.get("ctx", {})))
         for name, data in given.get("signals", {}).items():
-            local.control.route(started.execution_id, facts=[Fact("signal", {"id": name, "name": name, "data": data})])
+            local.control.route(started.execution_id, facts=[fact(SignalReceived, id=name, name=name, data=data)])
         for given_answer in given.get("answers", []):
             reply(local, started.execution_id, given_answer)
         assert local.run(started.execution_id, timeout_s=30)

@@ -14,7 +14,7 @@ from typing import Any
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import parse_playbook
-from noetl_core.engine.decide import Decision, Fact, NewExecution, decide, digest_for, start
+from noetl_core.engine.decide import Decision, NewExecution, decide, digest_for, start
 from noetl_core.engine.effects import (
     ClearDue,
     Effect,
@@ -31,18 +31,31 @@ from noetl_core.engine.effects import (
 from noetl_core.engine.fold import fold_commits
 from noetl_core.engine.lineage import lineage_of
 from noetl_core.engine.passes import Need, NeedValues
-from noetl_core.engine.records import Boundary, Commit, Event, StreamId
+from noetl_core.engine.records import Boundary, Commit, StreamId, control_events
 from noetl_core.engine.redrive import From, Redrive, plan
 from noetl_core.engine.state import State
+from noetl_core.events import control
+from noetl_core.events.event import Fact, new
+from noetl_core.events.shapes import Parent
 from noetl_core.expr import is_reference
+from tests.stored import Stored, stored
 
 SECOND = 1_000_000
 START = 1_800_000_000 * SECOND
 EXECUTION = "42"
 DAY_S = 24 * 3600
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: tables/t}\n"
-PARENT = {"execution_id": "7", "run_id": "r7", "depth": "1"}
+PARENT: Parent = {"execution_id": "7", "run_id": "r7", "depth": "1"}
 
+FACTS: Mapping[str, Callable[..., Any]] = {
+    "pause": control.ExecutionPaused,
+    "resume": control.ExecutionResumed,
+    "cancel": control.ExecutionCancelled,
+    "fail": control.ExecutionFailing,
+    "stuck": control.ExecutionStuck,
+    "signal": control.SignalReceived,
+    "child": control.ChildFinished,
+}
 News = Callable[["History"], None]
 """Adds boundaries and facts to what a history decides on next, or moves its clock."""
 
@@ -89,9 +102,9 @@ def again(run: str) -> News:
     return lambda history: history.boundaries.append(history.last[run])
 
 
-def fact(kind: Any, **data: Any) -> News:
+def fact(kind: str, **data: Any) -> News:
     """Something that happened outside the runs."""
-    return lambda history: history.facts.append(Fact(kind, data))
+    return lambda history: history.facts.append(new(FACTS[kind], 0, **data))
 
 
 def redrive(begin: str | None = None, **asked: Any) -> News:
@@ -139,7 +152,7 @@ class History:
 
     playbook: Playbook
     payload: Mapping[str, Any] = field(default_factory=dict)
-    parent: Mapping[str, str] | None = None
+    parent: Parent | None = None
     now: int = START
     commits: list[Commit] = field(default_factory=list)
     boundaries: list[Boundary] = field(default_factory=list)
@@ -156,7 +169,7 @@ class History:
     def boundary(self, run: str, name: str, data: Mapping[str, Any]) -> None:
         run_id = self.runs[run]
         open_run = self.state.runs[run_id]
-        found = Boundary(run_id, open_run.expected_seq + 1, Event(name, self.now, data))
+        found = Boundary(run_id, open_run.expected_seq + 1, stored(name, self.now, data))
         self.last[run] = found
         self.boundaries.append(found)
         self.values[("boundary", run_id, found.seq)] = found.event.data
@@ -164,7 +177,9 @@ class History:
             self.values[("writes", run_id, found.seq)] = data["ctx_writes"]
 
     def redriven(self, asked: Redrive) -> Fact:
-        return Fact("redrive", plan(self.state, lineage_of(self.commits), self.playbook, self.playbook, asked).data)
+        return new(
+            control.ExecutionRedriven, 0, **plan(self.state, lineage_of(self.commits), self.playbook, self.playbook, asked).data
+        )
 
     def decide(self, news: News | None) -> Decision:
         """Decide on news, and commit; None starts the execution."""
@@ -193,7 +208,7 @@ class History:
             except NeedValues as missing:
                 raise AssertionError(f"the history does not say {missing.needs}") from None
 
-    def _name(self, event: Event) -> None:
+    def _name(self, event: Stored) -> None:
         """Runs and tokens by names; of several runs of a step the later ones are numbered, and the plain name is the newest's."""
         d = event.data
         match event.name:
@@ -220,7 +235,7 @@ EXPIRES_AT = START // SECOND + 3_000_000
 # --- as text ------------------------------------------------------------------------------------------------------------
 
 
-def event_line(event: Event, labels: Mapping[str, str]) -> str:
+def event_line(event: Stored, labels: Mapping[str, str]) -> str:
     """An event as a row of a table has it: what is of interest, runs and tokens by their names."""
     d = event.data
     named = {k: labels.get(d[k], d[k]) for k in ("run", "token", "of") if isinstance(d.get(k), str)}
@@ -302,7 +317,7 @@ def effect_line(effect: Effect, labels: Mapping[str, str]) -> str:
         case SaveSnapshot(snap):
             return f"snapshot at {snap.seq}"
         case TellParent():
-            said = _pointer(effect.result, labels) or (effect.error or {}).get("kind", "")
+            said = _pointer(effect.result, labels) or (effect.error["kind"] if effect.error is not None else "")
             return f"tell {effect.parent}: {effect.status} {said}".strip()
         case SetDue(when):
             return f"due at {_seconds(when)}"
@@ -350,7 +365,7 @@ class Table:
     rows: Sequence[Row]
     head: str = ""
     payload: Mapping[str, Any] = field(default_factory=dict)
-    parent: Mapping[str, str] | None = None
+    parent: Parent | None = None
 
     def check(self, row: Row) -> None:
         """Decide as the row says; and whatever it is, what is derived from the log alone is the same."""
@@ -369,7 +384,7 @@ class Table:
         state = history.state
         assert asdict(decision.state) == asdict(state), "the state of a decision is the fold of the log behind it"
         if len(history.commits) > stood:
-            derived = effects_of(history.playbook, state, history.commits[-1].events, history.now)
+            derived = effects_of(history.playbook, state, control_events(history.commits[-1]), history.now)
             assert derived == decision.effects, "effects follow from the log alone"
 
 

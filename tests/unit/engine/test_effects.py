@@ -24,7 +24,7 @@ from noetl_core.engine.effects import (
     effects_of,
 )
 from noetl_core.engine.fold import fold_commits
-from noetl_core.engine.records import Commit, StreamId
+from noetl_core.engine.records import Commit, StreamId, control_events
 from noetl_core.engine.snapshots import restore
 from noetl_core.engine.state import State
 from noetl_core.engine.waits import due_at
@@ -43,7 +43,7 @@ def steps_of(name: str) -> Iterator[tuple[Playbook, State, Commit, tuple[Effect,
         for commit in world.store.streams[StreamId(execution_id)]:
             fold_commits(state, [commit])
             playbook = world.controls[0].playbook(state.digest)
-            yield playbook, state, commit, effects_of(playbook, state, commit.events, commit.events[0].ts)
+            yield playbook, state, commit, effects_of(playbook, state, control_events(commit), commit.events[0].ts)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from noetl_core.dsl.model import Rule, Task, TaskPolicy, Then
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.pipeline import Pipeline, fold, process
-from noetl_core.engine.records import Event
+from noetl_core.events.event import TaskEvent
 from noetl_core.expr import Scope
 from noetl_core.instants import SECOND
 
@@ -23,7 +23,7 @@ def rules(*then: Then) -> TaskPolicy:
     return TaskPolicy(tuple(Rule(f"{{{{ outcome.result == {n} }}}}", t) for n, t in enumerate(then)))
 
 
-def step(p: Pipeline, tasks: Sequence[Task], outcome: Outcome) -> Event:
+def step(p: Pipeline, tasks: Sequence[Task], outcome: Outcome) -> TaskEvent:
     task = tasks[p.pc]
     scope = Scope({"ctx": p.ctx, "iter": p.iter}).over(p.locals(task))
     event, _ = process(p, task, outcome, scope, now=10 * SECOND, started=9 * SECOND)

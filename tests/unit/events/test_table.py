@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,7 @@ from jsonschema import Draft202012Validator
 
 from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import expand
+from noetl_core.engine.records import Commit
 from noetl_core.events import control, runs, shapes
 from noetl_core.events.event import Event, new
 from noetl_core.events.page import page
@@ -17,7 +22,9 @@ from noetl_core.events.schema import event_schema, is_shape, keys_of, payload_sc
 from noetl_core.events.table import (
     BOUNDARIES,
     CONTROL_EVENTS,
+    ENDS_RUN,
     EVENTS,
+    NEWS,
     OPENS_RUN,
     OPERATED,
     RUN_EVENTS,
@@ -25,6 +32,7 @@ from noetl_core.events.table import (
     ends_run,
 )
 from tests.golden import logs
+from tests.golden.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = sorted(path.stem for path in logs.FOLDER.glob("*.json"))
@@ -46,14 +54,43 @@ def test_each_payload_has_a_row_and_each_row_a_payload(module: Any, names: froze
         assert payload in (EVENTS[name].control, EVENTS[name].run)
 
 
-@pytest.mark.parametrize(("union", "module"), [("ControlEvent", control), ("RunEvent", runs)])
-def test_the_unions_that_type_checkers_narrow_name_each_payload_once(union: str, module: Any) -> None:
-    text = (ROOT / "layers/noetl_core/noetl_core/events/event.py").read_text()
-    listed = text.split(f"    {union} = (")[1].split("    )\n")[0]
+EVENT_PY = (ROOT / "layers/noetl_core/noetl_core/events/event.py").read_text()
+ENVELOPE_PY = (ROOT / "layers/noetl_core/noetl_core/events/envelope.py").read_text()
+
+
+def union(name: str, text: str = EVENT_PY) -> list[tuple[str, str]]:
+    """The members of a union as they are written: name and payload."""
+    members = re.findall(r'(?:Event|Of)\[Literal\["(\w+)"\], ([\w. |]+)\]', text.split(f"    {name} = (")[1].split("    )\n")[0])
+    return [(event, payload) for event, payload in members]
+
+
+@pytest.mark.parametrize(("name", "module"), [("ControlEvent", control), ("RunEvent", runs)])
+def test_the_unions_that_type_checkers_narrow_name_each_payload_once(name: str, module: Any) -> None:
     alias = module.__name__.rpartition(".")[2]
-    assert [line.strip(" |") for line in listed.strip().splitlines()] == [
-        f'Event[Literal["{name}"], {alias}.{name}]' for name in payloads_of(module)
-    ]
+    assert union(name) == [(payload, f"{alias}.{payload}") for payload in payloads_of(module)]
+
+
+@pytest.mark.parametrize(
+    ("name", "members"),
+    [
+        ("BoundaryEvent", BOUNDARIES),
+        ("TerminalEvent", TERMINAL),
+        ("OpeningEvent", OPENS_RUN),
+        ("EndingEvent", ENDS_RUN),
+        ("Fact", NEWS),
+    ],
+)
+def test_what_a_guard_narrows_to_is_what_the_table_says(name: str, members: frozenset[str]) -> None:
+    assert {event for event, _ in union(name)} == members
+    assert {payload.rpartition(".")[2] for _, payload in union(name)} == members
+
+
+def test_each_envelope_has_the_payloads_of_its_event() -> None:
+    written = {event: set(payload.split(" | ")) for event, payload in union("Envelope", ENVELOPE_PY)}
+    assert written == {
+        name: {f"{p.__module__.rpartition('.')[2]}.{name}" for p in (row.control, row.run) if p is not None}
+        for name, row in EVENTS.items()
+    }
 
 
 def test_each_payload_and_shape_says_what_it_is() -> None:
@@ -91,14 +128,30 @@ def test_the_schema_of_envelopes_is_a_schema_that_can_be_moved() -> None:
     assert "#/components/schemas/TokenParkedEvent" in moved
 
 
-@pytest.mark.parametrize("name", GOLDEN)
-def test_recorded_payloads_have_the_keys_that_their_types_name(name: str) -> None:
-    for commit in logs.read(name).commits:
+@cache
+def validator(kind: type) -> Draft202012Validator:
+    return Draft202012Validator(payload_schema(kind))
+
+
+def check(commits: Iterable[Commit]) -> None:
+    """Each event is of its type: no key missing, none that is not named."""
+    for commit in commits:
         for event in commit.events:
             row = EVENTS[event.name]
             kind = row.control if commit.stream.run_id is None else row.run
             assert kind is not None, f"{event.name} is of the other kind of stream"
-            Draft202012Validator(payload_schema(kind)).validate(event.data)
+            validator(kind).validate(json.loads(json.dumps(event.data)))
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_recorded_payloads_have_the_keys_that_their_types_name(name: str) -> None:
+    check(logs.read(name).commits)
+
+
+@pytest.mark.parametrize("name", sorted(SCENARIOS))
+def test_payloads_of_today_have_the_keys_that_their_types_name(name: str) -> None:
+    world, _, _ = SCENARIOS[name].play(name)
+    check(commit for stream in world.store.streams.values() for commit in stream)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -113,4 +166,4 @@ def test_envelopes_are_as_their_schema_says(name: str) -> None:
 def test_required_keys_are_those_that_are_always_there() -> None:
     required = {key.name: key.required for key in keys_of(control.TokenEnqueued)}
     assert required["token"] and not required["joined"]
-    assert not any(key.required for key in keys_of(shapes.Again))
+    assert not any(key.required for key in keys_of(shapes.Rerun))

@@ -10,8 +10,9 @@ import pytest
 
 from noetl_core.codec import decode_events, encode_events
 from noetl_core.events import upcasts
-from noetl_core.events.event import LOG_VERSION, Event
+from noetl_core.events.event import LOG_VERSION
 from noetl_core.events.upcasts import UPCASTS, upcast, upcasts_from
+from tests.stored import stored
 
 
 @pytest.fixture
@@ -42,11 +43,11 @@ def body(*events: tuple[str, dict[str, Any]]) -> bytes:
 )
 def test_a_token_that_expired_before_there_were_codes_has_one(reason: str, code: str) -> None:
     (event,) = decode_events(body(("TokenExpired", {"token": "t", "reason": reason})), 1)
-    assert event.data == {"token": "t", "code": code, "reason": reason}
+    assert event == stored("TokenExpired", 1, {"token": "t", "code": code, "reason": reason})
 
 
 def test_what_has_todays_form_is_read_as_it_is() -> None:
-    written = (Event("TokenExpired", 1, {"token": "t", "code": "denied", "reason": "join x has already fired"}),)
+    written = (stored("TokenExpired", 1, {"token": "t", "code": "denied", "reason": "join x has already fired"}),)
     assert decode_events(encode_events(written), LOG_VERSION) == written
 
 
@@ -65,7 +66,7 @@ def test_upcasts_of_a_version_apply_to_logs_of_it_and_of_older_ones_in_order(reg
     assert upcasts_from(2)["TokenParked"]({"forms": []}) == {"forms": [3]}
     assert "TokenParked" not in upcasts_from(3)
     (event,) = decode_events(body(("TokenParked", {})), 1)
-    assert event.data == {"forms": [2, 3]}
+    assert event == stored("TokenParked", 1, {"forms": [2, 3]})
 
 
 def test_a_form_has_one_upcast(registry: dict[Any, Any]) -> None:

@@ -57,7 +57,8 @@ def test_an_error_that_an_entry_answers_does_not_fail_the_step() -> None:
 
 def test_an_error_that_no_entry_matches_fails_the_step_with_its_own_kind() -> None:
     ended = work(f"{DONE} and error.status == 404 => {{ set: {{ ctx: {{ missing: true }} }} }}", http=[http_error(500)])
-    failure = ended.state.failure or {}
+    failure = ended.state.failure
+    assert failure is not None
     assert (ended.status, failure["kind"], failure["message"]) == ("failed", "server_error", "HTTP 500")
     assert ended.visits("after") == 0
 
@@ -135,7 +136,8 @@ def test_result_of_a_loop_is_read_downstream_as_the_step_and_at_its_exit() -> No
 
 def test_fail_fails_with_its_message_and_skip_ends_the_step() -> None:
     ended = work(f"{DONE} and response.bad => {{ fail: 'bad: {{{{ response.bad }}}}' }}", http=[body(bad="x")])
-    assert (ended.status, (ended.state.failure or {})["message"]) == ("failed", "bad: x")
+    assert ended.state.failure is not None
+    assert (ended.status, ended.state.failure["message"]) == ("failed", "bad: x")
     skipped = work("event.name == 'step.enter' and workload.n == 3 => { skip: true }", http=[])
     assert (skipped.status, len(skipped.tools["http"].calls), skipped.visits("after")) == ("completed", 0, 1)
     bare = work(f"{DONE} => fail", http=[body()])

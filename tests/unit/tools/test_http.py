@@ -91,7 +91,7 @@ def test_a_status_of_400_or_more_is_an_error_of_its_kind(
     http: Http, server: Server, code: int, expected: str, retryable: bool
 ) -> None:
     outcome = http(f"{server.base}/status?code={code}")
-    envelope = outcome.as_dict()
+    envelope: Any = outcome.as_dict()
     assert (
         envelope["error"]["kind"] == expected
         and envelope["error"]["retryable"] is retryable

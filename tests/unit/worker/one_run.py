@@ -12,12 +12,13 @@ from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.records import Command, Commit, Event, StreamId
+from noetl_core.engine.records import Command, Commit, StreamId
 from noetl_core.ports import NotFound
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.service import Handled, Worker
 from tests.sim.ports import SECOND, Faults, SimClock, SimGates, SimResults, SimStore
+from tests.stored import Stored, stored
 
 RUN = "r1"
 Script = Callable[[ToolCall], Outcome]
@@ -115,7 +116,7 @@ class OneRun:
         )
 
     def command(self, mode: str = "first", seq: int = 0, **more: Any) -> Command:
-        context = {"workload": self.workload, "ctx": dict(self.ctx), "args": self.args, "steps": {}}
+        context: Any = {"workload": self.workload, "ctx": dict(self.ctx), "args": self.args, "steps": {}}
         return Command("7", more.pop("run_id", self.run_id), "work", seq, mode, 3, "d", context=context, **more)
 
     def handle(self, mode: str = "first", seq: int = 0, deadline: int | None = None, **more: Any) -> Handled:
@@ -132,7 +133,7 @@ class OneRun:
         return self.store.streams.get(StreamId("7", self.run_id), [])
 
     @property
-    def events(self) -> list[Event]:
+    def events(self) -> list[Stored]:
         return [e for c in self.commits for e in c.events]
 
     @property
@@ -140,10 +141,11 @@ class OneRun:
         return [e.name for e in self.events]
 
     @property
-    def last(self) -> Event:
+    def last(self) -> Stored:
         """Without its count of events, which the simulator checks."""
         last = self.events[-1]
-        return Event(last.name, last.ts, {k: v for k, v in last.data.items() if k != "events"})
+        shown: Stored = stored(last.name, last.ts, {k: v for k, v in last.data.items() if k != "events"})
+        return shown
 
     def named(self, name: str) -> list[Mapping[str, Any]]:
         return [e.data for e in self.events if e.name == name]
@@ -161,7 +163,7 @@ class OneRun:
 
     def fence(self, kind: str = "cancelled") -> None:
         """The control plane wins the next position."""
-        event = Event("StepFailed", self.clock.now(), {"error": {"kind": kind, "message": kind}, "source": "server"})
+        event = stored("StepFailed", self.clock.now(), {"error": {"kind": kind, "message": kind}, "source": "server"})
         self.store.append(Commit(StreamId("7", self.run_id), len(self.commits), self.clock.now(), "control", (event,), wake=True))
 
     def key(self, task: str, visit: int = 1, path: tuple[int, ...] = ()) -> str:

@@ -43,7 +43,7 @@ def dies(run: OneRun, mode: str = "first", **more: Any) -> None:
 
 
 def count(run: OneRun) -> int:
-    return reduce(count_takeovers_without_progress, run.events, 0)
+    return reduce(count_takeovers_without_progress, [e for c in run.commits for e in c.events], 0)
 
 
 def test_what_was_done_is_committed_with_the_release_and_what_was_not_is_no_outcome() -> None:

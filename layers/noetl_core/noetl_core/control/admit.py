@@ -7,7 +7,7 @@ import json
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from noetl_core.control.core import Control
 from noetl_core.dsl.diagnostics import suggest
@@ -17,6 +17,7 @@ from noetl_core.engine.decide import NewExecution, start
 from noetl_core.engine.passes import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.engine.state import caller_of
 from noetl_core.engine.workload import check_inputs, doubts, rendered_defaults
+from noetl_core.events.shapes import Parent, RequestKey
 from noetl_core.expr import LimitExceeded, TemplateError, is_reference
 from noetl_core.instants import SECOND
 from noetl_core.mappings import deep_merge
@@ -111,7 +112,7 @@ def admit(control: Control, request: StartRequest) -> Started:
 
 
 def _admit(control: Control, request: StartRequest, playbook: Playbook, version: PlaybookVersion) -> Started:
-    key = None
+    key: RequestKey | None = None
     execution_id = request.execution_id
     if request.idempotency_key is not None:
         key = {"key": request.idempotency_key, "fingerprint": request.fingerprint()}
@@ -127,7 +128,7 @@ def _admit(control: Control, request: StartRequest, playbook: Playbook, version:
         payload=request.payload,
         ctx=request.ctx,
         rendered=_rendered(control, playbook, request, execution_id),
-        parent={k: str(v) for k, v in request.parent.items()} if request.parent else None,
+        parent=cast("Parent", {k: str(v) for k, v in request.parent.items()}) if request.parent else None,
         key=key,
         trace_id=request.trace_id,
     )
@@ -188,7 +189,7 @@ def _resolve(control: Control, request: StartRequest) -> PlaybookVersion:
     return control.catalog.get(request.path, request.version)
 
 
-def _same_request(control: Control, execution_id: str, key: Mapping[str, str], version: PlaybookVersion) -> Started | None:
+def _same_request(control: Control, execution_id: str, key: RequestKey, version: PlaybookVersion) -> Started | None:
     state = control.load(execution_id)
     if state.seq < 0:
         return None

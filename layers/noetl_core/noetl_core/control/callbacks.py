@@ -14,11 +14,13 @@ from typing import Any, Literal
 from noetl_core.control.core import Control
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.callbacks import Forged, Ticket, callback_tasks, ticket_of, token_of
-from noetl_core.engine.decide import Fact
 from noetl_core.engine.outcome import ERROR_KINDS
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import Run, State
 from noetl_core.engine.waits import callback_signal, due_at
+from noetl_core.events.control import SignalReceived
+from noetl_core.events.event import fact
+from noetl_core.events.shapes import Wait
 from noetl_core.expr import is_reference, is_template
 from noetl_core.instants import to_rfc3339
 from noetl_core.json_schema import BadSchema, check_schema, problems
@@ -60,7 +62,7 @@ class _Standing:
 
     state: State
     run: Run | None
-    wait: Mapping[str, Any] | None = None
+    wait: Wait | None = None
     waits: int = 0
     answered: bool = False
     over: str = ""
@@ -88,8 +90,12 @@ def answer(control: Control, token: str, data: Any = None, error: Mapping[str, A
     if error is None:
         given = {"data": _kept(control, standing.state, signal_id, data)}
     control.due_soon(execution_id)
-    fact = {"id": signal_id, "name": callback_signal(ticket.task_run), **given, "by": mine}
-    control.route(execution_id, facts=[Fact("signal", {k: v for k, v in fact.items() if v is not None})])
+    received: SignalReceived = {"id": signal_id, "name": callback_signal(ticket.task_run), "by": mine}
+    if error is not None:
+        received["error"] = given["error"]
+    elif given["data"] is not None:
+        received["data"] = given["data"]
+    control.route(execution_id, facts=[fact(SignalReceived, **received)])
     recorded = _recorded(control, ticket, standing.state.seq)
     if recorded is None:
         raise Gone(f"execution {execution_id} ended meanwhile")
@@ -111,8 +117,8 @@ def heartbeat(control: Control, token: str) -> Reply:
     if standing.wait is None:
         return Reply(ticket.execution_id, "early")
     control.due_soon(ticket.execution_id)
-    beat = {"id": control.clock.nonce(), "name": callback_signal(ticket.task_run), "heartbeat": True}
-    control.route(ticket.execution_id, facts=[Fact("signal", beat)])
+    beat = fact(SignalReceived, id=control.clock.nonce(), name=callback_signal(ticket.task_run), heartbeat=True)
+    control.route(ticket.execution_id, facts=[beat])
     after = _standing(control, ticket)
     if after.over:
         raise Gone(after.over)
@@ -134,13 +140,11 @@ def open_callbacks(control: Control, execution_id: str) -> list[dict[str, Any]]:
     ]
 
 
-def _shown(state: State, playbook: Playbook, run: Run, wait: Mapping[str, Any], key: bytes) -> dict[str, Any]:
+def _shown(state: State, playbook: Playbook, run: Run, wait: Wait, key: bytes) -> dict[str, Any]:
     step = playbook.body(run.step, undo=run.undoes is not None)
     place = next(n for n in callback_tasks(playbook, step) if step.tasks[n].name == wait["task"])
-    out = {
-        "step": run.step,
-        **{k: wait[k] for k in ("wait_id", "task", "iteration", "description", "schema", "heartbeat") if k in wait},
-    }
+    shown = ("wait_id", "task", "iteration", "description", "schema", "heartbeat")
+    out: dict[str, Any] = {"step": run.step, **{key: value for key, value in wait.items() if key in shown}}
     if (due := due_at(wait)) is not None:
         out["until"] = to_rfc3339(due)
     return {**out, "token": token_of(Ticket(state.execution_id, run.id, wait["callback"], place), key)}
@@ -176,7 +180,7 @@ def _standing(control: Control, ticket: Ticket) -> _Standing:
     return found
 
 
-def _waits_still(control: Control, ticket: Ticket, wait: Mapping[str, Any]) -> bool:
+def _waits_still(control: Control, ticket: Ticket, wait: Wait) -> bool:
     """Whether an answer that was not handed on yet will be: the execution is paused."""
     run = control.load(ticket.execution_id).runs.get(ticket.run_id)
     if run is None or not any(w["wait_id"] == wait["wait_id"] for w in run.waits):
@@ -214,23 +218,22 @@ def _in_stream(control: Control, ticket: Ticket) -> tuple[list[str], bool]:
     left = False
     for commit in control.store.read(StreamId(ticket.execution_id, ticket.run_id)):
         for event in commit.events:
-            d = event.data
-            if event.name == "TaskProcessed" and d["run"] == ticket.task_run:
-                left = d["directive"]["do"] != "retry"
+            if event.name == "TaskProcessed" and event.data["run"] == ticket.task_run:
+                left = event.data["directive"]["do"] != "retry"
             elif event.name == "StepSuspended":
-                waits += [w["wait_id"] for w in d.get("waits", ()) if w.get("callback") == ticket.task_run]
+                waits += [w["wait_id"] for w in event.data["waits"] if w.get("callback") == ticket.task_run]
     return list(dict.fromkeys(waits)), left
 
 
 def _recorded(control: Control, ticket: Ticket, after: int = -1) -> dict[str, Any] | None:
     """The newest answer that the control stream holds behind position `after`, and whether a wait was given it (`matched`)."""
-    name, found = callback_signal(ticket.task_run), None
+    name = callback_signal(ticket.task_run)
+    found: dict[str, Any] | None = None
     for commit in control.store.read(StreamId(ticket.execution_id), after=after):
         for event in commit.events:
-            d = event.data
-            if event.name == "SignalReceived" and d["name"] == name and not d.get("heartbeat"):
-                found = {**d, "matched": False}
-            elif event.name == "SignalMatched" and found is not None and d["signal"] == found["id"]:
+            if event.name == "SignalReceived" and event.data["name"] == name and not event.data.get("heartbeat"):
+                found = {**event.data, "matched": False}
+            elif event.name == "SignalMatched" and found is not None and event.data["signal"] == found["id"]:
                 found["matched"] = True
     return found
 

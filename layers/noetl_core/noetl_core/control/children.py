@@ -8,10 +8,12 @@ from typing import Any
 from noetl_core.control.admit import KeyReused, StartRequest, admit
 from noetl_core.control.core import Children, Control
 from noetl_core.control.operate import NotNow, cancel
-from noetl_core.engine.decide import Fact
 from noetl_core.engine.effects import EndChild, StartChild, child_of, parent_news
 from noetl_core.engine.state import State
 from noetl_core.engine.workload import BadWorkload
+from noetl_core.events.control import ChildFinished
+from noetl_core.events.event import fact
+from noetl_core.events.shapes import ChildRequest, Failure
 from noetl_core.expr import is_reference, references_in
 from noetl_core.ports import Gate, NotFound
 from noetl_core.values import MAX_DECISION_BYTES, NoRoom, Room, Values, claimed
@@ -57,7 +59,7 @@ class SubPlaybooks(Children):
             _failed(control, wanted, "not_found", str(error))
         else:
             if detached:
-                _tell(control, wanted, status="started", execution_id=started.execution_id)
+                _tell(control, wanted, {"child": wanted.child, "status": "started", "execution_id": started.execution_id})
 
     def end(self, control: Control, wanted: EndChild) -> None:
         """As `Children.end`. A child that was asked for and never created is created behind a closed gate: its start stands in
@@ -75,7 +77,7 @@ class SubPlaybooks(Children):
 
 
 def _handed(
-    control: Control, parent: str, payload: Mapping[str, Any], request: Mapping[str, Any]
+    control: Control, parent: str, payload: Mapping[str, Any], request: ChildRequest
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Payload and ctx of a child, which hold references to what is large. What is merged with a default of the child's workload,
     or compared with another request of the same key, is loaded, so that its size has no part in it.
@@ -106,11 +108,12 @@ def _mergeable(defaults: Mapping[str, Any], payload: Mapping[str, Any], values: 
 
 
 def _failed(control: Control, wanted: StartChild, kind: str, message: str) -> None:
-    _tell(control, wanted, status="failed", error={"kind": kind, "message": message, "retryable": False})
+    error: Failure = {"kind": kind, "message": message, "retryable": False}
+    _tell(control, wanted, {"child": wanted.child, "status": "failed", "error": error})
 
 
-def _tell(control: Control, wanted: StartChild, **data: Any) -> None:
-    control.route(wanted.parent, facts=[Fact("child", {"child": wanted.child, **data})])
+def _tell(control: Control, wanted: StartChild, data: ChildFinished) -> None:
+    control.route(wanted.parent, facts=[fact(ChildFinished, **data)])
 
 
 def reconcile_child(control: Control, parent: State, child: str) -> None:

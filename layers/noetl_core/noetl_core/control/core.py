@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any, Protocol, assert_never
 
 from noetl_core.control.recent import RecentCommits
-from noetl_core.engine.decide import Decision, Fact, decide, digest_for
+from noetl_core.engine.decide import Decision, decide, digest_for
 from noetl_core.engine.effects import (
     FIRST_RECONCILIATION_S,
     SNAPSHOT_EVENTS,
@@ -34,6 +34,8 @@ from noetl_core.engine.reads import needs_of
 from noetl_core.engine.records import Boundary, Command, Commit, Snapshot, StreamId
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
+from noetl_core.events.control import ChildFinished
+from noetl_core.events.event import Fact, fact
 from noetl_core.history import load_state
 from noetl_core.instants import SECOND
 from noetl_core.playbooks import PlaybookCache
@@ -238,11 +240,15 @@ class Control:
 
     def tell_parent(self, news: TellParent) -> None:
         """A child's end is first a fact in the parent's control stream (mailbox rule)."""
-        data: dict[str, Any] = {"child": news.child, "status": news.status, "error": news.error}
+        told: ChildFinished = {"child": news.child, "status": news.status}
         if news.status == "completed" and news.result is not None:
-            data["result"] = Values(self.store, self.results, news.child).at(news.result)
+            result = Values(self.store, self.results, news.child).at(news.result)
+            if result is not None:
+                told["result"] = result
+        if news.error is not None:
+            told["error"] = news.error
         try:
-            self.route(news.parent, facts=[Fact("child", {k: v for k, v in data.items() if v is not None})])
+            self.route(news.parent, facts=[fact(ChildFinished, **told)])
         except NotFound:
             log.warning("parent %s of execution %s is gone", news.parent, news.child)
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.control.envelopes import Expander
-from noetl_core.engine.records import Commit, Event, StreamId
-from noetl_core.events.table import OPENS_RUN, ends_run
+from noetl_core.engine.records import AnyEvent, Commit, StreamId
+from noetl_core.events.event import closes_run, opens_run
 from noetl_core.history import commits_of
 from noetl_core.ports import CommitReader
 
@@ -57,12 +57,11 @@ class Position:
             for event in commit.events:
                 self._control(event)
 
-    def _control(self, event: Event) -> None:
-        d = event.data
-        if event.name in OPENS_RUN:
-            self.runs[d["run"]] = At(step=d["step"])
-        elif ends_run(event.name, d):
-            self.runs.pop(d["run"], None)
+    def _control(self, event: AnyEvent) -> None:
+        if opens_run(event):
+            self.runs[event.data["run"]] = At(step=event.data["step"])
+        elif closes_run(event):
+            self.runs.pop(event.data["run"], None)
 
     def sign(self, execution_id: str, key: bytes) -> str:
         """As text for a caller to hand back."""
@@ -124,9 +123,9 @@ def history(store: CommitReader, execution_id: str, since: Position | None = Non
                 yield from upto(event.data["run"], event.data["seq"])
         yield commit
         for event in commit.events:
-            if event.name in OPENS_RUN:
+            if opens_run(event):
                 open_runs[event.data["run"]] = 0
-            elif ends_run(event.name, event.data):
+            elif closes_run(event):
                 open_runs.pop(event.data["run"], None)
                 held.pop(event.data["run"], None)
     for run in open_runs:

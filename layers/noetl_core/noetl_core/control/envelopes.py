@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from noetl_core.engine.records import Commit, Event
+from noetl_core.engine.records import AnyEvent, Commit, Event
+from noetl_core.events.runs import TaskStarted
 from noetl_core.events.table import COUNTS_EVENTS, EventType, event_named
 from noetl_core.instants import to_rfc3339
 
@@ -22,16 +23,16 @@ class Expander:
         stream = commit.stream.run_id or "control"
         for place, event in enumerate(commit.events):
             event_id = f"{self._execution_id}.{stream}.{commit.seq}.{place}"
-            run = commit.stream.run_id or event.data.get("run")
-            if event.data.get("step") and isinstance(run, str):
-                self._steps.setdefault(run, event.data["step"])
+            run, step = commit.stream.run_id or event.data.get("run"), event.data.get("step")
+            if step and isinstance(step, str) and isinstance(run, str):
+                self._steps.setdefault(run, step)
             if event.name == "TaskProcessed" and "started" in event.data:
-                keys = ("task", "authored", "run", "path", "attempt")
-                began = Event("TaskStarted", event.data["started"], {k: event.data[k] for k in keys if k in event.data})
+                said = {key: value for key, value in event.data.items() if key in TaskStarted.__annotations__}
+                began: Any = Event("TaskStarted", event.data["started"], said)
                 yield self._one(began, f"{event_id}s", commit)
             yield self._one(event, event_id, commit)
 
-    def _one(self, event: Event, event_id: str, commit: Commit) -> dict[str, Any]:
+    def _one(self, event: AnyEvent, event_id: str, commit: Commit) -> dict[str, Any]:
         return _envelope(event, event_id, commit, self._execution_id, self._steps, self._trace_id)
 
 
@@ -43,9 +44,9 @@ def expand(commits: Iterable[Commit], execution_id: str, trace_id: str | None = 
 
 
 def _envelope(
-    event: Event, event_id: str, commit: Commit, execution_id: str, steps: Mapping[str, str], trace_id: str | None
+    event: AnyEvent, event_id: str, commit: Commit, execution_id: str, steps: Mapping[str, str], trace_id: str | None
 ) -> dict[str, Any]:
-    d = dict(event.data)
+    d: dict[str, Any] = {**event.data}
     row = event_named(event.name)
     worker = commit.stream.run_id is not None
     task = row.entity == "task"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from noetl_core.control.core import Control
-from noetl_core.engine.records import Boundary, Commit, Event, StreamId, Tally
+from noetl_core.engine.records import Boundary, Commit, StreamId, Tally
 from noetl_core.engine.state import State
-from noetl_core.events.table import BOUNDARIES, TERMINAL
+from noetl_core.events.event import is_boundary, new
+from noetl_core.events.runs import StepFailed
+from noetl_core.events.shapes import Failure
+from noetl_core.events.table import TERMINAL
 from noetl_core.history import tally_of
 from noetl_core.ports import Conflict, Unavailable
 
@@ -21,12 +23,13 @@ MAX_STOPPED = 1_000
 
 def boundary_of(commit: Commit) -> Boundary | None:
     """The boundary a commit of a run stream ends with, if it does."""
-    if not commit.events or commit.stream.run_id is None or commit.events[-1].name not in BOUNDARIES:
+    if not commit.events or commit.stream.run_id is None:
         return None
-    return Boundary(commit.stream.run_id, commit.seq, commit.events[-1])
+    last = commit.events[-1]
+    return Boundary(commit.stream.run_id, commit.seq, last) if is_boundary(last) else None
 
 
-def fence_runs(control: Control, state: State, errors: Mapping[str, Mapping[str, Any]]) -> list[Boundary]:
+def fence_runs(control: Control, state: State, errors: Mapping[str, Failure]) -> list[Boundary]:
     """End each run with `StepFailed` and its error, or accept the terminal event that was first; the boundaries that stand.
 
     Where a worker is first at a position, the gate is closed for all the runs: a worker stops where it hears that, however fast
@@ -38,8 +41,9 @@ def fence_runs(control: Control, state: State, errors: Mapping[str, Mapping[str,
         stream = StreamId(state.execution_id, run_id)
         last = control.store.last(stream)
         for _ in range(TRIES):
-            if last is not None and last.events and last.events[-1].name in TERMINAL:
-                ended.append(Boundary(run_id, last.seq, last.events[-1]))
+            stands = None if last is None else boundary_of(last)
+            if stands is not None and stands.event.name in TERMINAL:
+                ended.append(stands)
                 break
             commit = _end(control, stream, last, error, state.expires_at)
             try:
@@ -50,18 +54,18 @@ def fence_runs(control: Control, state: State, errors: Mapping[str, Mapping[str,
                     closed = True
                 last = conflict.existing or control.store.last(stream)
                 continue
-            ended.append(Boundary(run_id, commit.seq, commit.events[-1]))
+            ended += [made] if (made := boundary_of(commit)) is not None else []
             break
         else:
             raise Unavailable(f"run {run_id} of execution {state.execution_id} could not be ended in {TRIES} tries")
     return ended
 
 
-def _end(control: Control, stream: StreamId, last: Commit | None, error: Mapping[str, Any], expires_at: int) -> Commit:
+def _end(control: Control, stream: StreamId, last: Commit | None, error: Failure, expires_at: int) -> Commit:
     """The commit that ends a run behind `last`."""
     now = control.clock.now()
     tally = Tally(1 if last is None else tally_of(control.store, last).events + 1)
-    event = Event("StepFailed", now, {"error": dict(error), "source": "server", "events": tally.events})
+    event = new(StepFailed, now, error=error, source="server", events=tally.events)
     seq = 0 if last is None else last.seq + 1
     return Commit(stream, seq, now, control.clock.nonce(), (event,), wake=True, expires_at=expires_at, tally=tally)
 

@@ -10,11 +10,13 @@ from typing import Any, Literal
 from noetl_core.control.core import Control
 from noetl_core.control.fence import fence_runs
 from noetl_core.control.unreadable import close
-from noetl_core.engine.decide import Fact
 from noetl_core.engine.effects import end_of
 from noetl_core.engine.heads import head_of
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import HELD
+from noetl_core.events.control import ExecutionCancelled, ExecutionPaused, ExecutionResumed, SignalReceived
+from noetl_core.events.event import fact
+from noetl_core.events.shapes import Failure
 from noetl_core.ports import CorruptLog, Gate, NotFound
 
 Mode = Literal["run", "pause", "stop"]
@@ -53,8 +55,10 @@ def _cancelled(control: Control, execution_id: str, reason: str, compensate: boo
         return state
     _alive(state, execution_id)
     control.due_soon(execution_id)
-    given = {"reason": reason, "compensate": compensate}
-    state = control.route(execution_id, facts=[Fact("cancel", {k: v for k, v in given.items() if v})])
+    given: ExecutionCancelled = {"reason": reason} if reason else {}
+    if compensate:
+        given["compensate"] = True
+    state = control.route(execution_id, facts=[fact(ExecutionCancelled, **given)])
     return carry_through(control, state)
 
 
@@ -68,7 +72,7 @@ def carry_through(control: Control, state: State) -> State:
     if gate.mode != wanted:
         control.gates.set_gate(state.execution_id, replace(gate, mode=wanted, expires_at=state.expires_at))
     if state.status == "cancelling":
-        error = {"kind": "cancelled", "message": state.cancelled_for or "the execution was cancelled"}
+        error: Failure = {"kind": "cancelled", "message": state.cancelled_for or "the execution was cancelled"}
         return fence_all(control, state.execution_id, error)
     if state.status == "paused":
         for child in _children(state):
@@ -80,7 +84,7 @@ def carry_through(control: Control, state: State) -> State:
 _GATES: Mapping[str, Mode] = {"paused": "pause", "cancelling": "stop"}
 
 
-def fence_all(control: Control, execution_id: str, error: Mapping[str, Any]) -> State:
+def fence_all(control: Control, execution_id: str, error: Failure) -> State:
     """End every open run and route what stands at their ends; cancels open children. What undoes finished steps goes on."""
     while True:
         state = control.load(execution_id)
@@ -92,7 +96,7 @@ def fence_all(control: Control, execution_id: str, error: Mapping[str, Any]) -> 
         runs = chunks or [r for r in state.runs.values() if r.id not in kept and (r.loop is None or not r.loop.open)]
         if not runs:
             return state if kept or state.finished else control.route(execution_id)
-        full = {"retryable": False, **error}
+        full: Failure = {"retryable": False, **error}
         boundaries = fence_runs(control, state, {r.id: full for r in runs})
         if control.route(execution_id, boundaries).finished:
             return control.load(execution_id)
@@ -109,7 +113,7 @@ def pause(control: Control, execution_id: str) -> State:
     _alive(state, execution_id)
     if state.status != "running":
         raise NotNow(f"execution {execution_id} is {state.status}, so it cannot be paused")
-    return carry_through(control, control.route(execution_id, facts=[Fact("pause", {})]))
+    return carry_through(control, control.route(execution_id, facts=[fact(ExecutionPaused)]))
 
 
 def resume(control: Control, execution_id: str) -> State:
@@ -127,7 +131,7 @@ def resume(control: Control, execution_id: str) -> State:
         raise NotNow(f"execution {execution_id} is {state.status}, not paused")
     control.due_soon(execution_id)
     control.gates.set_gate(execution_id, Gate("run", expires_at=state.expires_at))
-    state = control.route(execution_id, facts=[Fact("resume", {})])
+    state = control.route(execution_id, facts=[fact(ExecutionResumed)])
     for child in _children(state):
         with suppress(NotFound, NotNow):
             resume(control, child)
@@ -143,5 +147,5 @@ def signal(control: Control, execution_id: str, name: str, data: Any, signal_id:
     """A named signal: recorded first, then matched to a wait of that name, now or later. Raises `NotFound`, `NotNow`."""
     _alive(control.load(execution_id), execution_id)
     control.due_soon(execution_id)
-    fact = Fact("signal", {"id": signal_id or control.clock.nonce(), "name": name, "data": data})
-    return control.route(execution_id, facts=[fact])
+    received = fact(SignalReceived, id=signal_id or control.clock.nonce(), name=name, data=data)
+    return control.route(execution_id, facts=[received])

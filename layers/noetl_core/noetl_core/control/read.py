@@ -10,9 +10,10 @@ from noetl_core.control import unreadable
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, Position, envelopes
 from noetl_core.engine.fold import fold
-from noetl_core.engine.records import Event, StreamId
+from noetl_core.engine.records import RunEvent, StreamId, control_events, request_of, run_events
 from noetl_core.engine.state import Run, State, StepState
 from noetl_core.engine.statuses import TERMINAL
+from noetl_core.events.shapes import Wait
 from noetl_core.expr import is_reference
 from noetl_core.instants import SECOND, to_rfc3339
 from noetl_core.ports import CorruptLog, Head, NotFound, PlaybookVersion
@@ -94,7 +95,7 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         "events": state.events,
     }
     if status == "waiting":
-        out["waiting_for"] = [{k: w[k] for k in WAITING_FOR if k in w} | _when(w) for r in state.runs.values() for w in r.waits]
+        out["waiting_for"] = [_waiting_for(w) for r in state.runs.values() for w in r.waits]
     if state.stuck:
         out["reason"] = state.stuck
     if state.parent:
@@ -102,8 +103,10 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
     return out
 
 
-def _when(wait: Mapping[str, Any]) -> dict[str, str]:
-    return {"until": to_rfc3339(wait["at"])} if wait.get("at") else {}
+def _waiting_for(wait: Wait) -> dict[str, Any]:
+    said: Mapping[str, Any] = wait
+    until = {"until": to_rfc3339(wait["at"])} if wait.get("at") else {}
+    return {key: said[key] for key in WAITING_FOR if key in said} | until
 
 
 def _error(control: Control, state: State, values: Values) -> dict[str, Any] | None:
@@ -208,7 +211,7 @@ def since(control: Control, execution_id: str, after: str | None, key: bytes) ->
         first = control.recent.read(StreamId(execution_id), limit=1)
         if not first:
             raise NotFound(f"there is no execution {execution_id}")
-        position = Position(trace_id=first[0].events[0].data.get("trace_id"))
+        position = Position(trace_id=request_of(first[0]).get("trace_id"))
     found = envelopes(control.recent, execution_id, position)
     if after is not None and after.startswith(f"{execution_id}.") and not any(e["event_id"] == after for e in found):
         raise BadCursor(f"there is no event {after}")
@@ -255,7 +258,7 @@ def state_at(control: Control, execution_id: str, event_id: str | None = None) -
     commits = control.store.read(StreamId(execution_id), after=seq - 1, limit=1)
     if state.seq != seq - 1 or not commits or place >= len(commits[0].events):
         raise BadCursor(f"there is no event {event_id}")
-    for event in commits[0].events[: place + 1]:
+    for event in control_events(commits[0])[: place + 1]:
         fold(state, event, seq)
     return _state(state)
 
@@ -286,30 +289,31 @@ def _run_at(control: Control, execution_id: str, run: str, seq: int, place: int)
         raise BadCursor(f"there is no event {execution_id}.{run}.{seq}.{place}")
     out: dict[str, Any] = {"run": run, "status": "scheduled", "tasks": {}, "ctx": {}, "iterations": 0}
     for commit in commits:
-        for event in commit.events[: place + 1] if commit.seq == seq else commit.events:
+        for event in run_events(commit)[: place + 1] if commit.seq == seq else run_events(commit):
             _fold_run(out, event)
     return out
 
 
-def _fold_run(out: dict[str, Any], event: Event) -> None:
-    d = event.data
+def _fold_run(out: dict[str, Any], event: RunEvent) -> None:
     match event.name:
         case "StepStarted" | "StepResumed":
-            out["status"], out["worker"] = "running", d.get("worker")
+            out["status"], out["worker"] = "running", event.data["worker"]
         case "StepSuspended":
-            out["status"], out["waits"] = "suspended", d.get("waits")
-        case "StepDone" | "LoopChunkDone" | "StepFailed":
-            out["status"] = "error" if d.get("error") else "ok"
+            out["status"], out["waits"] = "suspended", event.data["waits"]
+        case "StepDone":
+            out["status"] = "ok"
+        case "LoopChunkDone" | "StepFailed":
+            out["status"] = "error" if event.data.get("error") else "ok"
         case "LoopIterationCompleted":
             out["iterations"] += 1
         case "TaskStarted":
-            out["tasks"][d["task"]] = {"status": "running", "attempt": d.get("attempt", 1)}
+            out["tasks"][event.data["task"]] = {"status": "running", "attempt": event.data["attempt"]}
         case "TaskRetried":
-            out["tasks"][d["task"]] = {"status": "retrying", "attempt": d.get("attempt", 1)}
+            out["tasks"][event.data["task"]] = {"status": "retrying", "attempt": event.data["attempt"]}
         case "TaskProcessed":
-            outcome = {k: d["outcome"][k] for k in ("status", "result", "error") if d["outcome"].get(k) is not None}
-            out["tasks"][d["task"]] = {**outcome, "attempt": d.get("attempt", 1), "directive": d.get("directive")}
-            out["ctx"].update(d.get("set_ctx") or {})
+            shown = {k: v for k, v in event.data["outcome"].items() if k in ("status", "result", "error") and v is not None}
+            out["tasks"][event.data["task"]] = {**shown, "attempt": event.data["attempt"], "directive": event.data["directive"]}
+            out["ctx"].update(event.data.get("set_ctx") or {})
 
 
 def _state(state: State) -> dict[str, Any]:

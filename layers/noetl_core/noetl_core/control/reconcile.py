@@ -11,7 +11,6 @@ from noetl_core.control.operate import carry_through, fence_all
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.commands import commands_of
 from noetl_core.engine.deadlines import deadlines
-from noetl_core.engine.decide import Fact
 from noetl_core.engine.effects import (
     RECONCILE_AT_LEAST_EVERY_S,
     RECONCILE_EVERY_S,
@@ -21,6 +20,9 @@ from noetl_core.engine.effects import (
 from noetl_core.engine.heads import head_of
 from noetl_core.engine.records import MAX_TAKEOVERS, Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import Run, State
+from noetl_core.events.control import ExecutionFailing
+from noetl_core.events.event import fact
+from noetl_core.events.shapes import Failure
 from noetl_core.history import tally_of
 from noetl_core.instants import SECOND
 
@@ -70,7 +72,7 @@ def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int |
     late = [d for d in deadlines(playbook, state) if d.at <= now]
     whole = next((d for d in late if d.run is None), None)
     if whole is not None and state.status != "cancelling":
-        control.route(execution_id, facts=[Fact("fail", {"error": {**whole.error, "fatal": True}})])
+        control.route(execution_id, facts=[fact(ExecutionFailing, error={**whole.error, "fatal": True})])
         state = fence_all(control, execution_id, whole.error)
         swept = swept.plus(fenced=1)
     state = carry_through(control, state)
@@ -100,14 +102,14 @@ def _reconcile_without_log(control: Control, execution_id: str, swept: Swept) ->
 
 def _inspect(
     control: Control, playbook: Playbook, state: State, now: int, asked: bool
-) -> tuple[list[Boundary], list[Command], dict[str, dict[str, object]], int]:
+) -> tuple[list[Boundary], list[Command], dict[str, Failure], int]:
     """Boundaries nobody routed, commands to send again, runs to give up with the error of each, and when the first live lease
     ends, or a worker should have taken over. Of a run's stream its newest commit says it all: behind a boundary nobody writes
     until it was routed."""
     boundaries: list[Boundary] = []
     resend: list[str] = []
     takeovers: list[Command] = []
-    lost: dict[str, dict[str, object]] = {}
+    lost: dict[str, Failure] = {}
     held_until = now + RECONCILE_AT_LEAST_EVERY_S * SECOND
     queues = _Queues(control)
     for run in _some(list(state.runs.values()), now):

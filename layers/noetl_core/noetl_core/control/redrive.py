@@ -6,7 +6,7 @@ execution that is looked at once more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,13 @@ from noetl_core.control.admit import check_pools, pin, register, settled_inputs
 from noetl_core.control.core import Control
 from noetl_core.control.operate import NotNow
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.decide import Fact
 from noetl_core.engine.lineage import RunLineage, lineage_of
-from noetl_core.engine.records import Event, StreamId
+from noetl_core.engine.records import RunEvent, StreamId
 from noetl_core.engine.redrive import BadRedrive, Plan, Redrive, plan
 from noetl_core.engine.state import State
+from noetl_core.events.control import ExecutionRedriven
+from noetl_core.events.event import fact
+from noetl_core.events.shapes import ChunkLineage, Rerun
 from noetl_core.history import commits_of
 from noetl_core.instants import DAY_S, SECOND
 from noetl_core.ports import Gate, NotFound
@@ -67,13 +69,16 @@ def redrive(
     shown = _shown(control, state, planned, old, new)
     if preview:
         return Redriven(state, shown)
-    data = {**planned.data, **({"version": number} if number is not None else {})}
+    data = planned.data.copy()
+    if number is not None:
+        data["version"] = number
     if new is not old:
         values = Values(control.store, control.results, execution_id)
-        data |= {"rendered": rendered} if (rendered := settled_inputs(new, state.payload, execution_id, values)) else {}
+        if rendered := settled_inputs(new, state.payload, execution_id, values):
+            data["rendered"] = rendered
     control.due_soon(execution_id)
     control.gates.set_gate(execution_id, Gate("run", expires_at=state.expires_at))
-    after = control.route(execution_id, facts=[Fact("redrive", data)])
+    after = control.route(execution_id, facts=[fact(ExecutionRedriven, **data)])
     if after.epoch != planned.data["epoch"]:
         raise NotNow(f"execution {execution_id} was redriven by somebody else at the same time")
     return Redriven(after, shown)
@@ -115,7 +120,7 @@ def _shown(control: Control, state: State, planned: Plan, old: Playbook, new: Pl
 
 
 def _rerun(
-    control: Control, execution_id: str, run: RunLineage, spec: Mapping[str, Any] | None, old: Playbook, new: Playbook
+    control: Control, execution_id: str, run: RunLineage, spec: Rerun | None, old: Playbook, new: Playbook
 ) -> dict[str, Any]:
     """Of one run: its tasks, or its iterations, that run again, and those that are kept."""
     out: dict[str, Any] = {"step": run.step, "run": run.id}
@@ -125,7 +130,7 @@ def _rerun(
     story = _Story(spec)
     for stream, rule in _streams(run, spec):
         for commit in commits_of(control.store, StreamId(execution_id, stream)):
-            for event in commit.events:
+            for event in run_events(commit):
                 story.take(event, rule)
     story.close()
     _same_places(run.step, story.names, old, new)
@@ -135,7 +140,7 @@ def _rerun(
         elif story.kept:
             tasks = tasks[tasks.index(story.kept[-1]) + 1 :]
         return {**out, "tasks": tasks, "kept_tasks": story.kept}
-    total = (run.plan or {}).get("total", story.total)
+    total = story.total if run.plan is None else run.plan["total"]
     done = story.finished | _in_kept_chunks(run, spec)
     return {
         **out,
@@ -145,9 +150,9 @@ def _rerun(
     }
 
 
-def _streams(run: RunLineage, spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _streams(run: RunLineage, spec: Rerun) -> Iterator[tuple[str, Rerun]]:
     """The run streams that are read for what is kept, with what is run again of each."""
-    yield from (run.carried_over or {}).get("runs") or ()
+    yield from run.carried_over.get("runs", ()) if run.carried_over is not None else ()
     if run.plan is None:
         yield run.id, spec
         return
@@ -156,7 +161,7 @@ def _streams(run: RunLineage, spec: Mapping[str, Any]) -> Iterator[tuple[str, Ma
             yield chunk["run"], spec
 
 
-def _clean(run: RunLineage, chunk: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+def _clean(run: RunLineage, chunk: ChunkLineage, spec: Rerun) -> bool:
     """Whether a finished chunk is kept whole."""
     assert run.plan is not None
     index = next(n for n, c in run.chunks.items() if c is chunk)
@@ -165,7 +170,7 @@ def _clean(run: RunLineage, chunk: Mapping[str, Any], spec: Mapping[str, Any]) -
     return not named and "seq" in chunk and not chunk.get("error") and not (spec.get("failed") and chunk.get("failed"))
 
 
-def _in_kept_chunks(run: RunLineage, spec: Mapping[str, Any]) -> set[int]:
+def _in_kept_chunks(run: RunLineage, spec: Rerun) -> set[int]:
     if run.plan is None:
         return set()
     size, total = run.plan["chunk_size"], run.plan["total"]
@@ -176,7 +181,7 @@ def _in_kept_chunks(run: RunLineage, spec: Mapping[str, Any]) -> set[int]:
 class _Story:
     """What the streams of a run say was done: tasks of a plain pipeline, iterations of the outermost loop."""
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
+    def __init__(self, spec: Rerun) -> None:
         self.spec = spec
         self.kept: list[str] = []
         self.next_task: str | None = None
@@ -184,23 +189,24 @@ class _Story:
         self.finished: set[int] = set()
         self.total: int | None = None
 
-    def take(self, event: Event, rule: Mapping[str, Any]) -> None:
-        d = event.data
-        path = d.get("path") or []
+    def take(self, event: RunEvent, rule: Rerun) -> None:
         if event.name == "TaskProcessed":
-            if d["directive"]["do"] not in ("retry", "fail"):
-                self.names.add(d["task"])
+            path, task = event.data.get("path"), event.data["task"]
+            if event.data["directive"]["do"] not in ("retry", "fail"):
+                self.names.add(task)
                 if not path:
-                    self.kept.append(d["task"])
+                    self.kept.append(task)
             elif not path:
-                self.next_task = d["task"]
-        elif event.name == "LoopCollected" and not path:
-            self.total = d["total"]
-        elif event.name == "LoopIterationCompleted" and len(path) == 1:
-            self.finished.discard(path[0])
+                self.next_task = task
+        elif event.name == "LoopCollected" and not event.data.get("path"):
+            self.total = event.data["total"]
+        elif event.name == "LoopIterationCompleted" and len(event.data["path"]) == 1:
+            (index,) = event.data["path"]
+            self.finished.discard(index)
             inside = list(rule.get("path") or ()) if "path" in rule or "task" in rule else None
-            if not (d["status"] == "error" and rule.get("failed")) and (inside is None or inside[:1] not in ([], path)):
-                self.finished.add(path[0])
+            failed = event.data["status"] == "error" and rule.get("failed")
+            if not failed and (inside is None or inside[:1] not in ([], [index])):
+                self.finished.add(index)
 
     def close(self) -> None:
         """The pipeline begins again at the named task, if one is named."""

@@ -8,6 +8,7 @@ from typing import Any
 from noetl_core.control import read
 from noetl_core.control.core import Control
 from noetl_core.engine.passes import Need, NeedValues, RoutingPass, event_namespace
+from noetl_core.events.shapes import TokenEvent
 from noetl_core.expr import TemplateError, referenced, render
 from noetl_core.ports import NotFound, Unavailable
 from noetl_core.values import Values
@@ -27,7 +28,7 @@ def render_context(control: Control, execution_id: str, template: Any, step: str
     if any(path[0] == "keychain" for path in referenced(template)):
         raise TemplateError("the keychain is the workers' alone: no template rendered here may read it")
     args: Mapping[str, Any] = {}
-    event: Mapping[str, Any] | None = None
+    event: TokenEvent | None = None
     if step is not None:
         if step not in playbook.by_name:
             raise NotFound(f"playbook {state.path} has no step {step!r}")

@@ -14,12 +14,12 @@ from typing import Any
 
 from noetl_core.control.core import Control
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.decide import Decision, Fact, NewExecution, decide, digest_for, start
+from noetl_core.engine.decide import Decision, NewExecution, decide, digest_for, start
 from noetl_core.engine.fold import fold_commits
 from noetl_core.engine.passes import Need, NeedValues, Unreadable
-from noetl_core.engine.records import Boundary, Commit, Event, StreamId
+from noetl_core.engine.records import AnyEvent, Boundary, Commit, Event, StreamId, request_of
 from noetl_core.engine.state import State
-from noetl_core.events.table import NEWS
+from noetl_core.events.event import Fact, is_fact
 from noetl_core.ports import NotFound
 from noetl_core.values import Values
 
@@ -77,7 +77,7 @@ def replay(
     commits = control.store.read(StreamId(execution_id))
     if not commits:
         raise NotFound(f"there is no execution {execution_id}")
-    first = playbook or control.playbook(commits[0].events[0].data["digest"])
+    first = playbook or control.playbook(request_of(commits[0])["digest"])
     before = _StateBefore(execution_id, commits, after + 1)
     if playbook is not None:
         _fits(playbook, before)
@@ -167,7 +167,7 @@ def _decided_again(
     while True:
         try:
             if commit.seq == 0:
-                return start(first, _request(commit.stream.execution_id, commit.events[0]), now, known)
+                return start(first, _request(commit), now, known)
             state, facts = before.take(), list(_facts(commit))
             playbook = chosen or control.playbook(digest_for(state, facts))
             return decide(playbook, state, boundaries, facts, now, known)
@@ -175,10 +175,10 @@ def _decided_again(
             values.supply(known, missing)
 
 
-def _request(execution_id: str, event: Event) -> NewExecution:
-    d = event.data
+def _request(first: Commit) -> NewExecution:
+    d = request_of(first)
     return NewExecution(
-        execution_id=execution_id,
+        execution_id=first.stream.execution_id,
         path=d["path"],
         version=d["version"],
         payload=d.get("payload") or {},
@@ -194,17 +194,17 @@ def _boundaries(commit: Commit, values: Values) -> Iterator[Boundary]:
     for event in commit.events:
         if event.name == "BoundaryRouted":
             data = values.boundary(event.data["run"], event.data["seq"])
-            yield Boundary(event.data["run"], event.data["seq"], Event(event.data["name"], event.ts, data))
+            boundary: Any = Event(event.data["name"], event.ts, data)
+            yield Boundary(event.data["run"], event.data["seq"], boundary)
 
 
 def _facts(commit: Commit) -> Iterator[Fact]:
     for place, event in enumerate(commit.events):
-        kind = NEWS.get(event.name)
-        if kind is not None and (kind != "fail" or place == 0):  # a failure decided outside the pass comes before everything else
-            yield Fact(kind, event.data)
+        if is_fact(event) and (place == 0 or event.name != "ExecutionFailing"):  # behind others it was decided by the pass
+            yield event
 
 
-def _plain(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
+def _plain(events: Sequence[AnyEvent]) -> tuple[dict[str, Any], ...]:
     """Events for comparison, as JSON keeps them."""
     return tuple({"name": e.name, "data": json.loads(json.dumps(e.data))} for e in events)
 

@@ -15,8 +15,9 @@ from itertools import chain, islice
 from noetl_core.control.core import Control
 from noetl_core.control.reconcile import DEEP_QUEUE, UNFINISHED_AGAIN_S, Swept, reconcile
 from noetl_core.control.unreadable import mark_head_stuck
-from noetl_core.engine.decide import Fact
 from noetl_core.engine.effects import RECONCILE_EVERY_S
+from noetl_core.events.control import ExecutionStuck
+from noetl_core.events.event import fact
 from noetl_core.instants import SECOND
 from noetl_core.ports import CorruptLog, Due, NewerLog, Unavailable
 
@@ -107,7 +108,7 @@ def reconcile_safely(control: Control, execution_id: str, swept: Swept, attempts
 def mark_stuck(control: Control, execution_id: str, why: str) -> None:
     """Mark it stuck: in its log, and in its head alone where that cannot be. `resume` tries again."""
     try:
-        control.route(execution_id, facts=[Fact("stuck", {"reason": why})])
+        control.route(execution_id, facts=[fact(ExecutionStuck, reason=why)])
     except Exception:  # what went wrong before goes wrong here too
         log.exception("execution %s is marked stuck in its head alone", execution_id)
         mark_head_stuck(control, execution_id, why)

@@ -5,129 +5,122 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from noetl_core.dsl.model import Loop
 from noetl_core.engine import ids
 from noetl_core.engine.loops import UNREAD, CtxConflict, merge_ctx
-from noetl_core.engine.passes import RoutingPass, boundary_event
+from noetl_core.engine.passes import BoundaryNeed, RoutingPass, boundary_event
 from noetl_core.engine.records import Boundary
 from noetl_core.engine.routing import redriven, take_arcs
 from noetl_core.engine.state import ChunkState, LoopState, Run
 from noetl_core.engine.statuses import HELD
 from noetl_core.engine.waits import beats_as_one, signal_name
-from noetl_core.events.table import News
+from noetl_core.events import control, runs
+from noetl_core.events.event import Fact, TerminalEvent
+from noetl_core.events.shapes import ChildRequest, CommitPointer, Counts, Failure, LoopCounts, Undoes, Wait
 from noetl_core.expr import TemplateError, references_in
 
 INLINE_CHUNK_RESULT = 512
 """Bytes of a chunk's result that the state keeps itself; a larger one is a pointer."""
 
 
-CHILD_REQUEST = ("path", "version", "args", "iter", "ctx", "detach", "idempotency_key")
+CHILD_REQUEST = frozenset(ChildRequest.__annotations__)
 """What a wait says of the child it is for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """Something that happened outside the runs: a signal, a finished child, an operator's request.
-
-    `kind` and `data`: `signal {id, name, data | error | heartbeat: true}`;
-    `child {child, status, result, error}`; `pause {}`; `resume {}`;
-    `cancel {reason, compensate}`; `fail {error}` (lifetime or timeout); `stuck {reason}`;
-    `redrive` (the data of `ExecutionRedriven`, made by `engine.redrive`).
-    """
-
-    kind: News
-    data: Mapping[str, Any]
 
 
 def route_boundary(p: RoutingPass, boundary: Boundary) -> bool:
     """Consume one boundary; False when it is a duplicate (at or below `handled_seq`, or of a closed run)."""
-    run = p.state.runs.get(boundary.run_id)
+    run, event = p.state.runs.get(boundary.run_id), boundary.event
     if run is None or boundary.seq <= run.handled_seq:
         return False
-    data = boundary.event.data
-    if boundary.event.name == "StepSuspended":
-        _suspended(p, run, boundary)
+    if event.name == "StepSuspended":
+        _suspended(p, run, boundary.seq, event.data)
     elif run.parent is not None:
-        _chunk_done(p, run, boundary)
+        _chunk_done(p, run, boundary.seq, event)
     elif run.undoes is not None:
-        _undone(p, run, boundary)
+        _undone(p, run, run.undoes, boundary.seq, event)
     else:
-        _run_ended(p, run, boundary.event.name, boundary.seq, data)
+        _run_ended(p, run, boundary.seq, event)
     return True
 
 
-def _run_ended(p: RoutingPass, run: Run, name: str, seq: int, data: Mapping[str, Any]) -> None:
+def _error_of(event: TerminalEvent) -> Failure | None:
+    return None if event.name == "StepDone" else event.data.get("error")
+
+
+def _run_ended(p: RoutingPass, run: Run, seq: int, event: TerminalEvent) -> None:
     """A step run's terminal boundary: its ctx writes, then its arcs. A looped run ends with `loop.done` (resolution 4)."""
     step = p.playbook.by_name[run.step]
-    error = data.get("error")
-    counts = {k: data[k] for k in ("total", "succeeded", "failed") if k in data} or None
-    failed = name == "StepFailed" or error is not None
-    undo = (bool(step.compensate) and not failed) or None
+    error = _error_of(event)
+    counts: Counts | None = None
+    loop: LoopCounts | None = None
+    if event.name == "LoopChunkDone":
+        counts = {"total": event.data["total"], "succeeded": event.data["succeeded"], "failed": event.data["failed"]}
+        routed: LoopCounts = {"total": counts["total"], "succeeded": counts["succeeded"], "failed": counts["failed"]}
+        if "items" in event.data:
+            routed["items"] = event.data["items"]
+        loop = routed
+    failed = event.name == "StepFailed" or error is not None
     p.emit(
-        "BoundaryRouted",
+        control.BoundaryRouted,
         run=run.id,
         step=run.step,
         seq=seq,
-        name=name,
+        name=event.name,
         error=error,
-        loop={**counts, "items": data["items"]} if counts and "items" in data else counts,
-        undo=undo,
-        events=data.get("events"),
+        loop=loop,
+        undo=(bool(step.compensate) and not failed) or None,
+        events=event.data.get("events"),
     )
-    if data.get("set_ctx"):
-        p.emit("CtxPatched", run=run.id, patch=dict(data["set_ctx"]))
-    at = {"run": run.id, "seq": seq}
-    if name == "LoopChunkDone":
-        p.emit("LoopDone", run=run.id, step=run.step, **(counts or {}), error=error)
+    if writes := event.data.get("set_ctx"):
+        p.emit(control.CtxPatched, run=run.id, patch=dict(writes))
+    if counts is not None:
+        p.emit(control.LoopDone, run=run.id, step=run.step, **counts, error=error)
     dotted = "step.failed" if failed else ("loop.done" if step.loop is not None else "step.done")
+    at: CommitPointer = {"run": run.id, "seq": seq}
     take_arcs(p, step, run, boundary_event(dotted, run.step, run.id, at, error=error, loop=counts))
 
 
-def _undone(p: RoutingPass, run: Run, boundary: Boundary) -> None:
+def _undone(p: RoutingPass, run: Run, undoes: Undoes, seq: int, event: TerminalEvent) -> None:
     """A compensation has ended. That it failed is recorded; the others are undone all the same."""
-    assert run.undoes is not None
-    data = boundary.event.data
-    error = data.get("error")
+    error = _error_of(event)
     p.emit(
-        "BoundaryRouted",
+        control.BoundaryRouted,
         run=run.id,
         step=run.step,
-        seq=boundary.seq,
-        name=boundary.event.name,
+        seq=seq,
+        name=event.name,
         error=error,
-        events=data.get("events"),
+        events=event.data.get("events"),
     )
-    if data.get("set_ctx"):
-        p.emit("CtxPatched", run=run.id, patch=dict(data["set_ctx"]))
-    p.emit("CompensationDone", run=run.id, step=run.step, of=run.undoes["run"], error=error)
+    if writes := event.data.get("set_ctx"):
+        p.emit(control.CtxPatched, run=run.id, patch=dict(writes))
+    p.emit(control.CompensationDone, run=run.id, step=run.step, of=undoes["run"], error=error)
 
 
 # --- suspension and the mailbox -----------------------------------------------------------------------------------------
 
 
-def _suspended(p: RoutingPass, run: Run, boundary: Boundary) -> None:
-    data = boundary.event.data
-    waits = [dict(w) for w in data.get("waits", ())]
+def _suspended(p: RoutingPass, run: Run, seq: int, data: runs.StepSuspended) -> None:
     p.emit(
-        "BoundaryRouted",
+        control.BoundaryRouted,
         run=run.id,
         step=run.step,
-        seq=boundary.seq,
+        seq=seq,
         name="StepSuspended",
-        waits=waits,
+        waits=[wait.copy() for wait in data["waits"]],
         events=data.get("events"),
     )
-    if data.get("loop") is not None and run.loop is None:
-        p.emit("LoopSliced", run=run.id, step=run.step, plan=dict(data["loop"]))
+    plan = data.get("loop")
+    if plan is not None and run.loop is None:
+        p.emit(control.LoopSliced, run=run.id, step=run.step, plan=plan.copy())
         advance_loop(p, run)
         return
     match_waits(p, run)
 
 
-def _delivered(run: Run, wait: Mapping[str, Any]) -> bool:
+def _delivered(run: Run, wait: Wait) -> bool:
     return any(m["wait_id"] == wait["wait_id"] for m in run.ready)
 
 
@@ -141,64 +134,70 @@ def match_waits(p: RoutingPass, run: Run) -> None:
             continue
         kind = wait["kind"]
         if (kind in ("timer", "deadline") and wait.get("at", 0) <= p.now) or kind == "pause":
-            p.emit("TimerFired", run=run.id, wait_id=wait["wait_id"], kind=kind)
+            p.emit(control.TimerFired, run=run.id, wait_id=wait["wait_id"], kind=kind)
         elif kind in ("signal", "callback"):
             signal = next((s for s in p.state.signals if s["name"] == signal_name(wait)), None)
             if signal is not None:
-                answer = {"data": signal["data"], "error": signal.get("error")}
-                p.emit("SignalMatched", run=run.id, wait_id=wait["wait_id"], signal=signal["id"], **answer)
+                p.emit(
+                    control.SignalMatched,
+                    run=run.id,
+                    wait_id=wait["wait_id"],
+                    signal=signal["id"],
+                    data=signal["data"],
+                    error=signal.get("error"),
+                )
             elif wait.get("at") is not None and wait["at"] <= p.now:
-                p.emit("TimerFired", run=run.id, wait_id=wait["wait_id"], kind="timeout")
+                p.emit(control.TimerFired, run=run.id, wait_id=wait["wait_id"], kind="timeout")
             elif wait.get("beat_by") is not None and wait["beat_by"] <= p.now:
-                p.emit("TimerFired", run=run.id, wait_id=wait["wait_id"], kind="heartbeat")
+                p.emit(control.TimerFired, run=run.id, wait_id=wait["wait_id"], kind="heartbeat")
     if run.ready:
-        p.emit("ResumeScheduled", run=run.id, seq=run.expected_seq, mail=run.ready)
+        p.emit(control.ResumeScheduled, run=run.id, seq=run.expected_seq, mail=run.ready)
 
 
 def _request_children(p: RoutingPass, run: Run) -> None:
     """Ask for the children a run waits for."""
     for wait in run.waits:
         if wait["kind"] == "child" and wait["child"] not in p.state.children and not _delivered(run, wait):
-            request = {k: wait[k] for k in CHILD_REQUEST if k in wait}
-            p.emit("ChildRequested", child=wait["child"], run=run.id, wait_id=wait["wait_id"], request=request)
+            request = cast("ChildRequest", {key: value for key, value in wait.items() if key in CHILD_REQUEST})
+            p.emit(control.ChildRequested, child=wait["child"], run=run.id, wait_id=wait["wait_id"], request=request)
 
 
 def take_fact(p: RoutingPass, fact: Fact) -> bool:
     """Record a fact in the control stream; False when it changes nothing (seen before, or too late)."""
-    s, d = p.state, fact.data
-    if fact.kind == "redrive":
-        return redriven(p, d)
+    s = p.state
+    if fact.name == "ExecutionRedriven":
+        return redriven(p, fact.data)
     if s.finished:
         return False
-    match fact.kind:
-        case "signal":
-            if d["id"] in s.seen_signals or (d.get("heartbeat") and not _beats(p, d["name"])):
+    match fact.name:
+        case "SignalReceived":
+            if fact.data["id"] in s.seen_signals or (fact.data.get("heartbeat") and not _beats(p, fact.data["name"])):
                 return False
-            p.emit("SignalReceived", **d)
-        case "child":
-            if d["child"] not in s.children:
+            p.emit(control.SignalReceived, **fact.data)
+        case "ChildFinished":
+            if fact.data["child"] not in s.children:
                 return False
-            p.emit("ChildFinished", **d)
-        case "pause":
+            p.emit(control.ChildFinished, **fact.data)
+        case "ExecutionPaused":
             if s.status != "running":
                 return False
-            p.emit("ExecutionPaused", **d)
-        case "resume":
+            p.emit(control.ExecutionPaused)
+        case "ExecutionResumed":
             if s.status not in HELD:
                 return False
-            p.emit("ExecutionResumed", **d)
-        case "cancel":
-            if s.status == "cancelling" and (d.get("compensate") or not s.undo):
+            p.emit(control.ExecutionResumed)
+        case "ExecutionCancelled":
+            if s.status == "cancelling" and (fact.data.get("compensate") or not s.undo):
                 return False  # it can only be asked for less: to leave what is not undone yet
-            p.emit("ExecutionCancelled", **d)
-        case "fail":
+            p.emit(control.ExecutionCancelled, **fact.data)
+        case "ExecutionFailing":
             if s.failure is not None:
                 return False
-            p.emit("ExecutionFailing", **d)
-        case "stuck":
+            p.emit(control.ExecutionFailing, **fact.data)
+        case "ExecutionStuck":
             if s.status == "stuck":
                 return False
-            p.emit("ExecutionStuck", **d)
+            p.emit(control.ExecutionStuck, **fact.data)
     return True
 
 
@@ -224,12 +223,12 @@ def advance_loop(p: RoutingPass, lead: Run) -> None:
         if chunk is None:
             break  # the last ones were kept by a redrive
         run_id = ids.chunk_run_id(p.state.execution_id, lead.id, chunk, p.state.epoch)
-        p.emit("LoopChunkScheduled", run=run_id, step=lead.step, parent=lead.id, chunk=chunk)
+        p.emit(control.LoopChunkScheduled, run=run_id, step=lead.step, parent=lead.id, chunk=chunk)
     if not loop.open and (stop or len(loop.done) == loop.plan["chunks"]):
         _close_loop(p, lead, loop)
 
 
-def _too_many_failed(p: RoutingPass, lead: Run, loop: LoopState) -> dict[str, Any] | None:
+def _too_many_failed(p: RoutingPass, lead: Run, loop: LoopState) -> Failure | None:
     """The error of a `fail_fast` loop whose chunks, each within the tolerance, are together beyond it (resolution 9)."""
     plan = p.playbook.by_name[lead.step].loop
     failed, allowed = sum(c.failed for c in loop.done.values()), loop.plan.get("tolerated", 0)
@@ -238,26 +237,39 @@ def _too_many_failed(p: RoutingPass, lead: Run, loop: LoopState) -> dict[str, An
     return {"kind": "unknown", "message": f"{failed} iterations failed, {allowed} are tolerated", "retryable": False}
 
 
-def _chunk_done(p: RoutingPass, run: Run, boundary: Boundary) -> None:
+def _chunk_done(p: RoutingPass, run: Run, seq: int, event: TerminalEvent) -> None:
     lead = p.state.runs.get(run.parent or "")
-    data = boundary.event.data
-    result = data.get("result")
-    inline = isinstance(result, Mapping) or len(json.dumps(result, default=str)) <= INLINE_CHUNK_RESULT
-    p.emit(
-        "BoundaryRouted",
-        run=run.id,
-        step=run.step,
-        seq=boundary.seq,
-        name=boundary.event.name,
-        succeeded=data.get("succeeded", 0),
-        failed=data.get("failed", 0),
-        innermost=data.get("innermost"),
-        error=data.get("error"),
-        broke=data.get("broke") or None,
-        writes=bool(data.get("ctx_writes")) or None,
-        result=result if inline else None,
-        events=data.get("events"),
-    )
+    if event.name == "LoopChunkDone":
+        data = event.data
+        result = data["result"]
+        inline = isinstance(result, Mapping) or len(json.dumps(result, default=str)) <= INLINE_CHUNK_RESULT
+        p.emit(
+            control.BoundaryRouted,
+            run=run.id,
+            step=run.step,
+            seq=seq,
+            name=event.name,
+            succeeded=data["succeeded"],
+            failed=data["failed"],
+            innermost=data.get("innermost"),
+            error=data.get("error"),
+            broke=data.get("broke") or None,
+            writes=bool(data.get("ctx_writes")) or None,
+            result=result if inline else None,
+            events=data.get("events"),
+        )
+    else:  # it could not begin, or the control plane ended it
+        p.emit(
+            control.BoundaryRouted,
+            run=run.id,
+            step=run.step,
+            seq=seq,
+            name=event.name,
+            succeeded=0,
+            failed=0,
+            error=_error_of(event),
+            events=event.data.get("events"),
+        )
     if lead is not None and lead.loop is not None:
         advance_loop(p, lead)
 
@@ -268,7 +280,7 @@ def _close_loop(p: RoutingPass, lead: Run, loop: LoopState) -> None:
     assert step.loop is not None
     chunks = [loop.done[k] for k in sorted(loop.done, key=int)]
     counts = loop.counts
-    error = loop.error or _too_many_failed(p, lead, loop)
+    error: Failure | None = loop.error or _too_many_failed(p, lead, loop)
     patch: dict[str, Any] = {}
     try:
         patch = p.carried(_merged_writes(p, step.loop, chunks), f"{lead.id}-merged")
@@ -277,16 +289,16 @@ def _close_loop(p: RoutingPass, lead: Run, loop: LoopState) -> None:
     except TemplateError as wrong:
         error = error or {"kind": wrong.kind, "message": f"ctx of the loop: {wrong}", "retryable": False}
     if patch:
-        p.emit("CtxPatched", run=lead.id, patch=patch)
+        p.emit(control.CtxPatched, run=lead.id, patch=patch)
     result = None if error else _results(p, lead, loop, chunks)
     undo = (bool(step.compensate) and not error) or None
-    p.emit("LoopDone", run=lead.id, step=lead.step, **counts, result=result, error=error, undo=undo)
+    p.emit(control.LoopDone, run=lead.id, step=lead.step, **counts, result=result, error=error, undo=undo)
     dotted = "step.failed" if error else "loop.done"
     take_arcs(p, step, lead, boundary_event(dotted, lead.step, lead.id, {"value": result}, error=error, loop=counts))
 
 
 def _merged_writes(p: RoutingPass, loop: Loop, chunks: list[ChunkState]) -> dict[str, Any]:
-    needs = [("writes", chunk.run, chunk.seq) for chunk in chunks if chunk.writes]
+    needs: list[BoundaryNeed] = [("writes", chunk.run, chunk.seq) for chunk in chunks if chunk.writes]
     p.want(needs)
     writes = [(index, patch) for need in needs for index, patch in p.value(need)]
     p.ahead(ref for ref in _read_by_merge(writes, loop.reducers))

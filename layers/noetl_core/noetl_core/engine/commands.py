@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.passes import StepsView
@@ -11,6 +10,7 @@ from noetl_core.engine.reads import steps_read
 from noetl_core.engine.records import Command
 from noetl_core.engine.state import Run, State
 from noetl_core.engine.workload import workload_of
+from noetl_core.events.shapes import CommandContext, LoopCommand, StepSeen
 
 
 def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[Command]:
@@ -24,18 +24,20 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
         if run is None or run.status != "scheduled":
             continue
         current = run.as_of == state.seq  # a later state must not be taken for the one the run was scheduled on
-        context: dict[str, Any] | None = None
+        context: CommandContext | None = None
         if current:
             read = steps_seen(playbook, state, run)
             context = {"workload": workload, "ctx": dict(state.ctx), "args": run.args, "steps": read}
             if state.trace_id is not None:
                 context["trace_id"] = state.trace_id
-        loop, carried_over = None, run.carried_over
+        loop: LoopCommand | None = None
+        carried_over = run.carried_over
         if run.parent is not None:
             lead = state.runs[run.parent]
             assert lead.loop is not None
             loop = {**lead.loop.plan, "run": lead.id}
-            carried_over = (lead.carried_over or {}).get("loop", {}).get("chunks", {}).get(str(run.chunk))
+            kept = lead.carried_over.get("loop") if lead.carried_over is not None else None
+            carried_over = kept["chunks"].get(str(run.chunk)) if kept is not None else None
         out.append(
             Command(
                 execution_id=state.execution_id,
@@ -58,7 +60,7 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
     return out
 
 
-def steps_seen(playbook: Playbook, state: State, run: Run) -> dict[str, Any]:
+def steps_seen(playbook: Playbook, state: State, run: Run) -> dict[str, StepSeen]:
     """The finished steps that a run's templates may read, as its command carries them. A compensation sees its step as the run
     left it that it undoes."""
     seen = StepsView(state.steps).plain(steps_read(playbook, run.step))

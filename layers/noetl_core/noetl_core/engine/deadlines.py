@@ -15,6 +15,7 @@ from noetl_core.dsl.model import Playbook, Step
 from noetl_core.dsl.numbers import TIMEOUT, value_of
 from noetl_core.engine.passes import RoutingPass
 from noetl_core.engine.state import Run, State
+from noetl_core.events.shapes import Failure
 from noetl_core.expr import TemplateError
 from noetl_core.instants import SECOND
 
@@ -30,7 +31,7 @@ class Deadline:
     message: str
 
     @property
-    def error(self) -> dict[str, Any]:
+    def error(self) -> Failure:
         return {"kind": "timeout", "message": self.message, "retryable": False}
 
 

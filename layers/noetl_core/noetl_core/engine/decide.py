@@ -13,15 +13,18 @@ from typing import Any
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
-from noetl_core.engine.boundaries import Fact, advance_loop, match_waits, route_boundary, take_fact
+from noetl_core.engine.boundaries import advance_loop, match_waits, route_boundary, take_fact
 from noetl_core.engine.deadlines import execution_limit
 from noetl_core.engine.effects import Effect, effects_of
 from noetl_core.engine.passes import Need, RoutingPass
-from noetl_core.engine.records import Boundary, Event
+from noetl_core.engine.records import Boundary, ControlEvent
 from noetl_core.engine.routing import settle
 from noetl_core.engine.state import State
+from noetl_core.events import control
+from noetl_core.events.event import Fact
+from noetl_core.events.shapes import Parent, RequestKey
 
-__all__ = ["Decision", "Fact", "NewExecution", "decide", "digest_for", "start"]
+__all__ = ["Decision", "NewExecution", "decide", "digest_for", "start"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Decision:
     """
 
     seq: int
-    events: tuple[Event, ...]
+    events: tuple[ControlEvent, ...]
     objects: tuple[tuple[str, bytes], ...]
     effects: tuple[Effect, ...]
     state: State
@@ -50,8 +53,8 @@ class NewExecution:
     ctx: Mapping[str, Any]
     rendered: Mapping[str, Any] = field(default_factory=dict)
     """What templates among the workload's defaults gave: recorded, so that nothing renders them again."""
-    parent: Mapping[str, str] | None = None
-    key: Mapping[str, str] | None = None
+    parent: Parent | None = None
+    key: RequestKey | None = None
     """`{key, fingerprint}` of an idempotent request, compared when the same key comes again."""
     trace_id: str | None = None
     expires_at: int = 0
@@ -63,7 +66,7 @@ def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[N
     state = State(request.execution_id, expires_at=request.expires_at)
     p = RoutingPass(playbook, state, now, 0, values or {})
     p.emit(
-        "PlaybookExecutionRequested",
+        control.PlaybookExecutionRequested,
         path=request.path,
         version=request.version,
         digest=playbook.digest,
@@ -74,12 +77,12 @@ def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[N
         key=request.key,
         trace_id=request.trace_id,
     )
-    p.emit("PlaybookRequestEvaluated", digest=playbook.digest)
+    p.emit(control.PlaybookRequestEvaluated, digest=playbook.digest)
     timeout, wrong = execution_limit(p)
-    p.emit("WorkflowStarted", entry=playbook.entry_step, timeout_s=timeout)
+    p.emit(control.WorkflowStarted, entry=playbook.entry_step, timeout_s=timeout)
     if wrong is not None:
         p.fail(wrong.kind, str(wrong))
-    p.emit("TokenEnqueued", token=ids.token_id(request.execution_id, None, 0), step=playbook.entry_step)
+    p.emit(control.TokenEnqueued, token=ids.token_id(request.execution_id, None, 0), step=playbook.entry_step)
     settle(p)
     return _decision(p)
 
@@ -98,7 +101,7 @@ def decide(
     """
     p = RoutingPass(playbook, state, now, state.seq + 1, values)
     ctx_version = state.ctx_version
-    if state.finished and not any(fact.kind == "redrive" for fact in facts):
+    if state.finished and not any(fact.name == "ExecutionRedriven" for fact in facts):
         return _decision(p)
     for fact in facts:
         take_fact(p, fact)
@@ -130,7 +133,7 @@ def _look_at_waits(p: RoutingPass) -> None:
 
 def digest_for(state: State, facts: Sequence[Fact]) -> str:
     """The playbook that decides: the one the execution is pinned to, or the one a redrive pins it to."""
-    return next((f.data["digest"] for f in facts if f.kind == "redrive" and "digest" in f.data), state.digest)
+    return next((f.data["digest"] for f in facts if f.name == "ExecutionRedriven" and "digest" in f.data), state.digest)
 
 
 def _decision(p: RoutingPass, *, again: bool = False) -> Decision:

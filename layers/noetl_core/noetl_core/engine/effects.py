@@ -7,18 +7,20 @@ routes a boundary that was routed before (`again`), and the sweeper (`commands_o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.commands import commands_of
 from noetl_core.engine.deadlines import deadlines
 from noetl_core.engine.heads import Head, head_of
-from noetl_core.engine.records import Command, Event, Snapshot
+from noetl_core.engine.records import Command, ControlEvent, Snapshot
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State, caller_of
 from noetl_core.engine.waits import due_at, signal_name
+from noetl_core.events.shapes import ChildRequest, Failure, ResultPointer, Wait
+from noetl_core.events.table import BEGINS, OPERATED
 from noetl_core.instants import SECOND
 
 FIRST_RECONCILIATION_S: Final = 90
@@ -52,7 +54,7 @@ class StartChild:
     parent: str
     child: str
     run: str
-    request: Mapping[str, Any]
+    request: ChildRequest
     depth: int
     trace_id: str | None = None
 
@@ -88,8 +90,8 @@ class TellParent:
     parent: str
     child: str
     status: str
-    result: Mapping[str, Any] | None = None
-    error: Mapping[str, Any] | None = None
+    result: ResultPointer | None = None
+    error: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,9 @@ class ClearDue:
 Effect: TypeAlias = SendCommands | WakeAt | StartChild | EndChild | WriteHead | SaveSnapshot | TellParent | SetDue | ClearDue
 
 
-def effects_of(playbook: Playbook, state: State, events: Sequence[Event], now: int, *, again: bool = False) -> tuple[Effect, ...]:
+def effects_of(
+    playbook: Playbook, state: State, events: Sequence[ControlEvent], now: int, *, again: bool = False
+) -> tuple[Effect, ...]:
     """The effects of a commit of `events` decided at `now`, which led to `state`; of no events, those that always hold.
 
     `again`: boundaries came that were routed before, so perhaps nobody has sent what followed from them.
@@ -115,7 +119,7 @@ def effects_of(playbook: Playbook, state: State, events: Sequence[Event], now: i
     return tuple(_effects(playbook, state, events, now, again))
 
 
-def _effects(playbook: Playbook, state: State, events: Sequence[Event], now: int, again: bool) -> Iterator[Effect]:
+def _effects(playbook: Playbook, state: State, events: Sequence[ControlEvent], now: int, again: bool) -> Iterator[Effect]:
     news = _news_of(state, events)
     if news.is_first and not state.finished:
         yield WriteHead(head_of(state))
@@ -146,7 +150,7 @@ def end_effects(state: State) -> tuple[Effect, ...]:
 def parent_news(state: State) -> TellParent | None:
     """The end of a child, for the run that waits for it; None where nobody does."""
     caller = caller_of(state.parent)
-    if caller is None or (state.parent or {}).get("detached"):
+    if caller is None or (state.parent is not None and state.parent.get("detached")):
         return None
     return TellParent(caller, state.execution_id, state.status, state.result, state.failure)
 
@@ -154,7 +158,7 @@ def parent_news(state: State) -> TellParent | None:
 def child_of(state: State, child: str) -> StartChild:
     """What was asked for with a child that is not known to have ended."""
     asked = state.children[child]
-    depth = int((state.parent or {}).get("depth") or 0) + 1
+    depth = 1 + (int(state.parent.get("depth") or 0) if state.parent is not None else 0)
     return StartChild(state.execution_id, child, asked.run, asked.request, depth, state.trace_id)
 
 
@@ -191,12 +195,12 @@ class _News:
 
     scheduled: list[str] = field(default_factory=list)
     """Runs that a worker is asked for, in the order they were scheduled."""
-    waits: list[list[dict[str, Any]]] = field(default_factory=list)
+    waits: list[list[Wait]] = field(default_factory=list)
     """Waits whose time begins, by the event that began it."""
     children: list[str] = field(default_factory=list)
     is_first: bool = False
     begins: bool = False
-    """Started, or redriven: the time of the whole begins."""
+    """It moves from here on, for the first time or again: the time of the whole begins."""
     goes_on: bool = False
     """Resumed after a pause, or after it was stuck."""
     resumes: bool = False
@@ -205,11 +209,13 @@ class _News:
     """Lists show it differently now."""
 
 
-def _news_of(state: State, events: Iterable[Event]) -> _News:
+def _news_of(state: State, events: Iterable[ControlEvent]) -> _News:
     news = _News()
     for event in events:
+        news.begins |= event.name in BEGINS
+        news.is_shown |= event.name in OPERATED
         match event.name:
-            case "StepScheduled" | "LoopChunkScheduled" | "ResumeScheduled" | "CompensationStarted":
+            case "StepScheduled" | "LoopChunkScheduled" | "CompensationStarted" | "ResumeScheduled":
                 news.scheduled.append(event.data["run"])  # of a step without tasks it is over already: no command
                 news.resumes |= event.name == "ResumeScheduled"
             case "BoundaryRouted":
@@ -224,34 +230,30 @@ def _news_of(state: State, events: Iterable[Event]) -> _News:
             case "ChildRequested":
                 news.children.append(event.data["child"])
             case "PlaybookExecutionRequested":
-                news.is_first = news.begins = True
-            case "ExecutionRedriven":
-                news.begins = news.is_shown = True
+                news.is_first = True
             case "ExecutionResumed":
-                news.goes_on = news.is_shown = True
+                news.goes_on = True
                 news.waits.append(list(_open_waits(state)))
-            case "ExecutionPaused" | "ExecutionCancelled" | "ExecutionStuck":
-                news.is_shown = True
     return news
 
 
 def _wakes(playbook: Playbook, state: State, news: _News) -> Iterator[int]:
     """When deadlines and waits that begin now are due: of the waits of one event the first, which brings the next about."""
-    if (news.scheduled or news.begins or news.goes_on) and not state.finished:
+    if (news.scheduled or news.begins) and not state.finished:
         begun = None if news.goes_on else [state.runs[run] for run in news.scheduled if run in state.runs]
         for deadline in deadlines(playbook, state, begun):
-            if deadline.run is not None or news.begins or news.goes_on:
+            if deadline.run is not None or news.begins:
                 yield deadline.at
     for waits in news.waits:
         if times := _times(waits):
             yield min(times)
 
 
-def _times(waits: Iterable[Mapping[str, Any]]) -> list[int]:
+def _times(waits: Iterable[Wait]) -> list[int]:
     return [at for wait in waits if (at := due_at(wait)) is not None]
 
 
-def _open_waits(state: State) -> Iterator[dict[str, Any]]:
+def _open_waits(state: State) -> Iterator[Wait]:
     return (wait for run in state.runs.values() for wait in run.waits)
 
 

@@ -6,14 +6,16 @@ decide on half a truth.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from noetl_core.engine import places
-from noetl_core.engine.records import Commit, Event
+from noetl_core.engine.records import Commit, ControlEvent, control_events
 from noetl_core.engine.state import Child, ChunkState, LoopState, Run, State, Token
 from noetl_core.engine.statuses import HELD
 from noetl_core.engine.waits import beat_by, signal_name
+from noetl_core.events import control
+from noetl_core.events.shapes import Counts, Mail, ResultPointer, Signal
 
 REDUCER = 4
 """Version of this fold, written in snapshots; a snapshot of another version is folded again from the log."""
@@ -23,7 +25,7 @@ class UnknownEvent(Exception):
     """The control stream holds an event this reader does not know; deploy the newer code. Who acts: the operator."""
 
 
-def fold(state: State, event: Event, seq: int) -> State:
+def fold(state: State, event: ControlEvent, seq: int) -> State:
     """Apply one control event standing in commit `seq`; returns the same, changed state. Raises `UnknownEvent`."""
     apply = _FOLD.get(event.name)
     if apply is None:
@@ -37,17 +39,30 @@ def fold(state: State, event: Event, seq: int) -> State:
 def fold_commits(state: State, commits: Iterable[Commit]) -> State:
     """Apply whole commits in order."""
     for commit in commits:
-        for event in commit.events:
+        for event in control_events(commit):
             fold(state, event, commit.seq)
         state.seq = commit.seq
         state.expires_at = commit.expires_at
     return state
 
 
-_Apply = Callable[[State, Event, Mapping[str, Any], int], None]
+D = TypeVar("D")
+_Fold = Callable[[State, ControlEvent, D, int], None]
+_FOLD: dict[str, Callable[[State, ControlEvent, Any, int], None]] = {}
 
 
-def _requested(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+def folds(kind: Callable[..., D]) -> Callable[[_Fold[D]], _Fold[D]]:
+    """The decorated function is the effect of the event with payload `kind`."""
+
+    def register(apply: _Fold[D]) -> _Fold[D]:
+        _FOLD[kind.__name__] = apply
+        return apply
+
+    return register
+
+
+@folds(control.PlaybookExecutionRequested)
+def _requested(s: State, e: ControlEvent, d: control.PlaybookExecutionRequested, seq: int) -> None:
     s.path, s.version, s.digest = d["path"], d["version"], d["digest"]
     s.payload = dict(d.get("payload") or {})
     s.rendered = dict(d.get("rendered") or {})
@@ -58,15 +73,21 @@ def _requested(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     s.started_at = e.ts
 
 
-def _nothing(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+def _nothing(s: State, e: ControlEvent, d: object, seq: int) -> None:
     pass
 
 
-def _started(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+folds(control.PlaybookRequestEvaluated)(_nothing)
+folds(control.LoopStarted)(_nothing)
+
+
+@folds(control.WorkflowStarted)
+def _started(s: State, e: ControlEvent, d: control.WorkflowStarted, seq: int) -> None:
     s.timeout_s = d.get("timeout_s")
 
 
-def _token_enqueued(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.TokenEnqueued)
+def _token_enqueued(s: State, e: ControlEvent, d: control.TokenEnqueued, seq: int) -> None:
     joined = d.get("joined")
     places.place_token(s, d["token"], d.get("run"), d.get("arc"), joined)
     for token in joined or ():
@@ -80,22 +101,29 @@ def _token_enqueued(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
         d.get("event"),
         joined=joined is not None,
         rounds=dict(d.get("rounds") or {}),
-        priority=d.get("priority", 0),
+        priority=d.get("priority") or 0,
     )
-    if "key" in d:
-        s.deduplicated[d["key"]] = d["token"]
+    if (key := d.get("key")) is not None:
+        s.deduplicated[key] = d["token"]
 
 
-def _token_parked(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.TokenParked)
+def _token_parked(s: State, e: ControlEvent, d: control.TokenParked, seq: int) -> None:
     s.tokens[d["token"]].parked = True
 
 
-def _token_gone(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
-    s.tokens.pop(d["token"], None)
-    places.gone(s, d["token"])
+@folds(control.TokenExpired)
+def _token_gone(s: State, e: ControlEvent, d: control.TokenExpired, seq: int) -> None:
+    _remove_token(s, d["token"])
 
 
-def _token_claimed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+def _remove_token(s: State, token: str) -> None:
+    s.tokens.pop(token, None)
+    places.gone(s, token)
+
+
+@folds(control.TokenClaimed)
+def _token_claimed(s: State, e: ControlEvent, d: control.TokenClaimed, seq: int) -> None:
     places.claimed(s, d["tokens"], d["run"])
     for token in d["tokens"]:
         claimed = s.tokens.pop(token, None)
@@ -103,14 +131,16 @@ def _token_claimed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
             s.rounds[d["run"]] = claimed.rounds
 
 
-def _step_skipped(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
-    _token_gone(s, e, d, seq)
+@folds(control.StepSkipped)
+def _step_skipped(s: State, e: ControlEvent, d: control.StepSkipped, seq: int) -> None:
+    _remove_token(s, d["token"])
     step = s.step(d["step"])
     step.status = step.status or "skipped"
 
 
-def _join_closed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
-    key = round_key(d["step"], d.get("round", 0))
+@folds(control.JoinClosed)
+def _join_closed(s: State, e: ControlEvent, d: control.JoinClosed, seq: int) -> None:
+    key = round_key(d["step"], d.get("round") or 0)
     if d["fired"]:
         s.joins_fired.append(key)
     else:
@@ -122,7 +152,8 @@ def round_key(join: str, number: int) -> str:
     return f"{join}@{number}" if number else join
 
 
-def _step_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.StepScheduled)
+def _step_scheduled(s: State, e: ControlEvent, d: control.StepScheduled, seq: int) -> None:
     s.runs[d["run"]] = Run(
         id=d["run"],
         step=d["step"],
@@ -131,16 +162,25 @@ def _step_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
         opened_at=e.ts,
         as_of=seq,
         scheduled_seq=seq,
-        pool=d.get("pool", "default"),
-        tokens=list(d.get("tokens", ())),
-        event=d.get("event"),
-        limits={k: d[k] for k in ("timeout_s", "deadline_s") if k in d},
-        carried_over=next((s.tokens_carried_over.pop(t) for t in d.get("tokens", ()) if t in s.tokens_carried_over), None),
+        pool=d["pool"],
+        tokens=list(d["tokens"]),
+        limits=_limits(d) if "timeout_s" in d or "deadline_s" in d else {},
+        carried_over=next((s.tokens_carried_over.pop(t) for t in d["tokens"] if t in s.tokens_carried_over), None),
     )
     s.step(d["step"]).visits += 1
 
 
-def _chunk_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+def _limits(d: control.StepScheduled) -> dict[str, float]:
+    limits = {}
+    if (timeout := d.get("timeout_s")) is not None:
+        limits["timeout_s"] = timeout
+    if (deadline := d.get("deadline_s")) is not None:
+        limits["deadline_s"] = deadline
+    return limits
+
+
+@folds(control.LoopChunkScheduled)
+def _chunk_scheduled(s: State, e: ControlEvent, d: control.LoopChunkScheduled, seq: int) -> None:
     parent = s.runs[d["parent"]]
     assert parent.loop is not None
     s.runs[d["run"]] = Run(
@@ -160,28 +200,31 @@ def _chunk_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None
     parent.loop.next_chunk = max(parent.loop.next_chunk, d["chunk"] + 1)
 
 
-def _ctx_patched(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.CtxPatched)
+def _ctx_patched(s: State, e: ControlEvent, d: control.CtxPatched, seq: int) -> None:
     s.ctx.update(d["patch"])
     s.ctx_version += 1
 
 
-def _boundary_routed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.BoundaryRouted)
+def _boundary_routed(s: State, e: ControlEvent, d: control.BoundaryRouted, seq: int) -> None:
     run = s.runs[d["run"]]
     run.handled_seq = d["seq"]
-    written = d.get("events", run.events)
-    s.events, run.events = s.events + written - run.events, written
+    written = d.get("events")
+    if written is not None:
+        s.events, run.events = s.events + written - run.events, written
     name = d["name"]
     if name == "StepSuspended":
         run.status, run.expected_seq = "suspended", d["seq"] + 1
-        run.waits, run.mail = [dict(w) for w in d.get("waits", ())], []
+        run.waits, run.mail = [w.copy() for w in d.get("waits", ())], []
     elif run.parent is not None:
         _chunk_done(s, run, d)
     else:
         ok = name != "StepFailed" and not d.get("error")
-        _close_run(s, run, ok=ok, at={"run": run.id, "seq": d["seq"]}, loop=d.get("loop"), undo=d.get("undo", False))
+        _close_run(s, run, ok=ok, at={"run": run.id, "seq": d["seq"]}, loop=d.get("loop"), undo=bool(d.get("undo")))
 
 
-def _chunk_done(s: State, run: Run, d: Mapping[str, Any]) -> None:
+def _chunk_done(s: State, run: Run, d: control.BoundaryRouted) -> None:
     parent = s.runs.get(run.parent or "")
     s.runs.pop(run.id)
     if parent is None or parent.loop is None:
@@ -191,12 +234,12 @@ def _chunk_done(s: State, run: Run, d: Mapping[str, Any]) -> None:
         run.id, d["seq"], d.get("succeeded", 0), d.get("failed", 0), bool(d.get("writes")), d.get("result"), d.get("innermost")
     )
     parent.loop.broke = parent.loop.broke or bool(d.get("broke"))
-    if d.get("error") and parent.loop.error is None:
-        parent.loop.error = dict(d["error"])
+    if (error := d.get("error")) and parent.loop.error is None:
+        parent.loop.error = error.copy()
 
 
 def _close_run(
-    s: State, run: Run, *, ok: bool, at: dict[str, Any] | None, loop: Mapping[str, int] | None, undo: bool = False
+    s: State, run: Run, *, ok: bool, at: ResultPointer | None, loop: Counts | control.LoopDone | None, undo: bool = False
 ) -> None:
     s.runs.pop(run.id, None)
     if run.undoes is not None:
@@ -206,7 +249,7 @@ def _close_run(
     step.status = "ok" if ok else "error"
     step.at = at
     if loop is not None:
-        step.loop = {k: int(loop.get(k, 0)) for k in ("total", "succeeded", "failed")}
+        step.loop = {"total": loop.get("total", 0), "succeeded": loop.get("succeeded", 0), "failed": loop.get("failed", 0)}
     if ok:
         s.last_result = at
     if undo:
@@ -215,108 +258,135 @@ def _close_run(
         )
 
 
-def _server_done(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
-    _close_run(s, s.runs[d["run"]], ok=e.name == "StepDone", at={"value": None}, loop=None, undo=d.get("undo", False))
+@folds(control.StepDone)
+def _step_done(s: State, e: ControlEvent, d: control.StepDone, seq: int) -> None:
+    _close_run(s, s.runs[d["run"]], ok=True, at={"value": None}, loop=None, undo=bool(d.get("undo")))
 
 
-def _next_evaluated(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.StepFailed)
+def _step_failed(s: State, e: ControlEvent, d: control.StepFailed, seq: int) -> None:
+    _close_run(s, s.runs[d["run"]], ok=False, at={"value": None}, loop=None)
+
+
+@folds(control.NextEvaluated)
+def _next_evaluated(s: State, e: ControlEvent, d: control.NextEvaluated, seq: int) -> None:
     s.rounds.pop(d["run"], None)
     places.branches(s, d["run"], [arc["arc"] for arc in d["selected"]])
-    if d.get("unhandled") and s.failure is None:
-        s.failure = dict(d["unhandled"])
+    if (unhandled := d.get("unhandled")) and s.failure is None:
+        s.failure = unhandled.copy()
 
 
-def _loop_sliced(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.LoopSliced)
+def _loop_sliced(s: State, e: ControlEvent, d: control.LoopSliced, seq: int) -> None:
     run = s.runs[d["run"]]
-    run.loop, run.status = LoopState(plan=dict(d["plan"])), "suspended"
+    run.loop, run.status = LoopState(plan=d["plan"].copy()), "suspended"
     if run.carried_over is not None and "loop" in run.carried_over:
         run.loop.done = {index: ChunkState(**done) for index, done in run.carried_over["loop"]["done"].items()}
 
 
-def _loop_done(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.LoopDone)
+def _loop_done(s: State, e: ControlEvent, d: control.LoopDone, seq: int) -> None:
     run = s.runs.get(d["run"])
     if run is not None:
-        undo = d.get("undo", False)
-        _close_run(s, run, ok=not d.get("error"), at={"value": d.get("result")}, loop=d, undo=undo)
+        _close_run(s, run, ok=not d.get("error"), at={"value": d.get("result")}, loop=d, undo=bool(d.get("undo")))
 
 
-def _resume_scheduled(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.ResumeScheduled)
+def _resume_scheduled(s: State, e: ControlEvent, d: control.ResumeScheduled, seq: int) -> None:
     run = s.runs[d["run"]]
     run.status, run.mode, run.expected_seq = "scheduled", "resume", d["seq"]
-    run.mail = [dict(m) for m in d.get("mail", ())]
+    run.mail = [m.copy() for m in d["mail"]]
     run.ready, run.waits = [], []
     run.scheduled_at, run.scheduled_seq = e.ts, seq
 
 
-def _timer_fired(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
-    _deliver(s, d["run"], {"wait_id": d["wait_id"], "kind": d.get("kind", "timer")})
+@folds(control.TimerFired)
+def _timer_fired(s: State, e: ControlEvent, d: control.TimerFired, seq: int) -> None:
+    _deliver(s, d["run"], {"wait_id": d["wait_id"], "kind": d["kind"]})
 
 
-def _deliver(s: State, run_id: str, mail: dict[str, Any]) -> None:
+def _deliver(s: State, run_id: str, mail: Mail) -> None:
     run = s.runs.get(run_id)
     if run is not None:
         run.ready.append(mail)
 
 
-def _signal_received(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.SignalReceived)
+def _signal_received(s: State, e: ControlEvent, d: control.SignalReceived, seq: int) -> None:
     if d.get("heartbeat"):
         for wait in (w for run in s.runs.values() for w in run.waits if "heartbeat" in w and signal_name(w) == d["name"]):
             wait["beat_by"] = beat_by(wait["heartbeat"], e.ts)
         return
-    s.signals.append({k: d.get(k) for k in ("id", "name", "data", "error") if k in d or k == "data"})
+    received: Signal = {"id": d["id"], "name": d["name"], "data": d.get("data")}
+    if "error" in d:
+        received["error"] = d["error"]
+    s.signals.append(received)
     s.seen_signals.append(d["id"])
 
 
-def _signal_matched(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.SignalMatched)
+def _signal_matched(s: State, e: ControlEvent, d: control.SignalMatched, seq: int) -> None:
     s.signals = [x for x in s.signals if x["id"] != d["signal"]]
-    error = {"error": d["error"]} if "error" in d else {}
-    _deliver(s, d["run"], {"wait_id": d["wait_id"], "kind": "signal", "data": d.get("data"), **error})
+    mail: Mail = {"wait_id": d["wait_id"], "kind": "signal", "data": d.get("data")}
+    if (error := d.get("error")) is not None:
+        mail["error"] = error
+    _deliver(s, d["run"], mail)
 
 
-def _child_requested(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
-    s.children[d["child"]] = Child(d["run"], d["wait_id"], dict(d["request"]))
+@folds(control.ChildRequested)
+def _child_requested(s: State, e: ControlEvent, d: control.ChildRequested, seq: int) -> None:
+    s.children[d["child"]] = Child(d["run"], d["wait_id"], d["request"].copy())
 
 
-def _child_finished(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.ChildFinished)
+def _child_finished(s: State, e: ControlEvent, d: control.ChildFinished, seq: int) -> None:
     child = s.children.pop(d["child"], None)
     if child is not None:
         data = {k: d[k] for k in ("status", "result", "error", "execution_id") if k in d}
         _deliver(s, child.run, {"wait_id": child.wait_id, "kind": "child", "data": data})
 
 
-def _paused(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.ExecutionPaused)
+def _paused(s: State, e: ControlEvent, d: control.ExecutionPaused, seq: int) -> None:
     s.status = "paused"
 
 
-def _resumed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.ExecutionResumed)
+def _resumed(s: State, e: ControlEvent, d: control.ExecutionResumed, seq: int) -> None:
     s.status, s.stuck = "running", None
 
 
-def _cancelling(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.ExecutionCancelled)
+def _cancelling(s: State, e: ControlEvent, d: control.ExecutionCancelled, seq: int) -> None:
     s.status, s.undo = "cancelling", bool(d.get("compensate"))
-    s.cancelled_for = d.get("reason", s.cancelled_for)
+    s.cancelled_for = d.get("reason") or s.cancelled_for
 
 
-def _failing(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
-    s.failure = s.failure or dict(d["error"])
-    if s.failure.get("fatal") and s.status in HELD:
+@folds(control.ExecutionFailing)
+def _failing(s: State, e: ControlEvent, d: control.ExecutionFailing, seq: int) -> None:
+    s.failure = failure = s.failure or d["error"].copy()
+    if failure.get("fatal") and s.status in HELD:
         s.status, s.stuck = "running", None  # it ends now, whoever held it
 
 
-def _stuck(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.ExecutionStuck)
+def _stuck(s: State, e: ControlEvent, d: control.ExecutionStuck, seq: int) -> None:
     s.status, s.stuck = "stuck", d.get("reason", "")
 
 
-def _finished(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.WorkflowFinished)
+def _finished(s: State, e: ControlEvent, d: control.WorkflowFinished, seq: int) -> None:
     s.status = d["status"]
     s.finished_at = e.ts
 
 
-def _processed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.PlaybookProcessed)
+def _processed(s: State, e: ControlEvent, d: control.PlaybookProcessed, seq: int) -> None:
     s.result = d.get("result")
 
 
-def _compensation_started(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.CompensationStarted)
+def _compensation_started(s: State, e: ControlEvent, d: control.CompensationStarted, seq: int) -> None:
     done = next(c for c in s.completed if c["run"] == d["of"])
     s.completed.remove(done)
     s.runs[d["run"]] = Run(
@@ -332,12 +402,14 @@ def _compensation_started(s: State, e: Event, d: Mapping[str, Any], seq: int) ->
     )
 
 
-def _compensation_done(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
-    if d.get("error"):
-        s.not_undone.append({"step": d["step"], **{k: d["error"].get(k) for k in ("kind", "message")}})
+@folds(control.CompensationDone)
+def _compensation_done(s: State, e: ControlEvent, d: control.CompensationDone, seq: int) -> None:
+    if error := d.get("error"):
+        s.not_undone.append({"step": d["step"], "kind": error.get("kind"), "message": error.get("message")})
 
 
-def _redriven(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
+@folds(control.ExecutionRedriven)
+def _redriven(s: State, e: ControlEvent, d: control.ExecutionRedriven, seq: int) -> None:
     """The execution as it stood before what is run again; the tokens that run it again follow in the same commit."""
     s.status, s.epoch, s.redriven_at = "running", d["epoch"], e.ts
     s.failure = s.finished_at = s.result = s.stuck = None
@@ -355,42 +427,3 @@ def _redriven(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     s.joins_fired = [key for key in s.joins_fired if key.partition("@")[0] not in d.get("joins", ())]
     s.completed = [c for c in s.completed if c["run"] not in d.get("forgotten", ())]
     s.tokens_carried_over = {t["token"]: t["prior"] for t in d["tokens"] if t.get("prior")}
-
-
-_FOLD: Mapping[str, _Apply] = {
-    "PlaybookExecutionRequested": _requested,
-    "PlaybookRequestEvaluated": _nothing,
-    "WorkflowStarted": _started,
-    "TokenEnqueued": _token_enqueued,
-    "TokenClaimed": _token_claimed,
-    "TokenParked": _token_parked,
-    "TokenExpired": _token_gone,
-    "StepSkipped": _step_skipped,
-    "JoinClosed": _join_closed,
-    "StepScheduled": _step_scheduled,
-    "LoopChunkScheduled": _chunk_scheduled,
-    "BoundaryRouted": _boundary_routed,
-    "CtxPatched": _ctx_patched,
-    "StepDone": _server_done,
-    "StepFailed": _server_done,
-    "NextEvaluated": _next_evaluated,
-    "LoopStarted": _nothing,
-    "LoopSliced": _loop_sliced,
-    "LoopDone": _loop_done,
-    "ResumeScheduled": _resume_scheduled,
-    "TimerFired": _timer_fired,
-    "SignalReceived": _signal_received,
-    "SignalMatched": _signal_matched,
-    "ChildRequested": _child_requested,
-    "ChildFinished": _child_finished,
-    "ExecutionPaused": _paused,
-    "ExecutionResumed": _resumed,
-    "ExecutionCancelled": _cancelling,
-    "ExecutionFailing": _failing,
-    "ExecutionStuck": _stuck,
-    "ExecutionRedriven": _redriven,
-    "CompensationStarted": _compensation_started,
-    "CompensationDone": _compensation_done,
-    "WorkflowFinished": _finished,
-    "PlaybookProcessed": _processed,
-}

@@ -22,7 +22,7 @@ class Head:
     updated_at: int
     finished_at: int | None = None
     error: Mapping[str, Any] | None = None
-    parent: Mapping[str, str] | None = None
+    parent: Mapping[str, Any] | None = None
     expires_at: int = 0
 
 

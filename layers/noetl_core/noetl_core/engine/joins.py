@@ -18,6 +18,7 @@ from noetl_core.engine.fold import round_key
 from noetl_core.engine.graph import joins_below, joins_of, next_rounds
 from noetl_core.engine.passes import RoutingPass
 from noetl_core.engine.state import Token
+from noetl_core.events import control
 
 
 def held_by_join(p: RoutingPass, token: Token) -> bool:
@@ -99,22 +100,22 @@ def _judge_join(
     assert step.join is not None
     if round_key(step.name, number) in p.state.joins_fired:
         for token in tokens:
-            p.emit("TokenExpired", token=token.id, code="join", reason=f"join {step.name} has already fired")
+            p.emit(control.TokenExpired, token=token.id, code="join", reason=f"join {step.name} has already fired")
         if not grows:
-            p.emit("JoinClosed", step=step.name, fired=False, round=number or None)
+            p.emit(control.JoinClosed, step=step.name, fired=False, round=number or None)
         return "expired" if tokens else ""
     need = {"any": 1, "count": step.join.count}.get(step.join.mode)
     if need is not None and len(tokens) >= need:
         _merge(p, step, tokens[:need])
         if grows or len(tokens) > need:
-            p.emit("JoinClosed", step=step.name, fired=True, round=number or None)
+            p.emit(control.JoinClosed, step=step.name, fired=True, round=number or None)
         return "fired"
     if grows or not tokens:
         return ""
     if need is not None:
         reason = f"join {step.name} waits for {need} tokens, {len(tokens)} came"
         for token in tokens:
-            p.emit("TokenExpired", token=token.id, code="join", reason=reason)
+            p.emit(control.TokenExpired, token=token.id, code="join", reason=reason)
         return "expired"
     _merge(p, step, tokens)
     return "fired"
@@ -142,12 +143,20 @@ def _merge(p: RoutingPass, step: Step, tokens: Sequence[Token]) -> None:
     rounds: dict[str, int] = {}
     for token in ordered:
         rounds.update({name: max(n, rounds.get(name, 0)) for name, n in token.rounds.items()})
-    more = {"joined": names, "event": event, "priority": first, "rounds": rounds or None}
-    p.emit("TokenEnqueued", token=joined, step=step.name, args=args or None, **more)
+    p.emit(
+        control.TokenEnqueued,
+        token=joined,
+        step=step.name,
+        args=args or None,
+        joined=names,
+        event=event,
+        priority=first,
+        rounds=rounds or None,
+    )
 
 
 def _step_order(playbook: Playbook, token: Token) -> int:
     places: dict[str, int] = playbook.memo.setdefault("places", {})
     if not places:
         places.update({s.name: i for i, s in enumerate(playbook.steps)})
-    return places.get((token.event or {}).get("step", ""), -1)
+    return -1 if token.event is None else places.get(token.event["step"], -1)

@@ -9,7 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from noetl_core.engine.records import Commit, Event
+from noetl_core.engine.records import Commit, ControlEvent, control_events
+from noetl_core.events import control
+from noetl_core.events.event import EndingEvent
+from noetl_core.events.shapes import CarriedOver, ChunkDone, ChunkLineage, Failure, LoopCounts, LoopPlan, ResultPointer
 
 STOPPED = ("cancelled", "timeout", "lost")
 """How runs end that the control plane ends."""
@@ -21,7 +24,7 @@ class TokenLineage:
     event's code)."""
 
     id: str
-    data: Mapping[str, Any]
+    data: control.TokenEnqueued
     consumer: str | None = None
     merged: str | None = None
     expired: str | None = None
@@ -40,18 +43,18 @@ class RunLineage:
     token: str
     args: Mapping[str, Any]
     ok: bool | None = None
-    at: Mapping[str, Any] | None = None
-    loop: Mapping[str, int] | None = None
-    error: Mapping[str, Any] | None = None
+    at: ResultPointer | None = None
+    loop: LoopCounts | None = None
+    error: Failure | None = None
     unhandled: bool = False
     """It failed and no arc took it up, or it was ended with the whole."""
     lost_way: bool = False
     """It ended well, and its arcs could not be evaluated."""
     undone: bool = False
     """Its compensation has run, or begun to."""
-    plan: Mapping[str, Any] | None = None
-    chunks: dict[int, dict[str, Any]] = field(default_factory=dict)
-    carried_over: Mapping[str, Any] | None = None
+    plan: LoopPlan | None = None
+    chunks: dict[int, ChunkLineage] = field(default_factory=dict)
+    carried_over: CarriedOver | None = None
     over: bool = False
     branches: bool = False
     """Its arcs made several tokens."""
@@ -70,7 +73,7 @@ class Lineage:
     digests: list[str] = field(default_factory=list)
     """The playbooks it was pinned to, the newest last."""
     _chunks: dict[str, tuple[str, int]] = field(default_factory=dict)
-    _carried_over: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _carried_over: dict[str, CarriedOver] = field(default_factory=dict)
     _put_back: dict[str, str] = field(default_factory=dict)
     """Token -> the one that a redrive put it back for."""
     _stopping: bool = False
@@ -102,8 +105,8 @@ class Lineage:
                 run = self.runs.get(node.consumer or "")
                 if node.merged in leads or (run is not None and (run.id in leads or run.step == step)):
                     leads.add(node.id)
-                    if node.data.get("run"):
-                        leads.add(node.data["run"])
+                    if made_by := node.data.get("run"):
+                        leads.add(made_by)
         return [run for run in self.live() if run.step == step and run.id not in leads]
 
     def ctx_without(self, gone: set[str]) -> dict[str, Any]:
@@ -119,103 +122,137 @@ def lineage_of(commits: Iterable[Commit]) -> Lineage:
     """Fold a whole control stream."""
     out = Lineage()
     for commit in commits:
-        for event in commit.events:
+        for event in control_events(commit):
             _fold(out, event)
     return out
 
 
-def _fold(x: Lineage, event: Event) -> None:
-    d = event.data
+def _fold(x: Lineage, event: ControlEvent) -> None:
     match event.name:
         case "PlaybookExecutionRequested":
-            x.ctx, x.digests = d.get("ctx") or {}, [d["digest"]]
+            x.ctx, x.digests = event.data.get("ctx") or {}, [event.data["digest"]]
         case "TokenEnqueued":
-            token = x.tokens[d["token"]] = TokenLineage(d["token"], d, place=_place(x, d))
+            token = x.tokens[event.data["token"]] = TokenLineage(event.data["token"], event.data, place=_place(x, event.data))
             x.order.append(token)
-            for joined in d.get("joined") or ():
+            for joined in event.data.get("joined") or ():
                 x.tokens[joined].merged = token.id
         case "TokenClaimed":
-            for name in d["tokens"]:
-                x.tokens[name].consumer = d["run"]
+            for name in event.data["tokens"]:
+                x.tokens[name].consumer = event.data["run"]
         case "TokenExpired":
-            x.tokens[d["token"]].expired = d["code"]
+            x.tokens[event.data["token"]].expired = event.data["code"]
         case "StepScheduled":
-            token_id = d["tokens"][0]
+            token_id = event.data["tokens"][0]
             carried_over = x._carried_over.get(token_id)
-            run = x.runs[d["run"]] = RunLineage(d["run"], d["step"], token_id, d.get("args") or {}, carried_over=carried_over)
+            run = x.runs[event.data["run"]] = RunLineage(
+                event.data["run"], event.data["step"], token_id, event.data.get("args") or {}, carried_over=carried_over
+            )
             if carried_over is not None and "loop" in carried_over:
-                run.chunks = {int(index): dict(done) for index, done in carried_over["loop"]["done"].items()}
+                run.chunks = {int(index): _kept(done) for index, done in carried_over["loop"]["done"].items()}
             x.order.append(run)
         case "LoopSliced":
-            x.runs[d["run"]].plan = d["plan"]
+            x.runs[event.data["run"]].plan = event.data["plan"]
         case "LoopChunkScheduled":
-            x._chunks[d["run"]] = (d["parent"], d["chunk"])
-            x.runs[d["parent"]].chunks[d["chunk"]] = {"run": d["run"]}
+            x._chunks[event.data["run"]] = (event.data["parent"], event.data["chunk"])
+            x.runs[event.data["parent"]].chunks[event.data["chunk"]] = {"run": event.data["run"]}
         case "BoundaryRouted" | "StepDone" | "StepFailed" | "LoopDone":
-            _ended(x, event.name, d)
+            _ended(x, event)
         case "NextEvaluated":
-            run = x.runs[d["run"]]
-            run.unhandled = run.unhandled or d.get("unhandled") is not None
-            run.lost_way = d.get("error") is not None
-            run.branches = len(d["selected"]) > 1
+            run = x.runs[event.data["run"]]
+            run.unhandled = run.unhandled or event.data.get("unhandled") is not None
+            run.lost_way = event.data.get("error") is not None
+            run.branches = len(event.data["selected"]) > 1
         case "CtxPatched":
-            x.writes.append((d.get("run"), d["patch"]))
+            x.writes.append((event.data.get("run"), event.data["patch"]))
         case "ExecutionCancelled":
             x._stopping = True
         case "ExecutionFailing":
             x._stopping = True
         case "CompensationStarted":
-            x.runs[d["of"]].undone = True
+            x.runs[event.data["of"]].undone = True
         case "ExecutionRedriven":
-            _redriven(x, d)
+            _redriven(x, event.data)
         case _:
             pass  # nothing that a token or a run comes of
 
 
-def _place(x: Lineage, d: Mapping[str, Any]) -> tuple[int, ...]:
+def _place(x: Lineage, d: control.TokenEnqueued) -> tuple[int, ...]:
     if d["token"] in x._put_back:
         return x.tokens[x._put_back[d["token"]]].place
-    if d.get("joined"):
-        return min(x.tokens[name].place for name in d["joined"])
+    if joined := d.get("joined"):
+        return min(x.tokens[name].place for name in joined)
     run = x.runs.get(d.get("run") or "")
     if run is None:
         return ()
-    place = x.tokens[run.token].place
-    return (*place, d["arc"]) if run.branches else place
+    place, arc = x.tokens[run.token].place, d.get("arc")
+    return (*place, arc) if run.branches and arc is not None else place
 
 
-def _ended(x: Lineage, name: str, d: Mapping[str, Any]) -> None:
-    boundary = d.get("name", name)
+def _ended(x: Lineage, event: EndingEvent) -> None:
+    d = event.data
+    routed = event.data if event.name == "BoundaryRouted" else None
+    boundary = event.name if routed is None else routed["name"]
     if boundary == "StepSuspended":
         return
-    if d["run"] in x._chunks:
+    if d["run"] in x._chunks and routed is not None:
         parent, chunk = x._chunks[d["run"]]
-        keys = ("seq", "succeeded", "failed", "writes", "result", "error", "innermost")
-        x.runs[parent].chunks[chunk] = {"run": d["run"], **{k: d[k] for k in keys if k in d}}
+        x.runs[parent].chunks[chunk] = _chunk(routed)
         return
     run = x.runs.get(d["run"])
     if run is None or run.ok is not None:
         return  # a compensation; or the LoopDone of a run whose boundary was counted
-    run.ok = boundary != "StepFailed" and not d.get("error")
-    run.error, run.loop = d.get("error"), d.get("loop")
-    if name == "LoopDone":
-        run.at, run.loop = {"value": d.get("result")}, {k: int(d.get(k, 0)) for k in ("total", "succeeded", "failed")}
+    run.error = None if event.name == "StepDone" else event.data.get("error")
+    run.ok = boundary != "StepFailed" and not run.error
+    if event.name == "LoopDone":
+        run.at = {"value": event.data.get("result")}
+        run.loop = {
+            "total": event.data.get("total", 0),
+            "succeeded": event.data.get("succeeded", 0),
+            "failed": event.data.get("failed", 0),
+        }
+    elif routed is not None:
+        run.at, run.loop = {"run": run.id, "seq": routed["seq"]}, routed.get("loop")
     else:
-        run.at = {"run": run.id, "seq": d["seq"]} if name == "BoundaryRouted" else {"value": None}
-    if x._stopping and not run.ok and (run.error or {}).get("kind") in STOPPED:
+        run.at = {"value": None}
+    if x._stopping and run.error is not None and not run.ok and run.error.get("kind") in STOPPED:
         run.unhandled = True
     x.ended.append(run.id)
 
 
-def _redriven(x: Lineage, d: Mapping[str, Any]) -> None:
+def _kept(done: ChunkDone) -> ChunkLineage:
+    chunk: ChunkLineage = {"run": done["run"], "seq": done["seq"], "succeeded": done["succeeded"], "failed": done["failed"]}
+    if "writes" in done:
+        chunk["writes"] = done["writes"]
+    if "result" in done:
+        chunk["result"] = done["result"]
+    if "innermost" in done:
+        chunk["innermost"] = done["innermost"]
+    return chunk
+
+
+def _chunk(d: control.BoundaryRouted) -> ChunkLineage:
+    chunk: ChunkLineage = {"run": d["run"], "seq": d["seq"]}
+    chunk["succeeded"], chunk["failed"] = d.get("succeeded", 0), d.get("failed", 0)
+    if "writes" in d:
+        chunk["writes"] = bool(d["writes"])
+    if "result" in d:
+        chunk["result"] = d["result"]
+    if (innermost := d.get("innermost")) is not None:
+        chunk["innermost"] = innermost
+    if (error := d.get("error")) is not None:
+        chunk["error"] = error
+    return chunk
+
+
+def _redriven(x: Lineage, d: control.ExecutionRedriven) -> None:
     runs, tokens = x.after(d["again"])
     for name in runs:
         x.runs[name].over = True
     for name in (*tokens, *(t["of"] for t in d["tokens"])):
         x.tokens[name].over = True
     x.writes = [(run, patch) for run, patch in x.writes if run not in runs]
-    if d.get("set"):
-        x.writes.append((None, d["set"]))
+    if written := d.get("set"):
+        x.writes.append((None, written))
     x._put_back.update({t["token"]: t["of"] for t in d["tokens"]})
     x._carried_over = {t["token"]: t["prior"] for t in d["tokens"] if t.get("prior")}
     if "digest" in d:

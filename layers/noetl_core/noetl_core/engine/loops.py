@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from noetl_core.events.shapes import LoopPlan
+
 MAX_CHUNKS = 1_000
 """Chunks of one loop at most: the state of a loop stays small whatever the collection's size."""
 CHUNK_ITEMS = 100
@@ -38,8 +40,14 @@ class ChunkPlan:
     window: int
     per_chunk: int
 
-    def as_dict(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in ("total", "chunk_size", "chunks", "window", "per_chunk")}
+    def as_dict(self) -> LoopPlan:
+        return {
+            "total": self.total,
+            "chunk_size": self.chunk_size,
+            "chunks": self.chunks,
+            "window": self.window,
+            "per_chunk": self.per_chunk,
+        }
 
 
 def chunk_plan(

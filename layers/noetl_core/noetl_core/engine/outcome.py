@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from noetl_core.events.shapes import Failure, TaskOutcome
+
 ErrorKind = Literal[
     "connection", "timeout", "rate_limit", "auth", "not_found", "client_error", "server_error", "schema", "parse", "template",
     "db_connection", "db_constraint", "db_deadlock", "db_timeout", "storage", "limit", "cancelled", "ctx_conflict", "python",
@@ -34,10 +36,10 @@ class ErrorInfo:
     code: str | int | None = None
     details: Any = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Failure:
         """The form templates and events see; `retryable` is decided from the kind where the tool did not say."""
         retryable = self.kind in RETRYABLE_KINDS if self.retryable is None else self.retryable
-        out: dict[str, Any] = {"kind": self.kind, "message": self.message, "retryable": retryable}
+        out: Failure = {"kind": self.kind, "message": self.message, "retryable": retryable}
         if self.code is not None:
             out["code"] = self.code
         if self.details is not None:
@@ -77,11 +79,12 @@ class Outcome:
     ) -> Outcome:
         return cls("error", error=ErrorInfo(kind, message, retryable, code, details), helpers=helpers)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> TaskOutcome:
         """The envelope as templates see it under `outcome` and as `TaskProcessed` stores it."""
-        out: dict[str, Any] = {"status": self.status, **self.helpers, "meta": dict(self.meta)}
+        out: Any = {"status": self.status, **self.helpers, "meta": dict(self.meta)}
         if self.status == "ok":
             out["result"] = self.result
         if self.error is not None:
             out["error"] = self.error.as_dict()
-        return out
+        outcome: TaskOutcome = out
+        return outcome

@@ -7,22 +7,29 @@ replaying the commit gives the same one. Pure: `now` is given, values behind ref
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.fold import fold
-from noetl_core.engine.records import Event
+from noetl_core.engine.records import ControlEvent, Event
 from noetl_core.engine.state import Run, State, StepState
 from noetl_core.engine.workload import workload_of
-from noetl_core.events.table import ends_run
+from noetl_core.events import control
+from noetl_core.events.event import Keys
+from noetl_core.events.shapes import Counts, Failure, ResultPointer, StepSeen, TokenEvent
+from noetl_core.events.table import ENDS_RUN, ends_run
 from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, is_reference, load
 from noetl_core.result_refs import reference_to
 
-Need = tuple[Any, ...]
+BoundaryNeed = tuple[Literal["boundary", "writes"], str, int]
 """`("boundary", run_id, seq)`: the data of that commit's last event; `("writes", run_id, seq)`: only its `ctx_writes`, which
-are small; `("object", key)`: the value behind a reference."""
+are small."""
+Need = BoundaryNeed | tuple[Literal["object"], str]
+"""What a decision reads; `("object", key)`: the value behind a reference."""
+AskedNeed = BoundaryNeed | tuple[Literal["object"], str, Mapping[str, Any]]
+"""The same as it is asked for: with the reference, where it is one."""
 
 
 class NeedValues(Exception):
@@ -31,7 +38,7 @@ class NeedValues(Exception):
     `objects` are those that the decision itself would store: what it asks for may lie in them.
     """
 
-    def __init__(self, needs: Sequence[Need], objects: Sequence[tuple[str, bytes]] = ()) -> None:
+    def __init__(self, needs: Sequence[AskedNeed], objects: Sequence[tuple[str, bytes]] = ()) -> None:
         super().__init__(str(needs[0]))
         self.needs = tuple(needs)
         self.objects = tuple(objects)
@@ -73,13 +80,13 @@ class StepsView(Mapping[str, Mapping[str, Any]]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def plain(self, names: Iterable[str] | None) -> dict[str, Any]:
+    def plain(self, names: Iterable[str] | None) -> dict[str, StepSeen]:
         """As a command carries it: pointers stay pointers. Of the finished steps, those in `names`; None: all."""
         found = self._steps.items() if names is None else ((n, self._steps[n]) for n in names if n in self._steps)
         return {name: {"status": s.status, "at": s.at, "loop": s.loop} for name, s in found if s.at is not None}
 
 
-def result_at(at: Mapping[str, Any] | None) -> Any:
+def result_at(at: ResultPointer | None) -> Any:
     """What a stored pointer stands for in a scope: a lazy `Pointer`, or the value the control plane made itself."""
     if at is None:
         return None
@@ -95,7 +102,7 @@ class RoutingPass:
     now: int
     seq: int
     values: Mapping[Need, Any]
-    events: list[Event] = field(default_factory=list)
+    events: list[ControlEvent] = field(default_factory=list)
     objects: list[tuple[str, bytes]] = field(default_factory=list)
     judged: int = -1
     """`ctx_version` at which the parked tokens were last judged; -1 judges them all again."""
@@ -109,13 +116,15 @@ class RoutingPass:
     """How many arcs were judged since tokens began to move."""
     _workload: dict[str, Any] | None = None
 
-    def emit(self, name: str, /, **data: Any) -> None:
-        """Record an event and fold it; keys whose value is None are left out."""
-        event = Event(name, self.now, {k: v for k, v in data.items() if v is not None})
+    def emit(self, kind: Callable[Keys, object], /, *_: Keys.args, **data: Keys.kwargs) -> None:
+        """Record an event of payload type `kind` (`events.control`) and fold it; keys whose value is None are left out."""
+        name = kind.__name__
+        given: Any = {k: v for k, v in data.items() if v is not None}
+        event: Any = Event(name, self.now, given)
         self.events.append(event)
         if name == "TokenEnqueued":
-            self.issued.append(data["token"])
-        elif ends_run(name, data):
+            self.issued.append(given["token"])
+        elif name in ENDS_RUN and ends_run(name, given):
             self.ended = True
         fold(self.state, event, self.seq)
 
@@ -144,7 +153,7 @@ class RoutingPass:
         """Value behind a pointer or a reference, or `NeedValues`."""
         if isinstance(ref, Pointer):
             return self.value(("boundary", ref.at["run"], ref.at["seq"])).get("result")
-        value = self.value(("object", ref["key"]), ref)
+        value = self._object(ref)
         if isinstance(value, TooMuch):
             raise LimitExceeded(f"a decision reads {value.size} bytes behind one reference; compute what it needs in a task")
         if isinstance(value, Unreadable):
@@ -160,15 +169,24 @@ class RoutingPass:
 
     def ahead(self, refs: Iterable[Mapping[str, Any]]) -> None:
         """Ask for values that are about to be read one after the other: together, as each question is a decision begun anew."""
-        missing = {ref["key"]: ("object", ref["key"], ref) for ref in refs if ("object", ref["key"]) not in self.values}
+        missing: dict[str, AskedNeed] = {
+            ref["key"]: ("object", ref["key"], ref) for ref in refs if ("object", ref["key"]) not in self.values
+        }
         if missing:
             raise NeedValues(list(missing.values())[:MOST_AT_ONCE], self.objects)
 
-    def value(self, need: Need, ref: Any = None) -> Any:
+    def value(self, need: BoundaryNeed) -> Any:
         try:
             return self.values[need]
         except KeyError:
-            raise NeedValues([need if ref is None else (*need, ref)], self.objects) from None
+            raise NeedValues([need], self.objects) from None
+
+    def _object(self, ref: Mapping[str, Any]) -> Any:
+        key: str = ref["key"]
+        try:
+            return self.values["object", key]
+        except KeyError:
+            raise NeedValues([("object", key, ref)], self.objects) from None
 
     def carried(self, values: Mapping[str, Any], name: str) -> dict[str, Any]:
         """`values` as tokens and ctx carry them: those over the inline limit are references, so that what is passed on from step
@@ -190,7 +208,7 @@ class RoutingPass:
         self.objects.append((key, body))
         return {**reference_to(key, body), "schema_hint": hint}
 
-    def want(self, needs: Iterable[Need]) -> None:
+    def want(self, needs: Iterable[BoundaryNeed]) -> None:
         """Ask for all of `needs` at once, where one after the other would be a round each."""
         missing = [need for need in needs if need not in self.values]
         if missing:
@@ -210,20 +228,27 @@ class RoutingPass:
 
     def fail(self, kind: str, message: str, step: str | None = None) -> None:
         """The whole execution fails with a decision of its own (a template or limit error)."""
-        error = {"kind": kind, "message": message, "retryable": False, "fatal": True}
+        error: Failure = {"kind": kind, "message": message, "retryable": False, "fatal": True}
         if step is not None:
             error["step"] = step
-        self.emit("ExecutionFailing", error=error)
+        self.emit(control.ExecutionFailing, error=error)
 
 
-def boundary_event(name: str, step: str, run: str, at: Mapping[str, Any] | None, **more: Any) -> dict[str, Any]:
+def boundary_event(
+    name: str, step: str, run: str, at: ResultPointer | None, *, error: Failure | None = None, loop: Counts | None = None
+) -> TokenEvent:
     """`event` as stored with tokens: `name` in dotted form (resolution 3), a pointer instead of the result."""
-    return {"name": name, "step": step, "run_id": run, "at": at, **{k: v for k, v in more.items() if v is not None}}
+    event: TokenEvent = {"name": name, "step": step, "run_id": run, "at": at}
+    if error is not None:
+        event["error"] = error
+    if loop is not None:
+        event["loop"] = loop
+    return event
 
 
-def event_namespace(event: Mapping[str, Any]) -> dict[str, Any]:
+def event_namespace(event: TokenEvent) -> dict[str, Any]:
     """`event` as guards read it."""
-    out = {k: v for k, v in event.items() if k != "at"}
+    out: dict[str, Any] = {k: v for k, v in event.items() if k != "at"}
     out["result"] = result_at(event.get("at"))
     out["status"] = "error" if event["name"] == "step.failed" else "success"
     return out

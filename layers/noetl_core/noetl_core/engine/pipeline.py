@@ -6,7 +6,7 @@ tasks are never run again. Deciding (`process`) and folding (`fold`) are apart: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,6 +15,9 @@ from noetl_core.engine import ids
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.policy import Directive, judge
 from noetl_core.engine.records import Event
+from noetl_core.events.event import TaskEvent
+from noetl_core.events.runs import TaskProcessed
+from noetl_core.events.shapes import Failure, TaskOutcome
 from noetl_core.expr import Scope
 from noetl_core.instants import SECOND
 
@@ -34,12 +37,12 @@ class Pipeline:
     visits: dict[str, int] = field(default_factory=dict)
     visited: int = 0
     prev: Any = None
-    last: Mapping[str, Any] | None = None
+    last: TaskOutcome | None = None
     results: dict[str, Any] = field(default_factory=dict)
     iter: dict[str, Any] = field(default_factory=dict)
     ctx: dict[str, Any] = field(default_factory=dict)
     status: Literal["running", "done", "failed"] = "running"
-    error: Mapping[str, Any] | None = None
+    error: Failure | None = None
     broke_loop: bool = False
     _task_run: str = ""
 
@@ -63,24 +66,27 @@ class Pipeline:
         return self.prev
 
 
-def process(p: Pipeline, task: Task, outcome: Outcome, scope: Scope, now: int, started: int) -> tuple[Event, Directive]:
+def process(p: Pipeline, task: Task, outcome: Outcome, scope: Scope, now: int, started: int) -> tuple[TaskEvent, Directive]:
     """Judge an outcome by the task's policy; the event to record. `scope` sees the pass as it was while the task ran."""
     envelope = outcome.as_dict()
     directive = judge(task, outcome, p.attempt, p.task_run(task), scope.over({"outcome": envelope}))
-    data: dict[str, Any] = {"task": task.name, "run": p.task_run(task)}
+    data: TaskProcessed = {
+        "task": task.name,
+        "run": p.task_run(task),
+        "visit": p.visit(task),
+        "attempt": p.attempt,
+        "started": started,
+        "outcome": envelope,
+        "directive": directive.as_dict(ruled=task.policy is not None),
+    }
     if task.label is not None:
         data["authored"] = {"label": task.label, "line": task.line}
     if p.path:
         data["path"] = list(p.path)
-    data["visit"] = p.visit(task)
-    data["attempt"] = p.attempt
-    data["started"] = started
-    data["outcome"] = envelope
-    data["directive"] = directive.as_dict(ruled=task.policy is not None)
     if directive.set_iter:
-        data["set_iter"] = directive.set_iter
+        data["set_iter"] = dict(directive.set_iter)
     if directive.set_ctx:
-        data["set_ctx"] = directive.set_ctx
+        data["set_ctx"] = dict(directive.set_ctx)
     if directive.prev is not UNSET:
         data["prev"] = directive.prev
     if directive.error is not None and directive.error != envelope.get("error"):
@@ -88,7 +94,7 @@ def process(p: Pipeline, task: Task, outcome: Outcome, scope: Scope, now: int, s
     return Event("TaskProcessed", now, data), directive
 
 
-def fold(p: Pipeline, tasks: Sequence[Task], event: Event) -> None:
+def fold(p: Pipeline, tasks: Sequence[Task], event: TaskEvent) -> None:
     """Apply a `TaskProcessed` event to the pass it belongs to."""
     d = event.data
     name, outcome, directive = d["task"], d["outcome"], d["directive"]
@@ -116,7 +122,8 @@ def fold(p: Pipeline, tasks: Sequence[Task], event: Event) -> None:
         p.pc = len(tasks)
         p.broke_loop = directive.get("scope") == "loop"
     else:
-        p.status, p.error = "failed", {**(d.get("error") or outcome.get("error") or {}), "task": name}
+        failure: Failure = d.get("error") or outcome.get("error") or {"kind": "unknown", "message": "the task failed"}
+        p.status, p.error = "failed", {**failure, "task": name}
         return
     if p.pc >= len(tasks):
         p.status = "done"

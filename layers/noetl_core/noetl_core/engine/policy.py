@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 
 from noetl_core.dsl.model import UNSET, Do, Task, Then
 from noetl_core.dsl.numbers import ATTEMPTS, DELAY, JITTER, value_of
 from noetl_core.engine.outcome import LONGEST, Outcome
+from noetl_core.events.shapes import DirectiveTaken, Failure
 from noetl_core.expr import Scope, Secret, TemplateError, render, truthy
 
 MAX_DELAY_S = DELAY.high
@@ -27,11 +28,11 @@ class Directive:
     set_iter: Mapping[str, Any] = field(default_factory=dict)
     set_ctx: Mapping[str, Any] = field(default_factory=dict)
     prev: Any = UNSET
-    error: Mapping[str, Any] | None = None
+    error: Failure | None = None
 
-    def as_dict(self, *, ruled: bool) -> dict[str, Any]:
+    def as_dict(self, *, ruled: bool) -> DirectiveTaken:
         """As `TaskProcessed` stores it; `matched` (null when no rule matched) only where there is a policy (resolution 6)."""
-        out: dict[str, Any] = {"do": self.do}
+        out: DirectiveTaken = {"do": self.do}
         if self.to is not None:
             out["to"] = self.to
         if self.do == "retry":
@@ -55,7 +56,7 @@ def judge(task: Task, outcome: Outcome, attempt: int, task_run: str, scope: Scop
         return Directive("fail", error={"kind": error.kind, "message": message, "retryable": False})
 
 
-def _ruled(task: Task, outcome: Outcome, attempt: int, task_run: str, scope: Scope, own: Mapping[str, Any] | None) -> Directive:
+def _ruled(task: Task, outcome: Outcome, attempt: int, task_run: str, scope: Scope, own: Failure | None) -> Directive:
     failed = outcome.status == "error"
     if task.policy is None:
         return Directive("fail", error=own) if failed else Directive("continue")
@@ -69,12 +70,13 @@ def _ruled(task: Task, outcome: Outcome, attempt: int, task_run: str, scope: Sco
 
 
 def _directive(
-    then: Then, matched: int | str, task: Task, attempt: int, task_run: str, scope: Scope, own: Mapping[str, Any] | None
+    then: Then, matched: int | str, task: Task, attempt: int, task_run: str, scope: Scope, own: Failure | None
 ) -> Directive:
     set_iter = render(then.set_iter, scope, undefined_ok=True) if then.set_iter else {}
     set_ctx = render(then.set_ctx, scope, undefined_ok=True) if then.set_ctx else {}
     prev = UNSET if then.set_prev is UNSET else render(then.set_prev, scope, undefined_ok=True)
-    do, delay, error = then.do, 0.0, None
+    do, delay = then.do, 0.0
+    error: Failure | None = None
     if do == "retry":
         attempts = value_of(then.attempts, ATTEMPTS, "attempts", scope)
         if attempts is not None and attempt >= attempts:
@@ -84,7 +86,7 @@ def _directive(
     elif do == "fail":
         error = own or {"kind": "unknown", "message": f"failed by the policy of task {task.name}", "retryable": False}
         if then.error is not None:
-            error = {**error, **_said(render(then.error, scope, undefined_ok=True, whole=True))}
+            error = cast("Failure", {**error, **_said(render(then.error, scope, undefined_ok=True, whole=True))})
     return Directive(do, then.to, delay, then.scope, matched, set_iter, set_ctx, prev, error)
 
 

@@ -14,7 +14,7 @@ from noetl_core.engine.state import State
 from noetl_core.expr import TemplateError, compile_text, is_template
 
 if TYPE_CHECKING:
-    from noetl_core.engine.passes import Need
+    from noetl_core.engine.passes import BoundaryNeed
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _PLAIN = frozenset({"name", "kind", "path", "label", "desc", "pool", "mode", "index", "inputs"})
@@ -37,7 +37,7 @@ def steps_read(playbook: Playbook, name: str) -> frozenset[str] | None:
     return known[name]
 
 
-def needs_of(playbook: Playbook, state: State, boundaries: Sequence[Boundary]) -> Iterator[Need]:
+def needs_of(playbook: Playbook, state: State, boundaries: Sequence[Boundary]) -> Iterator[BoundaryNeed]:
     """Results of finished steps that routing `boundaries` may read, as far as templates name them.
 
     A decision can ask for values itself, but asking spoils the state it worked on: what can be foreseen is better at hand.
@@ -49,7 +49,7 @@ def needs_of(playbook: Playbook, state: State, boundaries: Sequence[Boundary]) -
         yield from _results(state, _routing_reads(playbook, run.step))
 
 
-def result_needs(playbook: Playbook, state: State) -> Iterator[Need]:
+def result_needs(playbook: Playbook, state: State) -> Iterator[BoundaryNeed]:
     """Results of finished steps that the execution's own result may read, as far as it names them."""
     if "result_reads" not in playbook.memo:
         playbook.memo["result_reads"] = _steps_read(playbook, [playbook.executor.result])
@@ -66,7 +66,7 @@ def admissions_on_steps(playbook: Playbook) -> frozenset[str]:
     return known
 
 
-def _results(state: State, names: Iterable[str]) -> Iterator[Need]:
+def _results(state: State, names: Iterable[str]) -> Iterator[BoundaryNeed]:
     for name in names:
         at = state.steps[name].at if name in state.steps else None
         if at is not None and "run" in at:

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from noetl_core.events import control
 from noetl_core.events.event import LOG_VERSION as LOG_VERSION
+from noetl_core.events.event import AnyEvent as AnyEvent
+from noetl_core.events.event import BoundaryEvent as BoundaryEvent
+from noetl_core.events.event import ControlEvent as ControlEvent
 from noetl_core.events.event import Event as Event
+from noetl_core.events.event import RunEvent as RunEvent
+from noetl_core.events.shapes import CarriedOver, CommandContext, LoopCommand, Mail, Undoes
 from noetl_core.events.table import PROGRESS
 
 MAX_TAKEOVERS = 5
@@ -31,7 +37,7 @@ class StreamId:
         return f"{part} of execution {self.execution_id}"
 
 
-def envelopes_of(event: Event) -> int:
+def envelopes_of(event: AnyEvent) -> int:
     """How many envelopes readers see of a stored event: a task that was not announced is shown as begun, too."""
     return 2 if event.name == "TaskProcessed" and "started" in event.data else 1
 
@@ -60,12 +66,27 @@ class Commit:
     seq: int
     ts: int
     writer: str
-    events: tuple[Event, ...]
+    events: tuple[AnyEvent, ...]
     wake: bool = False
     lease_until: int = 0
     expires_at: int = 0
     v: int = LOG_VERSION
     tally: Tally | None = None
+
+
+def request_of(first: Commit) -> control.PlaybookExecutionRequested:
+    """The request that the first commit of a control stream begins with."""
+    return cast("control.PlaybookExecutionRequested", first.events[0].data)
+
+
+def control_events(commit: Commit) -> tuple[ControlEvent, ...]:
+    """The events of a commit of the control stream."""
+    return cast("tuple[ControlEvent, ...]", commit.events)
+
+
+def run_events(commit: Commit) -> tuple[RunEvent, ...]:
+    """The events of a commit of a run stream."""
+    return cast("tuple[RunEvent, ...]", commit.events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +120,12 @@ class Command:
     digest: str
     pool: str = "default"
     chunk: int | None = None
-    loop: Mapping[str, Any] | None = None
-    mail: tuple[Mapping[str, Any], ...] = ()
-    context: Mapping[str, Any] | None = None
+    loop: LoopCommand | None = None
+    mail: tuple[Mail, ...] = ()
+    context: CommandContext | None = None
     expires_at: int = 0
-    carried_over: Mapping[str, Any] | None = None
-    undoes: Mapping[str, Any] | None = None
+    carried_over: CarriedOver | None = None
+    undoes: Undoes | None = None
     asked: bool = False
 
 
@@ -114,10 +135,10 @@ class Boundary:
 
     run_id: str
     seq: int
-    event: Event
+    event: BoundaryEvent
 
 
-def count_takeovers_without_progress(takeovers: int, event: Event) -> int:
+def count_takeovers_without_progress(takeovers: int, event: AnyEvent) -> int:
     """How many takeovers in a row brought no outcome, after one more event of a run's stream: a run that gets on with its work is
     not what kills its workers, nor is one whose worker lived to release it. A person who asks begins a new count."""
     if event.name in PROGRESS:

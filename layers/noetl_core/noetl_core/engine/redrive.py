@@ -13,13 +13,15 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from noetl_core.dsl.model import Playbook, Step
 from noetl_core.engine import ids
 from noetl_core.engine.lineage import Lineage, RunLineage, TokenLineage
 from noetl_core.engine.passes import boundary_event
 from noetl_core.engine.state import State
+from noetl_core.events import control
+from noetl_core.events.shapes import ArcsAgain, CarriedOver, ChunkDone, ChunkLineage, Rerun, ResultPointer, StepStood, TokenBack
 from noetl_core.mappings import deep_merge
 
 FROM = re.compile(r"(?P<step>[^/@]+)(?:/(?P<task>[^/@]+))?(?:@(?P<path>\d{1,9}(?:\.\d{1,9})*))?", re.ASCII)
@@ -65,8 +67,8 @@ class Plan:
     """What a redrive does: `data` of the event; the runs it takes back with what is run again of each (`reruns`), the rest that
     came of them (`followers`), the tokens it puts back."""
 
-    data: dict[str, Any]
-    reruns: tuple[tuple[RunLineage, Mapping[str, Any] | None], ...]
+    data: control.ExecutionRedriven
+    reruns: tuple[tuple[RunLineage, Rerun | None], ...]
     followers: tuple[RunLineage, ...]
     revived: tuple[TokenLineage, ...]
 
@@ -84,33 +86,41 @@ def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Re
     tokens.sort(key=lambda t: lineage.tokens[t["of"]].place)  # they go on in the order in which they branched off
     _fits(new, {t["step"] for t in tokens})
     edits = _edited(lineage.ctx_without(gone_runs), asked.ctx)
-    data: dict[str, Any] = {
+    data: control.ExecutionRedriven = {
         "epoch": epoch,
         "after": state.seq,
-        "from": str(asked.begin) if asked.begin else None,
         "again": [run.id for run, _ in reruns],
         "ctx": {**lineage.ctx_without(gone_runs), **edits},
-        "set": edits or None,
-        "args": dict(asked.args) or None,
-        "steps": _steps_without(lineage, gone_runs) or None,
-        "last_result": _last_result(lineage, gone_runs),
-        "joins": sorted({t.data["step"] for t in lineage.tokens.values() if t.id in gone_tokens and t.data.get("joined")})
-        or None,
-        "forgotten": [c["run"] for c in state.completed if c["run"] in gone_runs] or None,
         "tokens": tokens,
-        "arcs": [_arcs(run) for run in lineage.live() if run.lost_way and run.id not in gone_runs] or None,
-        "digest": new.digest if new.digest != old.digest else None,
     }
-    return Plan({k: v for k, v in data.items() if v is not None}, tuple(reruns), followers, revived)
+    if asked.begin is not None:
+        data["from"] = str(asked.begin)
+    if edits:
+        data["set"] = edits
+    if asked.args:
+        data["args"] = dict(asked.args)
+    if steps := _steps_without(lineage, gone_runs):
+        data["steps"] = steps
+    if (last_result := _last_result(lineage, gone_runs)) is not None:
+        data["last_result"] = last_result
+    if joins := {t.data["step"] for t in lineage.tokens.values() if t.id in gone_tokens and t.data.get("joined")}:
+        data["joins"] = sorted(joins)
+    if forgotten := [c["run"] for c in state.completed if c["run"] in gone_runs]:
+        data["forgotten"] = forgotten
+    if arcs := [_arcs(run) for run in lineage.live() if run.lost_way and run.id not in gone_runs]:
+        data["arcs"] = arcs
+    if new.digest != old.digest:
+        data["digest"] = new.digest
+    return Plan(data, tuple(reruns), followers, revived)
 
 
 # --- what is run again --------------------------------------------------------------------------------------------------
 
 
-def _targets(state: State, lineage: Lineage, new: Playbook, asked: Redrive) -> list[tuple[RunLineage, Mapping[str, Any] | None]]:
+def _targets(state: State, lineage: Lineage, new: Playbook, asked: Redrive) -> list[tuple[RunLineage, Rerun | None]]:
     """The runs to run again, none of which came of another, each with what is run again of it (None: all)."""
-    edited = {"ctx": sorted(asked.ctx)} if asked.ctx else {}
-    wanted: dict[str, Mapping[str, Any] | None] = {}
+    edited: Rerun = {"ctx": sorted(asked.ctx)} if asked.ctx else {}
+    wanted: dict[str, Rerun | None] = {}
     for run in lineage.live():
         if run.undone:
             wanted[run.id] = None  # the world is as if it had never run
@@ -122,9 +132,12 @@ def _targets(state: State, lineage: Lineage, new: Playbook, asked: Redrive) -> l
             if run.undone or (begin.task is None and not begin.path):
                 wanted[run.id] = None
             else:
-                task = {"task": begin.task} if begin.task else {}
-                failed = {"failed": True} if run.ok is False else {}
-                wanted[run.id] = {"path": list(begin.path), **task, **failed, **edited}
+                rerun: Rerun = {"path": list(begin.path), **edited}
+                if begin.task:
+                    rerun["task"] = begin.task
+                if run.ok is False:
+                    rerun["failed"] = True
+                wanted[run.id] = rerun
     elif state.status == "completed":
         raise BadRedrive("the execution has completed: say where to begin again, with --from STEP (`from` in the API)")
     _, tokens = lineage.after(wanted)
@@ -160,8 +173,9 @@ def _check_path(step: Step, runs: list[RunLineage], begin: From) -> None:
     if len(begin.path) > depth:
         raise BadRedrive(f"the loop of step {begin.step!r} is {depth} deep; {begin} names an iteration {len(begin.path)} deep")
     for run in runs:
-        counted = run.plan or run.loop or {}
-        total = counted.get("items", counted.get("total"))
+        total = run.plan["total"] if run.plan is not None else None
+        if total is None and run.loop is not None:
+            total = run.loop.get("items", run.loop["total"])
         if total is not None and begin.path[0] >= total:
             raise BadRedrive(f"the loop of step {begin.step!r} has {total} iterations, 0 to {total - 1}; there is no {begin}")
 
@@ -190,44 +204,73 @@ def _comes_back(token: TokenLineage, gone: set[str]) -> bool:
 
 
 def _token(
-    state: State, lineage: Lineage, epoch: int, run: RunLineage, rerun: Mapping[str, Any] | None, new: Playbook, asked: Redrive
-) -> dict[str, Any]:
+    state: State, lineage: Lineage, epoch: int, run: RunLineage, rerun: Rerun | None, new: Playbook, asked: Redrive
+) -> TokenBack:
     edited = asked.args if asked.begin is None or asked.begin.step == run.step else {}
     out = _put_back(state, epoch, lineage.tokens[run.token], edited)
     step = new.by_name.get(run.step)
     if step is not None and step.join is not None:
         out["joined"] = []  # it met the others already
-    carried_over = None if rerun is None else _carried_over(run, rerun)
-    return out if carried_over is None else {**out, "prior": carried_over}
+    if rerun is not None:
+        out["prior"] = _carried_over(run, rerun)
+    return out
 
 
-def _put_back(state: State, epoch: int, token: TokenLineage, args: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("step", "run", "arc", "event", "priority", "rounds")
-    out: dict[str, Any] = {k: token.data[k] for k in keys if k in token.data}
-    whole = {**(token.data.get("args") or {}), **args}
-    if whole:
+def _put_back(state: State, epoch: int, token: TokenLineage, args: Mapping[str, Any]) -> TokenBack:
+    made = token.data
+    out: TokenBack = {"token": ids.redriven_token_id(state.execution_id, token.id, epoch), "of": token.id, "step": made["step"]}
+    if (run := made.get("run")) is not None:
+        out["run"] = run
+    if (arc := made.get("arc")) is not None:
+        out["arc"] = arc
+    if (event := made.get("event")) is not None:
+        out["event"] = event
+    if (priority := made.get("priority")) is not None:
+        out["priority"] = priority
+    if (rounds := made.get("rounds")) is not None:
+        out["rounds"] = rounds
+    if whole := {**(made.get("args") or {}), **args}:
         out["args"] = whole
-    if token.data.get("joined") is not None:
+    if made.get("joined") is not None:
         out["joined"] = []
-    return {"token": ids.redriven_token_id(state.execution_id, token.id, epoch), "of": token.id, **out}
+    return out
 
 
-def _carried_over(run: RunLineage, rerun: Mapping[str, Any]) -> dict[str, Any]:
+def _carried_over(run: RunLineage, rerun: Rerun) -> CarriedOver:
+    before: CarriedOver = run.carried_over or {}
     if run.plan is None:
-        return {"runs": [*((run.carried_over or {}).get("runs") or ()), [run.id, dict(rerun)]]}
-    before = ((run.carried_over or {}).get("loop") or {}).get("chunks") or {}
+        return {"runs": [*before.get("runs", ()), _pair(run.id, rerun)]}
+    known = before["loop"]["chunks"] if "loop" in before else {}
     size, path = run.plan["chunk_size"], rerun.get("path")
-    done, chunks = {}, {}
+    done: dict[str, ChunkDone] = {}
+    chunks: dict[str, CarriedOver] = {}
     for index, chunk in sorted(run.chunks.items()):
         named = path is not None and (not path or path[0] // size == index)
         whole = "seq" in chunk and not chunk.get("error")
         if whole and not named and not (rerun.get("failed") and chunk.get("failed")):
-            done[str(index)] = {k: v for k, v in chunk.items() if k != "error"}
+            done[str(index)] = _done(chunk)
         else:
-            mine = dict(rerun) if whole or named else {"failed": True, **{k: rerun[k] for k in ("ctx",) if k in rerun}}
-            chunks[str(index)] = {"runs": [*(before.get(str(index)) or {}).get("runs", ()), [chunk["run"], mine]]}
-    plan = {"slices": run.id, **{k: v for k, v in run.plan.items() if k != "view"}}
-    return {"loop": {"plan": plan, "done": done, "chunks": chunks}}
+            mine: Rerun = rerun if whole or named else {"failed": True, **({"ctx": rerun["ctx"]} if "ctx" in rerun else {})}
+            chunks[str(index)] = {"runs": [*known.get(str(index), {}).get("runs", ()), _pair(chunk["run"], mine)]}
+    plan = run.plan.copy()
+    plan.pop("view", None)
+    return {"loop": {"plan": {"slices": run.id, **plan}, "done": done, "chunks": chunks}}
+
+
+def _pair(run: str, rerun: Rerun) -> tuple[str, Rerun]:
+    """As JSON has it: a list."""
+    return cast("tuple[str, Rerun]", [run, rerun.copy()])
+
+
+def _done(chunk: ChunkLineage) -> ChunkDone:
+    done: ChunkDone = {"run": chunk["run"], "seq": chunk["seq"], "succeeded": chunk["succeeded"], "failed": chunk["failed"]}
+    if "writes" in chunk:
+        done["writes"] = chunk["writes"]
+    if "result" in chunk:
+        done["result"] = chunk["result"]
+    if "innermost" in chunk:
+        done["innermost"] = chunk["innermost"]
+    return done
 
 
 # --- what stays ---------------------------------------------------------------------------------------------------------
@@ -239,9 +282,9 @@ def _edited(ctx: Mapping[str, Any], edits: Mapping[str, Any]) -> dict[str, Any]:
     return {key: merged[key] for key in edits}
 
 
-def _steps_without(lineage: Lineage, gone: set[str]) -> dict[str, Any]:
+def _steps_without(lineage: Lineage, gone: set[str]) -> dict[str, StepStood]:
     """What `steps` shows of every step that is taken back: its last run that is kept, if any."""
-    out: dict[str, Any] = {run.step: {} for run in lineage.runs.values() if run.id in gone}
+    out: dict[str, StepStood] = {run.step: {} for run in lineage.runs.values() if run.id in gone}
     for name in lineage.ended:
         run = lineage.runs[name]
         if run.step in out and name not in gone and not run.over:
@@ -249,12 +292,12 @@ def _steps_without(lineage: Lineage, gone: set[str]) -> dict[str, Any]:
     return out
 
 
-def _last_result(lineage: Lineage, gone: set[str]) -> Mapping[str, Any] | None:
+def _last_result(lineage: Lineage, gone: set[str]) -> ResultPointer | None:
     kept = (lineage.runs[name] for name in reversed(lineage.ended) if name not in gone)
     return next((run.at for run in kept if run.ok and not run.over), None)
 
 
-def _arcs(run: RunLineage) -> dict[str, Any]:
+def _arcs(run: RunLineage) -> ArcsAgain:
     """A run whose arcs are evaluated again."""
     name = "step.failed" if not run.ok else "loop.done" if run.loop is not None else "step.done"
     event = boundary_event(name, run.step, run.id, run.at, error=run.error, loop=run.loop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from noetl_core.dsl.model import UNSET, Arc, Step
 from noetl_core.engine import ids
@@ -14,6 +14,8 @@ from noetl_core.engine.qos import Quality, quality
 from noetl_core.engine.reads import admissions_on_steps, result_needs
 from noetl_core.engine.state import Run, Token
 from noetl_core.engine.statuses import HELD
+from noetl_core.events import control
+from noetl_core.events.shapes import Failure, TokenEvent
 from noetl_core.expr import Scope, TemplateError, render, truthy
 
 MAX_EVENTS: Final = 100_000
@@ -23,7 +25,7 @@ MAX_ARCS: Final = 100_000
 # --- arcs ---------------------------------------------------------------------------------------------------------------
 
 
-def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> None:
+def take_arcs(p: RoutingPass, step: Step, run: Run, event: TokenEvent) -> None:
     """Evaluate `next.arcs` on a boundary and enqueue the tokens of those that fire (formal spec 8, resolution 11)."""
     seen = event_namespace(event)
     failed = event["name"] == "step.failed"
@@ -31,23 +33,24 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> No
         if not failed and step.set_ctx:
             patch = render(step.set_ctx, p.scope(run.args, seen), undefined_ok=True)
             patch = p.carried(patch, f"{run.id}-ctx")
-            p.emit("CtxPatched", run=run.id, patch=patch)
+            p.emit(control.CtxPatched, run=run.id, patch=patch)
         scope = p.scope(run.args, seen)
         fired = _select(p, step, scope, failed)
         tokens = [_token(p, step, arc, scope) for arc in fired]
         patches = [
             p.carried(render(arc.set_ctx, scope, undefined_ok=True), f"{run.id}-{arc.index}-ctx") for arc in fired if arc.set_ctx
         ]
-    except TemplateError as error:
-        p.emit("NextEvaluated", run=run.id, step=step.name, event=event["name"], selected=[], error=str(error))
-        p.fail(error.kind, f"arcs of step {step.name}: {error}", step.name)
+    except TemplateError as wrong:
+        p.emit(control.NextEvaluated, run=run.id, step=step.name, event=event["name"], selected=[], error=str(wrong))
+        p.fail(wrong.kind, f"arcs of step {step.name}: {wrong}", step.name)
         return
-    unhandled = None
+    unhandled: Failure | None = None
     if failed and not fired:
-        unhandled = {**(event.get("error") or {"kind": "unknown", "message": "the step failed"}), "step": step.name}
+        error: Failure = event.get("error") or {"kind": "unknown", "message": "the step failed"}
+        unhandled = {**error, "step": step.name}
     rounds = {arc.step: round_of(p, run.id, step.name, arc.step) for arc in fired}
     p.emit(
-        "NextEvaluated",
+        control.NextEvaluated,
         run=run.id,
         step=step.name,
         event=event["name"],
@@ -55,14 +58,24 @@ def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> No
         unhandled=unhandled,
     )
     for patch in patches:
-        p.emit("CtxPatched", run=run.id, patch=patch)
+        p.emit(control.CtxPatched, run=run.id, patch=patch)
     for arc, args, q in tokens:
         if q.key is not None and q.key in p.state.deduplicated:
             continue  # `selected` has it; the token was made before
         token = ids.token_id(p.state.execution_id, run.id, arc.index, p.state.epoch)
-        rank = {"priority": q.priority or None, "key": q.key, "rounds": rounds[arc.step]}
         args = p.carried(args, token)
-        p.emit("TokenEnqueued", token=token, step=arc.step, args=args or None, run=run.id, arc=arc.index, event=event, **rank)
+        p.emit(
+            control.TokenEnqueued,
+            token=token,
+            step=arc.step,
+            args=args or None,
+            run=run.id,
+            arc=arc.index,
+            event=event,
+            priority=q.priority or None,
+            key=q.key,
+            rounds=rounds[arc.step],
+        )
     if len(p.state.tokens) > p.playbook.executor.limits.max_tokens:
         remedy = "if that is meant, raise executor.spec.policy.limits.max_tokens"
         p.fail("limit", f"more than {p.playbook.executor.limits.max_tokens} tokens are live; {remedy}", step.name)
@@ -149,18 +162,18 @@ def _admit(p: RoutingPass, token: Token) -> bool:
             _schedule(p, step, token)
             return True
     except TemplateError as error:
-        p.emit("TokenExpired", token=token.id, code="error", reason=str(error))
+        p.emit(control.TokenExpired, token=token.id, code="error", reason=str(error))
         p.fail(error.kind, f"admission of step {step.name}: {error}", step.name)
         return True
     assert step.admission is not None
     if step.admission.on_deny == "skip":
-        p.emit("StepSkipped", token=token.id, step=step.name)
+        p.emit(control.StepSkipped, token=token.id, step=step.name)
         return True
     if step.admission.on_deny == "fail":
         _fail_admission(p, step, token)
         return True
     if not token.parked:
-        p.emit("TokenParked", token=token.id)
+        p.emit(control.TokenParked, token=token.id)
     return False
 
 
@@ -181,16 +194,32 @@ def _fail_admission(p: RoutingPass, step: Step, token: Token) -> None:
 
 def _fail_unrun(p: RoutingPass, step: Step, token: Token, args: Mapping[str, Any], kind: str, message: str) -> None:
     """The step fails before a worker is asked; its arcs may take that up."""
-    error = {"kind": kind, "message": message, "retryable": False}
+    error: Failure = {"kind": kind, "message": message, "retryable": False}
     run = _open(p, step, token, args)
-    p.emit("StepFailed", run=run.id, step=step.name, error=error)
+    p.emit(control.StepFailed, run=run.id, step=step.name, error=error)
     take_arcs(p, step, run, boundary_event("step.failed", step.name, run.id, None, error=error))
 
 
-def _open(p: RoutingPass, step: Step, token: Token, args: Mapping[str, Any], **limits: float | None) -> Run:
+def _open(
+    p: RoutingPass,
+    step: Step,
+    token: Token,
+    args: Mapping[str, Any],
+    timeout_s: float | None = None,
+    deadline_s: float | None = None,
+) -> Run:
     run_id = ids.step_run_id(p.state.execution_id, [token.id], p.state.epoch)
-    p.emit("TokenClaimed", tokens=[token.id], run=run_id)
-    p.emit("StepScheduled", run=run_id, step=step.name, args=dict(args) or None, pool=step.pool, tokens=[token.id], **limits)
+    p.emit(control.TokenClaimed, tokens=[token.id], run=run_id)
+    p.emit(
+        control.StepScheduled,
+        run=run_id,
+        step=step.name,
+        args=dict(args) or None,
+        pool=step.pool,
+        tokens=[token.id],
+        timeout_s=timeout_s,
+        deadline_s=deadline_s,
+    )
     return p.state.runs[run_id]
 
 
@@ -198,12 +227,12 @@ def _too_often(p: RoutingPass, step: Step, token: Token) -> bool:
     """Whether a cycle has run away, which ends the execution: through a step, or within this decision, where no task runs."""
     limit = p.playbook.executor.limits.max_step_visits
     if p.state.step(step.name).visits >= limit:
-        p.emit("TokenExpired", token=token.id, code="limit", reason=f"step {step.name} ran {limit} times")
+        p.emit(control.TokenExpired, token=token.id, code="limit", reason=f"step {step.name} ran {limit} times")
         remedy = "if that is meant, raise executor.spec.policy.limits.max_step_visits"
         p.fail("limit", f"step {step.name} was scheduled {limit} times; {remedy}", step.name)
         return True
     if len(p.events) >= MAX_EVENTS or p.arcs >= MAX_ARCS:
-        p.emit("TokenExpired", token=token.id, code="limit", reason="too much at once")
+        p.emit(control.TokenExpired, token=token.id, code="limit", reason="too much at once")
         did = f"made {len(p.events)} events and judged {p.arcs} arcs, the last at step {step.name}, and no task ran"
         p.fail("limit", f"one decision {did}; let one of the steps that lead here have a tool", step.name)
         return True
@@ -224,13 +253,13 @@ def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
         return
     run = _open(p, step, token, args, **limits)
     if run.carried_over is not None and "loop" in run.carried_over and step.loop is not None:
-        p.emit("LoopSliced", run=run.id, step=step.name, plan=run.carried_over["loop"]["plan"])
+        p.emit(control.LoopSliced, run=run.id, step=step.name, plan=run.carried_over["loop"]["plan"])
         p.advance.append(run.id)
     elif step.tasks:
         if step.loop is not None:
-            p.emit("LoopStarted", run=run.id, step=step.name, mode=step.loop.mode, exec=step.loop.exec)
+            p.emit(control.LoopStarted, run=run.id, step=step.name, mode=step.loop.mode, exec=step.loop.exec)
     else:
-        p.emit("StepDone", run=run.id, step=step.name, undo=bool(step.compensate) or None)
+        p.emit(control.StepDone, run=run.id, step=step.name, undo=bool(step.compensate) or None)
         take_arcs(p, step, run, boundary_event("step.done", step.name, run.id, {"value": None}))
 
 
@@ -245,8 +274,9 @@ def _finish(p: RoutingPass) -> None:
         return
     for token in list(s.tokens.values()):
         reason = "admission stayed denied" if token.parked else "the execution ended before it was scheduled"
-        p.emit("TokenExpired", token=token.id, code="denied" if token.parked else "ended", reason=reason)
-    status, result = "completed", s.last_result
+        p.emit(control.TokenExpired, token=token.id, code="denied" if token.parked else "ended", reason=reason)
+    status: Literal["completed", "failed", "cancelled"] = "completed"
+    result = s.last_result
     if s.status == "cancelling":
         status = "cancelled"
     elif s.failure is not None:
@@ -258,22 +288,33 @@ def _finish(p: RoutingPass) -> None:
         except TemplateError as wrong:
             p.fail(wrong.kind, f"executor.spec.result: {wrong}")
             status = "failed"
-    error = None
+    error: Failure | None = None
     if status == "failed" and s.failure is not None:
-        error = {k: v for k, v in s.failure.items() if k != "fatal"}
-    p.emit("WorkflowFinished", status=status, error=error, not_undone=s.not_undone or None)
-    p.emit("PlaybookProcessed", status=status, result=result if status == "completed" else None)
+        error = s.failure.copy()
+        error.pop("fatal", None)
+    p.emit(control.WorkflowFinished, status=status, error=error, not_undone=s.not_undone or None)
+    p.emit(control.PlaybookProcessed, status=status, result=result if status == "completed" else None)
 
 
-def redriven(p: RoutingPass, d: Mapping[str, Any]) -> bool:
+def redriven(p: RoutingPass, d: control.ExecutionRedriven) -> bool:
     """Put back the tokens of what is run again (`engine.redrive` says which); False when the log has gone on since."""
     s = p.state
     if not s.finished or d["after"] != s.seq:
         return False
-    p.emit("ExecutionRedriven", **d)
-    keys = ("token", "step", "args", "run", "arc", "event", "joined", "priority", "rounds")
+    p.emit(control.ExecutionRedriven, **d)
     for token in d["tokens"]:
-        p.emit("TokenEnqueued", **{k: token[k] for k in keys if k in token})
+        p.emit(
+            control.TokenEnqueued,
+            token=token["token"],
+            step=token["step"],
+            args=token.get("args"),
+            run=token.get("run"),
+            arc=token.get("arc"),
+            event=token.get("event"),
+            joined=token.get("joined"),
+            priority=token.get("priority"),
+            rounds=token.get("rounds"),
+        )
     for again in d.get("arcs", ()):
         step = p.playbook.by_name[again["step"]]
         take_arcs(p, step, Run(again["run"], again["step"], again["args"], 0, 0), again["event"])
@@ -284,4 +325,4 @@ def _compensate(p: RoutingPass) -> None:
     """Undo the step that completed last of those not undone yet; what follows its end comes here again."""
     done = p.state.completed[-1]
     run = ids.compensation_run_id(p.state.execution_id, done["run"])
-    p.emit("CompensationStarted", run=run, step=done["step"], of=done["run"])
+    p.emit(control.CompensationStarted, run=run, step=done["step"], of=done["run"])

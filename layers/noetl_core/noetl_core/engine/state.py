@@ -11,6 +11,23 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from noetl_core.engine.statuses import TERMINAL, Status
+from noetl_core.events.shapes import (
+    CarriedOver,
+    ChildRequest,
+    Completed,
+    Counts,
+    Failure,
+    LoopPlan,
+    Mail,
+    NotUndone,
+    Parent,
+    RequestKey,
+    ResultPointer,
+    Signal,
+    TokenEvent,
+    Undoes,
+    Wait,
+)
 
 
 @dataclass(slots=True)
@@ -22,7 +39,7 @@ class Token:
     args: dict[str, Any]
     run: str | None = None
     arc: int | None = None
-    event: dict[str, Any] | None = None
+    event: TokenEvent | None = None
     parked: bool = False
     joined: bool = False
     """Made by a join out of the tokens that met there: not held at the join again."""
@@ -42,7 +59,7 @@ class ChunkState:
     failed: int
     writes: bool = False
     result: Any = None
-    innermost: dict[str, int] | None = None
+    innermost: Counts | None = None
     """Of a nested loop: what its innermost loop counted."""
 
 
@@ -50,22 +67,22 @@ class ChunkState:
 class LoopState:
     """Progress of a distributed loop: a window over its chunks, kept as sets (never as counters)."""
 
-    plan: dict[str, Any]
+    plan: LoopPlan
     open: dict[str, int] = field(default_factory=dict)
     """Chunk run id -> chunk index."""
     done: dict[str, ChunkState] = field(default_factory=dict)
     """Chunk index (as text, so that snapshots round-trip) -> outcome."""
     next_chunk: int = 0
-    error: dict[str, Any] | None = None
+    error: Failure | None = None
     broke: bool = False
 
     @property
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> Counts:
         """Iterations of the innermost loop; one that never began counts as one (as `worker.nodes.LoopNode.counts`)."""
         total, succeeded, failed = self.plan["total"], 0, 0
         for chunk in self.done.values():
             ended = chunk.succeeded + chunk.failed
-            inner = chunk.innermost or {"total": ended, "succeeded": chunk.succeeded, "failed": chunk.failed}
+            inner: Counts = chunk.innermost or {"total": ended, "succeeded": chunk.succeeded, "failed": chunk.failed}
             total += inner["total"] - ended
             succeeded, failed = succeeded + inner["succeeded"], failed + inner["failed"]
         return {"total": total, "succeeded": succeeded, "failed": failed}
@@ -95,20 +112,20 @@ class Run:
     scheduled_seq: int = 0
     """Control position of the commit that (last) scheduled it; its commands are derived from that."""
     mode: str = "first"
-    waits: list[dict[str, Any]] = field(default_factory=list)
-    mail: list[dict[str, Any]] = field(default_factory=list)
-    ready: list[dict[str, Any]] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    mail: list[Mail] = field(default_factory=list)
+    ready: list[Mail] = field(default_factory=list)
     """News matched to its waits while it was not yet resumed."""
     tokens: list[str] = field(default_factory=list)
-    event: dict[str, Any] | None = None
+    event: TokenEvent | None = None
     chunk: int | None = None
     parent: str | None = None
     loop: LoopState | None = None
-    carried_over: dict[str, Any] | None = None
+    carried_over: CarriedOver | None = None
     """What a redrive keeps of the runs before it (`engine.redrive`): their finished tasks and iterations are not run again."""
     limits: dict[str, float] = field(default_factory=dict)
     """Its `timeout_s` and `deadline_s` where expressions gave them when it was scheduled."""
-    undoes: dict[str, Any] | None = None
+    undoes: Undoes | None = None
     """The finished run that this one compensates: `{run, at, loop}`."""
 
 
@@ -119,9 +136,9 @@ class StepState:
     visits: int = 0
     runs: int = 0
     status: str | None = None
-    at: dict[str, Any] | None = None
-    """Pointer to the last finished run's result: `{run, seq}`; or `{value}` for what the control plane made itself."""
-    loop: dict[str, int] | None = None
+    at: ResultPointer | None = None
+    """ResultPointer to the last finished run's result: `{run, seq}`; or `{value}` for what the control plane made itself."""
+    loop: Counts | None = None
 
 
 @dataclass(slots=True)
@@ -130,7 +147,7 @@ class Child:
 
     run: str
     wait_id: str
-    request: dict[str, Any]
+    request: ChildRequest
     status: str = "requested"
 
 
@@ -147,9 +164,9 @@ class State:
     payload: dict[str, Any] = field(default_factory=dict)
     rendered: dict[str, Any] = field(default_factory=dict)
     """What templates among the workload's defaults gave when the request was admitted, or redriven with another playbook."""
-    parent: dict[str, str] | None = None
+    parent: Parent | None = None
     trace_id: str | None = None
-    key: dict[str, str] | None = None
+    key: RequestKey | None = None
     epoch: int = 0
     timeout_s: float | None = None
     """Of the whole, where an expression gave it at the start."""
@@ -173,24 +190,24 @@ class State:
     step's name, and `@n` for a later round."""
     runs: dict[str, Run] = field(default_factory=dict)
     steps: dict[str, StepState] = field(default_factory=dict)
-    last_result: dict[str, Any] | None = None
-    failure: dict[str, Any] | None = None
+    last_result: ResultPointer | None = None
+    failure: Failure | None = None
     """The first unhandled error; the execution will end failed."""
     redriven_at: int = 0
-    tokens_carried_over: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tokens_carried_over: dict[str, CarriedOver] = field(default_factory=dict)
     """Of a redrive: what the runs of these tokens keep of the runs before them."""
-    completed: list[dict[str, Any]] = field(default_factory=list)
+    completed: list[Completed] = field(default_factory=list)
     """Finished runs of steps with a compensation, in order of completion: `{run, step, args, at, loop, pool}`."""
     cancelled_for: str = ""
     undo: bool = False
     """Cancelled with compensation."""
-    not_undone: list[dict[str, Any]] = field(default_factory=list)
+    not_undone: list[NotUndone] = field(default_factory=list)
     """Compensations that failed: `{step, kind, message}`."""
     children: dict[str, Child] = field(default_factory=dict)
-    signals: list[dict[str, Any]] = field(default_factory=list)
+    signals: list[Signal] = field(default_factory=list)
     """Mailbox: signals received and not yet matched to a wait."""
     seen_signals: list[str] = field(default_factory=list)
-    result: dict[str, Any] | None = None
+    result: ResultPointer | None = None
     """At the end: `{value}` or a pointer."""
     stuck: str | None = None
 

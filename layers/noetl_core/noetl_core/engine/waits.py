@@ -6,9 +6,7 @@ by token has `callback` (its task run), and maybe `heartbeat` (seconds) with `be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from noetl_core.events.shapes import Wait
 from noetl_core.instants import SECOND
 
 BY_TOKEN = "callback:"
@@ -20,15 +18,14 @@ def callback_signal(task_run: str) -> str:
     return BY_TOKEN + task_run
 
 
-def signal_name(wait: Mapping[str, Any]) -> str:
+def signal_name(wait: Wait) -> str:
     """The signal that answers a wait of kind `signal` or `callback`."""
-    return callback_signal(wait["callback"]) if "callback" in wait else str(wait.get("signal") or wait["wait_id"])
+    return callback_signal(wait["callback"]) if "callback" in wait else wait.get("signal") or wait["wait_id"]
 
 
-def due_at(wait: Mapping[str, Any]) -> int | None:
+def due_at(wait: Wait) -> int | None:
     """When a wait is over by itself (microseconds): its time, its timeout, or the silence after its last heartbeat."""
-    times = [int(wait[key]) for key in ("at", "beat_by") if wait.get(key) is not None]
-    return min(times, default=None)
+    return min((at for at in (wait.get("at"), wait.get("beat_by")) if at is not None), default=None)
 
 
 def beat_by(seconds: float, now: int) -> int:
@@ -36,7 +33,7 @@ def beat_by(seconds: float, now: int) -> int:
     return now + int((seconds + min(seconds / 10, 1.0)) * SECOND)
 
 
-def beats_as_one(wait: Mapping[str, Any], now: int) -> bool:
+def beats_as_one(wait: Wait, now: int) -> bool:
     """Whether a ping comes so soon after the last that it says nothing new."""
-    seconds = float(wait["heartbeat"])
-    return bool(beat_by(seconds, now) - int(wait["beat_by"]) < min(seconds / 10, 1.0) * SECOND)
+    seconds = wait["heartbeat"]
+    return beat_by(seconds, now) - wait["beat_by"] < min(seconds / 10, 1.0) * SECOND

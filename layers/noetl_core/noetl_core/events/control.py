@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired
 
 from noetl_core.events.shapes import (
     ArcsAgain,
-    BoundaryEvent,
     ChildRequest,
     Counts,
     Failure,
@@ -19,11 +18,12 @@ from noetl_core.events.shapes import (
     MailKind,
     NotUndone,
     Parent,
-    Pointer,
     RequestKey,
+    ResultPointer,
     Selected,
     StepStood,
     TokenBack,
+    TokenEvent,
     Wait,
 )
 from noetl_core.events.typed import TypedDict
@@ -74,7 +74,7 @@ class PlaybookProcessed(TypedDict):
     """The result of the execution: the last event, unless it is redriven."""
 
     status: Literal["completed", "failed", "cancelled"]
-    result: NotRequired[Pointer | None]
+    result: NotRequired[ResultPointer | None]
 
 
 class ExecutionPaused(TypedDict):
@@ -127,7 +127,7 @@ class ExecutionRedriven(_From):
     args: NotRequired[dict[str, Any]]
     steps: NotRequired[dict[str, StepStood]]
     """What `steps` shows of the steps that are taken back."""
-    last_result: NotRequired[Pointer]
+    last_result: NotRequired[ResultPointer]
     joins: NotRequired[list[str]]
     """Joins that have not fired any more."""
     forgotten: NotRequired[list[str]]
@@ -156,11 +156,11 @@ class TokenEnqueued(TypedDict):
     step: str
     """The step it goes to."""
     args: NotRequired[dict[str, Any] | None]
-    run: NotRequired[str]
+    run: NotRequired[str | None]
     """The run whose arc made it."""
-    arc: NotRequired[int]
-    event: NotRequired[BoundaryEvent | None]
-    joined: NotRequired[list[str]]
+    arc: NotRequired[int | None]
+    event: NotRequired[TokenEvent | None]
+    joined: NotRequired[list[str] | None]
     """The tokens that met."""
     priority: NotRequired[float | None]
     key: NotRequired[str | None]

@@ -8,22 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeGuard, TypeVar
 
 from noetl_core.events import control, runs
+from noetl_core.events.table import BOUNDARIES, NEWS, OPENS_RUN, ends_run
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from typing_extensions import TypeVar
-
-    Name = TypeVar("Name", covariant=True, default=str)
-    Data = TypeVar("Data", covariant=True, default=Mapping[str, Any])
-else:
-    from typing import TypeVar
-
-    Name, Data = TypeVar("Name", covariant=True), TypeVar("Data", covariant=True)
-
+Name = TypeVar("Name", covariant=True)
+Data = TypeVar("Data", covariant=True)
 Keys = ParamSpec("Keys")
 
 LOG_VERSION = 1
@@ -101,5 +92,69 @@ if TYPE_CHECKING:
     )
     """Every event of run streams."""
     AnyEvent = ControlEvent | RunEvent
+    BoundaryEvent = (
+        Event[Literal["StepDone"], runs.StepDone]
+        | Event[Literal["StepFailed"], runs.StepFailed]
+        | Event[Literal["StepSuspended"], runs.StepSuspended]
+        | Event[Literal["LoopChunkDone"], runs.LoopChunkDone]
+    )
+    """Those with which a worker's part ends."""
+    TerminalEvent = (
+        Event[Literal["StepDone"], runs.StepDone]
+        | Event[Literal["StepFailed"], runs.StepFailed]
+        | Event[Literal["LoopChunkDone"], runs.LoopChunkDone]
+    )
+    """Those of them with which the run ends, too."""
+    OpeningEvent = (
+        Event[Literal["StepScheduled"], control.StepScheduled]
+        | Event[Literal["LoopChunkScheduled"], control.LoopChunkScheduled]
+        | Event[Literal["CompensationStarted"], control.CompensationStarted]
+    )
+    """Those that open a run's stream."""
+    EndingEvent = (
+        Event[Literal["BoundaryRouted"], control.BoundaryRouted]
+        | Event[Literal["StepDone"], control.StepDone]
+        | Event[Literal["StepFailed"], control.StepFailed]
+        | Event[Literal["LoopDone"], control.LoopDone]
+    )
+    """Those with which the control plane ends a run."""
+    Fact = (
+        Event[Literal["ExecutionPaused"], control.ExecutionPaused]
+        | Event[Literal["ExecutionResumed"], control.ExecutionResumed]
+        | Event[Literal["ExecutionCancelled"], control.ExecutionCancelled]
+        | Event[Literal["ExecutionFailing"], control.ExecutionFailing]
+        | Event[Literal["ExecutionStuck"], control.ExecutionStuck]
+        | Event[Literal["ExecutionRedriven"], control.ExecutionRedriven]
+        | Event[Literal["SignalReceived"], control.SignalReceived]
+        | Event[Literal["ChildFinished"], control.ChildFinished]
+    )
+    """What happened outside the runs and is told to the control plane: a signal, a finished child, an operator's request."""
+    TaskEvent = Event[Literal["TaskProcessed"], runs.TaskProcessed]
 else:
-    ControlEvent = RunEvent = AnyEvent = Event
+    ControlEvent = RunEvent = AnyEvent = BoundaryEvent = TerminalEvent = OpeningEvent = EndingEvent = Fact = TaskEvent = Event
+
+
+def fact(kind: Callable[Keys, Data], /, *_: Keys.args, **data: Keys.kwargs) -> Event[Any, Data]:
+    """News for the control plane; it gets its instant when it is recorded: `fact(control.ExecutionStuck, reason=...)`."""
+    payload: Any = data
+    return Event(kind.__name__, 0, payload)
+
+
+def is_fact(event: AnyEvent) -> TypeGuard[Fact]:
+    """Whether a control event records a fact."""
+    return event.name in NEWS
+
+
+def is_boundary(event: AnyEvent) -> TypeGuard[BoundaryEvent]:
+    """Whether an event of a run stream wakes the router."""
+    return event.name in BOUNDARIES
+
+
+def opens_run(event: AnyEvent) -> TypeGuard[OpeningEvent]:
+    """Whether a control event opens a run's stream."""
+    return event.name in OPENS_RUN
+
+
+def closes_run(event: AnyEvent) -> TypeGuard[EndingEvent]:
+    """Whether a control event ends the run it names (`table.ends_run`)."""
+    return ends_run(event.name, event.data)

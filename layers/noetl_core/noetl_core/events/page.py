@@ -10,7 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from noetl_core.events import control, runs, shapes
-from noetl_core.events.schema import about, is_shape, keys_of
+from noetl_core.events.schema import about, is_shape, keys_of, payload_schema
 from noetl_core.events.table import EVENTS, EventType
 from noetl_core.events.upcasts import UPCASTS
 
@@ -47,13 +47,22 @@ def page() -> str:
         parts.append("| event | type | entity | status | step run | since |\n|---|---|---|---|---|---|")
         parts += [_line(event, payload) for event, payload in rows]
         parts += [_section(event.name, payload) for event, payload in rows]
-    used = [kind for kind in vars(shapes).values() if is_shape(kind) and kind.__module__ == shapes.__name__]
+    used = [kind for name, kind in vars(shapes).items() if name in _reached()]
     parts.append("\n## Shapes\n\nWhat payloads hold that is itself made of keys.")
     parts += [_section(kind.__name__, kind) for kind in used]
     parts.append("\n## Older logs\n\nWhat an older log says otherwise is brought to the form above when it is read.\n")
     parts.append("| event | of version | what is done |\n|---|---|---|")
     parts += [f"| `{name}` | {version} | `{f.__name__}`: {about(f)} |" for (name, version), f in sorted(UPCASTS.items())]
     return "\n".join(parts) + "\n"
+
+
+def _reached() -> set[str]:
+    """The shapes that payloads hold."""
+    found: set[str] = set()
+    for event in EVENTS.values():
+        for payload in (event.control, event.run):
+            found |= payload_schema(payload)["$defs"].keys() if payload is not None else set()
+    return found
 
 
 def _payload(event: EventType, module: str) -> type | None:

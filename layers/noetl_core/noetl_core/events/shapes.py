@@ -22,7 +22,7 @@ class ValuePointer(TypedDict):
     value: Any
 
 
-Pointer = CommitPointer | ValuePointer
+ResultPointer = CommitPointer | ValuePointer
 """Where a result is."""
 
 
@@ -60,16 +60,16 @@ class LoopCounts(Counts):
     """Items of the outermost loop, where loops are nested."""
 
 
-class BoundaryEvent(TypedDict):
+class TokenEvent(TypedDict):
     """`event` as stored with the tokens that a boundary made: what arcs and admission read."""
 
     name: str
     """`step.done`, `step.failed` or `loop.done`."""
     step: str
     run_id: str
-    at: Pointer | None
+    at: ResultPointer | None
     error: NotRequired[Failure]
-    loop: NotRequired[LoopCounts]
+    loop: NotRequired[Counts]
 
 
 WaitKind = Literal["timer", "signal", "callback", "child", "pause", "deadline"]
@@ -194,7 +194,7 @@ class ChunkDone(TypedDict):
     innermost: NotRequired[Counts | None]
 
 
-class Again(TypedDict, total=False):
+class Rerun(TypedDict, total=False):
     """What of an earlier run is run again; all that is not named is carried over."""
 
     failed: bool
@@ -207,34 +207,28 @@ class Again(TypedDict, total=False):
     """Writes to these keys are dropped: an operator has set them."""
 
 
-class PriorChunks(TypedDict):
-    """Earlier runs of one chunk."""
+class CarriedOver(TypedDict, total=False):
+    """What a redriven run carries over from the runs before it: `loop` of a distributed loop, `runs` of any other run."""
 
-    runs: list[tuple[str, Again]]
+    runs: list[tuple[str, Rerun]]
+    """Run and what of it is run again, oldest first; a pair is a list of two in JSON."""
+    loop: CarriedOverLoop
 
 
-class PriorLoop(TypedDict):
+class CarriedOverLoop(TypedDict):
     """What a redriven distributed loop carries over."""
 
     plan: LoopPlan
     done: dict[str, ChunkDone]
     """By index of the chunk."""
-    chunks: dict[str, PriorChunks]
-
-
-class Prior(TypedDict, total=False):
-    """What a redriven run carries over from the runs before it: `loop` of a distributed loop, `runs` of any other."""
-
-    runs: list[tuple[str, Again]]
-    """Run and what of it is run again, oldest first; a pair is a list of two in JSON."""
-    loop: PriorLoop
+    chunks: dict[str, CarriedOver]
 
 
 class Undoes(TypedDict):
     """The finished run that a compensation undoes."""
 
     run: str
-    at: Pointer | None
+    at: ResultPointer | None
     loop: Counts | None
 
 
@@ -244,7 +238,7 @@ class Completed(TypedDict):
     run: str
     step: str
     args: dict[str, Any]
-    at: Pointer | None
+    at: ResultPointer | None
     loop: Counts | None
     pool: str
 
@@ -261,8 +255,8 @@ class StepStood(TypedDict, total=False):
     """What `steps.<name>` shows of a finished step; nothing where no run of it is kept."""
 
     status: str | None
-    at: Pointer | None
-    loop: LoopCounts | None
+    at: ResultPointer | None
+    loop: Counts | None
 
 
 class Selected(TypedDict):
@@ -282,11 +276,24 @@ class TokenBack(TypedDict):
     run: NotRequired[str]
     arc: NotRequired[int]
     args: NotRequired[dict[str, Any]]
-    event: NotRequired[BoundaryEvent]
+    event: NotRequired[TokenEvent]
     joined: NotRequired[list[str]]
     priority: NotRequired[float]
     rounds: NotRequired[dict[str, int]]
-    prior: NotRequired[Prior]
+    prior: NotRequired[CarriedOver]
+
+
+class ChunkLineage(TypedDict):
+    """A chunk in a run's lineage; without `seq` it has not ended."""
+
+    run: str
+    seq: NotRequired[int]
+    succeeded: NotRequired[int]
+    failed: NotRequired[int]
+    writes: NotRequired[bool]
+    result: NotRequired[Any]
+    innermost: NotRequired[Counts | None]
+    error: NotRequired[Failure]
 
 
 class ArcsAgain(TypedDict):
@@ -295,7 +302,7 @@ class ArcsAgain(TypedDict):
     run: str
     step: str
     args: dict[str, Any]
-    event: BoundaryEvent
+    event: TokenEvent
 
 
 class RequestKey(TypedDict):
@@ -337,6 +344,33 @@ class DirectiveTaken(TypedDict):
     """`break` that ends the loop."""
     matched: NotRequired[int | str | None]
     """Which rule of the policy: its index, `else`, or null for none."""
+
+
+class Signal(TypedDict):
+    """A signal in the mailbox: received and not matched to a wait yet."""
+
+    id: str
+    name: str
+    data: Any
+    error: NotRequired[Failure]
+
+
+class CommandContext(TypedDict):
+    """What the templates of a run see, as its command carries it; results are pointers."""
+
+    workload: dict[str, Any]
+    ctx: dict[str, Any]
+    args: dict[str, Any]
+    steps: dict[str, StepSeen]
+    trace_id: NotRequired[str]
+
+
+class StepSeen(TypedDict):
+    """A finished step, as commands carry it."""
+
+    status: str | None
+    at: ResultPointer | None
+    loop: Counts | None
 
 
 class Authored(TypedDict):

@@ -7,7 +7,6 @@ the control stream, its effect on the state (`engine.fold`). Whoever asks what k
 from __future__ import annotations
 
 from collections.abc import Mapping
-from re import sub
 from typing import Any, Literal, NamedTuple
 
 from noetl_core.events import control, runs
@@ -15,7 +14,6 @@ from noetl_core.events import control, runs
 Entity = Literal["playbook", "workflow", "step", "task", "loop", "next"]
 Status = Literal["in_progress", "success", "error", "paused"]
 OfRun = Literal["opens", "claims", "suspends", "releases", "ends"]
-News = Literal["signal", "child", "pause", "resume", "cancel", "fail", "stuck", "redrive"]
 
 
 class EventType(NamedTuple):
@@ -25,9 +23,9 @@ class EventType(NamedTuple):
     (written by workers: source `worker`). `status` is the envelope's, unless the payload says that something failed.
 
     `of_run`: what it does to a step run or chunk: it opens it, claims it for a worker, suspends it, gives it back, or ends it.
-    `wakes`: in a run stream it is a boundary, for which the router is woken. `news`: it records a fact of that kind, which came
-    from outside the runs. `becomes`: the status of the execution behind it. `progress`: its worker lived and got on, so it is
-    not what kills workers. `version`: the reader version of the log that brought it in its present form.
+    `wakes`: in a run stream it is a boundary, for which the router is woken. `news`: it records a fact, which came from outside
+    the runs. `becomes`: the status of the execution behind it. `progress`: its worker lived and got on, so the run is not what
+    kills workers. `version`: the reader version of the log that brought it in its present form.
     """
 
     name: str
@@ -39,7 +37,7 @@ class EventType(NamedTuple):
     status: Status
     of_run: OfRun | None
     wakes: bool
-    news: News | None
+    news: bool
     becomes: str | None
     progress: bool
     version: int
@@ -57,7 +55,7 @@ def _row(
     status: Status = "success",
     of_run: OfRun | None = None,
     wakes: bool = False,
-    news: News | None = None,
+    news: bool = False,
     becomes: str | None = None,
     progress: bool = False,
     version: int = 1,
@@ -70,7 +68,7 @@ def _row(
 
 def dotted(name: str) -> str:
     """`StepDone` -> `step.done`."""
-    return sub(r"(?<!^)(?=[A-Z])", ".", name).lower()
+    return "".join(f".{c.lower()}" if c.isupper() else c for c in name).removeprefix(".")
 
 
 _ROWS = (
@@ -79,12 +77,12 @@ _ROWS = (
     _row(control=control.WorkflowStarted, entity="workflow", status="in_progress"),
     _row(control=control.WorkflowFinished, entity="workflow"),
     _row(control=control.PlaybookProcessed, entity="playbook"),
-    _row(control=control.ExecutionPaused, entity="playbook", status="paused", news="pause", becomes="paused"),
-    _row(control=control.ExecutionResumed, entity="playbook", news="resume", becomes="running"),
-    _row(control=control.ExecutionCancelled, entity="playbook", news="cancel", becomes="cancelling"),
-    _row(control=control.ExecutionFailing, entity="playbook", status="error", news="fail"),
-    _row(control=control.ExecutionStuck, entity="playbook", status="paused", news="stuck", becomes="stuck"),
-    _row(control=control.ExecutionRedriven, entity="playbook", news="redrive", becomes="running"),
+    _row(control=control.ExecutionPaused, entity="playbook", status="paused", news=True, becomes="paused"),
+    _row(control=control.ExecutionResumed, entity="playbook", news=True, becomes="running"),
+    _row(control=control.ExecutionCancelled, entity="playbook", news=True, becomes="cancelling"),
+    _row(control=control.ExecutionFailing, entity="playbook", status="error", news=True),
+    _row(control=control.ExecutionStuck, entity="playbook", status="paused", news=True, becomes="stuck"),
+    _row(control=control.ExecutionRedriven, entity="playbook", news=True, becomes="running"),
     _row(control=control.CtxPatched, entity="workflow"),
     _row(control=control.TokenEnqueued, entity="step", status="in_progress"),
     _row(control=control.TokenClaimed, entity="step"),
@@ -103,10 +101,10 @@ _ROWS = (
     _row(control=control.LoopDone, entity="loop", of_run="ends"),
     _row(control=control.ResumeScheduled, entity="step", status="in_progress"),
     _row(control=control.TimerFired, entity="workflow"),
-    _row(control=control.SignalReceived, entity="workflow", news="signal"),
+    _row(control=control.SignalReceived, entity="workflow", news=True),
     _row(control=control.SignalMatched, entity="workflow"),
     _row(control=control.ChildRequested, entity="workflow", status="in_progress"),
-    _row(control=control.ChildFinished, entity="workflow", news="child"),
+    _row(control=control.ChildFinished, entity="workflow", news=True),
     _row(control=control.CompensationStarted, entity="step", status="in_progress", of_run="opens"),
     _row(control=control.CompensationDone, entity="step"),
     _row(run=runs.StepStarted, entity="step", status="in_progress", of_run="claims"),
@@ -130,7 +128,7 @@ def event_named(name: str) -> EventType:
     """The row of an event. One that only newer code knows is shown to readers as it is; `engine.fold` refuses it."""
     row = EVENTS.get(name)
     if row is None:
-        row = EventType(name, dotted(name), None, None, "workflow", "success", None, False, None, None, False, 0)
+        row = EventType(name, dotted(name), None, None, "workflow", "success", None, False, False, None, False, 0)
     return row
 
 
@@ -145,9 +143,9 @@ BOUNDARIES = frozenset(row.name for row in _ROWS if row.wakes)
 """The last events of the commits of run streams that wake the router."""
 TERMINAL = frozenset(name for name in BOUNDARIES if EVENTS[name].of_run == "ends")
 """Boundaries behind which nothing is written to the stream."""
-NEWS: Mapping[str, News] = {row.name: row.news for row in _ROWS if row.news is not None}
-"""The kind of fact that an event records."""
-OPERATED = frozenset(row.name for row in _ROWS if row.news is not None and row.becomes is not None)
+NEWS = frozenset(row.name for row in _ROWS if row.news)
+"""Facts: what came from outside the runs, and is told to the control plane before it stands in the log."""
+OPERATED = frozenset(row.name for row in _ROWS if row.news and row.becomes is not None)
 """The execution's status changed while it was kept: lists must show it."""
 BEGINS = frozenset(row.name for row in _ROWS if row.becomes == "running")
 """From here on the execution moves, for the first time or again."""

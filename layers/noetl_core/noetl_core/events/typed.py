@@ -19,3 +19,6 @@ else:
 
         def __init_subclass__(cls, total: bool = True) -> None:
             cls.__total__ = total
+
+        def __new__(cls, **keys: object) -> dict[str, object]:
+            return keys

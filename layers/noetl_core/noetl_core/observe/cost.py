@@ -17,7 +17,8 @@ from typing import Any
 
 from noetl_core.codec import LEVEL, encode_events
 from noetl_core.engine.records import Commit
-from noetl_core.events.table import CLAIMS_RUN, OPENS_RUN, OPERATED
+from noetl_core.events.event import opens_run
+from noetl_core.events.table import CLAIMS_RUN, OPERATED
 
 EXECUTION = "(execution)"
 """What belongs to no step: the request, heads, due items."""
@@ -122,7 +123,7 @@ class Meter:
             units.invoked(1, ROUTER_MS, self.router_mb)
         commands = 0
         for event in commit.events:
-            if event.name in OPENS_RUN:
+            if opens_run(event):
                 step = event.data["step"]
                 self._step_of[event.data["run"]] = step
                 self.runs[step] = self.runs.get(step, 0) + (event.name == "StepScheduled")

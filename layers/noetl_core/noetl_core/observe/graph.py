@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.dsl.model import Playbook, Step
-from noetl_core.engine.records import Event
+from noetl_core.engine.records import AnyEvent
 from noetl_core.engine.state import State
 
 FILL = {
@@ -74,9 +74,9 @@ class Graph:
         }
 
 
-def graph_of(playbook: Playbook, state: State | None = None, control: Iterable[Event] = ()) -> Graph:
+def graph_of(playbook: Playbook, state: State | None = None, control: Iterable[AnyEvent] = ()) -> Graph:
     """The graph of `playbook`; with an execution's `state` and the events of its control stream, what it came to."""
-    fired = Counter((e.data["step"], s["arc"]) for e in control if e.name == "NextEvaluated" for s in e.data.get("selected", ()))
+    fired = Counter((e.data["step"], s["arc"]) for e in control if e.name == "NextEvaluated" for s in e.data["selected"])
     nodes = tuple(_node(playbook, step, state) for step in playbook.steps)
     edges = tuple(
         Edge(step.name, arc.step, arc.index, arc.when, None if state is None else fired[(step.name, arc.index)])

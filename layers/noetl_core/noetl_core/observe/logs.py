@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
+
+from noetl_core.events.envelope import Envelope
 
 
 def task_logs(
@@ -14,7 +16,7 @@ def task_logs(
     `{event_id, timestamp, step, task, task_run_id, attempt, iteration?, status, stdout?, stderr?, more?, dropped?}`: `stdout` and
     `stderr` are the ends of the streams, `more` refers to all that was kept, `dropped` counts the characters that were not.
     """
-    for e in envelopes:
+    for e in cast("Iterable[Envelope]", envelopes):
         if (
             e["name"] != "TaskProcessed"
             or (step is not None and e.get("step") != step)
@@ -22,8 +24,8 @@ def task_logs(
         ):
             continue
         outcome = e["data"]["outcome"]
-        log = outcome.get("meta", {}).get("log")
+        log = outcome["meta"].get("log")
         if not isinstance(log, Mapping):
             continue
         keys = ("event_id", "timestamp", "step", "task", "task_run_id", "attempt", "iteration")
-        yield {**{k: e[k] for k in keys if k in e}, "status": outcome["status"], **log}
+        yield {**{key: value for key, value in e.items() if key in keys}, "status": outcome["status"], **log}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
+from noetl_core.events.envelope import Envelope
 from noetl_core.events.table import ends_run
 from noetl_core.instants import from_text
 
@@ -45,7 +46,7 @@ class Timeline:
         self._open: dict[tuple[Any, ...], int] = {}
 
     def observe(self, envelopes: Iterable[Mapping[str, Any]]) -> None:
-        for e in envelopes:
+        for e in cast("Iterable[Envelope]", envelopes):
             at = from_text(e["timestamp"]).timestamp()
             self.began = at if self.began is None else self.began
             if e["name"] == "WorkflowFinished":
@@ -53,56 +54,59 @@ class Timeline:
             elif e["name"] == "ExecutionRedriven":
                 self.status, self.ended = "running", None
             elif e.get("step_run_id"):
-                self._apply(e["name"], e, e["step_run_id"], at)
+                self._apply(e, e["step_run_id"], at)
 
-    def _apply(self, name: str, e: Mapping[str, Any], run: str, at: float) -> None:
-        data = e["data"]
-        match name:
+    def _apply(self, e: Envelope, run: str, at: float) -> None:
+        step = e.get("step", "")
+        match e["name"]:
             case "StepScheduled" | "LoopChunkScheduled" | "CompensationStarted":
                 parent = self._open.get(("run", e.get("parent_id")))
-                kind = {"StepScheduled": "run", "LoopChunkScheduled": "chunk"}.get(name, "undo")
-                facts = {"chunk": data["chunk"]} if "chunk" in data else {}
-                self._begin(("run", run), Span(kind, e["step"], at, e["step"], run, parent=parent, facts=facts))
-                self._begin(("queued", run), Span("queued", "queued", at, e["step"], run))
+                kind = {"StepScheduled": "run", "LoopChunkScheduled": "chunk"}.get(e["name"], "undo")
+                facts: dict[str, Any] = {"chunk": e["data"]["chunk"]} if e["name"] == "LoopChunkScheduled" else {}
+                self._begin(("run", run), Span(kind, step, at, step, run, parent=parent, facts=facts))
+                self._begin(("queued", run), Span("queued", "queued", at, step, run))
             case "StepStarted" | "StepResumed":
                 for kind, status in (("queued", "ok"), ("wait", "ok"), ("attempt", "lost")):
                     self._end((kind, run), at, status)
-                facts = {"worker": data.get("worker")} | ({"takeover": data["takeover"]} if data.get("takeover") else {})
-                self._begin(("attempt", run), Span("attempt", "attempt", at, e.get("step", ""), run, facts=facts))
+                facts = {"worker": e["data"]["worker"]}
+                if e["name"] == "StepStarted" and e["data"].get("takeover"):
+                    facts["takeover"] = e["data"]["takeover"]
+                self._begin(("attempt", run), Span("attempt", "attempt", at, step, run, facts=facts))
             case "StepSuspended":
                 self._end(("attempt", run), at, "suspended")
-                waits = [{k: w[k] for k in ("kind", "task", "signal", "child", "at") if k in w} for w in data.get("waits", ())]
-                name = ", ".join(sorted({w["kind"] for w in waits})) or "wait"
-                self._begin(("wait", run), Span("wait", name, at, e.get("step", ""), run, facts={"waits": waits[:20]}))
+                shown = ("kind", "task", "signal", "child", "at")
+                waits = [{key: value for key, value in wait.items() if key in shown} for wait in e["data"]["waits"]]
+                name = ", ".join(sorted({wait["kind"] for wait in e["data"]["waits"]})) or "wait"
+                self._begin(("wait", run), Span("wait", name, at, step, run, facts={"waits": waits[:20]}))
             case "StepReleased":
                 self._end(("attempt", run), at, "released")
             case "ResumeScheduled":
                 self._end(("wait", run), at, "ok")
-                self._begin(("queued", run), Span("queued", "queued", at, e.get("step", ""), run))
+                self._begin(("queued", run), Span("queued", "queued", at, step, run))
             case "TaskStarted" | "TaskProcessed":
-                self._task(name, e, run, at)
+                self._task(e, run, at)
             case "LoopIterationStarted" | "LoopIterationCompleted":
                 iteration = ("iteration", run, tuple(e["iteration"]))
-                if name == "LoopIterationStarted":
-                    self._detail(iteration, Span("iteration", str(e["iteration"]), at, e.get("step", ""), run))
+                if e["name"] == "LoopIterationStarted":
+                    self._detail(iteration, Span("iteration", str(e["iteration"]), at, step, run))
                 else:
                     self._end(iteration, at, "error" if e["status"] == "error" else "ok")
             case "StepDone" | "StepFailed" | "LoopChunkDone" if e["source"] == "worker":
                 self._end(("attempt", run), at, "error" if e["status"] == "error" else "ok")
             case "BoundaryRouted" | "LoopDone" | "StepDone" | "StepFailed":
-                if ends_run(name, data):
-                    failed = e["status"] == "error" or data.get("name") == "StepFailed"
+                if ends_run(e["name"], e["data"]):
+                    failed = e["status"] == "error" or (e["name"] == "BoundaryRouted" and e["data"]["name"] == "StepFailed")
                     for kind in ("queued", "wait", "attempt", "run"):
                         self._end((kind, run), at, "error" if failed else "ok")
 
-    def _task(self, name: str, e: Mapping[str, Any], run: str, at: float) -> None:
+    def _task(self, e: Envelope, run: str, at: float) -> None:
         key = ("task", e["task_run_id"], e.get("attempt", 1))
-        if name == "TaskStarted":
+        if e["name"] == "TaskStarted":
             facts = {"attempt": e.get("attempt", 1)} | ({"iteration": e["iteration"]} if e.get("iteration") else {})
-            within = self._open.get(("iteration", run, tuple(e.get("iteration") or ())))
+            within = self._open.get(("iteration", run, tuple(e.get("iteration", ()))))
             name = e["data"]["authored"]["label"] if "authored" in e["data"] else e["task"]
             self._detail(key, Span("task", name, at, e.get("step", ""), run, parent=within, facts=facts))
-        else:
+        elif e["name"] == "TaskProcessed":
             self._end(key, at, e["data"]["outcome"]["status"])
 
     def _detail(self, key: tuple[Any, ...], span: Span) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from noetl_core.dsl.model import Playbook, Step
+from noetl_core.events.event import BoundaryEvent, Keys, new
+from noetl_core.events.shapes import ChunkOfLoop
 from noetl_core.expr import Scope
 from noetl_core.ports import Clock, ResultStore
 from noetl_core.worker.journal import Journal
@@ -16,16 +18,6 @@ from noetl_core.worker.recorder import Recorder
 from noetl_core.worker.run_history import RunHistory
 from noetl_core.worker.run_lease import RunLease
 from noetl_core.worker.view import Resolver, RunView
-
-Boundary = Literal["StepDone", "StepFailed", "StepSuspended", "LoopChunkDone"]
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How an activation ended: the boundary event's name and data."""
-
-    name: Boundary
-    data: Mapping[str, Any]
 
 
 @dataclass
@@ -43,12 +35,12 @@ class Activation:
     lease: RunLease
     results: ResultStore
     resolve: Resolver
-    chunk: Mapping[str, Any] | None = None
+    chunk: ChunkOfLoop | None = None
     """For a chunk run: the lead's plan, and `chunk`, its index."""
     deadline: int | None = None
     """When the invocation ends (microseconds), if it does."""
     halt: Literal["", "pause", "deadline"] = ""
-    ended: Ended | None = None
+    ended: BoundaryEvent | None = None
 
     def __post_init__(self) -> None:
         self.execution_id = self.view.execution_id
@@ -62,9 +54,9 @@ class Activation:
             "keychain": self.keychain,
         }
 
-    def end(self, name: Boundary, data: Mapping[str, Any]) -> None:
-        """The run has come to its end, or to a suspension."""
-        self.ended = Ended(name, data)
+    def end(self, kind: Callable[Keys, Any], /, *_: Keys.args, **data: Keys.kwargs) -> None:
+        """The run has come to its end, or to a suspension: to the boundary of payload type `kind`, dated when it is recorded."""
+        self.ended = new(kind, 0, *_, **data)
 
     def scope(self, ctx: CtxLayer, scope_iter: dict[str, Any]) -> Scope:
         """What templates see, without the pipeline's own names."""

@@ -10,22 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from noetl_core.engine.records import Event, StreamId
+from noetl_core.engine.records import Event, StreamId, run_events
+from noetl_core.events.event import TaskEvent
+from noetl_core.events.runs import LoopIterationCompleted
+from noetl_core.events.shapes import CarriedOver, Rerun
 from noetl_core.history import commits_of
 from noetl_core.ports import EventStore
 from noetl_core.worker.run_history import Path, RunHistory, apply
 
-Rerun = Mapping[str, Any]
 
-
-def carried_over(store: EventStore, execution_id: str, spec: Mapping[str, Any]) -> RunHistory:
+def carried_over(store: EventStore, execution_id: str, spec: CarriedOver) -> RunHistory:
     """The history a redriven run begins with, as if its own stream had held it."""
     history = RunHistory()
-    runs: Sequence[tuple[str, Rerun]] = spec["runs"]
+    runs = spec["runs"]
     for run_id, rerun in runs:
         for commit in commits_of(store, StreamId(execution_id, run_id)):
-            for event in commit.events:
-                if event.name == "LoopIterationCompleted" and _in_detail(event, runs):
+            for event in run_events(commit):
+                if event.name == "LoopIterationCompleted" and _in_detail(event.data, runs):
                     path = tuple(event.data["path"])
                     history.finished.setdefault(path[:-1], {})[path[-1]] = event.data
                 else:
@@ -34,9 +35,9 @@ def carried_over(store: EventStore, execution_id: str, spec: Mapping[str, Any]) 
     return history
 
 
-def _in_detail(event: Event, runs: Sequence[tuple[str, Rerun]]) -> bool:
+def _in_detail(done: LoopIterationCompleted, runs: Sequence[tuple[str, Rerun]]) -> bool:
     """Whether what lies inside a finished iteration is still of use: something of it is to run again."""
-    path, failed = tuple(event.data["path"]), event.data["status"] == "error"
+    path, failed = tuple(done["path"]), done["status"] == "error"
     return any((failed and rerun.get("failed")) or (_named(rerun) and _related(path, _path(rerun))) for _, rerun in runs)
 
 
@@ -86,13 +87,18 @@ def _overrule(history: RunHistory, keys: frozenset[str]) -> None:
         return
     for done in history.finished.values():
         for index, data in done.items():
-            done[index] = _without(data, keys)
+            if (written := data.get("set_ctx")) and not keys.isdisjoint(written):
+                done[index] = {**data, "set_ctx": _without(written, keys)}
     for path, events in history.tasks.items():
-        history.tasks[path] = [Event(e.name, e.ts, _without(e.data, keys)) for e in events]
+        history.tasks[path] = [_task_without(event, keys) for event in events]
 
 
-def _without(data: Mapping[str, Any], keys: frozenset[str]) -> Mapping[str, Any]:
-    written = data.get("set_ctx")
+def _task_without(event: TaskEvent, keys: frozenset[str]) -> TaskEvent:
+    written = event.data.get("set_ctx")
     if not written or keys.isdisjoint(written):
-        return data
-    return {**data, "set_ctx": {k: v for k, v in written.items() if k not in keys}}
+        return event
+    return Event(event.name, event.ts, {**event.data, "set_ctx": _without(written, keys)})
+
+
+def _without(written: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+    return {k: v for k, v in written.items() if k not in keys}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from noetl_core.engine.records import MAX_TAKEOVERS, Command, Event, StreamId
+from noetl_core.engine.records import MAX_TAKEOVERS, Command, RunEvent, StreamId
+from noetl_core.events.event import new
+from noetl_core.events.runs import StepResumed, StepStarted
 from noetl_core.events.table import TERMINAL
 from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, CorruptLog, EventStore
@@ -83,18 +84,21 @@ class Claims:
             return Handled("dropped", "its workers keep dying; the control plane ends the run")
         return None
 
-    def _opening(self, command: Command, mode: str, history: RunHistory) -> Event:
+    def _opening(self, command: Command, mode: str, history: RunHistory) -> RunEvent:
         as_of = command.as_of if history.as_of is None else history.as_of
-        data: dict[str, Any] = {"step": command.step, "as_of": as_of, "worker": self._worker}
-        if command.chunk is not None:
-            data["chunk"] = command.chunk
+        now = self._clock.now()
         if mode == "resume":
-            data["mail"] = [dict(m) for m in command.mail]
-            return Event("StepResumed", self._clock.now(), data)
+            resumed: StepResumed = {"step": command.step, "as_of": as_of, "worker": self._worker, "mail": [*command.mail]}
+            if command.chunk is not None:
+                resumed["chunk"] = command.chunk
+            return new(StepResumed, now, **resumed)
+        started: StepStarted = {"step": command.step, "as_of": as_of, "worker": self._worker}
+        if command.chunk is not None:
+            started["chunk"] = command.chunk
         if mode == "takeover":
-            data["takeover"] = history.takeovers + 1
+            started["takeover"] = history.takeovers + 1
             if command.asked:
-                data["asked"] = True
+                started["asked"] = True
         if command.carried_over is not None and "runs" in command.carried_over:
-            data["goes_on"] = command.carried_over["runs"][-1][0]
-        return Event("StepStarted", self._clock.now(), data)
+            started["goes_on"] = command.carried_over["runs"][-1][0]
+        return new(StepStarted, now, **started)

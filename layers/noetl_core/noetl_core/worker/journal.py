@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from threading import RLock
-from typing import Any
 
-from noetl_core.engine.records import Commit, Event, StreamId, Tally, count_takeovers_without_progress, envelopes_of
+from noetl_core.engine.records import Commit, RunEvent, StreamId, Tally, count_takeovers_without_progress, envelopes_of
+from noetl_core.events.event import new
+from noetl_core.events.runs import StepReleased
 from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Conflict, EventStore, Unavailable
 
@@ -44,7 +44,7 @@ class Journal:
         self._deadline = deadline
         self.expires_at = expires_at
         """When the log expires, in seconds; 0: never."""
-        self._buffer: list[Event] = []
+        self._buffer: list[RunEvent] = []
         self._pending: Commit | None = None
         self.lock = RLock()
         self.flushed_at = clock.now()
@@ -58,12 +58,7 @@ class Journal:
         """The position the next commit will take."""
         return self._seq
 
-    def add(self, name: str, data: Mapping[str, Any]) -> Event:
-        event = Event(name, self._clock.now(), data)
-        self.put(event)
-        return event
-
-    def put(self, event: Event) -> None:
+    def put(self, event: RunEvent) -> None:
         with self.lock:
             self._buffer.append(event)
             self.events += envelopes_of(event)
@@ -100,7 +95,7 @@ class Journal:
                 return
             self._released = True
             if self._seq > self._first or self._pending is not None:  # else nothing was claimed
-                self.add("StepReleased", {"reason": reason})
+                self.put(new(StepReleased, self._clock.now(), reason=reason))
                 self._commit(wake=False, leased=False)
             self.closed = True
 

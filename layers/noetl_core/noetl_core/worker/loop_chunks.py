@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
 from noetl_core.dsl.model import Loop
 from noetl_core.engine.loops import chunk_plan
+from noetl_core.events.runs import StepSuspended
+from noetl_core.events.shapes import ChunkOfLoop, LoopPlan
 from noetl_core.instants import SECOND
 from noetl_core.ports import NotFound
 from noetl_core.worker.activation import Activation
@@ -60,10 +61,15 @@ class LoopChunks:
             "key"
         ]
         allowed = collections.tolerated(loop, len(items), ctx, outer)
-        spread = {"checksum": "sha256:" + digest.hexdigest(), "tolerated": allowed, "view": view}
-        activation.end("StepSuspended", {"waits": [], "loop": {**plan.as_dict(), **spread}})
+        spread: LoopPlan = {
+            **plan.as_dict(),
+            "checksum": "sha256:" + digest.hexdigest(),
+            "tolerated": allowed,
+            "view": view,
+        }
+        activation.end(StepSuspended, waits=[], loop=spread)
 
-    def node(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any], chunk: Mapping[str, Any]) -> LoopNode:
+    def node(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any], chunk: ChunkOfLoop) -> LoopNode:
         """The loop as a chunk run has it: its slice. Raises `LoopFailed`."""
         activation = self._activation
         first = chunk["chunk"] * chunk["chunk_size"]

@@ -9,6 +9,8 @@ from typing import Any
 from noetl_core.dsl.model import Loop
 from noetl_core.dsl.numbers import CHUNK_SIZE, TOLERATED_COUNT, TOLERATED_PERCENT, WINDOW, Range, value_of
 from noetl_core.engine.loops import tolerated
+from noetl_core.events.runs import LoopCollected
+from noetl_core.events.shapes import Failure
 from noetl_core.expr import TemplateError, contains_secret, is_reference, render
 from noetl_core.expr.values import describe
 from noetl_core.ports import NotFound
@@ -22,7 +24,7 @@ class LoopFailed(Exception):
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
-        self.error = {"kind": kind, "message": message, "retryable": False}
+        self.error: Failure = {"kind": kind, "message": message, "retryable": False}
 
 
 class LoopCollections:
@@ -43,8 +45,10 @@ class LoopCollections:
             stored = activation.offload.small(items, f"loops/{activation.step_run}/items{key_suffix(activation.chunk, path)}")
         except NotJson as error:
             raise LoopFailed("schema", f"loop.in is no JSON data: {error}") from None
-        collected = {**({"path": list(path)} if path else {}), "total": len(items), "items": stored}
-        activation.recorder.record("LoopCollected", collected)
+        collected: LoopCollected = {"total": len(items), "items": stored}
+        if path:
+            collected["path"] = list(path)
+        activation.recorder.record(LoopCollected, **collected)
         return items
 
     def rendered(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from noetl_core.engine.loops import CtxConflict, condense
 from noetl_core.expr import TemplateError, is_reference
@@ -59,8 +59,7 @@ class LoopResults:
         except TemplateError as error:
             node.error = node.error or {"kind": error.kind, "message": f"ctx of the loop: {error}", "retryable": False}
 
-    def writes(self, node: LoopNode) -> list[list[Any]]:
+    def writes(self, node: LoopNode) -> list[tuple[int, dict[str, Any]]]:
         """The ctx writes of a chunk's iterations, for the control plane to bring together: `[index, patch]`."""
-        return [
-            [index, patch] for index, patch in condense(sorted(node.writes, key=lambda w: w[0]), node.loop.reducers, self._load)
-        ]
+        writes = condense(sorted(node.writes, key=lambda w: w[0]), node.loop.reducers, self._load)
+        return cast("list[tuple[int, dict[str, Any]]]", [[index, patch] for index, patch in writes])

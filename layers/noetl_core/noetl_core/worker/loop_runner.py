@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from noetl_core.dsl.model import Loop
 from noetl_core.engine.pipeline import Pipeline
+from noetl_core.events.runs import LoopChunkDone, LoopIterationCompleted, LoopIterationStarted, StepFailed
+from noetl_core.events.shapes import Counts, Failure
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.loop_chunks import LoopChunks
 from noetl_core.worker.loop_collections import LoopCollections, LoopFailed
@@ -38,7 +40,7 @@ class LoopRunner:
             else:
                 self._begin_loop(loop, (), ctx, outer, None)
         except LoopFailed as failed:
-            activation.end("StepFailed", {"error": failed.error})
+            activation.end(StepFailed, error=failed.error)
 
     def _begin_loop(self, loop: Loop, path: Path, ctx: CtxLayer, outer: dict[str, Any], parent: LoopNode | None) -> None:
         collections = self._collections
@@ -73,7 +75,7 @@ class LoopRunner:
         if path in activation.history.begun:
             activation.history.begun.discard(path)
         else:
-            activation.recorder.record("LoopIterationStarted", {"path": list(path)})
+            activation.recorder.record(LoopIterationStarted, path=list(path))
         layer, scope = node.layer(), node.scope_iter(index)
         if node.loop.inner is None:
             self._start_pass(Pipeline(activation.step_run, path), layer, node, scope)
@@ -90,20 +92,23 @@ class LoopRunner:
         layer: CtxLayer,
         *,
         result: Any = None,
-        error: Mapping[str, Any] | None = None,
+        error: Failure | None = None,
         broke: bool = False,
-        counts: Mapping[str, int] | None = None,
+        counts: Counts | None = None,
     ) -> None:
         """An iteration of `node` is over: with `result`, or failed with `error`. `counts` are those of the loop inside of it."""
-        done: dict[str, Any] = {"path": list(path), "status": "success" if error is None else "error"}
-        done["result" if error is None else "error"] = result if error is None else error
+        done: LoopIterationCompleted = {"path": list(path), "status": "success" if error is None else "error"}
+        if error is None:
+            done["result"] = result
+        else:
+            done["error"] = error
         if counts is not None and (error is None or counts["failed"]):
             done["loop"] = counts
         if layer.writes:
             done["set_ctx"] = layer.writes
         if broke:
             done["broke"] = True
-        self._activation.recorder.record("LoopIterationCompleted", done)
+        self._activation.recorder.record(LoopIterationCompleted, **done)
         node.live -= 1
         node.settle(path[-1], done, layer.writes)
         self._results.turn_pages(node)
@@ -119,17 +124,25 @@ class LoopRunner:
         if node.parent is not None:
             self.finish(node.parent, node.path, node.ctx, result=result, error=node.error, counts=node.counts)
             return
-        data: dict[str, Any] = {**node.counts, "result": result}
+        counts = node.counts
+        data: LoopChunkDone = {
+            "total": counts["total"],
+            "succeeded": counts["succeeded"],
+            "failed": counts["failed"],
+            "result": result,
+        }
         if activation.chunk is None:
-            data.update({} if node.loop.inner is None else {"items": len(node.items)})
+            if node.loop.inner is not None:
+                data["items"] = len(node.items)
         else:
             self._chunks.remember_pace(node)
-            data.update(total=len(node.items), succeeded=node.succeeded, failed=node.failed)
-            data.update({} if node.loop.inner is None else {"innermost": node.innermost})
-            data.update(first=node.first, count=len(node.items), broke=node.broke)
+            data["total"], data["succeeded"], data["failed"] = len(node.items), node.succeeded, node.failed
+            if node.loop.inner is not None:
+                data["innermost"] = node.innermost
+            data["first"], data["count"], data["broke"] = node.first, len(node.items), node.broke
             data["ctx_writes"] = results.writes(node)
         if activation.chunk is None and node.ctx.writes:
             data["set_ctx"] = activation.written(node.ctx)
         if node.error is not None:
             data["error"] = node.error
-        activation.end("LoopChunkDone", data)
+        activation.end(LoopChunkDone, **data)

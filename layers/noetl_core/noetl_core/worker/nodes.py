@@ -10,6 +10,8 @@ from typing import Any
 from noetl_core.dsl.model import Loop
 from noetl_core.engine.loops import Load, condense, merge_ctx
 from noetl_core.engine.pipeline import Pipeline
+from noetl_core.events.runs import LoopIterationCompleted
+from noetl_core.events.shapes import ChunkOfLoop, Counts, Failure, Wait
 
 Path = tuple[int, ...]
 
@@ -53,7 +55,7 @@ class PipelinePass:
     iter: dict[str, Any] = field(default_factory=dict)
     args: Mapping[str, Any] | None = None
     """The run's args with those of the iteration, once they have been evaluated."""
-    wait: dict[str, Any] | None = None
+    wait: Wait | None = None
 
     @property
     def path(self) -> Path:
@@ -82,10 +84,10 @@ class LoopNode:
     writes: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
     succeeded: int = 0
     failed: int = 0
-    innermost: dict[str, int] = field(default_factory=lambda: {"total": 0, "succeeded": 0, "failed": 0})
+    innermost: Counts = field(default_factory=lambda: Counts(total=0, succeeded=0, failed=0))
     """Iterations of the innermost loop in those that have finished."""
     tolerated: int = 0
-    error: dict[str, Any] | None = None
+    error: Failure | None = None
     broke: bool = False
     filling: bool = False
     finished: set[int] = field(default_factory=set)
@@ -135,7 +137,7 @@ class LoopNode:
         scope["index"] = index
         return scope
 
-    def restore(self, finished: Mapping[int, Mapping[str, Any]]) -> None:
+    def restore(self, finished: Mapping[int, LoopIterationCompleted]) -> None:
         """Take over what an earlier activation finished: `LoopIterationCompleted` by index."""
         for index in sorted(finished):
             done = finished[index]
@@ -145,7 +147,7 @@ class LoopNode:
                 self.ctx.write(writes)
             self.settle(index, done, writes)
 
-    def settle(self, index: int, done: Mapping[str, Any], writes: Mapping[str, Any]) -> None:
+    def settle(self, index: int, done: LoopIterationCompleted, writes: Mapping[str, Any]) -> None:
         """Count a finished iteration (its absolute index), as its `LoopIterationCompleted` says."""
         if done["status"] == "success":
             self.succeeded += 1
@@ -154,18 +156,19 @@ class LoopNode:
             self.failed += 1
             self.results[index - self.first] = None
             if self.failed > self.tolerated and self.loop.failure_mode == "fail_fast" and self.error is None:
-                error = done.get("error") or {"kind": "unknown", "message": "an iteration failed"}
+                error: Failure = done.get("error") or {"kind": "unknown", "message": "an iteration failed"}
                 self.error = {"iteration": [*self.path, index], **error}
         ok = int(done["status"] == "success")
-        inner = done.get("loop") or {"total": 1, "succeeded": ok, "failed": 1 - ok}
-        for key in self.innermost:
-            self.innermost[key] += inner[key]
+        inner: Counts = done.get("loop") or {"total": 1, "succeeded": ok, "failed": 1 - ok}
+        self.innermost["total"] += inner["total"]
+        self.innermost["succeeded"] += inner["succeeded"]
+        self.innermost["failed"] += inner["failed"]
         self.broke = self.broke or bool(done.get("broke"))
         if writes and self.parallel:
             self.writes.append((index, writes))
 
     @property
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> Counts:
         """Iterations of the innermost loop (resolution 9). One of this loop that never began counts as one - nobody knows what is
         in it - and so does one that failed without any in it that did."""
         left = len(self.items) - self.succeeded - self.failed
@@ -195,7 +198,7 @@ class LoopNode:
         return merge_ctx(self.writes, self.loop.reducers, self.ctx.view, load)
 
 
-def key_suffix(chunk: Mapping[str, Any] | None, path: Path) -> str:
+def key_suffix(chunk: ChunkOfLoop | None, path: Path) -> str:
     """Part of a derived key: which chunk and iteration it belongs to."""
     where = "" if chunk is None else f"-chunk-{chunk['chunk']}"
     return where + "".join(f"-{i}" for i in path)

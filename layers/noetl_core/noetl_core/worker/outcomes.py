@@ -9,6 +9,8 @@ from noetl_core.dsl.model import Task
 from noetl_core.engine.outcome import LONGEST, Outcome
 from noetl_core.engine.pipeline import fold, process
 from noetl_core.engine.records import Event
+from noetl_core.events.event import TaskEvent
+from noetl_core.events.runs import TaskProcessed, TaskRetried
 from noetl_core.ports import NotFound
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.nodes import PipelinePass
@@ -47,11 +49,7 @@ class Outcomes:
         fold(pipe, self._activation.step.tasks, event)
         self._recorder.put(event)
         if directive.do == "retry":
-            retried = {k: event.data[k] for k in ("task", "run", "path", "attempt") if k in event.data}
-            error_of = event.data["outcome"].get("error")
-            self._recorder.record(
-                "TaskRetried", {**retried, "delay": directive.delay, **({"error": error_of} if error_of else {})}
-            )
+            self._recorder.record(TaskRetried, **_retried(event.data, directive.delay))
 
     def _kept(self, outcome: Outcome, task_run: str, attempt: int) -> Outcome:
         """The outcome as the log may hold it: JSON, and what is large behind a reference (formal spec 9.1)."""
@@ -75,17 +73,27 @@ class Outcomes:
             changed["error"] = replace(error, message=message, details=offload.plain(error.details, f"{name}-details"))
         return replace(outcome, **changed) if changed else outcome
 
-    def _stored(self, event: Event, *, announced: bool) -> Event:
+    def _stored(self, event: TaskEvent, *, announced: bool) -> TaskEvent:
         """The event with large written values behind references. Raises `NotJson`."""
-        offload, data = self._offload, dict(event.data)
+        offload, data = self._offload, event.data.copy()
         if announced:
             data.pop("started", None)
         name = f"values/{data['run']}-{data['attempt']}"
-        for section in ("set_iter", "set_ctx"):
-            if section in data:
-                data[section] = offload.each(data[section], f"{name}-{section}")
+        if "set_iter" in data:
+            data["set_iter"] = offload.each(data["set_iter"], f"{name}-set_iter")
+        if "set_ctx" in data:
+            data["set_ctx"] = offload.each(data["set_ctx"], f"{name}-set_ctx")
         if "prev" in data:
             data["prev"] = offload.small(data["prev"], f"{name}-prev")
         if "error" in data and "details" in data["error"]:
             data["error"] = {**data["error"], "details": offload.small(data["error"]["details"], f"{name}-details")}
         return Event(event.name, event.ts, data)
+
+
+def _retried(d: TaskProcessed, delay: float) -> TaskRetried:
+    retried: TaskRetried = {"task": d["task"], "run": d["run"], "attempt": d["attempt"], "delay": delay}
+    if "path" in d:
+        retried["path"] = d["path"]
+    if error := d["outcome"].get("error"):
+        retried["error"] = error
+    return retried

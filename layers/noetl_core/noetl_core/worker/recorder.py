@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
-from noetl_core.engine.records import Event
+from noetl_core.engine.records import Event, RunEvent
+from noetl_core.events.event import Keys
+from noetl_core.events.table import SAYS_MASKED
 from noetl_core.expr import contains_secret, mask
 from noetl_core.ports import Clock
 from noetl_core.worker.journal import Journal
@@ -19,15 +21,17 @@ class Recorder:
         self._journal, self._clock = journal, clock
         self.tainted = tainted
 
-    def record(self, name: str, data: Mapping[str, Any]) -> None:
-        """Write an event as the log may show it: secrets masked."""
-        self.put(Event(name, self._clock.now(), data))
+    def record(self, kind: Callable[Keys, Any], /, *_: Keys.args, **data: Keys.kwargs) -> None:
+        """Write an event of payload type `kind` (`events.runs`) as the log may show it: secrets masked."""
+        event: Any = Event(kind.__name__, self._clock.now(), data)
+        self.put(event)
 
-    def put(self, event: Event) -> None:
+    def put(self, event: RunEvent) -> None:
         """As `record`, of an event already made. One that a successor goes on from says so when it hides something: `masked`."""
         if self.tainted and contains_secret(event.data):
-            hidden = {"masked": True} if event.name in ("TaskProcessed", "LoopIterationCompleted") else {}
-            event = Event(event.name, event.ts, {**mask(event.data), **hidden})
+            hidden = {"masked": True} if event.name in SAYS_MASKED else {}
+            shown: Any = Event(event.name, event.ts, {**mask(event.data), **hidden})
+            event = shown
         self._journal.put(event)
 
     def masked(self, value: Any) -> Any:

@@ -6,7 +6,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from noetl_core.engine.records import Commit, Event, StreamId, Tally, count_takeovers_without_progress, envelopes_of
+from noetl_core.engine.records import (
+    Commit,
+    Event,
+    RunEvent,
+    StreamId,
+    Tally,
+    count_takeovers_without_progress,
+    envelopes_of,
+    run_events,
+)
+from noetl_core.events.event import TaskEvent
+from noetl_core.events.runs import LoopCollected, LoopIterationCompleted
+from noetl_core.events.shapes import Mail, Wait
 from noetl_core.expr import MASK
 from noetl_core.history import commits_of
 from noetl_core.ports import EventStore
@@ -28,12 +40,12 @@ class RunHistory:
     """Takeovers since anything was done."""
     worker: str = ""
     """Who opened the newest activation."""
-    collections: dict[Path, Mapping[str, Any]] = field(default_factory=dict)
-    tasks: dict[Path, list[Event]] = field(default_factory=dict)
-    finished: dict[Path, dict[int, Mapping[str, Any]]] = field(default_factory=dict)
+    collections: dict[Path, LoopCollected] = field(default_factory=dict)
+    tasks: dict[Path, list[TaskEvent]] = field(default_factory=dict)
+    finished: dict[Path, dict[int, LoopIterationCompleted]] = field(default_factory=dict)
     begun: set[Path] = field(default_factory=set)
-    waits: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    mail: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    waits: dict[str, Wait] = field(default_factory=dict)
+    mail: dict[str, Mail] = field(default_factory=dict)
     sealed: str | None = None
     """What the newest suspension sealed; `sealed_at` is how many task events of each pass lay before it."""
     sealed_at: dict[Path, int] = field(default_factory=dict)
@@ -65,47 +77,49 @@ def fold_run_history(commits: Iterable[Commit], history: RunHistory | None = Non
     """Fold the commits of a run stream, on top of `history` if that is given."""
     history = history or RunHistory()
     for commit in commits:
-        for event in commit.events:
+        for event in run_events(commit):
             apply(history, event)
             history.events += envelopes_of(event)
         history.last = commit
     return history
 
 
-def apply(history: RunHistory, event: Event) -> None:
+def apply(history: RunHistory, event: RunEvent) -> None:
     """Fold one event of a run stream."""
-    d = event.data
-    path = tuple(d.get("path") or ())
     history.takeovers_without_progress = count_takeovers_without_progress(history.takeovers_without_progress, event)
     match event.name:
         case "StepStarted":
-            history.as_of = d["as_of"] if history.as_of is None else history.as_of
-            history.takeovers += 1 if d.get("takeover") else 0
-            history.worker = d.get("worker", "")
+            history.as_of = event.data["as_of"] if history.as_of is None else history.as_of
+            history.takeovers += 1 if event.data.get("takeover") else 0
+            history.worker = event.data["worker"]
         case "StepResumed":
-            history.worker = d.get("worker", "")
-            deliver(history, d.get("mail") or ())
+            history.worker = event.data["worker"]
+            deliver(history, event.data["mail"])
         case "LoopCollected":
-            history.collections[path] = d
+            history.collections[tuple(event.data.get("path", ()))] = event.data
         case "LoopIterationStarted":
-            history.begun.add(path)
+            history.begun.add(tuple(event.data["path"]))
         case "TaskProcessed":
-            history.tasks.setdefault(path, []).append(_without_masks(event) if d.get("masked") else event)
+            path = tuple(event.data.get("path", ()))
+            history.tasks.setdefault(path, []).append(_without_masks(event) if event.data.get("masked") else event)
         case "LoopIterationCompleted":
-            shown = {**d, "set_ctx": _pruned(d["set_ctx"])} if d.get("masked") and "set_ctx" in d else d
-            history.finished.setdefault(path[:-1], {})[path[-1]] = shown
+            done, path = event.data, tuple(event.data["path"])
+            if done.get("masked") and "set_ctx" in done:
+                done = {**done, "set_ctx": _pruned(done["set_ctx"])}
+            history.finished.setdefault(path[:-1], {})[path[-1]] = done
             history.finished.pop(path, None)
             history.collections.pop(path, None)
             history.tasks.pop(path, None)
             history.begun.discard(path)
         case "StepSuspended":
-            history.waits.update({w["wait_id"]: w for w in d.get("waits", ())})
-            history.sealed, history.sealed_at = d.get("sealed"), {p: len(events) for p, events in history.tasks.items()}
+            history.waits.update({w["wait_id"]: w for w in event.data["waits"]})
+            history.sealed = event.data.get("sealed")
+            history.sealed_at = {path: len(events) for path, events in history.tasks.items()}
         case _:
             pass  # TaskStarted, TaskRetried: for readers; they change nothing here
 
 
-def _without_masks(event: Event) -> Event:
+def _without_masks(event: TaskEvent) -> TaskEvent:
     """The event without what its log does not show: reading a secret of before a suspension is undefined, and says so, where its
     mask would be taken for the secret itself."""
     return Event(event.name, event.ts, _pruned(event.data))
@@ -117,6 +131,6 @@ def _pruned(value: Any) -> Any:
     return [_pruned(v) for v in value if v != MASK] if isinstance(value, list) else value
 
 
-def deliver(history: RunHistory, mail: Iterable[Mapping[str, Any]]) -> None:
+def deliver(history: RunHistory, mail: Iterable[Mail]) -> None:
     """Take the mail of a resume."""
     history.mail.update({m["wait_id"]: m for m in mail})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from noetl_core.engine.records import Command, Event
+from noetl_core.engine.records import Command
+from noetl_core.events.event import new
+from noetl_core.events.runs import TaskStarted
 from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Gates, PortError
 from noetl_core.tools.base import ToolCall
@@ -22,7 +22,7 @@ class Cancelled(Exception):
 class StartedTask:
     """A task that has started, for the lease heartbeat to announce; `cancelled` is its call's."""
 
-    data: Mapping[str, Any]
+    data: TaskStarted
     since: int
     cancelled: threading.Event
     announced: bool = False
@@ -51,7 +51,7 @@ class RunLease:
 
     def begun(self, call: ToolCall, path: list[int], now: int) -> StartedTask:
         """A task begins: the heartbeat announces it if it takes long."""
-        data: dict[str, Any] = {"task": call.task, "run": call.task_run_id, "attempt": call.attempt}
+        data: TaskStarted = {"task": call.task, "run": call.task_run_id, "attempt": call.attempt}
         if path:
             data["path"] = path
         started_task = StartedTask(data, now, call.cancelled)
@@ -103,7 +103,7 @@ class RunLease:
                 for started_task in self._started_tasks:
                     if not started_task.announced and now - started_task.since >= FLUSH_EVERY_S * SECOND:
                         started_task.announced = True
-                        journal.put(Event("TaskStarted", started_task.since, started_task.data))
+                        journal.put(new(TaskStarted, started_task.since, **started_task.data))
             silent = now - journal.flushed_at
             wrote = journal.flush() if journal.due(now) else False
             if not wrote and silent >= HEARTBEAT_S * SECOND:

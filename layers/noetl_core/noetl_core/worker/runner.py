@@ -9,8 +9,11 @@ from typing import Any
 from noetl_core.dsl.model import Task
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.pipeline import Pipeline
+from noetl_core.events.event import BoundaryEvent
+from noetl_core.events.runs import StepDone, StepFailed
+from noetl_core.events.shapes import Failure
 from noetl_core.instants import SECOND
-from noetl_core.worker.activation import Activation, Ended
+from noetl_core.worker.activation import Activation
 from noetl_core.worker.inputs import Unloaded
 from noetl_core.worker.loop_runner import LoopRunner
 from noetl_core.worker.nodes import CtxLayer, LoopNode, PipelinePass
@@ -42,7 +45,7 @@ class Runner:
 
     # --- driving --------------------------------------------------------------------------------------------------------
 
-    def run(self) -> Ended:
+    def run(self) -> BoundaryEvent:
         """Until the run ends or suspends. Raises `Fenced`, `Cancelled`, and port errors for redelivery."""
         activation = self._activation
         try:
@@ -190,12 +193,20 @@ class Runner:
     def _finish(self, pass_: PipelinePass) -> None:
         """A pass has ended: so has its iteration, or the run."""
         activation, pipe = self._activation, pass_.pipe
-        error = None if pipe.status == "done" else dict(pipe.error or {})
+        error: Failure | None = None
+        if pipe.status != "done":
+            assert pipe.error is not None  # it says why
+            error = pipe.error.copy()
         if pass_.parent is not None:
             self._loops.finish(pass_.parent, pass_.path, pass_.ctx, result=pipe.result, error=error, broke=pipe.broke_loop)
             return
-        writes = {"set_ctx": activation.written(pass_.ctx)} if pass_.ctx.writes else {}
         if error is None:
-            activation.end("StepDone", {"result": pipe.result, **writes})
+            done: StepDone = {"result": pipe.result}
+            if pass_.ctx.writes:
+                done["set_ctx"] = activation.written(pass_.ctx)
+            activation.end(StepDone, **done)
         else:
-            activation.end("StepFailed", {"error": error, **writes})
+            failed: StepFailed = {"error": error}
+            if pass_.ctx.writes:
+                failed["set_ctx"] = activation.written(pass_.ctx)
+            activation.end(StepFailed, **failed)

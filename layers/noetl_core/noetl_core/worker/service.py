@@ -7,12 +7,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.records import Command, StreamId
+from noetl_core.engine.records import Command, Event, StreamId
+from noetl_core.events.event import BoundaryEvent, new
+from noetl_core.events.runs import StepFailed
+from noetl_core.events.shapes import ChunkOfLoop, Failure
 from noetl_core.ports import Clock, EventStore, Gates, PortError, ReadsSecrets, ResultStore, Sealer, Unavailable
 from noetl_core.tools.registry import ToolRegistry
-from noetl_core.worker.activation import Activation, Ended
+from noetl_core.worker.activation import Activation
 from noetl_core.worker.claim import Claim, Claims
 from noetl_core.worker.credentials import Permitted, Registered
 from noetl_core.worker.handled import Handled
@@ -129,7 +133,7 @@ class Worker:
             lease=lease,
             results=self.results,
             resolve=Resolver(self.store, self.results, command.execution_id),
-            chunk={**command.loop, "chunk": command.chunk} if command.loop is not None else None,
+            chunk=_chunk(command),
             deadline=deadline,
         )
         seals = Seals(self.sealer, command.execution_id, command.run_id) if self.sealer is not None else None
@@ -150,9 +154,9 @@ class Worker:
         except Cancelled:
             if lease.being_ended:
                 return Handled("dropped", "the control plane ends the run")
-            error = {"kind": "cancelled", "message": "the execution was stopped", "retryable": False}
+            error: Failure = {"kind": "cancelled", "message": "the execution was stopped", "retryable": False}
             try:
-                return _end(activation, Ended("StepFailed", {"error": error}))
+                return _end(activation, new(StepFailed, 0, error=error))
             except Fenced as fenced:
                 return Handled("dropped", f"fenced: {fenced}")
         finally:
@@ -160,9 +164,18 @@ class Worker:
                 self.heartbeat.remove(lease)
 
 
-def _end(activation: Activation, ended: Ended) -> Handled:
+def _chunk(command: Command) -> ChunkOfLoop | None:
+    """The chunk that a command is of."""
+    if command.loop is None or command.chunk is None:
+        return None
+    return {**command.loop, "chunk": command.chunk}
+
+
+def _end(activation: Activation, ended: BoundaryEvent) -> Handled:
     """The boundary commit."""
-    activation.recorder.record(ended.name, {**ended.data, "events": activation.journal.events + 1})
+    counted: Any = {**ended.data, "events": activation.journal.events + 1}
+    boundary: Any = Event(ended.name, activation.clock.now(), counted)
+    activation.recorder.put(boundary)
     activation.journal.close()
     return Handled("suspended" if ended.name == "StepSuspended" else "done", ended.name)
 

@@ -14,6 +14,7 @@ from noetl_core.engine.commands import steps_seen
 from noetl_core.engine.passes import result_at
 from noetl_core.engine.records import Command
 from noetl_core.engine.workload import workload_of
+from noetl_core.events.shapes import CommandContext
 from noetl_core.expr import CredentialRefused, Fields, NoCredential, Pointer, Secret, Strict, TemplateError, is_reference
 from noetl_core.expr.references import Path
 from noetl_core.history import load_state
@@ -36,7 +37,7 @@ class RunView:
     ctx: dict[str, Any]
     args: Mapping[str, Any]
     steps: Mapping[str, Any]
-    context: Mapping[str, Any]
+    context: CommandContext
     """The same as a command carries it: plain data, pointers as they are stored."""
 
 
@@ -45,7 +46,7 @@ class Views:
 
     def __init__(self, store: EventStore, results: ResultStore, playbooks: Callable[[str], Playbook]) -> None:
         self._store, self._results, self._playbooks = store, results, playbooks
-        self._kept: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+        self._kept: OrderedDict[str, CommandContext] = OrderedDict()
         self._lock = Lock()
 
     def __call__(self, command: Command, as_of: int) -> RunView:
@@ -57,33 +58,35 @@ class Views:
                 return _view(command.execution_id, self._of_loop(command.loop["view"]))
         return _view(command.execution_id, self._of_log(command, as_of))
 
-    def _of_loop(self, key: str) -> Mapping[str, Any]:
+    def _of_loop(self, key: str) -> CommandContext:
         with self._lock:
             known = self._kept.get(key)
             if known is not None:
                 self._kept.move_to_end(key)
                 return known
-        context: Mapping[str, Any] = json.loads(self._results.get(key))
+        context: CommandContext = json.loads(self._results.get(key))
         with self._lock:
             self._kept[key] = context
             while len(self._kept) > KEPT_VIEWS:
                 self._kept.popitem(last=False)
         return context
 
-    def _of_log(self, command: Command, as_of: int) -> Mapping[str, Any]:
+    def _of_log(self, command: Command, as_of: int) -> CommandContext:
         playbook = self._playbooks(command.digest)
         state = load_state(self._store, command.execution_id, upto=as_of)
         run = state.runs[command.loop["run"] if command.loop is not None else command.run_id]
-        return {
+        context: CommandContext = {
             "workload": workload_of(playbook, state),
             "ctx": state.ctx,
             "args": run.args,
             "steps": steps_seen(playbook, state, run),
-            **({} if state.trace_id is None else {"trace_id": state.trace_id}),
         }
+        if state.trace_id is not None:
+            context["trace_id"] = state.trace_id
+        return context
 
 
-def _view(execution_id: str, c: Mapping[str, Any]) -> RunView:
+def _view(execution_id: str, c: CommandContext) -> RunView:
     steps = {n: {"status": s["status"], "result": result_at(s["at"]), "loop": s["loop"]} for n, s in c["steps"].items()}
     return RunView(execution_id, c["workload"], dict(c["ctx"]), c["args"], steps, c)
 

@@ -11,6 +11,7 @@ from noetl_core.dsl.numbers import YEAR_S, BadNumber, duration
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.engine.waits import BY_TOKEN, beat_by
+from noetl_core.events.shapes import Failure, Mail, Wait
 from noetl_core.expr import is_reference
 from noetl_core.instants import SECOND, from_text, in_microseconds
 from noetl_core.json_schema import BadSchema, check_schema, problems
@@ -39,7 +40,7 @@ def wait_for(
     execution_id: str,
     scope_iter: Mapping[str, Any],
     lives_until: int,
-) -> dict[str, Any]:
+) -> Wait:
     """The wait a task stands for: `{wait_id, kind, ...}`; the same on every execution of the same attempt.
 
     `lives_until` (microseconds): the execution ends by then at the latest, and its log soon after. Raises `BadWait`.
@@ -49,9 +50,9 @@ def wait_for(
     wait_id = ids.wait_id(task_run, attempt, what)
     known = history.waits.get(wait_id)
     if known is not None:
-        return dict(known)
+        return known.copy()
     if kind == "wait":
-        wait: dict[str, Any] = {"wait_id": wait_id, "kind": "timer", "at": _until(inputs, now)}
+        wait: Wait = {"wait_id": wait_id, "kind": "timer", "at": _until(inputs, now)}
         if wait["at"] > lives_until:
             raise TooLong(
                 f"the wait ends {(wait['at'] - lives_until) // SECOND} s after the execution must have ended: raise"
@@ -62,14 +63,14 @@ def wait_for(
         return _callback(inputs, wait_id, task_run, now)
     # a policy's retry is another child: the first one has ended
     child = ids.child_execution_id(execution_id, task_run if attempt == 1 else f"{task_run}-{attempt}")
-    return {"wait_id": wait_id, "kind": "child", "child": child, **_child(inputs, scope_iter)}
+    return _child({"wait_id": wait_id, "kind": "child", "child": child}, inputs, scope_iter)
 
 
-def _child(inputs: Mapping[str, Any], scope_iter: Mapping[str, Any]) -> dict[str, Any]:
-    """What is asked of a sub-playbook."""
+def _child(wait: Wait, inputs: Mapping[str, Any], scope_iter: Mapping[str, Any]) -> Wait:
+    """The wait with what is asked of a sub-playbook."""
     if not inputs.get("path"):
         raise BadWait("kind playbook needs `path`: the catalog path of the playbook to run")
-    wait: dict[str, Any] = {"path": str(inputs["path"]), "args": _mapping(inputs, "payload", "args")}
+    wait = {**wait, "path": str(inputs["path"]), "args": _mapping(inputs, "payload", "args")}
     if inputs.get("version") is not None:
         try:
             wait["version"] = int(inputs["version"])
@@ -102,9 +103,9 @@ def _mapping(inputs: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _callback(inputs: Mapping[str, Any], wait_id: str, task_run: str, now: int) -> dict[str, Any]:
+def _callback(inputs: Mapping[str, Any], wait_id: str, task_run: str, now: int) -> Wait:
     """Waiting for a signal, or for an answer by token."""
-    wait: dict[str, Any] = {"wait_id": wait_id, "kind": "signal" if inputs.get("signal") else "callback"}
+    wait: Wait = {"wait_id": wait_id, "kind": "signal" if inputs.get("signal") else "callback"}
     if inputs.get("signal"):
         wait["signal"] = str(inputs["signal"])
         if wait["signal"].startswith(BY_TOKEN):
@@ -120,10 +121,14 @@ def _callback(inputs: Mapping[str, Any], wait_id: str, task_run: str, now: int) 
         wait["beat_by"] = beat_by(wait["heartbeat"], now)
     if inputs.get("schema") is not None:
         _checked(inputs["schema"])
-    return {**wait, **{key: inputs[key] for key in ("schema", "description") if inputs.get(key) is not None}}
+    if inputs.get("schema") is not None:
+        wait["schema"] = inputs["schema"]
+    if inputs.get("description") is not None:
+        wait["description"] = inputs["description"]
+    return wait
 
 
-def outcome_of(wait: Mapping[str, Any], mail: Mapping[str, Any], resolve: Callable[[Any], Any]) -> Outcome:
+def outcome_of(wait: Wait, mail: Mail, resolve: Callable[[Any], Any]) -> Outcome:
     """What an answered wait gives its task. `resolve` loads what is behind a reference."""
     if mail["kind"] == "timeout":
         return Outcome.failed("timeout", "nobody answered in time", retryable=False)
@@ -151,7 +156,7 @@ def outcome_of(wait: Mapping[str, Any], mail: Mapping[str, Any], resolve: Callab
     return Outcome.failed(kind, message, retryable=bool(error.get("retryable", False)), details={"execution_id": wait["child"]})
 
 
-def _part_of(result: Any, wait: Mapping[str, Any], resolve: Callable[[Any], Any]) -> Outcome:
+def _part_of(result: Any, wait: Wait, resolve: Callable[[Any], Any]) -> Outcome:
     """The part of a child's result that `result: a.b.0` names; without it all of it."""
     value = result
     for name in str(wait["part"]).split(".") if "part" in wait else ():
@@ -166,10 +171,11 @@ def _part_of(result: Any, wait: Mapping[str, Any], resolve: Callable[[Any], Any]
     return Outcome.ok(value)
 
 
-def _answered_with_error(error: Mapping[str, Any]) -> Outcome:
+def _answered_with_error(error: Failure) -> Outcome:
     """A callback answered with `{status: error, error}`, as `control.callbacks` let it in."""
     more = {key: error[key] for key in ("code", "details") if error.get(key) is not None}
-    return Outcome.failed(error["kind"], error["message"], retryable=bool(error.get("retryable")), **more)
+    kind: Any = error["kind"]  # one of ERROR_KINDS: `control.callbacks` refuses others
+    return Outcome.failed(kind, error["message"], retryable=bool(error.get("retryable")), **more)
 
 
 def _checked(schema: Any) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 from noetl_core.dsl.model import Task
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import ErrorKind, Outcome
+from noetl_core.events.runs import StepSuspended
+from noetl_core.events.shapes import Wait
 from noetl_core.expr import contains_secret
 from noetl_core.instants import SECOND
 from noetl_core.worker.activation import Activation
@@ -17,6 +19,8 @@ from noetl_core.worker.nodes import PipelinePass
 from noetl_core.worker.pipeline_passes import PipelinePasses
 from noetl_core.worker.waiting import INLINE_WAIT_S, BadWait, TooLong, outcome_of, wait_for
 
+CHILD_DATA: tuple[Literal["args"], Literal["iter"], Literal["ctx"]] = ("args", "iter", "ctx")
+"""Of a wait for a child: what may be large."""
 SPARE_S = 30.0
 """Left of the invocation at least when a task without a timeout of its own is started, or a pass wakes up here."""
 
@@ -78,12 +82,12 @@ class WaitingPasses:
             return Outcome.failed(kind, str(error), retryable=False)
         mail = activation.history.mail.get(wait["wait_id"])
         if mail is None and wait["kind"] == "timer" and wait["at"] <= started:
-            mail = {"kind": "timer"}
+            mail = {"wait_id": wait["wait_id"], "kind": "timer"}
         if mail is not None:
             return outcome_of(wait, mail, activation.resolve)
         if wait["kind"] == "timer" and "result" in wait:
             wait["result"] = activation.offload.small(wait["result"], f"values/{pipe.task_run(task)}-result")
-        for section in ("args", "iter", "ctx"):
+        for section in CHILD_DATA:
             if section in wait:
                 wait[section] = activation.offload.each(wait[section], f"values/{pipe.task_run(task)}-{section}")
         wait = _placed(pass_, task, wait)
@@ -97,7 +101,7 @@ class WaitingPasses:
         expires_at = self._activation.journal.expires_at
         return min(lives_until, expires_at * SECOND) if expires_at else lives_until
 
-    def _add(self, pass_: PipelinePass, wait: dict[str, Any]) -> None:
+    def _add(self, pass_: PipelinePass, wait: Wait) -> None:
         """Put a pass to sleep: in place when it is for a little, else as a wait of the suspension."""
         pass_.wait = wait
         at = wait["at"] if wait["kind"] == "timer" else None
@@ -113,7 +117,7 @@ class WaitingPasses:
         deadline = self._activation.deadline
         return deadline is None or at < deadline - SPARE_S * SECOND
 
-    def _retry_wait(self, pass_: PipelinePass, at: int) -> dict[str, Any]:
+    def _retry_wait(self, pass_: PipelinePass, at: int) -> Wait:
         task = self._activation.step.tasks[pass_.pipe.pc]
         wait_id = ids.wait_id(pass_.pipe.task_run(task), pass_.pipe.attempt, "retry")
         return _placed(pass_, task, {"wait_id": wait_id, "kind": "timer", "at": at})
@@ -132,9 +136,14 @@ class WaitingPasses:
         if not waits:
             raise AssertionError(f"run {activation.step_run} has nothing to do and nothing to wait for")
         sealed = self._passes.sealed([*self._waiting, *(pass_ for _, _, pass_ in self._sleeping), *ready])
-        activation.end("StepSuspended", {"waits": waits, **({"sealed": sealed} if sealed is not None else {})})
+        suspended: StepSuspended = {"waits": waits}
+        if sealed is not None:
+            suspended["sealed"] = sealed
+        activation.end(StepSuspended, **suspended)
 
 
-def _placed(pass_: PipelinePass, task: Task, wait: dict[str, Any]) -> dict[str, Any]:
-    iteration = {"iteration": list(pass_.path)} if pass_.path else {}  # `path` is a child playbook's
-    return {**wait, "task": task.name, **iteration}
+def _placed(pass_: PipelinePass, task: Task, wait: Wait) -> Wait:
+    placed: Wait = {**wait, "task": task.name}
+    if pass_.path:
+        placed["iteration"] = list(pass_.path)  # `path` is a child playbook's
+    return placed

@@ -1,0 +1,89 @@
+"""Event envelopes as readers get them (`control.envelopes` makes them), typed for those who fold them.
+
+Comparing `envelope["name"]` narrows `envelope["data"]`. Keys of a payload that the envelope shows in places of their own are not
+in its `data` (`schema.lifted`). What a client reads is described by `schema.event_schema`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, Literal, NotRequired
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    from noetl_core.events import control, runs
+    from noetl_core.events.event import Data, Name
+    from noetl_core.events.table import Entity, Status
+
+    class Of(TypedDict, Generic[Name, Data]):
+        """The envelope of one event."""
+
+        event_id: str
+        execution_id: str
+        timestamp: str
+        source: Literal["server", "worker"]
+        name: Name
+        event_type: str
+        entity: Entity
+        entity_id: str
+        status: Status
+        data: Data
+        step: NotRequired[str]
+        step_run_id: NotRequired[str]
+        task: NotRequired[str]
+        task_run_id: NotRequired[str]
+        iteration: NotRequired[list[int]]
+        attempt: NotRequired[int]
+        parent_id: NotRequired[str]
+        trace_id: NotRequired[str]
+
+    Envelope = (
+        Of[Literal["PlaybookExecutionRequested"], control.PlaybookExecutionRequested]
+        | Of[Literal["PlaybookRequestEvaluated"], control.PlaybookRequestEvaluated]
+        | Of[Literal["WorkflowStarted"], control.WorkflowStarted]
+        | Of[Literal["WorkflowFinished"], control.WorkflowFinished]
+        | Of[Literal["PlaybookProcessed"], control.PlaybookProcessed]
+        | Of[Literal["ExecutionPaused"], control.ExecutionPaused]
+        | Of[Literal["ExecutionResumed"], control.ExecutionResumed]
+        | Of[Literal["ExecutionCancelled"], control.ExecutionCancelled]
+        | Of[Literal["ExecutionFailing"], control.ExecutionFailing]
+        | Of[Literal["ExecutionStuck"], control.ExecutionStuck]
+        | Of[Literal["ExecutionRedriven"], control.ExecutionRedriven]
+        | Of[Literal["CtxPatched"], control.CtxPatched]
+        | Of[Literal["TokenEnqueued"], control.TokenEnqueued]
+        | Of[Literal["TokenClaimed"], control.TokenClaimed]
+        | Of[Literal["TokenParked"], control.TokenParked]
+        | Of[Literal["TokenExpired"], control.TokenExpired]
+        | Of[Literal["StepSkipped"], control.StepSkipped]
+        | Of[Literal["JoinClosed"], control.JoinClosed]
+        | Of[Literal["NextEvaluated"], control.NextEvaluated]
+        | Of[Literal["StepScheduled"], control.StepScheduled]
+        | Of[Literal["BoundaryRouted"], control.BoundaryRouted]
+        | Of[Literal["LoopStarted"], control.LoopStarted]
+        | Of[Literal["LoopSliced"], control.LoopSliced]
+        | Of[Literal["LoopChunkScheduled"], control.LoopChunkScheduled]
+        | Of[Literal["LoopDone"], control.LoopDone]
+        | Of[Literal["ResumeScheduled"], control.ResumeScheduled]
+        | Of[Literal["TimerFired"], control.TimerFired]
+        | Of[Literal["SignalReceived"], control.SignalReceived]
+        | Of[Literal["SignalMatched"], control.SignalMatched]
+        | Of[Literal["ChildRequested"], control.ChildRequested]
+        | Of[Literal["ChildFinished"], control.ChildFinished]
+        | Of[Literal["CompensationStarted"], control.CompensationStarted]
+        | Of[Literal["CompensationDone"], control.CompensationDone]
+        | Of[Literal["StepStarted"], runs.StepStarted]
+        | Of[Literal["StepResumed"], runs.StepResumed]
+        | Of[Literal["StepReleased"], runs.StepReleased]
+        | Of[Literal["StepSuspended"], runs.StepSuspended]
+        | Of[Literal["LoopChunkDone"], runs.LoopChunkDone]
+        | Of[Literal["TaskStarted"], runs.TaskStarted]
+        | Of[Literal["TaskRetried"], runs.TaskRetried]
+        | Of[Literal["TaskProcessed"], runs.TaskProcessed]
+        | Of[Literal["LoopCollected"], runs.LoopCollected]
+        | Of[Literal["LoopIterationStarted"], runs.LoopIterationStarted]
+        | Of[Literal["LoopIterationCompleted"], runs.LoopIterationCompleted]
+        | Of[Literal["StepDone"], control.StepDone | runs.StepDone]
+        | Of[Literal["StepFailed"], control.StepFailed | runs.StepFailed]
+    )
+else:
+    Envelope = dict[str, Any]
