@@ -15,7 +15,7 @@ from noetl_core.control.core import Control
 from noetl_core.control.operate import NotNow
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.lineage import RunLineage, lineage_of
-from noetl_core.engine.records import RunEvent, StreamId
+from noetl_core.engine.records import RunEvent, StreamId, run_events
 from noetl_core.engine.redrive import BadRedrive, Plan, Redrive, plan
 from noetl_core.engine.state import State
 from noetl_core.events.control import ExecutionRedriven
