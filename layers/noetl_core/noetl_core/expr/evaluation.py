@@ -1,41 +1,25 @@
 """One evaluation: what compiled template code calls for every name, attribute, operator, call and loop.
 
 Compiled code receives an `Evaluation` both as its Jinja2 *context* and as its *environment*, so everything a template does passes
-through here: budgets are counted, references loaded when touched, secrets noted, and only plain data is ever seen.
+through here: budgets are counted, references loaded when touched, secrets noted, and only plain data is ever seen. How values are
+read stands in `reading`; here are the names, operators and calls on top of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Final, NoReturn
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
 from jinja2.runtime import LoopContext, Macro, Undefined
-from jinja2.utils import Namespace, missing
+from jinja2.utils import missing
 
 from noetl_core.expr import methods, operators
-from noetl_core.expr.budget import Budget
-from noetl_core.expr.errors import LimitExceeded, NoSuchName, TemplateError, UndefinedValue
-from noetl_core.expr.limits import (
-    CALL_DEPTH,
-    ITEM_SIZE,
-    Lacking,
-    Limits,
-    Missing,
-)
-from noetl_core.expr.references import references_in
-from noetl_core.expr.scope import MISSING, Pointer, Scope, is_reference
+from noetl_core.expr.errors import LimitExceeded, TemplateError, UndefinedValue
+from noetl_core.expr.limits import CALL_DEPTH, Limits, Missing
+from noetl_core.expr.reading import DEFAULT_LIMITS, Reading
+from noetl_core.expr.scope import MISSING, Pointer, Scope
 from noetl_core.expr.secret import Secret
-from noetl_core.expr.strict import Strict
-from noetl_core.expr.values import SCALARS, Function, Group, Method, describe, json_key
-
-ABSENT: Final = object()
-LONG: Final = 4096
-"""Text longer than this counts by its length when it is compared."""
-
-LOOP_ATTRIBUTES: Final = frozenset(
-    {"index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem", "depth", "depth0"}
-)
-DEFAULT_LIMITS: Final = Limits()
+from noetl_core.expr.values import Function, Method, describe
 
 
 class _EvalContext:
@@ -45,14 +29,10 @@ class _EvalContext:
     volatile = False
 
 
-LONGEST_FALSE: Final = len("false")
-"""Bytes of the longest JSON text whose value is false."""
+class Evaluation(Reading):
+    """A `Reading` that compiled template code can run on."""
 
-
-class Evaluation(Budget):
-    """State of one `render` or `truthy`: budgets used so far and whether a secret was read."""
-
-    __slots__ = ("calls", "exported_vars", "loaded", "opened", "raised", "scope", "tainted", "vars", "walked")
+    __slots__ = ("calls", "exported_vars", "vars")
 
     vars: dict[str, Any]
     exported_vars: set[str]
@@ -67,19 +47,10 @@ class Evaluation(Budget):
     """Global functions by name; filled by `functions.py`."""
 
     def __init__(self, scope: Scope, limits: Limits = DEFAULT_LIMITS) -> None:
-        Budget.__init__(self, limits)
-        self.scope = scope
+        Reading.__init__(self, scope, limits)
         self.calls = 0
-        self.tainted = False
-        self.opened: list[Secret] = []
-        """The secrets that were read."""
-        self.raised: BaseException | None = None
-        self.loaded = 0
-        """What was loaded to make data plain, weighed."""
-        self.walked: Any = None
-        """The list that is being gone through: who reads one reference in it is about to read the others."""
 
-    # Reading
+    # Names
 
     def resolve_or_missing(self, name: str) -> Any:
         """The value of a name, Jinja2's `missing` when there is none."""
@@ -89,152 +60,16 @@ class Evaluation(Budget):
         kind = type(value)
         return self.enter(value) if kind is Secret or kind is Pointer else value
 
-    def enter(self, value: Any) -> Any:
-        """`value` as the template sees it: a pointer resolved, a secret opened and noted."""
-        if type(value) is Pointer:
-            value = self._resolve(value)
-        if type(value) is Secret:
-            self.tainted = True
-            if value not in self.opened:
-                self.opened.append(value)
-            value = value._value
-        return value
-
-    def read(self, value: Any) -> Any:
-        """`value` to be looked into: what `enter` gives, and a reference replaced by what it refers to."""
-        if type(value) is dict:
-            if "kind" in value and is_reference(value):
-                found = self.enter(self._resolve(value))
-                return value if found is value else self.read(found)
-            return value
-        if type(value) is Pointer or type(value) is Secret:
-            return self.read(self.enter(value))
-        if type(value) is Lacking:
-            raise NoSuchName(value._undefined_message)
-        return value
-
-    def judge(self, value: Any) -> Any:
-        """`value` as its truth is asked for. A reference is as true as what it stands for; only a little one can be false."""
-        if type(value) is dict and "kind" in value and is_reference(value):
-            size = value.get("size")
-            if type(size) is not int or size <= LONGEST_FALSE:
-                return self.read(value)
-        return value
-
-    def absent(self, value: Any, name: Any) -> Missing:
-        """What a part that `value` does not have is."""
-        return Lacking(value.lacks(name)) if isinstance(value, Strict) else Missing(obj=value, name=name)
-
-    def _resolve(self, value: Any) -> Any:
-        if self.scope.resolve is None:
-            raise TemplateError("this reads into a result that is kept elsewhere, which is not possible here")
-        try:
-            if self.walked is not None:
-                walked, self.walked = self.walked, None
-                self._ahead(walked)
-            return self.scope.resolve(value)
-        except BaseException as error:
-            self.raised = error
-            raise
-
-    def _ahead(self, value: Any) -> None:
-        """Say which references in `value` are about to be read, to who would rather load them together."""
-        if self.scope.ahead is not None:
-            found = [reference for _, reference in references_in(value)]
-            if len(found) > 1:
-                self.scope.ahead(found)
-
-    def getattr(self, value: Any, name: str) -> Any:
-        """`value.name`: data first, then a read-only method."""
-        self.ops += 1
-        if self.ops > self.check:
-            self.look()
-        kind = type(value)
-        if (kind is dict and "kind" in value and is_reference(value)) or kind is Pointer or kind is Secret:
-            value = self.read(value)
-            kind = type(value)
-        if kind is dict:
-            found = value.get(name, ABSENT)
-            if found is not ABSENT:
-                kind = type(found)
-                return self.enter(found) if kind is Secret or kind is Pointer else found
-        elif isinstance(value, Undefined):
-            return value
-        elif kind is LoopContext:
-            if name in LOOP_ATTRIBUTES:
-                return getattr(value, name)
-            if name in ("cycle", "changed"):
-                return Method(name, value, getattr(methods, f"loop_{name}"))
-        elif kind is Group and name in ("grouper", "list"):
-            return value[name == "list"]
-        elif kind is Namespace or (isinstance(value, Mapping) and kind is not Namespace):
-            try:
-                return self.enter(value[name] if kind is not Namespace else getattr(value, name))
-            except (KeyError, AttributeError):
-                pass
+    def beside_data(self, value: Any, name: str) -> Any:
+        """A read-only method, where the data of `value` has no part of that name."""
+        if type(value) is LoopContext and name in ("cycle", "changed"):
+            return Method(name, value, getattr(methods, f"loop_{name}"))
         method = methods.find(value, name)
-        if method is not None:
-            return Method(name, value, method)
-        if name.startswith("__"):
-            raise TemplateError(f"attribute {name!r} is not data; templates see plain data only")
-        return self.absent(value, name)
-
-    def getitem(self, value: Any, key: Any) -> Any:
-        """`value[key]`."""
-        self.ops += 1
-        if self.ops > self.check:
-            self.look()
-        value = self.read(value)
-        if isinstance(value, Undefined):
-            return value
-        if isinstance(key, Undefined):
-            return key
-        key = self.read(key)
-        kind = type(value)
-        if kind not in (dict, list, tuple, Group, str, range) and not isinstance(value, Mapping):
-            return Missing(obj=value, name=key)
-        if type(key) is str and len(key) > LONG:
-            self.tick(len(key) >> 8)
-        if type(key) not in SCALARS:
-            return Missing(f"{type(key).__name__} is no key", obj=value)
-        try:
-            found = value[key]
-        except (LookupError, TypeError):
-            if type(key) is str and key.startswith("__"):
-                raise TemplateError(f"attribute {key!r} is not data; templates see plain data only") from None
-            return self.absent(value, key)
-        kind = type(found)
-        return self.enter(found) if kind is Secret or kind is Pointer else found
-
-    def header(self, value: Any, key: Any) -> Any:
-        """`x.headers[key]`: as `getitem`, or else whatever the case of the letters (resolution 7)."""
-        headers = self.read(value)
-        if type(headers) is dict and type(key) is str and key not in headers:
-            self.tick(len(headers))
-            wanted = key.lower()
-            for name in headers:
-                if type(name) is str and name.lower() == wanted:
-                    return self.enter(headers[name])
-        return self.getattr(headers, key) if type(key) is str else self.getitem(headers, key)
-
-    def header_get(self, value: Any, key: Any, default: Any = None) -> Any:
-        """`x.headers.get(key, default)`."""
-        found = self.header(value, key)
-        return default if isinstance(found, Undefined) else found
-
-    def slice(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
-        """`value[start:stop:step]`."""
-        value = self.read(value)
-        if isinstance(value, Undefined):
-            return value
-        if type(value) not in (str, list, tuple, Group, range):
-            raise TemplateError(f"a {describe(value)} cannot be sliced")
-        part = slice(*(None if isinstance(i, Undefined) else i for i in (start, stop, step)))
-        size = len(range(*part.indices(len(value))))
-        self.charge(size if type(value) is str else size * ITEM_SIZE)
-        return list(value[part]) if type(value) is range else value[part]
+        return super().beside_data(value, name) if method is None else Method(name, value, method)
 
     # Operators
+
+    compare = operators.compare
 
     def call_binop(self, context: Evaluation, operator: str, left: Any, right: Any) -> Any:
         """An arithmetic operator."""
@@ -248,18 +83,6 @@ class Evaluation(Budget):
         if type(value) not in (int, float, bool) and not isinstance(value, Undefined):
             raise TemplateError(f"a {describe(value)} has no sign")
         return -value if operator == "-" else +value
-
-    def compare(self, operator: str, left: Any, right: Any) -> bool:
-        """One comparison."""
-        self.ops += 1
-        if self.ops > self.check:
-            self.look()
-        if type(left) not in SCALARS or type(right) not in SCALARS:
-            left, right = self.read(left), self.read(right)
-            return operators.compare_any(self, operator, left, right)
-        if type(left) is str and len(left) > LONG:
-            self.tick(len(left) >> 8)
-        return operators.COMPARE[operator](self, left, right)
 
     def join(self, parts: Iterable[Any]) -> str:
         """`a ~ b`."""
@@ -289,44 +112,7 @@ class Evaluation(Budget):
         self.charge_items(len(items) * 2)
         return {self.key(k): v for k, v in items}
 
-    def key(self, key: Any) -> Any:
-        """`key` if a mapping may have it."""
-        key = self.read(key)
-        if type(key) not in SCALARS:
-            raise TemplateError(f"a {describe(key)} cannot be a key")
-        return key
-
-    # Iterating and calling
-
-    def iterate(self, value: Any) -> Any:
-        """What `for` walks over: a sized list of entered items."""
-        return Items(self, self.items(value))
-
-    def items(self, value: Any) -> list[Any] | tuple[Any, ...] | range:
-        """The items of any sequence, mapping (its keys) or text, counted."""
-        value = self.read(value)
-        kind = type(value)
-        if kind is list or kind is tuple or kind is range or kind is Group:
-            self.tick(len(value) >> 4)
-            return value  # type: ignore[no-any-return]
-        if isinstance(value, Undefined):
-            return ()
-        if kind is dict or kind is str:
-            self.charge_items(len(value))
-            return list(value)
-        if isinstance(value, Items):
-            return value.values
-        if isinstance(value, Mapping) and kind is not Namespace:
-            return list(value)
-        raise TemplateError(f"a {describe(value)} cannot be iterated over")
-
-    def each(self, value: Any) -> Iterator[Any]:
-        """As `items`, one by one, each entered and counted."""
-        items = self.walked = self.items(value)
-        for item in items:
-            self.tick()
-            kind = type(item)
-            yield self.enter(item) if kind is Secret or kind is Pointer else item
+    # Calling
 
     def call(self, context: Evaluation, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """A call written in the template: a function or method of ours, a macro, or a recursive loop."""
@@ -353,92 +139,3 @@ class Evaluation(Budget):
         if isinstance(function, Undefined):
             raise UndefinedValue(f"{function._undefined_message}, so it cannot be called")
         raise TemplateError(f"a {describe(function)} cannot be called")
-
-    # Output
-
-    def text(self, value: Any) -> str:
-        """`value` as it stands in text (Jinja2's rules: `None`, `True`, and Python's notation of lists and mappings)."""
-        kind = type(value)
-        if kind is str:
-            return value  # type: ignore[no-any-return]
-        if kind is int or kind is float or kind is bool or value is None:
-            return str(value)
-        if isinstance(value, Undefined):
-            self.read(value)
-            return ""
-        value = self.plain(self.read(value))
-        if type(value) is str:
-            return value
-        self.charge(self.weight * 2)
-        return str(value)
-
-    def plain(self, value: Any, *, undefined_ok: bool = True, keep_secrets: bool = False, keep_references: bool = False) -> Any:
-        """`value` as JSON data: tuples as lists, keys as text, secrets opened and noted, pointers and references resolved.
-
-        `weight` is then about how many characters it takes as JSON.
-        """
-        if self.weigh(value):
-            return value
-        own, before = self.weight, self.loaded
-        if not keep_references and self.scope.ahead is not None:
-            self._plan(value)
-        plain = self._plain(value, undefined_ok, keep_secrets, keep_references)
-        self.weight = own + self.loaded - before
-        return plain
-
-    def _plan(self, value: Any) -> None:
-        try:
-            self._ahead(value)
-        except BaseException as error:
-            self.raised = error
-            raise
-
-    def _plain(self, value: Any, undefined_ok: bool, keep_secrets: bool, keep_references: bool) -> Any:
-        kind = type(value)
-        if kind in SCALARS:
-            return value
-        if kind is dict:
-            if not keep_references and "kind" in value and is_reference(value):
-                found = self.read(value)
-                if found is not value:
-                    found = self.plain(found, undefined_ok=undefined_ok, keep_secrets=keep_secrets)
-                    self.loaded += self.weight
-                    return found
-            self.charge_items(len(value) * 2)
-            return {json_key(k): self._plain(v, undefined_ok, keep_secrets, keep_references) for k, v in value.items()}
-        if kind is list or kind is tuple or kind is range or kind is Group:
-            self.charge_items(len(value))
-            return [self._plain(v, undefined_ok, keep_secrets, keep_references) for v in value]
-        if kind is Secret:
-            if keep_secrets:
-                return value
-            return self._plain(self.enter(value), undefined_ok, keep_secrets, keep_references)
-        if kind is Pointer:
-            return self._plain(self.enter(value), undefined_ok, keep_secrets, keep_references)
-        if isinstance(value, Undefined):
-            self.read(value)
-            if undefined_ok:
-                return None
-            raise UndefinedValue(value._undefined_message)
-        if isinstance(value, Mapping) and kind is not Namespace:
-            return {json_key(k): self._plain(v, undefined_ok, keep_secrets, keep_references) for k, v in value.items()}
-        return self._refuse(value)
-
-    def _refuse(self, value: Any) -> NoReturn:
-        raise TemplateError(f"a {describe(value)} is not data")
-
-
-class Items:
-    """A counted walk over a list, as `for` needs it: sized, so that `loop.length` is known."""
-
-    __slots__ = ("evaluation", "values")
-
-    def __init__(self, evaluation: Evaluation, values: list[Any] | tuple[Any, ...] | range) -> None:
-        self.evaluation = evaluation
-        self.values = values
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __iter__(self) -> Iterator[Any]:
-        return self.evaluation.each(self.values)

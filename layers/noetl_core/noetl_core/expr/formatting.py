@@ -6,21 +6,19 @@ import re
 from _string import formatter_field_name_split  # type: ignore[import-not-found]
 from collections.abc import Mapping, Sequence
 from string import Formatter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jinja2.runtime import Undefined
 
 from noetl_core.expr.errors import LimitExceeded, TemplateError
 from noetl_core.expr.limits import FIELD_WIDTH
-
-if TYPE_CHECKING:
-    from noetl_core.expr.evaluation import Evaluation
+from noetl_core.expr.reading import Reading
 
 _PERCENT: Final = re.compile(r"%(?:\([^)]*\))?[-#0 +]*(\*|\d{1,12})?(?:\.(\*|\d{0,12}))?[hlL]?(.|$)", re.DOTALL)
 _WIDTHS: Final = re.compile(r"\d+")
 
 
-def percent(ev: Evaluation, template: str, values: Any) -> str:
+def percent(ev: Reading, template: str, values: Any) -> str:
     """`'%s: %d' % (a, b)`; also the `format` filter."""
     total = len(template)
     for width, precision, kind in _PERCENT.findall(template):
@@ -47,7 +45,7 @@ def width_of(digits: str) -> int:
     return width
 
 
-def _printable(ev: Evaluation, values: Any) -> Any:
+def _printable(ev: Reading, values: Any) -> Any:
     if isinstance(values, tuple):
         return tuple(_one(ev, v) for v in values)
     if isinstance(values, dict):
@@ -55,7 +53,7 @@ def _printable(ev: Evaluation, values: Any) -> Any:
     return _one(ev, values)
 
 
-def _one(ev: Evaluation, value: Any) -> Any:
+def _one(ev: Reading, value: Any) -> Any:
     if type(value) in (int, float, bool):
         return value
     text = ev.text(value)
@@ -66,7 +64,7 @@ def _one(ev: Evaluation, value: Any) -> Any:
 class DataFormatter(Formatter):
     """`str.format` whose fields are looked up as in a template."""
 
-    def __init__(self, ev: Evaluation) -> None:
+    def __init__(self, ev: Reading) -> None:
         self._ev = ev
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -95,7 +93,7 @@ class DataFormatter(Formatter):
         return text if conversion == "s" else repr(value if type(value) in (int, float, bool, str) else text)
 
 
-def str_format(ev: Evaluation, template: str, /, *args: Any, **kwargs: Any) -> str:
+def str_format(ev: Reading, template: str, /, *args: Any, **kwargs: Any) -> str:
     """`'{} {name}'.format(...)`."""
     try:
         text = DataFormatter(ev).vformat(template, args, kwargs)

@@ -6,17 +6,16 @@ All sizes are counted before the result exists.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jinja2.runtime import LoopContext
 
 from noetl_core.expr.errors import LimitExceeded, TemplateError
 from noetl_core.expr.formatting import str_format
 from noetl_core.expr.limits import FIELD_WIDTH
+from noetl_core.expr.operators import compare
+from noetl_core.expr.reading import Reading
 from noetl_core.expr.values import SCALARS, Group
-
-if TYPE_CHECKING:
-    from noetl_core.expr.evaluation import Evaluation
 
 Run = Callable[..., Any]
 
@@ -41,7 +40,7 @@ def _native(name: str) -> Run:
     """A string method whose result is about as long as the string."""
     method = getattr(str, name)
 
-    def run(ev: Evaluation, value: str, *args: Any, **kwargs: Any) -> Any:
+    def run(ev: Reading, value: str, *args: Any, **kwargs: Any) -> Any:
         args = _arguments(ev, args)
         ev.charge(len(value) * (3 if name in ("upper", "casefold", "title", "capitalize", "swapcase", "lower") else 1))
         return method(value, *args, **kwargs)
@@ -53,21 +52,21 @@ def _query(name: str) -> Run:
     """A string method that answers a question."""
     method = getattr(str, name)
 
-    def run(ev: Evaluation, value: str, *args: Any) -> Any:
+    def run(ev: Reading, value: str, *args: Any) -> Any:
         ev.tick(len(value) >> 8)
         return method(value, *_arguments(ev, args))
 
     return run
 
 
-def _arguments(ev: Evaluation, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _arguments(ev: Reading, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(tuple(a) if type(a) is list else a for a in map(ev.read, args))
 
 
 def _padded(name: str) -> Run:
     method = getattr(str, name)
 
-    def run(ev: Evaluation, value: str, width: Any, *fill: Any) -> Any:
+    def run(ev: Reading, value: str, width: Any, *fill: Any) -> Any:
         ev.charge(max(len(value), bounded(width)))
         return method(value, int(width), *_arguments(ev, fill))
 
@@ -83,14 +82,14 @@ def bounded(width: Any) -> int:
     return int(width)
 
 
-def _replace(ev: Evaluation, value: str, old: Any, new: Any, count: Any = -1) -> str:
+def _replace(ev: Reading, value: str, old: Any, new: Any, count: Any = -1) -> str:
     old, new, count = ev.read(old), ev.read(new), ev.read(count)
     if type(old) is not str or type(new) is not str or type(count) is not int:
         raise TemplateError("replace takes two texts and an optional count")
     return replace(ev, value, old, new, count)
 
 
-def replace(ev: Evaluation, value: str, old: str, new: str, count: int = -1) -> str:
+def replace(ev: Reading, value: str, old: str, new: str, count: int = -1) -> str:
     """`value` with `old` replaced by `new`, at most `count` times (-1: always)."""
     ev.tick(len(value) >> 8)
     found = value.count(old) if count < 0 else min(value.count(old), count)
@@ -101,7 +100,7 @@ def replace(ev: Evaluation, value: str, old: str, new: str, count: int = -1) -> 
 def _split(name: str) -> Run:
     method = getattr(str, name)
 
-    def run(ev: Evaluation, value: str, sep: Any = None, maxsplit: Any = -1) -> Any:
+    def run(ev: Reading, value: str, sep: Any = None, maxsplit: Any = -1) -> Any:
         sep, maxsplit = ev.read(sep), ev.read(maxsplit)
         ev.tick(len(value) >> 8)
         pieces = sum(value.count(c) for c in _WHITESPACE) if sep is None else value.count(sep)
@@ -112,7 +111,7 @@ def _split(name: str) -> Run:
     return run
 
 
-def _splitlines(ev: Evaluation, value: str, keepends: Any = False) -> Any:
+def _splitlines(ev: Reading, value: str, keepends: Any = False) -> Any:
     ev.charge(len(value))
     ev.charge_items(value.count("\n") + value.count("\r") + 1)
     return value.splitlines(bool(keepends))
@@ -121,23 +120,23 @@ def _splitlines(ev: Evaluation, value: str, keepends: Any = False) -> Any:
 def _partition(name: str) -> Run:
     method = getattr(str, name)
 
-    def run(ev: Evaluation, value: str, sep: Any) -> Any:
+    def run(ev: Reading, value: str, sep: Any) -> Any:
         ev.charge(len(value))
         return list(method(value, ev.read(sep)))
 
     return run
 
 
-def _expandtabs(ev: Evaluation, value: str, tabsize: Any = 8) -> str:
+def _expandtabs(ev: Reading, value: str, tabsize: Any = 8) -> str:
     ev.charge(len(value) + value.count("\t") * max(bounded(tabsize), 0))
     return value.expandtabs(int(tabsize))
 
 
-def _join(ev: Evaluation, value: str, items: Any) -> str:
+def _join(ev: Reading, value: str, items: Any) -> str:
     return join(ev, ev.each(items), value)
 
 
-def join(ev: Evaluation, items: Any, separator: str = "") -> str:
+def join(ev: Reading, items: Any, separator: str = "") -> str:
     """The texts of `items` with `separator` between them."""
     pieces = []
     for item in items:
@@ -147,7 +146,7 @@ def join(ev: Evaluation, items: Any, separator: str = "") -> str:
     return separator.join(pieces)
 
 
-def _zfill(ev: Evaluation, value: str, width: Any) -> str:
+def _zfill(ev: Reading, value: str, width: Any) -> str:
     ev.charge(max(len(value), bounded(width)))
     return value.zfill(int(width))
 
@@ -181,22 +180,22 @@ STR: Final[Mapping[str, Run]] = {
 }  # fmt: skip
 
 
-def _items(ev: Evaluation, value: Mapping[Any, Any]) -> list[list[Any]]:
+def _items(ev: Reading, value: Mapping[Any, Any]) -> list[list[Any]]:
     ev.charge_items(len(value) * 4)
     return [[k, ev.enter(v)] for k, v in value.items()]
 
 
-def _keys(ev: Evaluation, value: Mapping[Any, Any]) -> list[Any]:
+def _keys(ev: Reading, value: Mapping[Any, Any]) -> list[Any]:
     ev.charge_items(len(value))
     return list(value)
 
 
-def _values(ev: Evaluation, value: Mapping[Any, Any]) -> list[Any]:
+def _values(ev: Reading, value: Mapping[Any, Any]) -> list[Any]:
     ev.charge_items(len(value))
     return [ev.enter(v) for v in value.values()]
 
 
-def _get(ev: Evaluation, value: Mapping[Any, Any], key: Any, default: Any = None) -> Any:
+def _get(ev: Reading, value: Mapping[Any, Any], key: Any, default: Any = None) -> Any:
     key = ev.read(key)
     return ev.enter(value[key]) if type(key) in SCALARS and key in value else default
 
@@ -204,25 +203,25 @@ def _get(ev: Evaluation, value: Mapping[Any, Any], key: Any, default: Any = None
 DICT: Final[Mapping[str, Run]] = {"items": _items, "keys": _keys, "values": _values, "get": _get}
 
 
-def _index(ev: Evaluation, value: Any, item: Any) -> int:
+def _index(ev: Reading, value: Any, item: Any) -> int:
     for position, other in enumerate(ev.each(value)):
-        if ev.compare("eq", item, other):
+        if compare(ev, "eq", item, other):
             return position
     raise TemplateError("index: the item is not in the list")
 
 
-def _count(ev: Evaluation, value: Any, item: Any) -> int:
-    return sum(ev.compare("eq", item, other) for other in ev.each(value))
+def _count(ev: Reading, value: Any, item: Any) -> int:
+    return sum(compare(ev, "eq", item, other) for other in ev.each(value))
 
 
 LIST: Final[Mapping[str, Run]] = {"index": _index, "count": _count}
 
 
-def loop_cycle(ev: Evaluation, loop: LoopContext, *values: Any) -> Any:
+def loop_cycle(ev: Reading, loop: LoopContext, *values: Any) -> Any:
     """`loop.cycle(a, b)`."""
     return loop.cycle(*values)
 
 
-def loop_changed(ev: Evaluation, loop: LoopContext, *values: Any) -> bool:
+def loop_changed(ev: Reading, loop: LoopContext, *values: Any) -> bool:
     """`loop.changed(value)`."""
     return loop.changed(*(ev.plain(v) for v in values))

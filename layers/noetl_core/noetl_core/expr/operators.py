@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 import operator as op
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jinja2.runtime import Undefined
 
 from noetl_core.expr.errors import LimitExceeded, TemplateError
 from noetl_core.expr.formatting import percent
 from noetl_core.expr.limits import INTEGER_BITS, ITEM_SIZE
+from noetl_core.expr.reading import LONG, Reading
 from noetl_core.expr.scope import Pointer
 from noetl_core.expr.secret import Secret
 from noetl_core.expr.values import SCALARS, describe
-
-if TYPE_CHECKING:
-    from noetl_core.expr.evaluation import Evaluation
 
 NUMBERS: Final = frozenset({int, float, bool})
 _LISTS: Final = frozenset({list, tuple})
@@ -41,8 +39,8 @@ def _mismatch(symbol: str, left: Any, right: Any) -> TemplateError:
     return TemplateError(f"{describe(left)} {symbol} {describe(right)} has no meaning{hint}")
 
 
-def _arithmetic(symbol: str, run: Callable[[Any, Any], Any]) -> Callable[[Evaluation, Any, Any], Any]:
-    def calculate(ev: Evaluation, left: Any, right: Any) -> Any:
+def _arithmetic(symbol: str, run: Callable[[Any, Any], Any]) -> Callable[[Reading, Any, Any], Any]:
+    def calculate(ev: Reading, left: Any, right: Any) -> Any:
         if type(left) in NUMBERS and type(right) in NUMBERS:
             try:
                 return number(run(left, right))
@@ -63,7 +61,7 @@ _power = _arithmetic("**", op.pow)
 _modulo = _arithmetic("%", op.mod)
 
 
-def add(ev: Evaluation, left: Any, right: Any) -> Any:
+def add(ev: Reading, left: Any, right: Any) -> Any:
     if type(left) is str and type(right) is str:
         ev.charge(len(left) + len(right))
         return left + right
@@ -73,7 +71,7 @@ def add(ev: Evaluation, left: Any, right: Any) -> Any:
     return _plus(ev, left, right)
 
 
-def multiply(ev: Evaluation, left: Any, right: Any) -> Any:
+def multiply(ev: Reading, left: Any, right: Any) -> Any:
     if type(right) is str or type(right) in _LISTS:
         left, right = right, left
     if (type(left) is str or type(left) in _LISTS) and type(right) in (int, bool):
@@ -83,13 +81,13 @@ def multiply(ev: Evaluation, left: Any, right: Any) -> Any:
     return _times(ev, left, right)
 
 
-def power(ev: Evaluation, left: Any, right: Any) -> Any:
+def power(ev: Reading, left: Any, right: Any) -> Any:
     if type(left) is int and type(right) is int and abs(left) > 1 and left.bit_length() * right > 2 * INTEGER_BITS:
         raise LimitExceeded(f"a number of more than {INTEGER_BITS} bits")
     return _power(ev, left, right)
 
 
-def modulo(ev: Evaluation, left: Any, right: Any) -> Any:
+def modulo(ev: Reading, left: Any, right: Any) -> Any:
     if type(left) is str:
         return percent(ev, left, right)
     return _modulo(ev, left, right)
@@ -107,7 +105,7 @@ BINARY: Final[Mapping[str, Callable[[Any, Any, Any], Any]]] = {
 
 
 def _ordered(symbol: str, run: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], bool]:
-    def ordered(ev: Evaluation, left: Any, right: Any) -> bool:
+    def ordered(ev: Reading, left: Any, right: Any) -> bool:
         try:
             return bool(run(left, right))
         except TypeError:
@@ -116,7 +114,7 @@ def _ordered(symbol: str, run: Callable[[Any, Any], Any]) -> Callable[[Any, Any,
     return ordered
 
 
-def _contains(ev: Evaluation, left: Any, right: Any) -> bool:
+def _contains(ev: Reading, left: Any, right: Any) -> bool:
     """`left in right`."""
     kind = type(right)
     if isinstance(left, Undefined):
@@ -135,7 +133,7 @@ def _contains(ev: Evaluation, left: Any, right: Any) -> bool:
         return any(left == ev.read(item) for item in right if type(item) is Secret or type(item) is Pointer or type(item) is dict)
     if kind in SCALARS:
         raise _mismatch("in", left, right)
-    return any(ev.compare("eq", left, item) for item in ev.each(right))
+    return any(compare(ev, "eq", left, item) for item in ev.each(right))
 
 
 COMPARE: Final[Mapping[str, Callable[[Any, Any, Any], bool]]] = {
@@ -150,14 +148,27 @@ COMPARE: Final[Mapping[str, Callable[[Any, Any, Any], bool]]] = {
 }
 
 
-def compare_any(ev: Evaluation, operator: str, left: Any, right: Any) -> bool:
+def compare(ev: Reading, operator: str, left: Any, right: Any) -> bool:
+    """One comparison."""
+    ev.ops += 1
+    if ev.ops > ev.check:
+        ev.look()
+    if type(left) not in SCALARS or type(right) not in SCALARS:
+        left, right = ev.read(left), ev.read(right)
+        return compare_any(ev, operator, left, right)
+    if type(left) is str and len(left) > LONG:
+        ev.tick(len(left) >> 8)
+    return COMPARE[operator](ev, left, right)
+
+
+def compare_any(ev: Reading, operator: str, left: Any, right: Any) -> bool:
     """A comparison in which data of any kind takes part; what it has to walk is counted first."""
     if operator not in ("in", "notin") and type(left) not in SCALARS and type(right) not in SCALARS:
         left, right = _comparable(ev, left), _comparable(ev, right)
     return COMPARE[operator](ev, left, right)
 
 
-def _comparable(ev: Evaluation, value: Any) -> Any:
+def _comparable(ev: Reading, value: Any) -> Any:
     if isinstance(value, Undefined):
         return value
     value = ev.plain(value)
