@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from noetl_core.client.api import Api
     from noetl_core.client.shapes import Event, Started
 
-TERMINAL = frozenset({"completed", "failed", "cancelled"})
-STOPPED = TERMINAL | {"paused", "stuck"}
 POLL_S = 0.2
 PAGE = 1000
 """Events asked for at once: the API's limit."""

@@ -74,12 +74,3 @@ def put(out: dict[str, Any], entry: str) -> None:
             raise Exit(USAGE, f"--set {entry!r}: {key} is not an object")
         out = inner
     out[keys[-1]] = value
-
-
-def merged(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """`over` on top of `under`, deep."""
-    out = dict(under)
-    for key, value in over.items():
-        mine = out.get(key)
-        out[key] = merged(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
-    return out

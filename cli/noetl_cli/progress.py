@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from noetl_core.events.table import EVENTS, OPERATED, ends_run
+from noetl_core.instants import from_text
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Progress:
         ended: dict[str, StepProgress] = {}
         for envelope in envelopes:
             self.events += 1
-            at = datetime.fromisoformat(envelope["timestamp"]).timestamp()
+            at = from_text(envelope["timestamp"]).timestamp()
             if self.began is None:
                 self.began = at
             step = self._apply(envelope["name"], envelope, at)

@@ -7,10 +7,11 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from noetl_cli.backend import POLL_S, STOPPED, Tick, refused
+from noetl_cli.backend import POLL_S, Tick, refused
 from noetl_cli.errors import TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped
 from noetl_core.client.errors import Refused, TokenInTheClear, Unreachable
 from noetl_core.client.http import Client
+from noetl_core.engine.statuses import STOPPED
 
 if TYPE_CHECKING:
     from noetl_core.client.api import Api

@@ -19,6 +19,7 @@ from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.local.secrets import PREFIX, LocalSecrets
 from noetl_core.control.api import Service
+from noetl_core.engine.statuses import TERMINAL
 from noetl_core.local import LocalWiring
 from noetl_core.tools.base import Tool
 from noetl_core.values import Values
@@ -32,7 +33,6 @@ from tests.conformance.same import differences
 from tests.e2e.support import Api, aws
 from tests.stacks import SCRIPTED_TOOL
 
-TERMINAL = frozenset({"completed", "failed", "cancelled"})
 STANDING = frozenset({"paused", "stuck"})
 LONGEST_S = 60
 POLLS_S = (0.4, 0.4, 0.6, 0.9, 1.2)

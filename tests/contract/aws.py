@@ -17,9 +17,11 @@ from typing import Any
 import pytest
 from samtranslator.yaml_helper import yaml_parse
 
-from noetl_core.adapters.aws.catalog import DynamoExecutionIndex, DynamoGates, DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.clients import client, forget_clients
 from noetl_core.adapters.aws.events import DynamoEventStore
+from noetl_core.adapters.aws.gates import DynamoGates
+from noetl_core.adapters.aws.index import DynamoExecutionIndex
 from noetl_core.adapters.aws.queue import SqsCommandQueue, read_command
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.aws.sealer import KmsSealer

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from noetl_core.adapters.keys import check_key
 from noetl_core.codec import encode_events
 from noetl_core.engine.records import Command, Commit, Snapshot, StreamId
+from noetl_core.engine.statuses import TERMINAL
 from noetl_core.ports import (
     Backlog,
     Conflict,
@@ -30,7 +31,6 @@ from noetl_core.ports import (
 SECOND = 1_000_000
 MAX_RECEIVES = 10
 """Deliveries before a message becomes a dead letter (`maxReceiveCount` of the template's queues)."""
-TERMINAL = ("completed", "failed", "cancelled")
 T = TypeVar("T")
 
 

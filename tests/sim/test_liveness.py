@@ -17,7 +17,8 @@ from noetl_core.control.sweep import Swept, reconcile
 from noetl_core.engine.commands import commands_of
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Commit, Event, StreamId, envelopes_of
-from noetl_core.engine.state import TERMINAL, State
+from noetl_core.engine.state import State
+from noetl_core.engine.statuses import TERMINAL
 from noetl_core.ports import DeadLetter
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.journal import Fenced, Journal

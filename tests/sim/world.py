@@ -16,7 +16,8 @@ from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweep import Swept, reconcile, reconcile_safely, sweep
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command, Commit, StreamId
-from noetl_core.engine.state import TERMINAL, State
+from noetl_core.engine.state import State
+from noetl_core.engine.statuses import TERMINAL
 from noetl_core.ports import DeadLetter, EventStore, PortError, Sealer
 from tests.sim.busy import BusyWorkers
 from tests.sim.ports import (

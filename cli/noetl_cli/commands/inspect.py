@@ -9,9 +9,10 @@ import typer
 
 from noetl_cli import output
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backend import STOPPED, Backend, all_events
+from noetl_cli.backend import Backend, all_events
 from noetl_cli.backends import backend
 from noetl_cli.errors import TIMEOUT, Exit, say
+from noetl_core.engine.statuses import STOPPED
 
 
 @app.command("ls")

@@ -10,9 +10,9 @@ import typer
 
 from noetl_cli import files
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backend import TERMINAL
 from noetl_cli.backends import backend
 from noetl_cli.errors import FAILED, USAGE, Exit
+from noetl_core.engine.statuses import HELD, TERMINAL
 
 if TYPE_CHECKING:
     from noetl_core.client.shapes import RedrivePlan
@@ -27,7 +27,7 @@ def resume(id: Id, on: On = None, store: Store = None, output_: Output = "human"
         status = where.api.state(id)["status"]
         if status in TERMINAL:
             raise Exit(FAILED, f"execution {id} has already ended ({status})")
-        if status in ("paused", "stuck") or where.name == "stack":
+        if status in HELD or where.name == "stack":
             where.api.resume(id)
         watch = Watch(where, id, quiet=output_ != "human")
         try:

@@ -13,6 +13,7 @@ from noetl_cli import output
 from noetl_cli.app import On, Output, Store, app
 from noetl_cli.backends import backend
 from noetl_cli.errors import USAGE, Exit, say
+from noetl_core.mappings import deep_merge
 
 
 @app.command()
@@ -48,7 +49,7 @@ def run(
 ) -> None:
     """Run a playbook and follow it to its end."""
     from noetl_cli.follow import Watch, ended
-    from noetl_cli.payload import check_sets, merged, payload_of, put
+    from noetl_cli.payload import check_sets, payload_of, put
 
     given = payload_of(payload)
     for entry in set_ or ():
@@ -64,7 +65,7 @@ def run(
                 from noetl_cli.services import ServiceError, services_for
 
                 try:
-                    given = merged(stack.enter_context(services_for(file, given)), given)
+                    given = deep_merge(stack.enter_context(services_for(file, given)), given)
                 except ServiceError as error:
                     raise Exit(USAGE, str(error)) from None
         else:

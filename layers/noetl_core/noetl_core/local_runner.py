@@ -13,20 +13,21 @@ from dataclasses import replace
 
 from noetl_core.adapters.clock import SteadyClock
 from noetl_core.adapters.local.events import ObservedEventStore
-from noetl_core.adapters.local.queue import SECOND, Delivery, LocalQueue
+from noetl_core.adapters.local.queue import Delivery, LocalQueue
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweep import Swept, reconcile, sweep
 from noetl_core.engine.commands import commands_of
 from noetl_core.engine.records import Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import State
+from noetl_core.engine.statuses import HELD
+from noetl_core.instants import SECOND
 from noetl_core.ports import NotFound, StorageFailed, Unavailable
 from noetl_core.worker.service import Worker
 
 THREADS = 16
 """Commands carried out at once; more parallel branches wait their turn."""
 IDLE_LOOK_S = 1.0
-HELD = ("paused", "stuck")
 """Standing still until somebody acts."""
 HELD_LOOK_S = 5.0
 """How often a run that another process holds is looked at: that process may end before its lease does."""

@@ -15,6 +15,7 @@ from noetl_core.engine.state import caller_of
 from noetl_core.expr import is_reference, path_text, references_in, replaced
 from noetl_core.expr.references import Path
 from noetl_core.ports import CorruptLog, EventStore, NotFound, ResultStore
+from noetl_core.result_refs import MARK
 
 MAX_DECISION_BYTES = 8 * 1024 * 1024
 """What a guard or an argument may read behind one reference; more is the author's error (`kind: limit`)."""
@@ -283,8 +284,6 @@ def _is_part(part: Any) -> bool:
     return "result" in part or (isinstance(part.get("run"), str) and type(part.get("seq")) is int)
 
 
-MARK = b'"result_ref"'
-"""Where this is not in an object, there is no reference in it either: it need not be searched."""
 Open = Callable[[Mapping[str, Any], "Room | None"], tuple[Any, bool]]
 
 

@@ -6,8 +6,10 @@ import json
 import os
 from functools import cache
 
-from noetl_core.adapters.aws.catalog import DynamoExecutionIndex, DynamoGates, DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.events import DynamoEventStore
+from noetl_core.adapters.aws.gates import DynamoGates
+from noetl_core.adapters.aws.index import DynamoExecutionIndex
 from noetl_core.adapters.aws.named import callback_key, inbox, results
 from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.clock import SystemClock

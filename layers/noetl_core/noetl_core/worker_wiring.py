@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from functools import cache
 
-from noetl_core.adapters.aws.catalog import DynamoGates, DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.events import DynamoEventStore
+from noetl_core.adapters.aws.gates import DynamoGates
 from noetl_core.adapters.aws.named import callback_key, results
 from noetl_core.adapters.aws.sealer import KmsSealer
 from noetl_core.adapters.aws.secrets import RecentSecrets

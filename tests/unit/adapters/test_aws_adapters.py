@@ -14,10 +14,11 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 from moto import mock_aws
 
-from noetl_core.adapters.aws.catalog import HEAD_SHARDS, HEAD_STATUSES, DynamoExecutionIndex, DynamoPlaybookCatalog
+from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.dead_letters import drain
 from noetl_core.adapters.aws.events import SPREAD, DynamoEventStore, commit_from_image, partition, sort_key
+from noetl_core.adapters.aws.index import HEAD_SHARDS, DynamoExecutionIndex
 from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.aws.secrets import RecentSecrets, SecretsManager
@@ -25,6 +26,7 @@ from noetl_core.codec import decode_events
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.ids import step_run_id
 from noetl_core.engine.records import Event, Snapshot, StreamId
+from noetl_core.engine.statuses import STATUSES
 from noetl_core.local import LocalWiring
 from noetl_core.ports import Conflict, CorruptLog, DeadLetter, NotFound, TooLarge, Unavailable
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
@@ -177,7 +179,7 @@ class TestRequests:
             index.put_head(head())
             index.heads(limit=10)
             index.heads(status="failed")
-        assert seen == ["PutItem", *["Query"] * HEAD_SHARDS * (len(HEAD_STATUSES) + 1)]
+        assert seen == ["PutItem", *["Query"] * HEAD_SHARDS * (len(STATUSES) + 1)]
 
     def test_a_listing_reads_what_it_shows_however_many_executions_there_are(self) -> None:
         index = DynamoExecutionIndex(make_table("CatalogTable"), FakeClock())
@@ -455,7 +457,7 @@ class TestCatalog:
 
 def test_a_path_longer_than_dynamodb_takes_is_a_path_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asked for it, DynamoDB refuses the request: each time, for the caller and for the router whose playbook names such a child."""
-    monkeypatch.setattr("noetl_core.adapters.aws.catalog.client", lambda _: pytest.fail("it was asked"))
+    monkeypatch.setattr("noetl_core.adapters.aws.table.client", lambda _: pytest.fail("it was asked"))
     for path in ("a" * 3_000, "\u00e9" * 600, "\ud800" * 1_000):
         with pytest.raises(NotFound, match="no path is that long"):
             DynamoPlaybookCatalog("t").get(path)

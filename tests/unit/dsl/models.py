@@ -24,7 +24,7 @@ from noetl_core.dsl.model import (
     TaskPolicy,
     Then,
 )
-from noetl_core.dsl.specs import merge
+from noetl_core.mappings import deep_merge
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,6}", fullmatch=True)
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Cn", "Co"]), max_size=12).map(
@@ -104,7 +104,7 @@ def tasks(draw: st.DrawFn, name: str, names: list[str], outer: dict[str, Any]) -
         name=name,
         kind=kind,
         inputs={k: draw(v) for k, v in INPUTS[kind].items()},
-        spec=merge(outer, draw(SPECS)),
+        spec=deep_merge(outer, draw(SPECS)),
         policy=draw(st.none() | policies(names)),
         set_iter=draw(MAPS),
         set_ctx=draw(MAPS),
@@ -140,7 +140,7 @@ JOINS = st.sampled_from([Join("all"), Join("any"), Join("count", 3)])
 @st.composite
 def steps(draw: st.DrawFn, name: str, steps_: list[str], outer: dict[str, Any], pool: str) -> Step:
     own = draw(SPECS)
-    layers = merge(outer, own)
+    layers = deep_merge(outer, own)
     labels = draw(st.lists(NAMES.map(lambda n: "t_" + n), min_size=1, max_size=3, unique=True))
     arcs = [
         Arc(i, draw(st.sampled_from(steps_)), draw(st.none() | WHEN), draw(MAPS), draw(MAPS))

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from noetl_core.dsl.model import Rule, Task, TaskPolicy, Then
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.pipeline import SECOND, Pipeline, fold, process
+from noetl_core.engine.pipeline import Pipeline, fold, process
 from noetl_core.engine.records import Event
 from noetl_core.expr import Scope
+from noetl_core.instants import SECOND
 
 
 def rules(*then: Then) -> TaskPolicy:

@@ -10,7 +10,8 @@ import yaml
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import check, parse_playbook
-from noetl_core.engine.workload import BadWorkload, check_inputs, doubts, merge_workload, rendered_defaults, unknown
+from noetl_core.engine.workload import BadWorkload, check_inputs, doubts, rendered_defaults, unknown
+from noetl_core.mappings import deep_merge
 from tests.unit.dsl.broken import HEAD
 
 STEP = {"step": "start", "tool": {"kind": "noop"}}
@@ -22,7 +23,7 @@ def playbook(workload: Mapping[str, Any]) -> Playbook:
 
 def merged(workload: Mapping[str, Any], **payload: Any) -> dict[str, Any]:
     of = playbook(workload)
-    return merge_workload(merge_workload(of.workload, payload), rendered_defaults(of, payload, "42"))
+    return deep_merge(deep_merge(of.workload, payload), rendered_defaults(of, payload, "42"))
 
 
 # --- templates among the defaults -------------------------------------------------------------------------------------------

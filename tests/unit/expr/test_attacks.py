@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from noetl_core.expr import LimitExceeded, Scope, TemplateError, TemplateSyntaxError, UndefinedValue, render
-from noetl_core.expr.evaluation import DEFAULT_LIMITS
 from noetl_core.expr.limits import Limits
+from noetl_core.expr.reading import DEFAULT_LIMITS
 
 SECONDS = 2.0
 """Processor time, compilation included; the budget of the evaluation itself is half a second."""

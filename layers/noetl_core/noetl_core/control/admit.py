@@ -14,11 +14,12 @@ from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
 from noetl_core.engine.decide import NewExecution, start
-from noetl_core.engine.effects import SECOND
 from noetl_core.engine.passes import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.engine.state import caller_of
-from noetl_core.engine.workload import check_inputs, doubts, merge_workload, rendered_defaults
+from noetl_core.engine.workload import check_inputs, doubts, rendered_defaults
 from noetl_core.expr import LimitExceeded, TemplateError, is_reference
+from noetl_core.instants import SECOND
+from noetl_core.mappings import deep_merge
 from noetl_core.ports import Conflict, NotFound, PlaybookVersion
 from noetl_core.values import Values
 
@@ -155,7 +156,7 @@ def settled_inputs(playbook: Playbook, payload: Mapping[str, Any], execution_id:
 
     rendered = rendered_defaults(playbook, payload, execution_id, resolve)
     if playbook.inputs is not None:
-        workload = merge_workload(merge_workload(playbook.workload, payload), rendered)
+        workload = deep_merge(deep_merge(playbook.workload, payload), rendered)
         check_inputs(playbook, _looked_into(workload, playbook.inputs, resolve))
     return rendered
 

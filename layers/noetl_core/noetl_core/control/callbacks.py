@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from noetl_core.control.core import Control
-from noetl_core.control.envelopes import instant
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.callbacks import Forged, Ticket, callback_tasks, ticket_of, token_of
 from noetl_core.engine.decide import Fact
@@ -20,7 +19,8 @@ from noetl_core.engine.outcome import ERROR_KINDS
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import Run, State
 from noetl_core.engine.waits import callback_signal, due_at
-from noetl_core.expr import is_template
+from noetl_core.expr import is_reference, is_template
+from noetl_core.instants import to_rfc3339
 from noetl_core.json_schema import BadSchema, check_schema, problems
 from noetl_core.ports import NotFound, Unavailable
 from noetl_core.values import Values
@@ -142,7 +142,7 @@ def _shown(state: State, playbook: Playbook, run: Run, wait: Mapping[str, Any], 
         **{k: wait[k] for k in ("wait_id", "task", "iteration", "description", "schema", "heartbeat") if k in wait},
     }
     if (due := due_at(wait)) is not None:
-        out["until"] = instant(due)
+        out["until"] = to_rfc3339(due)
     return {**out, "token": token_of(Ticket(state.execution_id, run.id, wait["callback"], place), key)}
 
 
@@ -239,7 +239,7 @@ def _again(control: Control, ticket: Ticket, given: Mapping[str, Any]) -> Reply:
     recorded = _recorded(control, ticket)
     if recorded is None:
         raise Gone("the callback was answered")
-    if isinstance(recorded.get("data"), Mapping) and recorded["data"].get("kind") == "result_ref":
+    if is_reference(recorded.get("data")):
         recorded = {**recorded, "data": Values(control.store, control.results, ticket.execution_id).reference(recorded["data"])}
     return _same(recorded, given, ticket.execution_id)
 

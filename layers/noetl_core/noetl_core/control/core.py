@@ -17,7 +17,6 @@ from noetl_core.control.recent import RecentCommits
 from noetl_core.engine.decide import Decision, Fact, decide, digest_for
 from noetl_core.engine.effects import (
     FIRST_RECONCILIATION_S,
-    SECOND,
     SNAPSHOT_EVENTS,
     ClearDue,
     Effect,
@@ -36,6 +35,7 @@ from noetl_core.engine.records import Boundary, Command, Commit, Snapshot, Strea
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
 from noetl_core.history import load_state
+from noetl_core.instants import SECOND
 from noetl_core.playbooks import PlaybookCache
 from noetl_core.ports import (
     Clock,

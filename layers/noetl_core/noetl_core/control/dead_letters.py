@@ -9,7 +9,8 @@ from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweep import mark_stuck
 from noetl_core.control.unreadable import mark_head_stuck
 from noetl_core.engine.records import StreamId
-from noetl_core.engine.state import TERMINAL, State
+from noetl_core.engine.state import State
+from noetl_core.engine.statuses import TERMINAL
 from noetl_core.ports import CorruptLog, DeadLetter, NewerLog
 
 log = logging.getLogger(__name__)

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from noetl_core.engine.records import Commit, Event
 from noetl_core.events.table import COUNTS_EVENTS, EventType, event_named
-
-SECOND = 1_000_000
-
-
-def instant(us: int) -> str:
-    """RFC 3339, UTC, microseconds."""
-    return datetime.fromtimestamp(us // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{us % SECOND:06d}Z"
+from noetl_core.instants import to_rfc3339
 
 
 class Expander:
@@ -63,7 +56,7 @@ def _envelope(
     out: dict[str, Any] = {
         "event_id": event_id,
         "execution_id": execution_id,
-        "timestamp": instant(event.ts),
+        "timestamp": to_rfc3339(event.ts),
         "source": "server" if server else "worker",
         "name": event.name,
         "event_type": row.event_type,

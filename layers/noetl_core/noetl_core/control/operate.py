@@ -14,6 +14,7 @@ from noetl_core.engine.decide import Fact
 from noetl_core.engine.effects import end_of
 from noetl_core.engine.heads import head_of
 from noetl_core.engine.state import State
+from noetl_core.engine.statuses import HELD
 from noetl_core.ports import CorruptLog, Gate, NotFound
 
 Mode = Literal["run", "pause", "stop"]
@@ -122,7 +123,7 @@ def resume(control: Control, execution_id: str) -> State:
         control.index.put_head(head_of(state))  # where the log did not read, lists called it stuck
         return state
     _alive(state, execution_id)
-    if state.status not in ("paused", "stuck"):
+    if state.status not in HELD:
         raise NotNow(f"execution {execution_id} is {state.status}, not paused")
     control.due_soon(execution_id)
     control.gates.set_gate(execution_id, Gate("run", expires_at=state.expires_at))

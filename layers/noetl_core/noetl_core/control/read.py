@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from noetl_core.control import unreadable
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, Position, envelopes
-from noetl_core.control.envelopes import instant
 from noetl_core.engine.fold import fold
 from noetl_core.engine.records import Event, StreamId
-from noetl_core.engine.state import TERMINAL, Run, State, StepState
-from noetl_core.engine.waits import SECOND
+from noetl_core.engine.state import Run, State, StepState
+from noetl_core.engine.statuses import TERMINAL
 from noetl_core.expr import is_reference
+from noetl_core.instants import SECOND, to_rfc3339
 from noetl_core.ports import CorruptLog, Head, NotFound, PlaybookVersion
 from noetl_core.values import Values, at_once
 
@@ -88,8 +88,8 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         "ctx": state.ctx,
         "error": _error(control, state, values),
         "steps": _steps(state, values),
-        "started_at": instant(state.started_at),
-        "finished_at": instant(finished) if finished else None,
+        "started_at": to_rfc3339(state.started_at),
+        "finished_at": to_rfc3339(finished) if finished else None,
         "duration_ms": ((finished or control.clock.now()) - state.started_at) // 1000,
         "events": state.events,
     }
@@ -103,7 +103,7 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
 
 
 def _when(wait: Mapping[str, Any]) -> dict[str, str]:
-    return {"until": instant(wait["at"])} if wait.get("at") else {}
+    return {"until": to_rfc3339(wait["at"])} if wait.get("at") else {}
 
 
 def _error(control: Control, state: State, values: Values) -> dict[str, Any] | None:
@@ -158,8 +158,8 @@ def head_as_dict(head: Head) -> dict[str, Any]:
         "execution_id": head.execution_id,
         "status": head.status,
         "playbook": {"path": head.path, "version": head.version, "digest": head.digest},
-        "started_at": instant(head.started_at),
-        "finished_at": instant(head.finished_at) if head.finished_at else None,
+        "started_at": to_rfc3339(head.started_at),
+        "finished_at": to_rfc3339(head.finished_at) if head.finished_at else None,
         "duration_ms": (head.finished_at - head.started_at) // 1000 if head.finished_at else None,
         "error": head.error,
         "parent": head.parent,

@@ -15,7 +15,6 @@ from noetl_core.engine.decide import Fact
 from noetl_core.engine.effects import (
     RECONCILE_AT_LEAST_EVERY_S,
     RECONCILE_EVERY_S,
-    SECOND,
     end_effects,
     next_reconciliation,
 )
@@ -23,6 +22,7 @@ from noetl_core.engine.heads import head_of
 from noetl_core.engine.records import MAX_TAKEOVERS, Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import Run, State
 from noetl_core.history import tally_of
+from noetl_core.instants import SECOND
 
 GRACE_S = 30
 """How long a command may stay unclaimed before it is sent again; grows with its age."""

@@ -15,16 +15,15 @@ from noetl_core.control.core import Control
 from noetl_core.control.operate import NotNow
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.decide import Fact
-from noetl_core.engine.effects import SECOND
 from noetl_core.engine.lineage import RunLineage, lineage_of
 from noetl_core.engine.records import Event, StreamId
 from noetl_core.engine.redrive import BadRedrive, Plan, Redrive, plan
 from noetl_core.engine.state import State
+from noetl_core.history import commits_of
+from noetl_core.instants import DAY_S, SECOND
 from noetl_core.ports import Gate, NotFound
 from noetl_core.values import Values
 
-DAY_S = 24 * 3600
-PAGE = 32
 SHOWN = 50
 """Ranges of iterations that a preview lists."""
 
@@ -125,8 +124,9 @@ def _rerun(
         return {**out, "tasks": tasks}
     story = _Story(spec)
     for stream, rule in _streams(run, spec):
-        for event in _events(control, execution_id, stream):
-            story.take(event, rule)
+        for commit in commits_of(control.store, StreamId(execution_id, stream)):
+            for event in commit.events:
+                story.take(event, rule)
     story.close()
     _same_places(run.step, story.names, old, new)
     if new.by_name[run.step].loop is None:
@@ -171,14 +171,6 @@ def _in_kept_chunks(run: RunLineage, spec: Mapping[str, Any]) -> set[int]:
     size, total = run.plan["chunk_size"], run.plan["total"]
     kept = [n for n, chunk in run.chunks.items() if _clean(run, chunk, spec)]
     return {i for n in kept for i in range(n * size, min((n + 1) * size, total))}
-
-
-def _events(control: Control, execution_id: str, run_id: str) -> Iterator[Event]:
-    stream, after = StreamId(execution_id, run_id), -1
-    while page := control.store.read(stream, after=after, limit=PAGE):
-        for commit in page:
-            yield from commit.events
-        after = page[-1].seq
 
 
 class _Story:

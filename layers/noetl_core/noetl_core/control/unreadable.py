@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from noetl_core.control.core import Control
-from noetl_core.control.envelopes import instant
-from noetl_core.engine.state import TERMINAL
+from noetl_core.engine.statuses import TERMINAL
+from noetl_core.instants import to_rfc3339
 from noetl_core.ports import Gate, Head, NotFound, PortError
 
 REMEDY = "restore its log and `noetl resume` it, or close it with `noetl cancel`"
@@ -54,8 +54,8 @@ def summary(control: Control, execution_id: str, why: str) -> dict[str, Any]:
         "ctx": {},
         "error": head.error if over else _error(why),
         "steps": {},
-        "started_at": instant(head.started_at),
-        "finished_at": instant(head.finished_at) if head.finished_at else None,
+        "started_at": to_rfc3339(head.started_at),
+        "finished_at": to_rfc3339(head.finished_at) if head.finished_at else None,
         "duration_ms": ((head.finished_at or control.clock.now()) - head.started_at) // 1000,
         "events": 0,
         "reason": f"{why}; {REMEDY}",

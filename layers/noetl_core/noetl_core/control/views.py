@@ -14,8 +14,8 @@ from noetl_core.control.cursor import history
 from noetl_core.control.read import BUSY_S, Bounded
 from noetl_core.control.refusals import BadRequest
 from noetl_core.control.replay import Unfit, replay
-from noetl_core.engine.effects import SECOND
 from noetl_core.engine.records import StreamId
+from noetl_core.instants import SECOND
 from noetl_core.ports import NotFound
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any, Final
 from noetl_core.dsl.kinds import words
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path
-from noetl_core.dsl.reader import Reader, is_template
-from noetl_core.expr import FUNCTIONS
+from noetl_core.dsl.reader import Reader
+from noetl_core.expr import FUNCTIONS, is_template
 from noetl_core.json_schema import BadSchema, check_schema
 
 SCHEMA_KEY: Final = "x-schema"

@@ -8,8 +8,9 @@ from typing import Any, Final
 from noetl_core.dsl.fields.flow import LOOP, LOOP_SPEC, REDUCERS
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import UNSET, FailureMode, Loop
-from noetl_core.dsl.reader import Given, Reader, is_template
+from noetl_core.dsl.reader import Given, Reader
 from noetl_core.dsl.tasks import RESERVED
+from noetl_core.expr import is_template
 
 MAX_DEPTH: Final = 8
 

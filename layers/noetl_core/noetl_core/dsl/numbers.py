@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from noetl_core.dsl.model import Limits
 from noetl_core.expr import Scope, TemplateError, render
+from noetl_core.instants import DAY_S
 
-DAY_S: Final = 86_400
 YEAR_S: Final = 366 * DAY_S
 ANY: Final = 1e12
 """The highest where nothing sensible bounds a number: all there is to say is that it is finite."""

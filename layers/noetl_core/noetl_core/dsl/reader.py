@@ -13,16 +13,11 @@ from noetl_core.dsl.fields.types import Block, Choice, Condition, Flag, Name, Pr
 from noetl_core.dsl.load import Loaded, Node
 from noetl_core.dsl.model import Path
 from noetl_core.dsl.numbers import Range
-from noetl_core.expr import Compiled, Read, compile_text
+from noetl_core.expr import Compiled, Read, compile_text, is_template
 
 NAME: Final = re.compile(r"\w[\w.\-]{0,127}\Z")
 
 _KIND_WORDS: Final = {"mapping": "a mapping", "list": "a list", "scalar": "a plain value"}
-
-
-def is_template(value: Any) -> bool:
-    """Whether a value is text with template syntax in it."""
-    return isinstance(value, str) and ("{{" in value or "{%" in value)
 
 
 class Given:

@@ -37,6 +37,7 @@ from noetl_core.dsl.model import UNSET
 from noetl_core.dsl.numbers import DURATION, TIMEOUT, Range
 from noetl_core.dsl.reader import NAME
 from noetl_core.dsl.tasks import RESERVED, TASK_FIELDS
+from noetl_core.expr.compiled import PATTERN as TEMPLATE
 from noetl_core.json_schema import TYPES
 
 Schema = dict[str, Any]
@@ -45,7 +46,7 @@ ID: Final = "https://noetl.io/schema/playbook-v10.json"
 DOCS: Final = "https://noetl.io/docs/language/"
 """Where the pages of docs/language are published; links of fields begin here."""
 
-_TEMPLATE: Final[Schema] = {"type": "string", "pattern": r"\{[{%]"}
+_TEMPLATE: Final[Schema] = {"type": "string", "pattern": TEMPLATE}
 _TEXT: Final[Schema] = {"type": "string", "minLength": 1}
 _MAP: Final[Schema] = {"type": "object"}
 _BOOL: Final[Schema] = {"type": "boolean"}

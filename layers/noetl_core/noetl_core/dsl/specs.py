@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from noetl_core.dsl.fields.flow import LOOP_SPEC, STEP_SPEC
@@ -20,15 +19,6 @@ EXECUTOR_KEYS: Final = EXECUTOR_SPEC.keys
 STEP_KEYS: Final = STEP_SPEC.keys
 LOOP_KEYS: Final = LOOP_SPEC.keys
 TASK_KEYS: Final = frozenset({"policy"})
-
-
-def merge(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
-    """`inner` over `outer`: maps deep, everything else (lists too) replaced."""
-    out = dict(outer)
-    for key, value in inner.items():
-        mine = out.get(key)
-        out[key] = merge(mine, value) if isinstance(mine, Mapping) and isinstance(value, Mapping) else value
-    return out
 
 
 def handed_down(r: Reader, node: Node | None, typed: frozenset[str], what: str, *, extensions: bool) -> dict[str, Any]:

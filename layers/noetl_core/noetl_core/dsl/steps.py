@@ -12,11 +12,13 @@ from noetl_core.dsl.load import Node
 from noetl_core.dsl.loops import iterators, loop
 from noetl_core.dsl.model import Arc, Executor, FailureMode, Join, Loop, Router, Step, Task, TaskPolicy
 from noetl_core.dsl.policy import OnUnmatched, admission, task_policy, written
-from noetl_core.dsl.reader import Given, Reader, is_template
-from noetl_core.dsl.specs import LOOP_KEYS, STEP_KEYS, handed_down, merge
+from noetl_core.dsl.reader import Given, Reader
+from noetl_core.dsl.specs import LOOP_KEYS, STEP_KEYS, handed_down
 from noetl_core.dsl.sugar import pipeline
 from noetl_core.dsl.tasks import RawTask, TaskScope, single_task
 from noetl_core.dsl.templates import scalars_below
+from noetl_core.expr import is_template
+from noetl_core.mappings import deep_merge
 
 _TIMEOUT: Final = ("spec", "policy", "lifecycle", "timeout_s")
 
@@ -116,11 +118,11 @@ def _args(r: Reader, node: Node, given: Given, what: str) -> Node | None:
 
 
 def _layers(r: Reader, name: str, scope: StepScope, own: Mapping[str, Any], loop_node: Node | None) -> dict[str, Any]:
-    layers = merge(scope.spec, own)
+    layers = deep_merge(scope.spec, own)
     while loop_node is not None:
         what = f'spec of the loop of step "{name}"'
         spec = loop_node.get("spec")
-        layers = merge(layers, handed_down(r, spec, LOOP_KEYS, what, extensions=scope.executor.extensions))
+        layers = deep_merge(layers, handed_down(r, spec, LOOP_KEYS, what, extensions=scope.executor.extensions))
         loop_node = loop_node.get("loop")
     return layers
 

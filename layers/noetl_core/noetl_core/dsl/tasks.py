@@ -13,8 +13,10 @@ from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path, Task, TaskPolicy
 from noetl_core.dsl.numbers import BadNumber, Range, duration
 from noetl_core.dsl.policy import OnUnmatched, task_policy, written
-from noetl_core.dsl.reader import Reader, is_template
-from noetl_core.dsl.specs import merge, own_spec
+from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.specs import own_spec
+from noetl_core.expr import is_template
+from noetl_core.mappings import deep_merge
 
 RESERVED: Final = words(
     "workload keychain ctx iter args steps execution_id outcome event output _prev _task _attempt _outcome loop"
@@ -245,7 +247,7 @@ def finish(r: Reader, raw: RawTask | None, scope: TaskScope, label: str | None =
 
 
 def layered(raw: RawTask, scope: TaskScope, path: Path, label: str | None = None) -> Task:
-    spec = merge(scope.spec, raw.spec)
+    spec = deep_merge(scope.spec, raw.spec)
     timeout = spec.pop("timeout_s", None)
     return Task(
         raw.name,
@@ -275,8 +277,8 @@ def _from_workbook(r: Reader, raw: RawTask, scope: TaskScope) -> RawTask | None:
     return RawTask(
         raw.name,
         entry.kind,
-        merge(entry.inputs, raw.inputs),
-        merge(entry.spec, raw.spec),
+        deep_merge(entry.inputs, raw.inputs),
+        deep_merge(entry.spec, raw.spec),
         raw.policy if raw.policy is not None else entry.policy,
         {**entry.set_iter, **raw.set_iter},
         {**entry.set_ctx, **raw.set_ctx},

@@ -9,8 +9,8 @@ from noetl_core.dsl.diagnostics import Diagnostic
 from noetl_core.dsl.inputs import default_scalars
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.load import Node
-from noetl_core.dsl.reader import Reader, is_template
-from noetl_core.expr import LimitExceeded, TemplateSyntaxError
+from noetl_core.dsl.reader import Reader
+from noetl_core.expr import LimitExceeded, TemplateSyntaxError, is_template
 
 SECTIONS = ("keychain", "executor", "workflow", "workbook")
 _PROSE = frozenset({"desc", "description"})

@@ -15,6 +15,7 @@ from noetl_core.engine.passes import RoutingPass, boundary_event
 from noetl_core.engine.records import Boundary
 from noetl_core.engine.routing import redriven, take_arcs
 from noetl_core.engine.state import ChunkState, LoopState, Run
+from noetl_core.engine.statuses import HELD
 from noetl_core.engine.waits import beats_as_one, signal_name
 from noetl_core.events.table import News
 from noetl_core.expr import TemplateError, references_in
@@ -183,7 +184,7 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
                 return False
             p.emit("ExecutionPaused", **d)
         case "resume":
-            if s.status not in ("paused", "stuck"):
+            if s.status not in HELD:
                 return False
             p.emit("ExecutionResumed", **d)
         case "cancel":

@@ -16,8 +16,8 @@ from noetl_core.dsl.numbers import TIMEOUT, value_of
 from noetl_core.engine.passes import RoutingPass
 from noetl_core.engine.state import Run, State
 from noetl_core.expr import TemplateError
+from noetl_core.instants import SECOND
 
-SECOND = 1_000_000
 DAY_US = 24 * 3600 * SECOND
 
 

@@ -19,8 +19,8 @@ from noetl_core.engine.records import Command, Event, Snapshot
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State, caller_of
 from noetl_core.engine.waits import due_at, signal_name
+from noetl_core.instants import SECOND
 
-SECOND: Final = 1_000_000
 FIRST_RECONCILIATION_S: Final = 90
 """When the sweeper first reconciles an execution: the lease (60 s) and some."""
 RECONCILE_EVERY_S: Final = 55

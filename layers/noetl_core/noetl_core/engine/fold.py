@@ -12,6 +12,7 @@ from typing import Any
 from noetl_core.engine import places
 from noetl_core.engine.records import Commit, Event
 from noetl_core.engine.state import Child, ChunkState, LoopState, Run, State, Token
+from noetl_core.engine.statuses import HELD
 from noetl_core.engine.waits import beat_by, signal_name
 
 REDUCER = 4
@@ -298,7 +299,7 @@ def _cancelling(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 
 def _failing(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     s.failure = s.failure or dict(d["error"])
-    if s.failure.get("fatal") and s.status in ("paused", "stuck"):
+    if s.failure.get("fatal") and s.status in HELD:
         s.status, s.stuck = "running", None  # it ends now, whoever held it
 
 

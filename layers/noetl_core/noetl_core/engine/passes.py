@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any, Final
 
 from noetl_core.dsl.model import Playbook
@@ -19,6 +18,7 @@ from noetl_core.engine.state import Run, State, StepState
 from noetl_core.engine.workload import workload_of
 from noetl_core.events.table import ends_run
 from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, is_reference, load
+from noetl_core.result_refs import reference_to
 
 Need = tuple[Any, ...]
 """`("boundary", run_id, seq)`: the data of that commit's last event; `("writes", run_id, seq)`: only its `ctx_writes`, which
@@ -188,8 +188,7 @@ class RoutingPass:
         """A reference to an object of the execution that is stored before the decision is committed."""
         key = f"{self.state.execution_id}/{name}"
         self.objects.append((key, body))
-        checksum = "sha256:" + sha256(body).hexdigest()
-        return {"kind": "result_ref", "store": "s3", "key": key, "size": len(body), "checksum": checksum, "schema_hint": hint}
+        return {**reference_to(key, body), "schema_hint": hint}
 
     def want(self, needs: Iterable[Need]) -> None:
         """Ask for all of `needs` at once, where one after the other would be a round each."""

@@ -16,8 +16,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.policy import Directive, judge
 from noetl_core.engine.records import Event
 from noetl_core.expr import Scope
-
-SECOND = 1_000_000
+from noetl_core.instants import SECOND
 
 
 @dataclass(slots=True)

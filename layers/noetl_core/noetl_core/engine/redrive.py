@@ -20,7 +20,7 @@ from noetl_core.engine import ids
 from noetl_core.engine.lineage import Lineage, RunLineage, TokenLineage
 from noetl_core.engine.passes import boundary_event
 from noetl_core.engine.state import State
-from noetl_core.engine.workload import merge_workload
+from noetl_core.mappings import deep_merge
 
 FROM = re.compile(r"(?P<step>[^/@]+)(?:/(?P<task>[^/@]+))?(?:@(?P<path>\d{1,9}(?:\.\d{1,9})*))?", re.ASCII)
 
@@ -235,7 +235,7 @@ def _carried_over(run: RunLineage, rerun: Mapping[str, Any]) -> dict[str, Any]:
 
 def _edited(ctx: Mapping[str, Any], edits: Mapping[str, Any]) -> dict[str, Any]:
     """The edited keys; mappings merge deep."""
-    merged = merge_workload(ctx, edits)
+    merged = deep_merge(ctx, edits)
     return {key: merged[key] for key in edits}
 
 

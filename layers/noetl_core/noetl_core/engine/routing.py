@@ -13,6 +13,7 @@ from noetl_core.engine.passes import RoutingPass, boundary_event, event_namespac
 from noetl_core.engine.qos import Quality, quality
 from noetl_core.engine.reads import admissions_on_steps, result_needs
 from noetl_core.engine.state import Run, Token
+from noetl_core.engine.statuses import HELD
 from noetl_core.expr import Scope, TemplateError, render, truthy
 
 MAX_EVENTS: Final = 100_000
@@ -100,7 +101,7 @@ def settle(p: RoutingPass) -> None:
             continue
         if p.state.runs or not (_judge_parked(p) or fire_joins(p, quiet=True)):
             break
-    if not (p.state.runs or p.state.finished or p.state.status in ("paused", "stuck")):
+    if not (p.state.runs or p.state.finished or p.state.status in HELD):
         _finish(p)
 
 

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Status = Literal["running", "waiting", "paused", "cancelling", "stuck", "completed", "failed", "cancelled"]
-TERMINAL: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
+from noetl_core.engine.statuses import TERMINAL, Status
 
 
 @dataclass(slots=True)

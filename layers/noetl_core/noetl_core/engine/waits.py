@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-SECOND = 1_000_000
+from noetl_core.instants import SECOND
+
 BY_TOKEN = "callback:"
 """Signals whose names begin so are answers by token; nobody sends them by name."""
 

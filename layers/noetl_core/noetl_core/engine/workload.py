@@ -14,12 +14,12 @@ from typing import Any, Final, NoReturn
 
 from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS, dotted
 from noetl_core.dsl.model import Playbook
-from noetl_core.dsl.reader import is_template
 from noetl_core.engine.state import State
-from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, render
+from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, is_template, render
 from noetl_core.expr.limits import ITEM_SIZE
 from noetl_core.expr.scope import Resolve
 from noetl_core.json_schema import problems
+from noetl_core.mappings import deep_merge
 
 MAX_CHAIN: Final = 50
 """Defaults that need each other one after the other."""
@@ -47,19 +47,10 @@ class BadWorkload(ValueError):
         self.wrong = wrong
 
 
-def merge_workload(defaults: Mapping[str, Any], payload: Mapping[str, Any]) -> dict[str, Any]:
-    """MergedWorkload (formal spec 4.1): maps merge deep, the request wins, lists are replaced."""
-    out = dict(defaults)
-    for key, value in payload.items():
-        mine = out.get(key)
-        out[key] = merge_workload(mine, value) if isinstance(mine, Mapping) and isinstance(value, Mapping) else value
-    return out
-
-
 def workload_of(playbook: Playbook, state: State) -> dict[str, Any]:
-    """The workload of an admitted execution."""
-    merged = merge_workload(playbook.workload, state.payload)
-    return merge_workload(merged, state.rendered) if state.rendered else merged
+    """The workload of an admitted execution: the payload is merged over the defaults (formal spec 4.1)."""
+    merged = deep_merge(playbook.workload, state.payload)
+    return deep_merge(merged, state.rendered) if state.rendered else merged
 
 
 # --- templates among the defaults ---------------------------------------------------------------------------------------

@@ -31,9 +31,10 @@ from noetl_core.expr.functions import FUNCTIONS
 from noetl_core.expr.limits import Limits
 from noetl_core.expr.references import path_text, references_in, replaced
 from noetl_core.expr.rendering import load, render, truthy
-from noetl_core.expr.scope import Pointer, Scope, is_reference
+from noetl_core.expr.scope import Pointer, Scope
 from noetl_core.expr.secret import MASK, Secret, contains_secret, mask, reveal
 from noetl_core.expr.strict import Fields, Strict
+from noetl_core.result_refs import is_reference
 
 __all__ = [
     "FILTERS",

@@ -10,8 +10,8 @@ from jinja2.utils import Namespace
 
 from noetl_core.expr.errors import LimitExceeded
 from noetl_core.expr.limits import CHECK_EVERY, DATA_DEPTH, ITEM_SIZE, Limits
-from noetl_core.expr.scope import is_reference
 from noetl_core.expr.values import SCALARS, Group
+from noetl_core.result_refs import is_reference
 
 
 class Budget:

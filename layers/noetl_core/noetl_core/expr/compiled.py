@@ -86,9 +86,13 @@ class Compiled:
         return self._root
 
 
-def is_template(text: str) -> bool:
-    """Whether `text` is more than literal text."""
-    return "{{" in text or "{%" in text
+PATTERN: Final = r"\{[{%]"
+"""What `is_template` looks for, as a regular expression for others."""
+
+
+def is_template(value: Any) -> bool:
+    """Whether `value` is text that is more than literal."""
+    return isinstance(value, str) and ("{{" in value or "{%" in value)
 
 
 def compile_text(source: str) -> Compiled:

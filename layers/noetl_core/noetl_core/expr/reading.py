@@ -16,10 +16,11 @@ from noetl_core.expr.budget import Budget
 from noetl_core.expr.errors import NoSuchName, TemplateError, UndefinedValue
 from noetl_core.expr.limits import ITEM_SIZE, Lacking, Limits, Missing
 from noetl_core.expr.references import references_in
-from noetl_core.expr.scope import Pointer, Scope, is_reference
+from noetl_core.expr.scope import Pointer, Scope
 from noetl_core.expr.secret import Secret
 from noetl_core.expr.strict import Strict
 from noetl_core.expr.values import SCALARS, Group, describe, json_key
+from noetl_core.result_refs import is_reference
 
 ABSENT: Final = object()
 LONG: Final = 4096

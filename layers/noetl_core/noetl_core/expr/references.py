@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from noetl_core.expr.scope import is_reference
 from noetl_core.expr.secret import Secret
 from noetl_core.expr.values import SCALARS
+from noetl_core.result_refs import is_reference
 
 Path = tuple[Any, ...]
 """Keys and indexes that lead to a value."""

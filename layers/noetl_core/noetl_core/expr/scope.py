@@ -31,14 +31,6 @@ Ahead = Callable[[Sequence[Mapping[str, Any]]], None]
 """Told of references that are about to be resolved one after the other, for shells that load them together."""
 
 
-def is_reference(value: Any) -> bool:
-    """Whether `value` is a `result_ref`: a result kept in the result store (resolution 22).
-
-    Data from outside may say so too: what a reference leads to is for `resolve` to check.
-    """
-    return type(value) is dict and value.get("kind") == "result_ref" and type(value.get("key")) is str and "store" in value
-
-
 class Scope(Mapping[str, Any]):
     """The names one evaluation sees.
 

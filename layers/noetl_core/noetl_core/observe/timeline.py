@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from noetl_core.events.table import ends_run
+from noetl_core.instants import from_text
 
 RUNS = frozenset({"run", "chunk", "undo"})
 """Spans that have a lane of their own; the others lie in theirs."""
@@ -46,7 +46,7 @@ class Timeline:
 
     def observe(self, envelopes: Iterable[Mapping[str, Any]]) -> None:
         for e in envelopes:
-            at = datetime.fromisoformat(e["timestamp"]).timestamp()
+            at = from_text(e["timestamp"]).timestamp()
             self.began = at if self.began is None else self.began
             if e["name"] == "WorkflowFinished":
                 self.status, self.ended = e["data"]["status"], at

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, Final
 import duckdb
 
 from noetl_core.ports import ResultStore
+from noetl_core.result_refs import MARK
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.values import MARK
 
 DOWNLOADS: Final = 16
 """Objects fetched at once."""

@@ -8,10 +8,11 @@ from typing import Any
 
 from noetl_core.engine.records import MAX_TAKEOVERS, Command, Event, StreamId
 from noetl_core.events.table import TERMINAL
+from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, CorruptLog, EventStore
 from noetl_core.worker.carried_over import carried_over
 from noetl_core.worker.handled import Handled
-from noetl_core.worker.journal import SECOND, Fenced, Journal
+from noetl_core.worker.journal import Fenced, Journal
 from noetl_core.worker.run_history import RunHistory, deliver, read_run_history
 from noetl_core.worker.run_lease import RunLease
 

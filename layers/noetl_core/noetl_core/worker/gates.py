@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Gate, Gates
 
-SECOND = 1_000_000
 STANDS_S = 1
 """As old as what a running pipeline knows: it reads its gate with its periodic commits, every second (DESIGN section 4). Until
 then a run that was fenced loses its claim, and a paused one runs a step further."""

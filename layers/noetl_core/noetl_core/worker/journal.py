@@ -7,9 +7,9 @@ from threading import RLock
 from typing import Any
 
 from noetl_core.engine.records import Commit, Event, StreamId, Tally, count_takeovers_without_progress, envelopes_of
+from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Conflict, EventStore, Unavailable
 
-SECOND = 1_000_000
 LEASE_S = 60
 """How long a worker may be silent; every commit extends it."""
 FLUSH_EVERY_S = 1

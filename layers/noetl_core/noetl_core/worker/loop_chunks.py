@@ -9,7 +9,7 @@ from typing import Any
 
 from noetl_core.dsl.model import Loop
 from noetl_core.engine.loops import chunk_plan
-from noetl_core.engine.pipeline import SECOND
+from noetl_core.instants import SECOND
 from noetl_core.ports import NotFound
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.loop_collections import LoopCollections, LoopFailed

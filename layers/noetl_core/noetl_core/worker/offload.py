@@ -10,7 +10,7 @@ from typing import Any
 from noetl_core.dsl.model import Executor
 from noetl_core.expr import contains_secret, is_reference
 from noetl_core.ports import ResultStore
-from noetl_core.values import MARK
+from noetl_core.result_refs import MARK
 from noetl_core.worker.recorder import Recorder
 from noetl_core.worker.view import Resolver, named
 

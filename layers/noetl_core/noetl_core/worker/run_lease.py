@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from noetl_core.engine.records import Command, Event
+from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Gates, PortError
 from noetl_core.tools.base import ToolCall
-from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, SECOND, Fenced, Journal
+from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, Fenced, Journal
 
 
 class Cancelled(Exception):

@@ -8,7 +8,8 @@ from typing import Any
 
 from noetl_core.dsl.model import Task
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.pipeline import SECOND, Pipeline
+from noetl_core.engine.pipeline import Pipeline
+from noetl_core.instants import SECOND
 from noetl_core.worker.activation import Activation, Ended
 from noetl_core.worker.inputs import Unloaded
 from noetl_core.worker.loop_runner import LoopRunner

@@ -8,7 +8,7 @@ from queue import Empty, SimpleQueue
 
 from noetl_core.dsl.model import Task
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.pipeline import SECOND
+from noetl_core.instants import SECOND
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.nodes import PipelinePass
 from noetl_core.worker.run_lease import StartedTask

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from noetl_core.dsl.model import Task
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.pipeline import SECOND
+from noetl_core.instants import SECOND
 from noetl_core.tools.base import SecretReader, Tool, ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.registry import ToolRegistry, UnknownKind

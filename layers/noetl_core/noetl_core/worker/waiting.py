@@ -10,9 +10,9 @@ from noetl_core.dsl.kinds import KINDS, canonical_inputs
 from noetl_core.dsl.numbers import YEAR_S, BadNumber, duration
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import ERROR_KINDS, Outcome
-from noetl_core.engine.pipeline import SECOND
 from noetl_core.engine.waits import BY_TOKEN, beat_by
 from noetl_core.expr import is_reference
+from noetl_core.instants import SECOND, from_text, in_microseconds
 from noetl_core.json_schema import BadSchema, check_schema, problems
 from noetl_core.worker.run_history import RunHistory
 
@@ -190,8 +190,7 @@ def _until(inputs: Mapping[str, Any], now: int) -> int:
         if isinstance(until, int | float) and not isinstance(until, bool):
             at = int(until * SECOND)
         else:
-            instant = datetime.fromisoformat(str(until))
-            at = int((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp() * SECOND)
+            at = in_microseconds(from_text(str(until)))
     except (ValueError, OverflowError) as error:
         raise BadWait(f"`until` is not an instant: {error}") from None
     if at - now > YEAR_S * SECOND:

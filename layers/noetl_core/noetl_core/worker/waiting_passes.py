@@ -10,8 +10,8 @@ from typing import Any
 from noetl_core.dsl.model import Task
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import ErrorKind, Outcome
-from noetl_core.engine.pipeline import SECOND
 from noetl_core.expr import contains_secret
+from noetl_core.instants import SECOND
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.nodes import PipelinePass
 from noetl_core.worker.pipeline_passes import PipelinePasses

@@ -26,9 +26,11 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
+from noetl_core.adapters.aws.table import query_pages
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.codec import decode_events, encode_events
 from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally
+from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Conflict, CorruptLog, NotFound, ResultStore
 
 log = logging.getLogger(__name__)
@@ -38,7 +40,6 @@ SPREAD = 8
 MAX_BODY = 300 * 1024
 """A larger body goes to S3 first (DynamoDB items end at 400 KB)."""
 DIGITS = 10
-SECOND = 1_000_000
 Item = Mapping[str, Any]
 
 IS_FREE = "attribute_not_exists(pk) OR expires_at < :now"
@@ -137,27 +138,20 @@ class DynamoEventStore:
         return commits
 
     def _query(self, stream: StreamId, after: int, limit: int | None, *, newest: bool = False) -> list[Item]:
-        request: dict[str, Any] = {
-            "TableName": self._table,
-            "KeyConditionExpression": "pk = :pk AND sk BETWEEN :first AND :last",
-            "ExpressionAttributeValues": {
+        pages = query_pages(
+            f"read {stream}",
+            limit,
+            TableName=self._table,
+            KeyConditionExpression="pk = :pk AND sk BETWEEN :first AND :last",
+            ExpressionAttributeValues={
                 ":pk": {"S": partition(stream)},
                 ":first": {"S": sort_key(stream, after + 1)},
                 ":last": {"S": sort_key(stream, 10**DIGITS - 1)},
             },
-            "ConsistentRead": True,
-            "ScanIndexForward": not newest,
-        }
-        items: list[Item] = []
-        while True:
-            if limit is not None:
-                request["Limit"] = limit - len(items)
-            with errors_of(f"read {stream}"):
-                page = client("dynamodb").query(**request)
-            items += page["Items"]
-            if "LastEvaluatedKey" not in page or (limit is not None and len(items) >= limit):
-                return items
-            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+            ConsistentRead=True,
+            ScanIndexForward=not newest,
+        )
+        return [item for page in pages for item in page["Items"]]
 
     def last(self, stream: StreamId) -> Commit | None:
         items = self._query(stream, -1, 1, newest=True)

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.keys import MAX_KEY, check_key
 from noetl_core.ports import NotFound, Upload
+from noetl_core.result_refs import unchecked_reference
 
 REJECTED, SUFFIX = "rejected/", ".error.json"
 GONE = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
@@ -36,7 +37,7 @@ class S3Inbox:
 
     def copy(self, upload: Upload, key: str) -> Mapping[str, Any]:
         check_key(key)
-        reference = {"kind": "result_ref", "store": "s3", "key": key, "size": upload.size}
+        reference = unchecked_reference(key, upload.size)
         with _found(upload):
             if upload.size <= PARTS_FROM:
                 reference["checksum"] = f"sha256:{self._copied(upload, key)}"

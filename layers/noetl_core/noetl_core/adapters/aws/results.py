@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.keys import check_key
 from noetl_core.ports import NotFound
+from noetl_core.result_refs import unchecked_reference
 
 
 class S3ResultStore:
@@ -31,7 +32,7 @@ class S3ResultStore:
                 ContentType=content_type,
                 ChecksumSHA256=b64encode(digest.digest()).decode(),
             )
-        return {"kind": "result_ref", "store": "s3", "key": key, "size": len(body), "checksum": "sha256:" + digest.hexdigest()}
+        return {**unchecked_reference(key, len(body)), "checksum": f"sha256:{digest.hexdigest()}"}
 
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
         first = start or 0

@@ -9,10 +9,11 @@ from typing import Any
 
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
+from noetl_core.engine.statuses import TERMINAL
+from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Due, Gate, Head, NotFound, PlaybookVersion
 
-SECOND = 1_000_000
-_TERMINAL = "('completed','failed','cancelled')"
+_TERMINAL = "({})".format(",".join(f"'{status}'" for status in sorted(TERMINAL)))
 _HEAD = "execution_id, status, path, version, digest, started_at, updated_at, finished_at, error, parent, expires_at"
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
+from noetl_core.instants import SECOND
 from noetl_core.ports import CorruptLog, StorageFailed, Unavailable
 
 _SCHEMA = """
@@ -56,7 +57,6 @@ _NO_STORAGE = frozenset(
     }
 )
 """Errors that waiting does not mend. Their extended codes hold them in the lowest byte."""
-SECOND = 1_000_000
 SCHEMA_VERSION = 2
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05

@@ -10,9 +10,9 @@ from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
 from noetl_core.codec import decode_events, encode_events
 from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally
+from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Conflict, CorruptLog, Unavailable
 
-SECOND = 1_000_000
 _COLUMNS = "seq, ts, writer, wake, lease_until, expires_at, v, body, events, in_vain"
 _INSERT = f"INSERT INTO commits (execution_id, run_id, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
 _REPLACE_EXPIRED = f"""{_INSERT} ON CONFLICT (execution_id, run_id, seq) DO UPDATE SET ts=excluded.ts, writer=excluded.writer,

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from noetl_core.engine.records import Command
+from noetl_core.instants import SECOND
 from noetl_core.ports import Backlog, Clock, Waiting
-
-SECOND = 1_000_000
 
 
 @dataclass(order=True, slots=True)

@@ -8,16 +8,12 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
 from noetl_core.adapters.keys import check_key
 from noetl_core.ports import NotFound, StorageFailed
-
-
-def _reference(key: str, body: bytes) -> dict[str, Any]:
-    return {"kind": "result_ref", "store": "s3", "key": key, "size": len(body), "checksum": "sha256:" + sha256(body).hexdigest()}
+from noetl_core.result_refs import reference_to
 
 
 class FileResultStore:
@@ -46,7 +42,7 @@ class FileResultStore:
             self._write(path, body)
         except OSError as error:
             raise StorageFailed(f"the result {path}: {error.strerror}") from error
-        return _reference(key, body)
+        return reference_to(key, body)
 
     def _write(self, path: Path, body: bytes) -> None:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".put-")

@@ -8,7 +8,7 @@ from typing import Final
 from noetl_core.dsl.kinds import words
 from noetl_core.dsl.lint.context import Lint
 from noetl_core.dsl.load import Node
-from noetl_core.dsl.reader import is_template
+from noetl_core.expr import is_template
 
 _SHAPES: Final = (
     ("an AWS access key", re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])")),

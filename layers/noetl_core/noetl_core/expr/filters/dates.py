@@ -14,6 +14,7 @@ from typing import Any, Final
 from noetl_core.expr.errors import TemplateError
 from noetl_core.expr.evaluation import Evaluation
 from noetl_core.expr.filters.registry import filter_, is_undefined
+from noetl_core.instants import from_text
 
 FORMAT_CHARS: Final = 200
 _DIRECTIVE: Final = re.compile(r"%(.?)", re.DOTALL)
@@ -28,8 +29,7 @@ def instant(value: Any) -> datetime:
         if type(value) in (int, float):
             return datetime.fromtimestamp(value, UTC)
         if type(value) is str and len(value) <= 64:
-            found = datetime.fromisoformat(value.strip())
-            return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+            return from_text(value.strip()).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         pass
     raise TemplateError("a time is ISO 8601 text or a number of seconds since 1970")

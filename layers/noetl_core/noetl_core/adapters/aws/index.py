@@ -1,0 +1,221 @@
+"""Heads of executions and due items in the catalog table (its layout: `catalog`)."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from noetl_core.adapters.aws.clients import client, code_of, errors_of
+from noetl_core.adapters.aws.table import IS_FREE, Item, Table, query_pages
+from noetl_core.adapters.clock import SystemClock
+from noetl_core.engine.statuses import STATUSES, TERMINAL
+from noetl_core.instants import SECOND
+from noetl_core.ports import Clock, Due, Head
+
+DUE_SHARDS = 4
+HEAD_SHARDS = 8
+"""Partitions of an index of heads for each status and for each path: one takes 1,000 write units a second, and a start and an end
+each write a head."""
+DUE_PAGE = 200
+HEADS_PAGE = 10
+"""Heads read at least per request: a listing reads pages of many partitions, and further ones where the newest are."""
+LOOKS_AT_ONCE = 10
+"""Connections a client keeps (botocore's default)."""
+
+IS_NEWS = f"{IS_FREE} OR updated_at < :updated_at"
+ENDS = f"{IS_NEWS} OR updated_at = :updated_at"
+ENDED = {f":{status}": {"S": status} for status in sorted(TERMINAL)}
+GOES_ON = f"{IS_NEWS} OR (updated_at = :updated_at AND NOT #status IN ({', '.join(ENDED)}))"
+LIVES = "(attribute_not_exists(expires_at) OR expires_at >= :now)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    """Heads of one status (and path) in one shard, from `since` to `newest`."""
+
+    status: str
+    path: str | None
+    shard: int
+    since: str
+    newest: str
+
+    def query(self, values: dict[str, Any]) -> dict[str, Any]:
+        index, partition, sort, sorts_by = "heads", "list", "listed_at", ""
+        key = f"heads#{self.status}#{self.shard}"
+        if self.path is not None:
+            index, partition, sort, sorts_by = "heads_by_path", "path_list", "status_at", f"{self.status}#"
+            key = f"{self.path}#{self.shard}"
+        bounds = {":from": {"S": sorts_by + self.since}, ":to": {"S": sorts_by + self.newest}}
+        return {
+            "IndexName": index,
+            "KeyConditionExpression": f"#partition = :partition AND {sort} BETWEEN :from AND :to",
+            "ExpressionAttributeNames": {"#partition": partition},
+            "ExpressionAttributeValues": {":partition": {"S": key}, **bounds, **values},
+        }
+
+
+class DynamoExecutionIndex(Table):
+    """`ExecutionIndex` on the catalog table."""
+
+    def __init__(self, table: str, clock: Clock | None = None) -> None:
+        super().__init__(table)
+        self._clock = clock or SystemClock()
+
+    def put_head(self, head: Head) -> None:
+        shard = int(head.execution_id) % HEAD_SHARDS
+        listed_at = f"{head.started_at:020d}#{head.execution_id}"
+        item: dict[str, Any] = {
+            "pk": {"S": f"x#{head.execution_id}"},
+            "sk": {"S": "head"},
+            "list": {"S": f"heads#{head.status}#{shard}"},
+            "listed_at": {"S": listed_at},
+            "path_list": {"S": f"{head.path}#{shard}"},
+            "status_at": {"S": f"{head.status}#{listed_at}"},
+            "execution_id": {"S": head.execution_id},
+            "status": {"S": head.status},
+            "path": {"S": head.path},
+            "version": {"N": str(head.version)},
+            "digest": {"S": head.digest},
+            "started_at": {"N": str(head.started_at)},
+            "updated_at": {"N": str(head.updated_at)},
+        }
+        for name, number in (("finished_at", head.finished_at), ("expires_at", head.expires_at or None)):
+            if number is not None:
+                item[name] = {"N": str(number)}
+        for name, value in (("error", head.error), ("parent", head.parent)):
+            if value is not None:
+                item[name] = {"S": json.dumps(value)}
+        values: dict[str, Any] = {":updated_at": item["updated_at"]}
+        if head.status in TERMINAL:
+            self.put(item, ConditionExpression=ENDS, ExpressionAttributeValues=values)
+            return
+        values |= ENDED
+        names = {"#status": "status"}
+        self.put(item, ConditionExpression=GOES_ON, ExpressionAttributeValues=values, ExpressionAttributeNames=names)
+
+    def heads(
+        self,
+        status: str | None = None,
+        path: str | None = None,
+        since: int | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[Head]:
+        newest = "~"  # behind every digit
+        if before is not None:
+            item = self.get_item(f"x#{before}", "head")
+            if item is None:
+                return []
+            newest = item["listed_at"]["S"]
+        statuses = STATUSES if status is None else (status,)
+        wanted = [_Partition(s, path, shard, f"{since or 0:020d}", newest) for s in statuses for shard in range(HEAD_SHARDS)]
+        size = max(HEADS_PAGE, limit if len(wanted) == HEAD_SHARDS else limit // 4) + 1
+        streams = [self._pages(partition, size) for partition in wanted]
+        with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
+            first = list(pool.map(next, streams))
+        heads = (_items(page, stream) for page, stream in zip(first, streams, strict=True))
+        listed = heapq.merge(*heads, key=lambda item: str(item["listed_at"]["S"]), reverse=True)
+        return [_head(item) for item in islice((i for i in listed if i["listed_at"]["S"] != newest), limit)]
+
+    def _pages(self, partition: _Partition, size: int) -> Iterator[Item]:
+        """The heads of a partition, newest first."""
+        return query_pages(
+            "catalog read",
+            TableName=self.table,
+            FilterExpression=LIVES,
+            ScanIndexForward=False,
+            Limit=size,
+            **partition.query({":now": {"N": str(self._clock.now() // SECOND)}}),
+        )
+
+    def head(self, execution_id: str) -> Head | None:
+        item = self.get_item(f"x#{execution_id}", "head")
+        return None if item is None else _head(item)
+
+    def set_due(self, execution_id: str, at: int, seen: int | None = None) -> None:
+        self.put(_due_item(execution_id, at), **({} if seen is None else _unmoved(seen)))
+
+    def claim_due(self, due: Due, at: int) -> int | None:
+        try:
+            with errors_of("claim due"):
+                before = client("dynamodb").put_item(
+                    TableName=self.table, Item=_due_item(due.execution_id, at, 1), ReturnValues="ALL_OLD", **_unmoved(due.at)
+                )
+        except ClientError as error:
+            if code_of(error) != "ConditionalCheckFailedException":
+                raise
+            return None
+        attempts = 1 + int(before.get("Attributes", {}).get("looks", {"N": "0"})["N"])
+        if attempts > 1:  # rare: what looked before has died; no read before every look to know it
+            self.put(_due_item(due.execution_id, at, attempts), **_unmoved(at))
+        return attempts
+
+    def clear_due(self, execution_id: str) -> None:
+        with errors_of("clear due"):
+            client("dynamodb").delete_item(
+                TableName=self.table, Key={"pk": {"S": _shard(execution_id)}, "sk": {"S": execution_id}}
+            )
+
+    def due(self, now: int) -> Iterator[Due]:
+        return heapq.merge(*(self._due_of(shard, now) for shard in range(DUE_SHARDS)))
+
+    def _due_of(self, shard: int, now: int) -> Iterator[Due]:
+        pages = query_pages(
+            "catalog read",
+            TableName=self.table,
+            IndexName="by_due",
+            KeyConditionExpression="pk = :pk AND due_at <= :now",
+            ExpressionAttributeValues={":pk": {"S": f"due#{shard}"}, ":now": {"N": str(now)}},
+            ConsistentRead=True,
+            Limit=DUE_PAGE,
+        )
+        for page in pages:
+            yield from sorted(Due(int(i["due_at"]["N"]), i["sk"]["S"]) for i in page["Items"])
+
+
+def _items(page: Item, more: Iterator[Item]) -> Iterator[Item]:
+    """The items of a page and of those behind it, which are read as they are taken."""
+    for found in chain((page,), more):
+        yield from found["Items"]
+
+
+def _due_item(execution_id: str, at: int, attempts: int = 0) -> dict[str, Any]:
+    item = {"pk": {"S": _shard(execution_id)}, "sk": {"S": execution_id}, "due_at": {"N": str(at)}}
+    return {**item, "looks": {"N": str(attempts)}} if attempts else item
+
+
+def _unmoved(at: int) -> dict[str, Any]:
+    return {"ConditionExpression": "due_at = :seen", "ExpressionAttributeValues": {":seen": {"N": str(at)}}}
+
+
+def _shard(execution_id: str) -> str:
+    return f"due#{int(execution_id) % DUE_SHARDS}"
+
+
+def _head(item: Item) -> Head:
+    def number(name: str) -> int:
+        return int(item[name]["N"]) if name in item else 0
+
+    def parsed(name: str) -> Any:
+        return json.loads(item[name]["S"]) if name in item else None
+
+    return Head(
+        execution_id=item["execution_id"]["S"],
+        status=item["status"]["S"],
+        path=item["path"]["S"],
+        version=number("version"),
+        digest=item["digest"]["S"],
+        started_at=number("started_at"),
+        updated_at=number("updated_at"),
+        finished_at=number("finished_at") or None,
+        error=parsed("error"),
+        parent=parsed("parent"),
+        expires_at=number("expires_at"),
+    )

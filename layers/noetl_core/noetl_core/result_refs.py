@@ -1,0 +1,25 @@
+"""References to results that are kept beside the log: `{kind: result_ref, store, key, size, checksum, ...}`."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any, Final
+
+KIND: Final = "result_ref"
+MARK: Final = f'"{KIND}"'.encode()
+"""Where this is not in an object, there is no reference in it either: it need not be searched."""
+
+
+def is_reference(value: Any) -> bool:
+    """Whether `value` is a reference. Data from outside may say so too: what a reference leads to is for `resolve` to check."""
+    return type(value) is dict and value.get("kind") == KIND and type(value.get("key")) is str and "store" in value
+
+
+def reference_to(key: str, body: bytes) -> dict[str, Any]:
+    """The reference to an object that holds `body`."""
+    return {**unchecked_reference(key, len(body)), "checksum": f"sha256:{sha256(body).hexdigest()}"}
+
+
+def unchecked_reference(key: str, size: int) -> dict[str, Any]:
+    """The reference to an object whose checksum is not known here."""
+    return {"kind": KIND, "store": "s3", "key": key, "size": size}
