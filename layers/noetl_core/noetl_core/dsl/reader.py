@@ -180,8 +180,10 @@ class Reader:
                     given.values[name] = value
             elif name in below:
                 given.below[name] = self.read(child, below[name], owner)
-        if block.idle:
-            self.no_effect(node, block.idle, what)
+        for name in block.idle:
+            if name in given.nodes:
+                label = block[name].label
+                self._no_effect(node, name, label.format(owner) if label else f'"{name}" in {what}')
         return given
 
     def missing(self, node: Node, key: str, message: str, hint: str = "", *, code: str = "E111", checked: bool = True) -> None:
@@ -295,7 +297,10 @@ class Reader:
         """Say of declared placeholders that they do nothing (resolution 30)."""
         for key in keys:
             if node.get(key) is not None:
-                self.report("W403", (node, key), f'"{key}" in {what} is accepted but has no effect', "", "note")
+                self._no_effect(node, key, f'"{key}" in {what}')
+
+    def _no_effect(self, node: Node, key: str, said: str) -> None:
+        self.report("W403", (node, key), f"{said} is accepted but has no effect", "", "note")
 
 
 _READ: Final[dict[type, Callable[[Reader, Node, str, Any], Any]]] = {

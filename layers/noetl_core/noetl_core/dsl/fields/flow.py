@@ -314,7 +314,7 @@ ARC: Final = Block(
     *also(_ARGS_OF_ARC, "input"),
     SET_CTX._replace(doc="Values to write to `ctx` when the arc fires."),
     SET._replace(doc="Another way to write `set_ctx`: `ctx.a: value`."),
-    Field("spec", Anything("anything"), "Options of the arc. Accepted without effect.", effect=False),
+    Field("spec", Anything("anything"), "Options of the arc. Accepted without effect.", effect=False, label="spec of {}"),
     Field("desc", Prose(), "Says to people what the arc is for."),
     legacy={"then": "a guard and its target stand in one arc", "else": "an arc without when comes last"},
 )
