@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast, get_args
 
 from noetl_core.control import read
@@ -65,7 +64,6 @@ def _waits(control: Control, execution_id: str) -> bool:
 
 def _instant(text: str) -> int:
     try:
-        at = datetime.fromisoformat(text)
+        return in_microseconds(from_text(text))
     except ValueError as error:
         raise BadRequest(f"since is not an instant: {error}", "query.since") from None
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000_000)
