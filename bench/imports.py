@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from tests.import_graph import ROOT, Import, imports_of, modules_of
 
-TIMES = 7
+TIMES = 5
 _CHILD = """
 import json, sys, time
 sys.path[:0] = {paths}

@@ -7,22 +7,24 @@ from pathlib import Path
 
 from noetl_cli.backend import Backend
 from noetl_cli.errors import UNREACHABLE, USAGE, Exit
+from noetl_cli.local_store import default_store, is_there
 
 
 def backend(on: str | None, store: str | None, execution_id: str | None = None) -> Backend:
     """The wiring asked for: `local`, `stack` or the URL of an API; for an existing execution with nothing asked: the local store
     if it has it, else the stack."""
-    from noetl_cli.local_backend import LocalBackend
-
     if execution_id is not None and not (execution_id.isascii() and execution_id.isdecimal()):
         raise Exit(USAGE, f"{execution_id} is no execution's id: a number is expected")
     if on is not None and on != "local":
         return _stack(None if on == "stack" else on)
-    local_store = store or LocalBackend.default_store()
-    local = LocalBackend(local_store)
-    if on == "local" or execution_id is None or local.knows(execution_id):
-        return local
-    local.close()
+    local_store = store or default_store()
+    if on == "local" or execution_id is None or is_there(local_store):
+        from noetl_cli.local_backend import LocalBackend  # 400 ms: only who asks the local store
+
+        local = LocalBackend(local_store)
+        if on == "local" or execution_id is None or local.knows(execution_id):
+            return local
+        local.close()
     try:
         return _stack()
     except Exit:
@@ -32,11 +34,11 @@ def backend(on: str | None, store: str | None, execution_id: str | None = None) 
 
 def _stack(url: str | None = None) -> Backend:
     """The API at `url`, by default at `NOETL_API_URL`, or that of the stack brought up last."""
-    from noetl_cli.stack_backend import StackBackend
+    from noetl_cli.stack_backend import StackBackend  # 6 ms: only who asks a stack
 
     url = url or os.environ.get("NOETL_API_URL")
     if not url:
-        from noetl_infra.stack import absent, current
+        from noetl_infra.stack import absent, current  # 30 ms: who names the API needs none of it
 
         stack = current()
         if stack is None or not stack.api_url:

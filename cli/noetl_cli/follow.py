@@ -100,7 +100,7 @@ class Watch:
 
     def _draw(self) -> None:
         if self._live is None:
-            from rich.console import Console
+            from rich.console import Console  # 140 ms, with the next: only a terminal shows it
             from rich.live import Live
 
             self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=False)
@@ -108,7 +108,7 @@ class Watch:
         self._live.update(self._table(), refresh=True)
 
     def _table(self) -> RenderableType:
-        from rich.markup import escape
+        from rich.markup import escape  # 60 ms, with the next: only a terminal shows it
         from rich.table import Table
 
         p, now = self.progress, self._now()

@@ -13,14 +13,25 @@ from typing import TYPE_CHECKING, Any, cast
 
 from noetl_cli.backend import POLL_S, Tick, refused
 from noetl_cli.errors import FAILED, TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped, say
+from noetl_cli.local_store import IN_MEMORY, default_store
+from noetl_core.adapters.local.database import MEMORY
+from noetl_core.adapters.local.home import home
+from noetl_core.adapters.local.processes import pid_of
+from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool
+from noetl_core.control.cursor import history
+from noetl_core.control.envelopes import Expander
+from noetl_core.control.operations import Operations, cursor_key
+from noetl_core.control.refusals import refusal
+from noetl_core.control.unreadable import REMEDY, mark_head_stuck
+from noetl_core.engine.workload import BadWorkload
+from noetl_core.local import LocalWiring
+from noetl_core.local_runner import THREADS
+from noetl_core.ports import CorruptLog, NotFound, PortError, StorageFailed
 
 if TYPE_CHECKING:
     from noetl_core.client.api import Api
     from noetl_core.client.shapes import Started
-    from noetl_core.control.operations import Operations
-    from noetl_core.local import LocalWiring
-
-MEMORY = ":memory:"
 
 
 class LocalBackend:
@@ -29,7 +40,7 @@ class LocalBackend:
     name = "local"
 
     def __init__(self, store: str) -> None:
-        self._store = MEMORY if store == "memory" else store
+        self._store = MEMORY if store == IN_MEMORY else store
         self._wiring: LocalWiring | None = None
         self._created: set[str] = set()
 
@@ -42,30 +53,17 @@ class LocalBackend:
     @property
     def wiring(self) -> LocalWiring:
         if self._wiring is None:
-            self._wiring = self._opened(self._store)
+            self._wiring = LocalWiring(self._store)
         return self._wiring
-
-    @staticmethod
-    def _opened(store: str) -> LocalWiring:
-        from noetl_core.local import LocalWiring
-
-        return LocalWiring(store)
 
     def _exists(self) -> bool:
         return self._wiring is not None or Path(self._store).exists()
-
-    @staticmethod
-    def default_store() -> str:
-        """`runs.db` in this machine's `.noetl`."""
-        from noetl_core.adapters.local.home import home, shown
-
-        return shown(home() / "runs.db")
 
     @property
     def novel(self) -> str:
         """Where state is kept, in words, when that is news: it is made now, or lies in a folder above."""
         store = Path(self._store).absolute()
-        if self._store != self.default_store():
+        if self._store != default_store():
             return ""
         if not store.exists():
             return f"state is kept in {store.parent} (new; NOETL_HOME names another place)"
@@ -75,10 +73,6 @@ class LocalBackend:
     def start(
         self, *, source: str | None, path: str | None, version: int | None, payload: dict[str, Any], key: str | None
     ) -> Started:
-        from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool
-        from noetl_core.engine.workload import BadWorkload
-        from noetl_core.ports import NotFound
-
         request = StartRequest(path=path, version=version, playbook=source, payload=payload, idempotency_key=key)
         try:
             started = self.wiring.start(request)
@@ -94,8 +88,6 @@ class LocalBackend:
         return cast("Started", {**found, "warnings": list(started.warnings)})
 
     def follow(self, execution_id: str, timeout: float | None, tick: Tick) -> None:
-        from noetl_core.ports import CorruptLog, StorageFailed
-
         def carry_out() -> bool:
             if execution_id not in self._created:
                 self.wiring.runner.adopt(execution_id)
@@ -125,8 +117,6 @@ class LocalBackend:
 
     def _waits(self, execution_id: str, said: str) -> str:
         """Say once who holds what this process waits for; gives that worker's name."""
-        from noetl_core.adapters.local.processes import pid_of
-
         holder = self.wiring.runner.holder
         if holder and holder != said:
             pid = pid_of(holder)
@@ -135,9 +125,6 @@ class LocalBackend:
         return holder or said
 
     def _unreadable(self, execution_id: str, error: Exception) -> str:
-        from noetl_core.control.unreadable import REMEDY, mark_head_stuck
-        from noetl_core.ports import PortError
-
         try:
             self.wiring.control.load(execution_id)
         except PortError:  # its own log, not that of a child
@@ -147,13 +134,10 @@ class LocalBackend:
     def _goes_on(self, execution_id: str) -> str:
         if self._store == MEMORY:
             return "it was kept in memory only, and is gone"
-        store = "" if self._store == self.default_store() else f" --store {shlex.quote(self._store)}"
+        store = "" if self._store == default_store() else f" --store {shlex.quote(self._store)}"
         return f"`noetl resume {execution_id}{store}` goes on where it was"
 
     def news(self, execution_id: str) -> Callable[[], list[Mapping[str, Any]]]:
-        from noetl_core.control.cursor import history
-        from noetl_core.control.envelopes import Expander
-
         commits: deque[Any] = deque(history(self.wiring.store, execution_id))
         self.wiring.observe(lambda commit: commits.append(commit) if commit.stream.execution_id == execution_id else None)
         expand = Expander(execution_id)
@@ -169,11 +153,6 @@ class LocalBackend:
         return cast("Api", _Refusing(self._operations))
 
     def _operations(self, method: str) -> Operations:
-        from noetl_core.adapters.local.home import home
-        from noetl_core.adapters.local.secrets import LocalSecrets
-        from noetl_core.control.operations import Operations, cursor_key
-        from noetl_core.local_runner import THREADS
-
         wiring = self.wiring if method == "register" or self._exists() else self._empty
         return Operations(
             lambda: wiring.control,
@@ -185,7 +164,7 @@ class LocalBackend:
     @cached_property
     def _empty(self) -> LocalWiring:
         """What is looked at where there is no store yet."""
-        return self._opened(MEMORY)
+        return LocalWiring(MEMORY)
 
     def knows(self, execution_id: str) -> bool:
         """Whether the local store has the execution; does not make a store."""
@@ -210,8 +189,6 @@ class _Refusing:
             try:
                 return method(*args, **kwargs)
             except Exception as error:  # refusals have their words; a bug is logged with its traceback
-                from noetl_core.control.refusals import refusal
-
                 status, body = refusal(error, "")
                 raise refused(status, body["error"]["message"], body["error"]["details"]) from None
 

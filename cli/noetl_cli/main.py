@@ -30,7 +30,7 @@ def main() -> None:
 
 def _code() -> int:
     """Carry the command out; what it ends with."""
-    from noetl_core.dsl.diagnostics import InvalidPlaybook
+    from noetl_core.dsl.diagnostics import InvalidPlaybook  # 12 ms: help needs none of it
 
     try:
         command = typer.main.get_command(app)
@@ -72,7 +72,7 @@ def _lost(lost: OutputLost, code: int) -> int:
 
 def _other(error: Exception) -> int:
     """Usage errors of the command line, a service that fails, or a bug (which shows itself)."""
-    from noetl_core.ports import PortError, StorageFailed
+    from noetl_core.ports import PortError, StorageFailed  # 23 ms: only what fails
 
     if isinstance(error, click.ClickException):
         error.show()

@@ -43,7 +43,7 @@ def rows(found: Sequence[Mapping[str, Any]], how: str) -> None:
 
 def table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
     """Rows of one shape as a table."""
-    from rich.table import Table
+    from rich.table import Table  # 70 ms: only tables
 
     columns = list(rows[0]) if rows else []
     out = Table(title=title, title_justify="left", title_style="bold", show_edge=False, pad_edge=False)
@@ -140,7 +140,7 @@ def _cell(value: Any, width: int = 200) -> str:
 
 
 def _console() -> Any:
-    from rich.console import Console
+    from rich.console import Console  # 130 ms: plain lines need no library
 
     return Console() if sys.stdout.isatty() else Console(width=WIDE, soft_wrap=True)
 

@@ -12,6 +12,7 @@ from noetl_cli import output
 from noetl_cli.app import On, Output, app
 from noetl_cli.backends import backend
 from noetl_cli.errors import USAGE, Exit
+from noetl_cli.payload import json_of
 
 if TYPE_CHECKING:
     from noetl_core.client.view_shapes import Credential
@@ -50,8 +51,6 @@ def put(
     output_: Output = "human",
 ) -> None:
     """Keep a credential, in place of the one of that name. What is typed as --data others may see; a file or - stays private."""
-    from noetl_cli.payload import json_of
-
     fields = json_of(sys.stdin.read() if data == "-" else data, "--data")
     if not isinstance(fields, dict):
         raise Exit(USAGE, f"--data is a JSON {fields.__class__.__name__}; an object is expected")

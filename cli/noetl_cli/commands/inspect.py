@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from typing import Annotated, Any
 
@@ -96,9 +97,7 @@ def events(
 @app.command()
 def watch(id: Id, on: On = None, store: Store = None, timeout: Annotated[float | None, typer.Option(metavar="S")] = None) -> None:
     """Follow an execution that something else carries out, to its end."""
-    import time
-
-    from noetl_cli.follow import Watch, ended, polled
+    from noetl_cli.follow import Watch, ended, polled  # 17 ms: only who follows an execution
 
     with closing(backend(on, store, id)) as where:
         view = Watch(where, id, polled(where, id))

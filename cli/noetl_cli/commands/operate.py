@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noetl_cli import files
+from noetl_cli import files, output
 from noetl_cli.app import Id, On, Output, Store, app
 from noetl_cli.backend import TERMINAL
 from noetl_cli.backends import backend
 from noetl_cli.errors import FAILED, USAGE, Exit
+from noetl_cli.payload import json_of, put
 
 if TYPE_CHECKING:
     from noetl_core.client.shapes import RedrivePlan
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @app.command()
 def resume(id: Id, on: On = None, store: Store = None, output_: Output = "human") -> None:
     """Go on with a paused execution, or with one that this machine left unfinished."""
-    from noetl_cli.follow import Watch, ended
+    from noetl_cli.follow import Watch, ended  # 17 ms: only who follows an execution
 
     with closing(backend(on, store, id)) as where:
         status = where.api.state(id)["status"]
@@ -71,9 +72,7 @@ def redrive(
     events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False,
 ) -> None:
     """Run an execution that has ended again, keeping what it finished, and follow it to its end."""
-    from noetl_cli import output
-    from noetl_cli.follow import Watch, ended
-    from noetl_cli.payload import json_of, put
+    from noetl_cli.follow import Watch, ended  # 17 ms: only who follows an execution
 
     ctx: dict[str, Any] = {}
     source = None if playbook is None else files.read(playbook)
@@ -131,8 +130,6 @@ def signal(
     store: Store = None,
 ) -> None:
     """Send a named signal: what `kind: callback` with `signal: NAME` waits for."""
-    from noetl_cli.payload import json_of
-
     given = json_of(data, "--data")
     with closing(backend(on, store, id)) as where:
         print(f"{id} {where.api.signal(id, name, given)['status']}")
@@ -148,8 +145,6 @@ def callback(
     store: Store = None,
 ) -> None:
     """Answer a waiting callback."""
-    from noetl_cli.payload import json_of
-
     if (data is not None) + (error is not None) + heartbeat > 1:
         raise Exit(USAGE, "give one of --data, --error and --heartbeat")
     token = token.rsplit("/", 1)[-1].removeprefix("noetl-callback:")

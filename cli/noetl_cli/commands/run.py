@@ -13,6 +13,7 @@ from noetl_cli import output
 from noetl_cli.app import On, Output, Store, app
 from noetl_cli.backends import backend
 from noetl_cli.errors import USAGE, Exit, say
+from noetl_cli.payload import check_sets, merged, payload_of, put
 
 
 @app.command()
@@ -47,8 +48,7 @@ def run(
     store: Store = None,
 ) -> None:
     """Run a playbook and follow it to its end."""
-    from noetl_cli.follow import Watch, ended
-    from noetl_cli.payload import check_sets, merged, payload_of, put
+    from noetl_cli.follow import Watch, ended  # 16 ms: only who follows an execution
 
     given = payload_of(payload)
     for entry in set_ or ():
@@ -61,7 +61,7 @@ def run(
             playbook = playbook_files.check(source, file)
             check_sets(set_ or (), playbook)
             if "x-services" in source:
-                from noetl_cli.services import ServiceError, services_for
+                from noetl_cli.services import ServiceError, services_for  # 23 ms: few playbooks name services
 
                 try:
                     given = merged(stack.enter_context(services_for(file, given)), given)
@@ -72,7 +72,7 @@ def run(
         where = stack.enter_context(closing(backend(on or "local", store)))
         novel = where.novel
         if source is not None and where.name == "local":
-            from noetl_cli.siblings import register_called
+            from noetl_cli.siblings import register_called  # 50 ms: only who runs a file
 
             register_called(where, playbook, file, quiet=output_ != "human")
         if set_ and path is not None:

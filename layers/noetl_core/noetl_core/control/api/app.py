@@ -13,6 +13,7 @@ from aws_lambda_powertools.event_handler import Response, content_types
 
 from noetl_core.control.api import callbacks, catalog, context, credentials, executions, operating, service_routes, views
 from noetl_core.control.api.callers import Rights
+from noetl_core.control.api.document import document_of
 from noetl_core.control.api.resolver import Resolver
 from noetl_core.control.api.service import Service, nothing_here
 from noetl_core.control.core import Control
@@ -40,8 +41,6 @@ def resolver(service: Service, *, documented: bool = False) -> Resolver:
 @cache
 def document() -> dict[str, Any]:
     """The OpenAPI 3.1 document, made once per process."""
-    from noetl_core.control.api.document import document_of  # it takes its time: only who asks for it waits
-
     return document_of(resolver(Service(nothing_here, nothing_here), documented=True))
 
 
