@@ -10,6 +10,7 @@ from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, sign, unsign
 from noetl_core.control.refusals import BadRequest
 from noetl_core.engine.statuses import Status
+from noetl_core.instants import from_text, in_microseconds
 from noetl_core.ports import CorruptLog, NewerLog
 
 if TYPE_CHECKING:
