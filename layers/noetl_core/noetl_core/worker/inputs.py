@@ -1,4 +1,4 @@
-"""What a task is called with: values, whatever their size (resolution 22)."""
+"""Inputs of tasks: a task gets values, whatever their size, in place of references (resolution 22)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noetl_core.worker.view import Resolver
 
 
 class Unloaded(Exception):
-    """The inputs of a task cannot be loaded. `outcome` is what the task ends with."""
+    """The inputs of a task cannot be loaded. The task ends with `outcome`."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.error.message if outcome.error else "")
@@ -24,10 +24,11 @@ class Unloaded(Exception):
 
 
 def loaded(kind: str, name: str, given: Mapping[str, Any], resolve: Resolver, limit: int) -> dict[str, Any]:
-    """Rendered inputs of task `name` with what is behind references in them, together at most `limit` bytes of it.
+    """Return the rendered inputs of task `name` with references replaced by their values; together at most `limit` bytes are
+    loaded.
 
-    Inputs in which the kind takes references keep them; but where the whole of such a mapping is a reference, its keys are
-    loaded, as it is the mapping that is asked for. Raises `Unloaded`.
+    Inputs for which the kind takes references keep them. If such an input is itself one reference to a mapping, that mapping
+    is loaded, because its keys are needed. Raises `Unloaded`.
     """
     spec = KINDS.get(kind)
     taken: dict[str, Any] = {}
@@ -71,7 +72,7 @@ class TaskReferences:
 
 
 def _mapping(key: str, value: Any, resolve: Resolver, room: Room) -> Any:
-    """The mapping that `value` is or stands for; what is in it may be references."""
+    """Return the mapping that `value` is, or refers to. The mapping may contain references."""
     if not is_reference(value) or not resolve.family.owns(value):
         return value
     room.take(claimed(value), (key,))
@@ -79,7 +80,7 @@ def _mapping(key: str, value: Any, resolve: Resolver, room: Room) -> Any:
 
 
 def _too_large(name: str, full: NoRoom) -> str:
-    """What was too large, and what to do about it."""
+    """Return an outcome that says which input was too large and what to do about it."""
     where = path_text(full.path) or "what they hold"
     return (
         f"inputs of task {name}: with {where} they are {full.size} bytes, and max_input_bytes is {full.limit}; take only what the"

@@ -1,4 +1,4 @@
-"""One thread that renews the leases of all activations of a process while their tasks run."""
+"""The lease heartbeat: one thread that renews the leases of all activations of a process while their tasks run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ HEARTBEAT_EVERY_S = 0.5
 
 
 class Leaseholder(Protocol):
+    """A run under way whose lease can be renewed."""
+
     def renew_lease(self) -> None: ...
 
 
 class LeaseHeartbeat:
-    """Calls `renew_lease` of every holder about twice a second. The thread starts with the first and sleeps without any."""
+    """Calls `renew_lease` of every registered leaseholder about twice a second. The thread starts with the first leaseholder
+    and sleeps while there is none."""
 
     def __init__(self) -> None:
         self._holders: set[Leaseholder] = set()

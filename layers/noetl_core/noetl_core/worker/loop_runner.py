@@ -1,7 +1,5 @@
-"""Loops of one activation: collections rendered once, windows kept full, results and ctx writes brought together.
-
-DESIGN section 4 "Loops"; resolutions 9, 10, 17, 23.
-"""
+"""Loops of one activation: it renders the collection once, keeps the window of iterations full, and collects results and ctx
+writes (docs/language/loops.md; resolutions 9, 10, 17 and 23)."""
 
 from __future__ import annotations
 
@@ -30,12 +28,12 @@ BIG_PAGE = 64 * 1024
 
 
 def _shown(value: Any) -> str:
-    """A value in an author's words."""
+    """Return a value in the words of an author, for a message."""
     return "null" if value is None else f"{describe(value)} ({json.dumps(value, ensure_ascii=False, default=str)[:60]})"
 
 
 class LoopFailed(Exception):
-    """The loop cannot begin: its collection or one of its numbers is wrong. `error` is what the run fails with."""
+    """The loop cannot begin, because its collection or one of its numbers is wrong. The run fails with `error`."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -43,7 +41,7 @@ class LoopFailed(Exception):
 
 
 class LoopRunner:
-    """The loops of one run; `Runner` drives the passes over the pipeline that they hand out."""
+    """Runs the loops of one run. `Runner` drives the passes over the pipeline that the loops start."""
 
     def __init__(self, runner: Runner) -> None:
         self._r = runner
@@ -53,7 +51,7 @@ class LoopRunner:
     # --- beginning ------------------------------------------------------------------------------------------------------
 
     def begin(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> None:
-        """Begin the step's loop: here, as the lead of chunks, or as one chunk."""
+        """Begin the step's loop: in this process, as the lead run that cuts it into chunks, or as the run of one chunk."""
         r = self._r
         try:
             if r.chunk is not None:
@@ -112,7 +110,7 @@ class LoopRunner:
     # --- collections ----------------------------------------------------------------------------------------------------
 
     def _collection(self, loop: Loop, path: Path, ctx: CtxLayer, outer: dict[str, Any]) -> Sequence[Any]:
-        """`loop.in`, rendered once and recorded; never rendered again (DESIGN section 4 "Loops")."""
+        """Return the collection `loop.in`. It is rendered once and recorded; later activations read the record."""
         r = self._r
         known = r.history.collections.get(path)
         if known is not None:
@@ -144,9 +142,10 @@ class LoopRunner:
         raise LoopFailed("schema", f"loop.in must give a list or a mapping, not {_shown(value)}")
 
     def _distributed(self, loop: Loop) -> bool:
-        """Parallel loops that ask for it; and, unless told otherwise, those whose body waits (DESIGN section 4).
+        """Return whether the loop is distributed over chunk runs: a parallel loop that asks for it, or whose body waits
+        (unless the playbook says otherwise).
 
-        A sequential loop stays with one worker whatever it asks: its iterations follow each other and see each other's writes.
+        A sequential loop always runs in one worker: each iteration follows the one before and sees its writes.
         """
         if loop.mode != "parallel" or () in self._r.history.collections:
             return False  # what has begun here goes on here
@@ -159,7 +158,7 @@ class LoopRunner:
         return any(t.kind in WAITING_KINDS for t in self._r.step.tasks)
 
     def _lead(self, loop: Loop, items: list[Any], ctx: CtxLayer, outer: dict[str, Any]) -> None:
-        """The lead of a distributed loop: store the slices, then hand over to the control plane."""
+        """Store the slices of a distributed loop, then hand it over to the control plane."""
         r = self._r
         limit = loop_limit(loop, self._whole(loop.max_in_flight, WINDOW, "max_in_flight", ctx, outer))
         size = self._whole(loop.chunk_size, CHUNK_SIZE, "chunk_size", ctx, outer)
@@ -179,12 +178,12 @@ class LoopRunner:
 
     @property
     def _seen(self) -> dict[str, float]:
-        """Seconds that an iteration took of late, by step: what this process saw of the playbook's chunks."""
+        """Seconds that an iteration took recently, by step, as this process measured it in chunks of the playbook."""
         seen: dict[str, float] = self._r.playbook.memo.setdefault("iteration_s", {})
         return seen
 
     def _see(self, node: LoopNode) -> None:
-        """Remember how long the iterations of a chunk took; the newer counts as much as all before."""
+        """Record how long the iterations of a chunk took; the new value counts as much as all earlier ones together."""
         ran = node.succeeded + node.failed - self._restored
         if ran <= 0:
             return
@@ -194,7 +193,8 @@ class LoopRunner:
     # --- iterations -----------------------------------------------------------------------------------------------------
 
     def fill(self, node: LoopNode) -> None:
-        """Keep the loop's window full; close it when it is over. Iterations that end at once find it at work already."""
+        """Start iterations until the loop's window is full, and close the loop when it is over. An iteration that ends at
+        once calls `finish` while this method is still active."""
         if node.filling:
             return
         node.filling = True
@@ -231,7 +231,7 @@ class LoopRunner:
         broke: bool = False,
         counts: Mapping[str, int] | None = None,
     ) -> None:
-        """An iteration of `node` is over: with `result`, or failed with `error`. `counts` are those of the loop inside of it."""
+        """End one iteration of `node`, with its `result` or its `error`. `counts` are those of the loop inside the iteration."""
         done: dict[str, Any] = {"path": list(path), "status": "success" if error is None else "error"}
         done["result" if error is None else "error"] = result if error is None else error
         if counts is not None and (error is None or counts["failed"]):
@@ -254,7 +254,7 @@ class LoopRunner:
             node.condense(self._r.tool_caller.behind)
 
     def _page(self, node: LoopNode, page: list[Any]) -> Any:
-        """A page of results as bytes, or the reference to it when it is large: memory stays flat."""
+        """Return a page of results as bytes, or a reference to it when it is large. Memory use stays constant."""
         r = self._r
         body = encode(r.tool_caller.masked(page))
         return (
@@ -265,7 +265,7 @@ class LoopRunner:
         return f"loops/{self._r.step_run}/results{_suffix(self._r.chunk, node.path)}"
 
     def _results(self, node: LoopNode) -> Any:
-        """All results in index order: the list, or a reference to it or to its pages (resolution 23)."""
+        """Return all results in index order: the list itself, a reference to it, or a reference to its pages (resolution 23)."""
         r = self._r
         rest = r.tool_caller.masked(node.rest())
         if not any(is_reference(page) for page in node.pages):
@@ -297,7 +297,8 @@ class LoopRunner:
         self._r.end("LoopChunkDone", data)
 
     def _merge(self, node: LoopNode) -> None:
-        """Bring the iterations' ctx writes together; what reducers made large is kept behind references like any value."""
+        """Merge the ctx writes of the iterations. Large values that reducers built are stored behind references like any
+        other value."""
         tool_caller = self._r.tool_caller
         try:
             merged = node.merged(tool_caller.behind) if node.writes else {}
@@ -310,11 +311,11 @@ class LoopRunner:
 
 
 def _suffix(chunk: Mapping[str, Any] | None, path: Path) -> str:
-    """Part of a derived key: which chunk and iteration it belongs to."""
+    """Return the part of a derived key that names the chunk and the iteration."""
     where = "" if chunk is None else f"-chunk-{chunk['chunk']}"
     return where + "".join(f"-{i}" for i in path)
 
 
 def slice_key(execution_id: str, step_run: str, chunk: int) -> str:
-    """Where a chunk's slice of the collection is."""
+    """Return the key under which the slice of a chunk is stored."""
     return f"{execution_id}/loops/{step_run}/{chunk}.json"

@@ -1,4 +1,5 @@
-"""The tree of a run: loops, and as its leaves passes over the pipeline. Pure bookkeeping; `runner` drives it."""
+"""The tree of a run: its inner nodes are loops (`LoopNode`), its leaves are passes over the pipeline (`PipelinePass`). This
+module only keeps state; `runner` and `loop_runner` act on it."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ RESULTS_PAGE = 1_000
 class CtxLayer:
     """ctx as one part of a run sees it, and what this part wrote.
 
-    Without `through` the writes stay here (an iteration of a parallel loop, resolution 10) and the view is copied once it is
-    written to; with it they also go to the layer below, at once (sequential loops are unrestricted).
+    Without `through`, writes stay in this layer (an iteration of a parallel loop, resolution 10); the view is copied at the
+    first write. With `through`, every write also goes to the layer below at once (sequential loops write without
+    restriction).
     """
 
     view: dict[str, Any]
@@ -45,7 +47,7 @@ class CtxLayer:
 
 @dataclass(slots=True)
 class PipelinePass:
-    """One pass over the pipeline. `ctx` is the iteration's own layer."""
+    """One pass over the pipeline. `ctx` is the layer of its iteration."""
 
     pipe: Pipeline
     ctx: CtxLayer
@@ -62,7 +64,8 @@ class PipelinePass:
 
 @dataclass(slots=True)
 class LoopNode:
-    """One loop being run: items still to hand out, iterations live, and what the finished ones left (in index order)."""
+    """A loop that is being run: the items that are still to be started, the running iterations, and the results and writes of
+    finished iterations, in index order."""
 
     loop: Loop
     path: Path
@@ -102,7 +105,7 @@ class LoopNode:
         return self.broke or self.error is not None
 
     def take(self) -> int | None:
-        """The index of the next iteration to start, or None when the window is full or none is left."""
+        """Return the index of the next iteration to start, or None when the window is full or no item is left."""
         while self.live < self.limit and self.next < len(self.items):
             index = self.first + self.next
             if self.stopping and not self.begun:
@@ -120,18 +123,19 @@ class LoopNode:
         return self.live == 0 and (self.next >= len(self.items) or (self.stopping and not self.begun))
 
     def layer(self) -> CtxLayer:
-        """The ctx of a new iteration."""
+        """Return the ctx layer of a new iteration."""
         return CtxLayer(self.ctx.view, None if self.parallel else self.ctx)
 
     def scope_iter(self, index: int) -> dict[str, Any]:
-        """`iter` of an iteration: its element, its index, the iteration around it (formal spec 7.1, canonical 6.4)."""
+        """Return `iter` of an iteration: its element, its index, and the iteration around it (formal specification 7.1,
+        canonical step spec 6.4)."""
         scope: dict[str, Any] = {"parent": self.iter} if self.iter else {}
         scope[self.loop.iterator] = self.items[index - self.first]
         scope["index"] = index
         return scope
 
     def restore(self, finished: Mapping[int, Mapping[str, Any]]) -> None:
-        """Take over what an earlier activation finished: `LoopIterationCompleted` by index."""
+        """Take over the iterations that an earlier activation finished: `LoopIterationCompleted` by index."""
         for index in sorted(finished):
             done = finished[index]
             self.finished.add(index)
@@ -141,7 +145,7 @@ class LoopNode:
             self.settle(index, done, writes)
 
     def settle(self, index: int, done: Mapping[str, Any], writes: Mapping[str, Any]) -> None:
-        """Count a finished iteration (its absolute index), as its `LoopIterationCompleted` says."""
+        """Count a finished iteration, named by its absolute index, with the data of its `LoopIterationCompleted`."""
         if done["status"] == "success":
             self.succeeded += 1
             self.results[index - self.first] = done.get("result")
@@ -161,37 +165,37 @@ class LoopNode:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Iterations of the innermost loop (resolution 9). One of this loop that never began counts as one - nobody knows what is
-        in it - and so does one that failed without any in it that did."""
+        """Counts of the iterations of the innermost loop (resolution 9). An iteration of this loop that never began counts as
+        one, because its own collection is unknown; so does one that failed before any inner iteration began."""
         left = len(self.items) - self.succeeded - self.failed
         return {**self.innermost, "total": self.innermost["total"] + left}
 
     def full_page(self) -> list[Any] | None:
-        """The next page of results once all of it is there; it is held no longer."""
+        """Return the next complete page of results, if there is one. The node does not keep it any longer."""
         start = len(self.pages) * RESULTS_PAGE
         if len(self.results) < RESULTS_PAGE or any(n not in self.results for n in range(start, start + RESULTS_PAGE)):
             return None
         return [self.results.pop(n) for n in range(start, start + RESULTS_PAGE)]
 
     def rest(self) -> list[Any]:
-        """The results after the pages, in index order; what never ran or failed is None."""
+        """Return the results after the complete pages, in index order; None stands for an iteration that failed or never ran."""
         return [self.results.get(n) for n in range(len(self.pages) * RESULTS_PAGE, len(self.items))]
 
     def condense(self, load: Load) -> None:
-        """Remember less of the ctx writes of the iterations before the first that is not in a page."""
+        """Combine the ctx writes of all iterations whose results are in complete pages, to save memory."""
         bound = self.first + len(self.pages) * RESULTS_PAGE
         self.writes.sort(key=lambda w: w[0])
         done = bisect_left(self.writes, bound, key=lambda w: w[0])
         self.writes[:done] = condense(self.writes[:done], self.loop.reducers, load)
 
     def merged(self, load: Load) -> dict[str, Any]:
-        """The iterations' ctx writes brought together (resolution 10). Raises `CtxConflict`."""
+        """Return the merged ctx writes of the iterations (resolution 10). Raises `CtxConflict`."""
         self.writes.sort(key=lambda w: w[0])
         return merge_ctx(self.writes, self.loop.reducers, self.ctx.view, load)
 
 
 def loop_limit(loop: Loop, max_in_flight: int | None) -> int:
-    """Concurrent iterations: one in a sequential loop."""
+    """Return how many iterations may run at the same time: one in a sequential loop."""
     if loop.mode == "sequential":
         return 1
     return max(1, max_in_flight if max_in_flight is not None else DEFAULT_MAX_IN_FLIGHT)

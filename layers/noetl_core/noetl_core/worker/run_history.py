@@ -1,4 +1,4 @@
-"""What a run's stream says has already happened: the fold a worker goes on from after a suspension or a takeover."""
+"""The history of a run: a fold of its stream, from which a worker continues after a suspension or a takeover."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ Path = tuple[int, ...]
 
 @dataclass(slots=True)
 class RunHistory:
-    """Per iteration path: collections, task events of unfinished passes, finished iterations; and waits and their mail.
+    """What the stream of a run has recorded: by iteration path its collections, the task events of unfinished passes and the
+    finished iterations; and its waits and their mail.
 
-    `finished` holds, by the path of the loop, its finished iterations by index; those of an inner loop go when the iteration
-    around it is finished. `last` is the newest commit, None for an empty stream.
+    `finished` maps the path of a loop to its finished iterations by index. Those of an inner loop are dropped when the
+    iteration around it has finished. `last` is the newest commit, None for an empty stream.
     """
 
     as_of: int | None = None
@@ -52,12 +53,12 @@ class RunHistory:
 
     @property
     def newest(self) -> str:
-        """Name of the newest event, or an empty text (a heartbeat, an empty stream)."""
+        """Name of the newest event, or an empty text when the newest commit is a heartbeat or the stream is empty."""
         return self.last.events[-1].name if self.last is not None and self.last.events else ""
 
 
 def read_run_history(store: EventStore, stream: StreamId, history: RunHistory | None = None) -> RunHistory:
-    """Fold a run's stream, on top of `history` if that is given."""
+    """Read the stream of a run and fold it, on top of `history` if that is given."""
     return fold_run_history(commits_of(store, stream), history)
 
 
@@ -106,8 +107,8 @@ def apply(history: RunHistory, event: Event) -> None:
 
 
 def _without_masks(event: Event) -> Event:
-    """The event without what its log does not show: reading a secret of before a suspension is undefined, and says so, where its
-    mask would be taken for the secret itself."""
+    """Return the event without the values that the log shows masked. After a suspension, reading such a value then gives an
+    error about an undefined value; otherwise the mask would be taken for the secret."""
     return Event(event.name, event.ts, _pruned(event.data))
 
 
@@ -118,5 +119,5 @@ def _pruned(value: Any) -> Any:
 
 
 def deliver(history: RunHistory, mail: Iterable[Mapping[str, Any]]) -> None:
-    """Take the mail of a resume."""
+    """Record the mail that a resume command brings."""
     history.mail.update({m["wait_id"]: m for m in mail})

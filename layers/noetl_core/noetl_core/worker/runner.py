@@ -1,4 +1,5 @@
-"""Driving one activation of a run: one driver thread owns every machine, tools run on it or in a small pool (DESIGN 4.5)."""
+"""The runner drives one activation of a run. One driver thread owns the state of all its passes; tools run on that thread or
+in a small thread pool (docs/decisions.md, "Every tool that may block runs on a thread that can be left behind")."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ Boundary = Literal["StepDone", "StepFailed", "StepSuspended", "LoopChunkDone"]
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an activation ended: the boundary event's name and data."""
+    """How an activation ended: the name and the data of its boundary event."""
 
     name: Boundary
     data: Mapping[str, Any]
@@ -45,7 +46,7 @@ class Ended:
 
 @dataclass
 class Runner:
-    """One activation of one run (a step run, or a chunk of its loop)."""
+    """One activation of one run: a step run, or the run of one chunk of its loop."""
 
     playbook: Playbook
     step: Step
@@ -91,7 +92,8 @@ class Runner:
     # --- driving --------------------------------------------------------------------------------------------------------
 
     def run(self) -> Ended:
-        """Until the run ends or suspends. Raises `Fenced`, `Cancelled`, and port errors for redelivery."""
+        """Run until the run ends or suspends. Raises `Fenced`, `Cancelled`, and port errors, after which the queue delivers
+        the command again."""
         try:
             self._begin()
             while self.ended is None:
@@ -111,11 +113,11 @@ class Runner:
             self.attempts.close()
 
     def end(self, name: Boundary, data: Mapping[str, Any]) -> None:
-        """The run has come to its end, or to a suspension."""
+        """Set the boundary event with which the run ends or suspends."""
         self.ended = Ended(name, data)
 
     def _watch(self) -> None:
-        """Between tasks: commit what is due, and hear what the gate says."""
+        """Between tasks: commit what is due, and read the gate."""
         now = self.tool_caller.clock.now()
         if self.journal.due(now):
             self.journal.flush()
@@ -127,7 +129,7 @@ class Runner:
             self._give_up(now)
 
     def _collect(self) -> None:
-        """Take one finished task, or stop waiting after a moment to look around."""
+        """Process one finished task, or return after a short wait."""
         now, until = self.tool_caller.clock.now(), self.attempts.overdue_at
         if self.sleeping and not self.halt:
             until = self.sleeping[0][0] if until is None else min(until, self.sleeping[0][0])
@@ -141,7 +143,7 @@ class Runner:
         self.ready.append(attempt.pass_)
 
     def _give_up(self, now: int) -> None:
-        """Tools that go on after their timeout: their tasks have timed out, and the pipeline goes on."""
+        """End the attempts that run on after their timeout: their tasks time out and their pipelines continue."""
         for attempt in self.attempts.give_up(now):
             message = f"{attempt.call.kind}: did not end within {attempt.call.timeout_s:g} s, and was left behind"
             self._end_attempt(
@@ -154,7 +156,8 @@ class Runner:
             self.ready.append(heapq.heappop(self.sleeping)[2])
 
     def _sleep(self) -> bool:
-        """Nothing else to do: sleep until the next short wait is over; False when there is none."""
+        """Sleep until the next short wait is over, when there is nothing else to do. Returns False when there is no short
+        wait."""
         if self.halt or not self.sleeping:
             return False
         self.journal.flush()
@@ -163,7 +166,7 @@ class Runner:
         return True
 
     def _suspended(self) -> Ended:
-        """Suspend on everything that is waited for; and on the halt, if that is why."""
+        """Return the suspension: all waits of the run, and the reason if a pause or the deadline halts it."""
         waits = [pass_.wait for pass_ in self.waiting if pass_.wait is not None]
         waits += [pass_.wait or self._retry_wait(pass_, at) for at, _, pass_ in self.sleeping]
         if self.halt:
@@ -176,7 +179,7 @@ class Runner:
         return Ended("StepSuspended", {"waits": waits, **({"sealed": sealed} if sealed is not None else {})})
 
     def _sealed(self, passes: list[PipelinePass]) -> str | None:
-        """The secrets that unfinished passes hold, for whoever resumes them."""
+        """Return the secrets that unfinished passes hold, encrypted for the worker that resumes the run."""
         return self.seals.seal(passes) if self.seals is not None and self.tool_caller.tainted else None
 
     # --- passes over the pipeline ---------------------------------------------------------------------------------------
@@ -191,7 +194,7 @@ class Runner:
             self.loops.begin(self.step.loop, ctx, outer)
 
     def push(self, pipe: Pipeline, ctx: CtxLayer, parent: LoopNode | None, scope: dict[str, Any]) -> None:
-        """A new pass over the pipeline; what the log says it has done is folded, not done again."""
+        """Start a new pass over the pipeline. Tasks that the log records as done are folded into it and not run again."""
         pass_ = PipelinePass(pipe, ctx, parent, scope)
         pipe.iter = pass_.iter
         events = self.history.tasks.pop(pipe.path, ())
@@ -206,7 +209,7 @@ class Runner:
         self.ready.append(pass_)
 
     def _unseal(self, pass_: PipelinePass) -> None:
-        """Give a pass back the secrets it held when it was suspended; where nobody can open them they stay undefined."""
+        """Restore the secrets that a pass held when it was suspended. Where they cannot be decrypted they stay undefined."""
         if self.seals is None or self.history.sealed is None:
             return
         if self._opened is None:
@@ -215,11 +218,12 @@ class Runner:
         restore(pass_, self._opened.get(pass_.path, {}))
 
     def scope(self, ctx: CtxLayer, scope_iter: dict[str, Any]) -> Scope:
-        """What templates see, without the pipeline's own names."""
+        """Return what templates see, without the names of the pipeline itself."""
         return Scope({"ctx": ctx.view, "iter": scope_iter}, self._base, resolve=self.tool_caller.resolve)
 
     def _scope(self, pass_: PipelinePass) -> Scope:
-        """What a pass's templates see; args of the step that read the iterator are evaluated once. Raises `TemplateError`."""
+        """Return what the templates of a pass see. Arguments of the step that read the iterator are evaluated once per pass.
+        Raises `TemplateError`."""
         scope = self.scope(pass_.ctx, pass_.iter)
         if not self.step.each_args:
             return scope
@@ -229,7 +233,7 @@ class Runner:
         return scope.over({"args": pass_.args})
 
     def _advance(self, pass_: PipelinePass) -> None:
-        """Run a pass until it ends, waits, or a tool of its own thread has it."""
+        """Run a pass until it ends, waits, or a tool runs on a thread of its own."""
         while pass_.pipe.status == "running":
             if self.halt:
                 self.ready.append(pass_)
@@ -255,7 +259,7 @@ class Runner:
         pass_.pipe.error = {"kind": "limit", "message": message, "retryable": False, "task": task.name}
 
     def _run_task(self, pass_: PipelinePass, task: Task) -> bool:
-        """Run the pass's next task; False when it is out of our hands for now."""
+        """Run the next task of a pass. Returns False when the pass cannot go on now."""
         started = self.tool_caller.clock.now()
         raw = self._raw.get(task.name)
         try:
@@ -294,12 +298,12 @@ class Runner:
         return False
 
     def _failed(self, pass_: PipelinePass, task: Task, started: int, outcome: Outcome) -> bool:
-        """A task that could not even be called: an outcome like any other."""
+        """Record the outcome of a task that could not be called."""
         self._processed(pass_, task, outcome, started)
         return True
 
     def _too_late(self, timeout: float | None, now: int) -> bool:
-        """Whether the task might not end before the invocation does; a fresh invocation tries it anyway."""
+        """Return whether the task might not end before the invocation does. The first task of an invocation is always tried."""
         if self.deadline is None or not self.started_any:
             return False
         need = SPARE_S if timeout is None else timeout + MARGIN_S
@@ -308,7 +312,7 @@ class Runner:
     # --- waiting --------------------------------------------------------------------------------------------------------
 
     def _wait(self, pass_: PipelinePass, wait: dict[str, Any]) -> None:
-        """Put a pass to sleep: in place when it is for a little, else as a wait of the suspension."""
+        """Let a pass wait: in this process when the wait is short, otherwise as a wait of the suspension."""
         pass_.wait = wait
         at = wait["at"] if wait["kind"] == "timer" else None
         if at is not None and self._soon(at):
@@ -332,7 +336,7 @@ class Runner:
         return {**wait, "task": task.name, **iteration}
 
     def _waiting_task(self, pass_: PipelinePass, task: Task, inputs: Mapping[str, Any], started: int) -> bool:
-        """`wait`, `callback`, `playbook`: what answers them is in the mail, or they wait for it."""
+        """Run a task of kind `wait`, `callback` or `playbook`: use its answer if it is in the mail, otherwise wait for it."""
         pipe = pass_.pipe
         try:
             if contains_secret(inputs):
@@ -375,7 +379,7 @@ class Runner:
     # --- outcomes -------------------------------------------------------------------------------------------------------
 
     def _processed(self, pass_: PipelinePass, task: Task, outcome: Outcome, started: int | None) -> None:
-        """Judge an outcome, record it, fold it."""
+        """Apply the task's policy to an outcome, record the event and fold it."""
         pipe = pass_.pipe
         pass_.wait = None
         scope = self._scope(pass_).over(pipe.locals(task))
@@ -402,12 +406,13 @@ class Runner:
             )
 
     def written(self, ctx: CtxLayer) -> dict[str, Any]:
-        """The run's ctx writes for its boundary, large values (what reducers made) behind references."""
+        """Return the run's ctx writes for its boundary event; large values, which reducers may build, are stored behind
+        references."""
         name = f"values/{self.step_run}-ctx"
         return {k: self.tool_caller.small(v, f"{name}-{n}") for n, (k, v) in enumerate(ctx.writes.items())}
 
     def _finish(self, pass_: PipelinePass) -> None:
-        """A pass has ended: so has its iteration, or the run."""
+        """End a pass, and with it its iteration or the run."""
         pipe = pass_.pipe
         error = None if pipe.status == "done" else dict(pipe.error or {})
         if pass_.parent is not None:

@@ -1,4 +1,5 @@
-"""The worker: claims a run, drives its pipeline, ends it (DESIGN section 4.4-4.6). It runs tools; it never starts a step."""
+"""The worker service: it claims a run, drives its pipeline and ends it (docs/architecture.md, "The way of one step"). It runs
+tools; it never starts a step."""
 
 from __future__ import annotations
 
@@ -32,8 +33,12 @@ TERMINAL = frozenset({"StepDone", "StepFailed", "LoopChunkDone"})
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """What became of a command. A queue may forget it in any case: what a dropped one was for goes on elsewhere, and of what is
-    handed back (another worker holds it, for `seconds` yet) the sweeper has it taken over. Who wants to be sooner asks again."""
+    """What became of a command.
+
+    The queue may delete the message in any case. What a dropped command asked for is done elsewhere. A command that is handed
+    back is one whose run another worker holds for `seconds` more; the sweeper has the run taken over later. A caller who
+    wants that sooner sends the command again.
+    """
 
     kind: Literal["done", "suspended", "dropped", "hand_back"]
     reason: str = ""
@@ -44,7 +49,7 @@ class Handled:
 
 @dataclass(eq=False)
 class Worker:
-    """The data plane over its ports. `heartbeat` None (simulation) means: no lease is renewed while a task runs."""
+    """The data plane over its ports. Without `heartbeat` (in the simulator) no lease is renewed while a task runs."""
 
     store: EventStore
     results: ResultStore
@@ -70,7 +75,8 @@ class Worker:
         self._leaving = False
 
     def handle(self, command: Command, deadline: int | None = None) -> Handled:
-        """Carry out one command. `deadline` (microseconds) is the invocation's end. Raises port errors for redelivery."""
+        """Carry out one command. `deadline` (microseconds) is the end of the invocation. Raises port errors, after which the
+        queue delivers the command again."""
         gate = self.gates.gate(command.execution_id)
         if (gate.mode == "stop" and command.undoes is None) or command.run_id in gate.stopped_runs:
             return Handled("dropped", "the execution is being stopped")
@@ -93,8 +99,8 @@ class Worker:
                 del self._at_work[stream]
 
     def leave(self, reason: str) -> None:
-        """End in an orderly way: take nothing more, and release every run that is under way, so that whoever goes on with it need
-        not wait for its lease. What cannot be written is left: its lease runs out."""
+        """End in an orderly way: take no more commands, and release every run that is under way, so that another worker need
+        not wait for its lease. If that cannot be written, the lease runs out."""
         with self._lock:
             self._leaving = True
             at_work = list(self._at_work.values())
@@ -103,8 +109,8 @@ class Worker:
                 activation.leave(reason)
 
     def runs_inline(self, command: Command) -> bool:
-        """Whether a command is over at once: a step without a loop, or a chunk of a few iterations, whose tools never block and
-        whose policies neither wait nor go round."""
+        """Return whether a command ends at once: a step without a loop, or a chunk of a few iterations, whose tools never
+        block and whose policies neither wait nor go back."""
         if command.undoes is not None:
             return False
         playbook = self.playbooks(command.digest)
@@ -152,13 +158,14 @@ class Worker:
         return read_run_history(self.store, stream, self._carried_over(command))
 
     def _carried_over(self, command: Command) -> RunHistory:
-        """What a redrive keeps of the runs before this one."""
+        """Return what a redrive keeps of the runs before this one."""
         if command.carried_over is None or "runs" not in command.carried_over:
             return RunHistory()
         return carried_over(self.store, command.execution_id, command.carried_over)
 
     def _standing(self, history: RunHistory, asked: bool) -> Handled | None:
-        """The claim was refused, or is a takeover: what the stream says (DESIGN 4.4). None: take over at the next position."""
+        """Decide what to do with a refused claim or a takeover command, by the newest state of the stream. None means: take
+        the run over at the next position."""
         if history.last is None:
             return Handled("dropped", "nothing to take over")
         if history.newest in TERMINAL:
@@ -255,7 +262,7 @@ class Worker:
 
 
 class _Activation:
-    """A run under way in this process, as the lease heartbeat sees it, and who wants to leave."""
+    """A run under way in this process, for the lease heartbeat and for `Worker.leave`."""
 
     __slots__ = ("journal", "tool_caller")
 

@@ -1,4 +1,5 @@
-"""`callback.token` and `callback.url` in templates: what a task sends to whoever is to answer the callback that comes next."""
+"""`callback.token` and `callback.url` in templates: what a task sends to whoever is to answer the next callback
+(docs/callbacks.md)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ KEYS = ("token", "url")
 
 
 class CallbackTokens:
-    """Makes tokens for one run; nothing is computed unless a template asks. `url` has a place for `{token}`."""
+    """Creates the tokens of one run, only when a template reads one. `url` contains `{token}`."""
 
     def __init__(
         self,
@@ -32,13 +33,14 @@ class CallbackTokens:
         self._places = callback_tasks(playbook, step)
 
     def layer(self, pipe: Pipeline) -> Mapping[str, Any] | None:
-        """The name `callback` for the task at `pipe.pc`; None in steps without a callback by token."""
+        """Return the name `callback` for the task at `pipe.pc`; None in steps without a callback by token."""
         if not self._places:
             return None
         return {"callback": _Next(self, pipe)}
 
     def read(self, pipe: Pipeline, what: str) -> Secret:
-        """Token or url of the next callback: at or behind the task that asks, else the first. It is secret: the log masks it."""
+        """Return the token or the URL of the next callback: the one at or after the task that asks, otherwise the first. The
+        value is a secret, so the log masks it."""
         if self._key is None:
             raise TemplateError("callback tokens are not to be had here: this pool holds no key for them")
         place = next((n for n in self._places if n >= pipe.pc), self._places[0])
@@ -49,7 +51,7 @@ class CallbackTokens:
 
 
 class _Next(Mapping[str, Any]):
-    """`callback`, read lazily."""
+    """The name `callback` in templates; it is evaluated when a template reads it."""
 
     __slots__ = ("_pipe", "_tokens")
 

@@ -1,4 +1,5 @@
-"""Calling tools for a run: inputs in, outcomes out, large values to the result store, secrets kept from the log."""
+"""The tool caller of an activation: it calls tools, stores large values in the result store, masks secrets in events, and
+reads the gate."""
 
 from __future__ import annotations
 
@@ -32,12 +33,12 @@ MARGIN_S = 5
 
 
 class Cancelled(Exception):
-    """The gate says stop; the control plane has the last word on how the run ended."""
+    """The gate says stop. The control plane decides how the run ended."""
 
 
 @dataclass(slots=True, eq=False)
 class StartedTask:
-    """A task that has started, for the lease heartbeat to announce; `cancelled` is its call's."""
+    """A task that has started. The lease heartbeat records `TaskStarted` when it takes long. `cancelled` belongs to its call."""
 
     data: Mapping[str, Any]
     since: int
@@ -47,7 +48,7 @@ class StartedTask:
 
 @dataclass
 class ToolCaller:
-    """What a runner needs of the world, for one activation."""
+    """Everything a runner needs of the outside world during one activation."""
 
     playbook: Playbook
     execution_id: str
@@ -87,21 +88,21 @@ class ToolCaller:
             self.stop()
 
     def stop(self) -> None:
-        """Tell every tool that its outcome does not matter any more."""
+        """Tell every running tool that its outcome is no longer needed."""
         with self._lock:
             self.cancelled.set()
             for started_task in self.started_tasks:
                 started_task.cancelled.set()
 
     def check(self) -> None:
-        """Raises what the lease heartbeat found out: `Fenced`; or `Cancelled` when the gate says stop."""
+        """Raise what the lease heartbeat found out: `Fenced`; or `Cancelled` when the gate says stop."""
         if self.fenced is not None:
             raise self.fenced
         if self.gate == "stop":
             raise Cancelled(self.execution_id)
 
     def renew_lease(self, now: int) -> None:
-        """Called about every second from the heartbeat's thread: announce what runs long, commit, renew the lease."""
+        """Record tasks that take long, commit, and renew the lease. The heartbeat thread calls this about twice a second."""
         try:
             with self._lock:
                 for started_task in self.started_tasks:
@@ -123,7 +124,7 @@ class ToolCaller:
     # --- calling --------------------------------------------------------------------------------------------------------
 
     def timeout_of(self, task: Task, scope: Scope) -> float | None:
-        """The task's timeout in seconds, once the timeouts of its parts are numbers too; raises `TemplateError`."""
+        """Return the task's timeout in seconds, after checking the timeouts of its parts. Raises `TemplateError`."""
         parts = task.spec.get("timeout")
         for part, value in parts.items() if isinstance(parts, Mapping) else ():
             value_of(value, TIMEOUT, f"timeout.{part} of task {task.name}", scope)
@@ -140,7 +141,7 @@ class ToolCaller:
         timeout: float | None,
         deadline: int | None,
     ) -> ToolCall:
-        """The call of a task, with its secrets revealed and its timeout inside the invocation's deadline."""
+        """Return the call of a task. Its timeout ends before the deadline of the invocation."""
         if deadline is not None:
             left = max((deadline - self.clock.now()) / SECOND - MARGIN_S, 1.0)
             timeout = left if timeout is None else min(timeout, left)
@@ -164,7 +165,7 @@ class ToolCaller:
         )
 
     def begun(self, call: ToolCall, path: list[int], now: int) -> StartedTask:
-        """A task begins: the lease heartbeat announces it if it takes long."""
+        """Register a task that begins, so that the lease heartbeat can record it if it takes long."""
         data: dict[str, Any] = {"task": call.task, "run": call.task_run_id, "attempt": call.attempt}
         if path:
             data["path"] = path
@@ -176,7 +177,8 @@ class ToolCaller:
         return started_task
 
     def ended(self, started_task: StartedTask) -> int | None:
-        """A task has ended, or is waited for no longer: when it started, unless `TaskStarted` says it already."""
+        """Unregister a task that has ended or was abandoned. Returns when it started, or None if `TaskStarted` was already
+        recorded."""
         with self._lock:
             self.started_tasks.discard(started_task)
             return None if started_task.announced else started_task.since
@@ -186,14 +188,15 @@ class ToolCaller:
         return self.measured(invoke(self._tool(call.kind), call), call, started_task)
 
     def measured(self, outcome: Outcome, call: ToolCall, started_task: StartedTask) -> Outcome:
-        """The outcome with what is known of the attempt: when, how long, what it said."""
+        """Return the outcome with the metadata of the attempt: its times, its duration and its log."""
         meta = {**self.meta(call.attempt, started_task.since, self.clock.now()), **outcome.meta}
         if isinstance(call.log, TaskLog) and call.log:
             meta["log"] = call.log
         return replace(outcome, meta=meta)
 
     def meta(self, attempt: int, started: int, finished: int) -> dict[str, Any]:
-        """`outcome.meta`: attempt, duration, timestamps, and the execution's trace id where it has one (formal spec 5)."""
+        """Return `outcome.meta`: attempt, duration, timestamps, and the execution's trace id if it has one (formal
+        specification 5)."""
         out = {
             "attempt": attempt,
             "duration_ms": round((finished - started) / 1000, 3),
@@ -211,11 +214,12 @@ class ToolCaller:
     # --- values ---------------------------------------------------------------------------------------------------------
 
     def loaded(self, task: Task, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The task's rendered inputs, or spec, as values (`inputs.loaded`). Raises `Unloaded`."""
+        """Return the task's rendered inputs, or its spec, with references replaced by values (`inputs.loaded`). Raises
+        `Unloaded`."""
         return loaded(task.kind, task.name, inputs, self.resolve, self.playbook.executor.limits.max_input_bytes)
 
     def behind(self, value: Any, deep: bool) -> Any:
-        """The value that a reference stands for; with `deep` those that it holds, too. Raises `TemplateError`."""
+        """Return the value of a reference; with `deep`, also the values of references inside it. Raises `TemplateError`."""
         if not deep:
             return self.resolve(value) if is_reference(value) else value
         try:
@@ -224,9 +228,11 @@ class ToolCaller:
             raise TemplateError(str(error)) from None
 
     def small(self, value: Any, name: str) -> Any:
-        """`value` itself when it is within the inline limit, else a reference to it under `<execution_id>/<name>-...`.
+        """Return `value` itself when it is within the inline limit, otherwise a reference to it under
+        `<execution_id>/<name>-...`.
 
-        Raises `NotJson` for what no log can hold. A value with secrets in it stays as it is: the log gets it masked.
+        Raises `NotJson` for a value that the log cannot hold. A value with secrets in it is returned as it is: the log gets
+        it masked.
         """
         if (
             value is None
@@ -249,22 +255,24 @@ class ToolCaller:
         return self.referenced(value, body, name)
 
     def referenced(self, value: Any, body: bytes, name: str) -> dict[str, Any]:
-        """A reference to `value`, stored as `body`."""
+        """Store `body`, the JSON text of `value`, and return a reference to it."""
         ref = self.object(body, name)
         ref["schema_hint"] = _hint(value)
         self.resolve.remember(named(ref), value, MARK in body)
         return ref
 
     def object(self, body: bytes, name: str) -> dict[str, Any]:
-        """A reference to JSON text, stored under `<execution_id>/<name>-<digest>.json`.
+        """Store JSON text under `<execution_id>/<name>-<digest>.json` and return a reference to it.
 
-        The key tells the content: a worker that was overtaken, and goes on, writes over nothing that its successor committed.
+        The key contains a digest of the content: a worker that was overtaken and still runs cannot overwrite what its
+        successor committed.
         """
         key = f"{self.execution_id}/{name}-{sha256(body).hexdigest()[:16]}.json"
         return dict(self.results.put(key, body))
 
     def kept(self, outcome: Outcome, task_run: str, attempt: int) -> Outcome:
-        """The outcome as the log may hold it: JSON, and what is large behind a reference (formal spec 9.1)."""
+        """Return the outcome as the log may hold it: plain JSON, with large values behind references (formal specification
+        9.1)."""
         name = f"results/{task_run}" + ("" if attempt == 1 else f"-{attempt}")
         log = outcome.meta.get("log")
         if isinstance(log, TaskLog):
@@ -291,7 +299,7 @@ class ToolCaller:
             return self.small(_plain(value), name)
 
     def stored(self, event: Event, *, announced: bool) -> Event:
-        """The event with large written values behind references. Raises `NotJson`."""
+        """Return the event with its large written values behind references. Raises `NotJson`."""
         data = dict(event.data)
         if announced:
             data.pop("started", None)
@@ -306,11 +314,12 @@ class ToolCaller:
         return Event(event.name, event.ts, data)
 
     def record(self, name: str, data: Mapping[str, Any]) -> None:
-        """Write an event as the log may show it: secrets masked (promise P5)."""
+        """Write an event to the stream, with its secrets masked."""
         self.put(Event(name, self.clock.now(), data))
 
     def put(self, event: Event) -> None:
-        """As `record`, of an event already made. One that a successor goes on from says so when it hides something: `masked`."""
+        """Write an event that exists already, with its secrets masked. Events from which a later worker continues are marked
+        `masked` when they hide something."""
         if self.tainted and contains_secret(event.data):
             hidden = {"masked": True} if event.name in ("TaskProcessed", "LoopIterationCompleted") else {}
             event = Event(event.name, event.ts, {**mask(event.data), **hidden})
@@ -325,7 +334,7 @@ class NotJson(ValueError):
 
 
 def encode(value: Any) -> bytes:
-    """Compact JSON. Raises `NotJson`."""
+    """Return compact JSON. Raises `NotJson`."""
     try:
         return _encoder.encode(value).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -336,13 +345,13 @@ _encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan
 
 
 def _plain(value: Any) -> Any:
-    """The nearest JSON data: what is none becomes text, NaN null."""
+    """Return the nearest JSON data: other objects become text, NaN becomes null."""
     body = json.dumps(value, default=str, skipkeys=True, ensure_ascii=False).encode("utf-8", "replace")
     return json.loads(body, parse_constant=lambda _: None)
 
 
 class _Unsupported:
-    """Stands for a kind nobody provides here."""
+    """Stands for a tool kind that is not installed here."""
 
     inline = True
 
@@ -354,7 +363,7 @@ class _Unsupported:
 
 
 def _hint(value: Any) -> Any:
-    """A word on what is behind a reference (resolution 22)."""
+    """Return a short description of the value behind a reference (resolution 22)."""
     if isinstance(value, list):
         return {"type": "list", "length": len(value)}
     return {"type": "object", "keys": list(value)[:20]} if isinstance(value, Mapping) else {"type": type(value).__name__}

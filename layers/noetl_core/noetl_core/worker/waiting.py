@@ -1,4 +1,5 @@
-"""Tasks the engine runs itself: `wait`, `callback`, `playbook`. They keep no worker: a fact answers them, or they suspend."""
+"""Tasks that the engine itself carries out: `wait`, `callback` and `playbook`. They occupy no worker: their answer is in the
+mail, or the run suspends."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class BadWait(ValueError):
 
 
 class TooLong(BadWait):
-    """The wait would outlive its execution. Who acts: the author."""
+    """The wait would last longer than its execution. Who acts: the author."""
 
 
 def wait_for(
@@ -40,9 +41,9 @@ def wait_for(
     scope_iter: Mapping[str, Any],
     lives_until: int,
 ) -> dict[str, Any]:
-    """The wait a task stands for: `{wait_id, kind, ...}`; the same on every execution of the same attempt.
+    """Return the wait of a task, `{wait_id, kind, ...}`. It is the same each time the same attempt is executed.
 
-    `lives_until` (microseconds): the execution ends by then at the latest, and its log soon after. Raises `BadWait`.
+    `lives_until` (microseconds) is when the execution ends at the latest; its log expires soon after. Raises `BadWait`.
     """
     inputs = canonical_inputs(kind, inputs)
     what = {"wait": "timer", "callback": "callback", "playbook": "child"}[kind]
@@ -66,7 +67,7 @@ def wait_for(
 
 
 def _child(inputs: Mapping[str, Any], scope_iter: Mapping[str, Any]) -> dict[str, Any]:
-    """What is asked of a sub-playbook."""
+    """Return the request for a child execution."""
     if not inputs.get("path"):
         raise BadWait("kind playbook needs `path`: the catalog path of the playbook to run")
     wait: dict[str, Any] = {"path": str(inputs["path"]), "args": _mapping(inputs, "payload", "args")}
@@ -103,7 +104,7 @@ def _mapping(inputs: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
 
 
 def _callback(inputs: Mapping[str, Any], wait_id: str, task_run: str, now: int) -> dict[str, Any]:
-    """Waiting for a signal, or for an answer by token."""
+    """Return the wait for a signal, or for an answer by token."""
     wait: dict[str, Any] = {"wait_id": wait_id, "kind": "signal" if inputs.get("signal") else "callback"}
     if inputs.get("signal"):
         wait["signal"] = str(inputs["signal"])
@@ -124,7 +125,7 @@ def _callback(inputs: Mapping[str, Any], wait_id: str, task_run: str, now: int) 
 
 
 def outcome_of(wait: Mapping[str, Any], mail: Mapping[str, Any], resolve: Callable[[Any], Any]) -> Outcome:
-    """What an answered wait gives its task. `resolve` loads what is behind a reference."""
+    """Return the outcome of a task whose wait was answered. `resolve` loads the value of a reference."""
     if mail["kind"] == "timeout":
         return Outcome.failed("timeout", "nobody answered in time", retryable=False)
     if mail["kind"] == "heartbeat":
@@ -152,7 +153,7 @@ def outcome_of(wait: Mapping[str, Any], mail: Mapping[str, Any], resolve: Callab
 
 
 def _part_of(result: Any, wait: Mapping[str, Any], resolve: Callable[[Any], Any]) -> Outcome:
-    """The part of a child's result that `result: a.b.0` names; without it all of it."""
+    """Return the part of a child's result that `result: a.b.0` names; without `result`, all of it."""
     value = result
     for name in str(wait["part"]).split(".") if "part" in wait else ():
         value = resolve(value) if is_reference(value) else value
@@ -167,7 +168,7 @@ def _part_of(result: Any, wait: Mapping[str, Any], resolve: Callable[[Any], Any]
 
 
 def _answered_with_error(error: Mapping[str, Any]) -> Outcome:
-    """A callback answered with `{status: error, error}`, as `control.callbacks` let it in."""
+    """Return the outcome of a callback that was answered with `{status: error, error}`, as `control.callbacks` accepted it."""
     more = {key: error[key] for key in ("code", "details") if error.get(key) is not None}
     return Outcome.failed(error["kind"], error["message"], retryable=bool(error.get("retryable")), **more)
 
@@ -200,7 +201,7 @@ def _until(inputs: Mapping[str, Any], now: int) -> int:
 
 
 def _seconds(kind: str, key: str, value: Any) -> float:
-    """Seconds from a number or from text such as `90`, `15m`, `2h`; raises `BadWait`."""
+    """Return seconds from a number or from a text such as `90`, `15m`, `2h`. Raises `BadWait`."""
     try:
         return duration(value, KINDS[kind].durations[key], f"`{key}`")
     except BadNumber as error:
