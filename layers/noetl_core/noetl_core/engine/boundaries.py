@@ -1,4 +1,5 @@
-"""What a routing pass does with news: boundaries of run streams, and facts that reach the control plane (DESIGN 4)."""
+"""How a routing pass takes news: boundaries of run streams, and facts that reach the control plane from outside
+(docs/architecture.md)."""
 
 from __future__ import annotations
 
@@ -28,12 +29,11 @@ CHILD_REQUEST = ("path", "version", "args", "iter", "ctx", "detach", "idempotenc
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that happened outside the runs: a signal, a finished child, an operator's request.
+    """Something that happened outside the runs: a signal, a finished child, a request of an operator.
 
-    `kind` and `data`: `signal {id, name, data | error | heartbeat: true}`;
-    `child {child, status, result, error}`; `pause {}`; `resume {}`;
-    `cancel {reason, compensate}`; `fail {error}` (lifetime or timeout); `stuck {reason}`;
-    `redrive` (the data of `ExecutionRedriven`, made by `engine.redrive`).
+    `kind` and `data`: `signal {id, name, data | error | heartbeat: true}`; `child {child, status, result, error}`; `pause
+    {}`; `resume {}`; `cancel {reason, compensate}`; `fail {error}` (lifetime or timeout); `stuck {reason}`; `redrive` (the
+    data of `ExecutionRedriven`, which `engine.redrive` computes).
     """
 
     kind: Literal["signal", "child", "pause", "resume", "cancel", "fail", "stuck", "redrive"]
@@ -41,7 +41,7 @@ class Fact:
 
 
 def route_boundary(p: RoutingPass, boundary: Boundary) -> bool:
-    """Consume one boundary; False when it is a duplicate (at or below `handled_seq`, or of a closed run)."""
+    """Process one boundary. Returns False for a duplicate: one at or below `handled_seq`, or of a run that is closed."""
     run = p.state.runs.get(boundary.run_id)
     if run is None or boundary.seq <= run.handled_seq:
         return False
@@ -58,7 +58,8 @@ def route_boundary(p: RoutingPass, boundary: Boundary) -> bool:
 
 
 def _run_ended(p: RoutingPass, run: Run, name: str, seq: int, data: Mapping[str, Any]) -> None:
-    """A step run's terminal boundary: its ctx writes, then its arcs. A looped run ends with `loop.done` (resolution 4)."""
+    """Process the terminal boundary of a step run: apply its ctx writes, then evaluate its arcs. A run with a loop ends with
+    `loop.done` (resolution 4)."""
     step = p.playbook.by_name[run.step]
     error = data.get("error")
     counts = {k: data[k] for k in ("total", "succeeded", "failed") if k in data} or None
@@ -85,7 +86,7 @@ def _run_ended(p: RoutingPass, run: Run, name: str, seq: int, data: Mapping[str,
 
 
 def _undone(p: RoutingPass, run: Run, boundary: Boundary) -> None:
-    """A compensation has ended. That it failed is recorded; the others are undone all the same."""
+    """Process the end of a compensation. A failure is recorded; the remaining compensations run all the same."""
     assert run.undoes is not None
     data = boundary.event.data
     error = data.get("error")
@@ -130,7 +131,8 @@ def _delivered(run: Run, wait: Mapping[str, Any]) -> bool:
 
 
 def match_waits(p: RoutingPass, run: Run) -> None:
-    """The mailbox rule: what already happened, or is due now, answers the waits a suspension lists; then resume."""
+    """Match the waits of a suspended run with the mailbox and with the time: events that already happened, and timers that
+    are due, answer the waits. Then resume the run."""
     if run.status != "suspended" or run.loop is not None or not p.goes_on(run):
         return
     _request_children(p, run)
@@ -155,7 +157,7 @@ def match_waits(p: RoutingPass, run: Run) -> None:
 
 
 def _request_children(p: RoutingPass, run: Run) -> None:
-    """Ask for the children a run waits for."""
+    """Request the child executions for which a run waits."""
     for wait in run.waits:
         if wait["kind"] == "child" and wait["child"] not in p.state.children and not _delivered(run, wait):
             request = {k: wait[k] for k in CHILD_REQUEST if k in wait}
@@ -163,7 +165,8 @@ def _request_children(p: RoutingPass, run: Run) -> None:
 
 
 def take_fact(p: RoutingPass, fact: Fact) -> bool:
-    """Record a fact in the control stream; False when it changes nothing (seen before, or too late)."""
+    """Record a fact in the control stream. Returns False when it changes nothing, because it is a duplicate or comes too
+    late."""
     s, d = p.state, fact.data
     if fact.kind == "redrive":
         return redriven(p, d)
@@ -202,7 +205,7 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
 
 
 def _beats(p: RoutingPass, name: str) -> bool:
-    """Whether a heartbeat keeps an open callback alive for longer."""
+    """Return whether a heartbeat prolongs an open callback."""
     for run in p.state.runs.values():
         for wait in run.waits:
             if "heartbeat" in wait and signal_name(wait) == name:
@@ -214,7 +217,8 @@ def _beats(p: RoutingPass, name: str) -> bool:
 
 
 def advance_loop(p: RoutingPass, lead: Run) -> None:
-    """Keep the window of a distributed loop full - lowest unstarted chunk next - and close the loop when all are done."""
+    """Keep the window of a distributed loop full, starting with the lowest chunk that has not started, and close the loop
+    when all chunks are done."""
     loop = lead.loop
     assert loop is not None
     stop = loop.broke or loop.error is not None or _too_many_failed(p, lead, loop) is not None
@@ -230,7 +234,8 @@ def advance_loop(p: RoutingPass, lead: Run) -> None:
 
 
 def _too_many_failed(p: RoutingPass, lead: Run, loop: LoopState) -> dict[str, Any] | None:
-    """The error of a `fail_fast` loop whose chunks, each within the tolerance, are together beyond it (resolution 9)."""
+    """Return the error of a `fail_fast` loop whose chunks together exceed the tolerated failures, though each chunk is within
+    them (resolution 9)."""
     plan = p.playbook.by_name[lead.step].loop
     failed, allowed = sum(c.failed for c in loop.done.values()), loop.plan.get("tolerated", 0)
     if plan is None or plan.failure_mode != "fail_fast" or failed <= allowed:
@@ -263,7 +268,8 @@ def _chunk_done(p: RoutingPass, run: Run, boundary: Boundary) -> None:
 
 
 def _close_loop(p: RoutingPass, lead: Run, loop: LoopState) -> None:
-    """All chunks are in: merge their ctx writes in index order, make the manifest, and route `loop.done` or the failure."""
+    """Close a loop whose chunks are all done: merge their ctx writes in index order, build the manifest of results, and route
+    `loop.done` or the failure."""
     step = p.playbook.by_name[lead.step]
     assert step.loop is not None
     chunks = [loop.done[k] for k in sorted(loop.done, key=int)]
@@ -294,7 +300,8 @@ def _merged_writes(p: RoutingPass, loop: Loop, chunks: list[ChunkState]) -> dict
 
 
 def _read_by_merge(writes: Sequence[tuple[Any, Mapping[str, Any]]], reducers: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
-    """The references that merging reads: of keys that are combined, or compared because several wrote them."""
+    """Return the references that the merge must read: values of keys that a reducer combines, or that several iterations
+    wrote."""
     writers = Counter(key for _, patch in writes for key in patch)
     for _, patch in writes:
         for key, value in patch.items():
@@ -303,8 +310,8 @@ def _read_by_merge(writes: Sequence[tuple[Any, Mapping[str, Any]]], reducers: Ma
 
 
 def _results(p: RoutingPass, lead: Run, loop: LoopState, chunks: list[ChunkState]) -> Any:
-    """The loop's results in index order, as a local loop gives them (resolution 23): the list itself when it is small, else
-    a reference to the manifest of its chunks. What a break left out is null."""
+    """Return the loop's results in index order, as a local loop gives them (resolution 23): the list itself when it is small,
+    otherwise a reference to the manifest of its chunks. Iterations that a break left out are null."""
     left_out = [None] * max(0, loop.plan["total"] - len(chunks) * loop.plan["chunk_size"])
     if all(isinstance(c.result, list) for c in chunks):
         whole = [item for c in chunks for item in c.result] + left_out
@@ -315,6 +322,6 @@ def _results(p: RoutingPass, lead: Run, loop: LoopState, chunks: list[ChunkState
 
 
 def _manifest(p: RoutingPass, lead: Run, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """A reference to the list of the chunks' results."""
+    """Return a reference to the list of the chunks' results."""
     body = json.dumps(parts, separators=(",", ":")).encode()
     return p.stored(f"loops/{lead.id}/manifest-{p.state.epoch}.json", body, "manifest")

@@ -1,8 +1,9 @@
-"""`decide`: the control plane's one decision function, from news to what is committed and what is done after (DESIGN 4).
+"""`decide`: the one decision function of the control plane. It takes news and returns the events to commit and the effects to
+carry out afterwards (docs/architecture.md, "The way of one step").
 
-Pure. The shell loads the state, calls `decide`, commits `Decision.events` at `state.seq + 1` by optimistic concurrency, and
-only then carries out the effects, all of which can be derived again from the state (`commands_of`), so losing them loses
-nothing.
+It is pure. `control.core` loads the state, calls `decide`, commits `Decision.events` at position `state.seq + 1` with
+optimistic concurrency, and carries out the effects after that. All effects can be derived again from the state
+(`commands_of`), so nothing is lost when they are lost.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ __all__ = ["Decision", "Fact", "NewExecution", "commands_of", "decide", "digest_
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a pass decided: `events` to commit at `seq` (none: nothing to do), runs to command, objects to store first.
+    """The result of a decision: `events` to commit at `seq` (none: nothing to do), runs whose commands are to be sent, and
+    objects to store before the commit.
 
-    `duplicates` are boundaries that were already routed: their commands are sent again. `state` is the working state, valid
-    as the execution's state once the commit stands at `seq`.
+    `duplicates` are boundaries that were already routed; their commands are sent again. `state` is the state of the execution
+    once the commit is stored at `seq`.
     """
 
     seq: int
@@ -43,7 +45,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class NewExecution:
-    """An accepted request (formal spec 4.1)."""
+    """An admitted request to start an execution (formal specification 4.1)."""
 
     execution_id: str
     path: str
@@ -59,7 +61,7 @@ class NewExecution:
 
 
 def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[Need, Any] | None = None) -> Decision:
-    """The first commit: request, evaluation, start token, and the first routing pass at once."""
+    """Decide the first commit: the request, its evaluation, the start token, and the first routing pass."""
     state = State(request.execution_id)
     p = RoutingPass(playbook, state, now, 0, values or {})
     p.emit(
@@ -92,9 +94,9 @@ def decide(
     now: int,
     values: Mapping[Need, Any],
 ) -> Decision:
-    """Route `boundaries` and `facts`, fire due timers, then let tokens move until nothing does.
+    """Route `boundaries` and `facts`, fire timers that are due, then move tokens until none can move.
 
-    Owns and changes `state`: after an error the caller loads it again. Raises `NeedValues` for what it must know.
+    Owns and changes `state`: after an error the caller loads it again. Raises `NeedValues` for values that it needs.
     """
     p = RoutingPass(playbook, state, now, state.seq + 1, values)
     ctx_version = state.ctx_version
@@ -120,7 +122,7 @@ def decide(
 
 
 def _look_at_waits(p: RoutingPass) -> None:
-    """News from outside the runs: any suspended run may have its answer now, any loop may go on."""
+    """Process news from outside the runs: any suspended run may have its answer now, and any loop may go on."""
     for run in list(p.state.runs.values()):
         if run.loop is not None:
             advance_loop(p, run)
@@ -129,7 +131,8 @@ def _look_at_waits(p: RoutingPass) -> None:
 
 
 def digest_for(state: State, facts: Sequence[Fact]) -> str:
-    """The playbook that decides: the one the execution is pinned to, or the one a redrive pins it to."""
+    """Return the digest of the playbook that decides: the one that the execution pins, or the one to which a redrive changes
+    it."""
     return next((f.data["digest"] for f in facts if f.kind == "redrive" and "digest" in f.data), state.digest)
 
 
@@ -140,7 +143,7 @@ def _decision(p: RoutingPass, duplicates: tuple[Boundary, ...]) -> Decision:
 
 
 def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[Command]:
-    """The commands of scheduled runs: derived, so they can be sent again at any time."""
+    """Return the commands of scheduled runs. They are derived from the state, so they can be sent again at any time."""
     out = []
     workload = workload_of(playbook, state)
     for run_id in runs:
@@ -183,8 +186,8 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
 
 
 def steps_seen(playbook: Playbook, state: State, run: Run) -> dict[str, Any]:
-    """The finished steps that a run's templates may read, as its command carries them. A compensation sees its step as the run
-    left it that it undoes."""
+    """Return the finished steps that the templates of a run may read, as its command carries them. A compensation sees its
+    own step as the run that it undoes left it."""
     seen = StepsView(state.steps).plain(steps_read(playbook, run.step))
     if run.undoes is not None:
         seen[run.step] = {"status": "ok", "at": run.undoes["at"], "loop": run.undoes["loop"]}

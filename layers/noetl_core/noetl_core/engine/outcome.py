@@ -1,4 +1,5 @@
-"""The outcome envelope: what every tool invocation produces, exactly once (formal spec 5, pipeline spec "Outcome envelope")."""
+"""The outcome envelope: every tool invocation produces exactly one (formal specification 5, pipeline execution "Outcome
+envelope")."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ LONGEST: dict[str, int] = {"kind": 64, "message": 4_096}
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
-    """`outcome.error`: what went wrong, for rules to match and people to read (resolution 24)."""
+    """`outcome.error`: what went wrong, for rules to match and for people to read (resolution 24)."""
 
     kind: ErrorKind
     message: str
@@ -35,7 +36,7 @@ class ErrorInfo:
     details: Any = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The form templates and events see; `retryable` is decided from the kind where the tool did not say."""
+        """Return the form that templates and events have. `retryable` follows from the kind when the tool did not set it."""
         retryable = self.kind in RETRYABLE_KINDS if self.retryable is None else self.retryable
         out: dict[str, Any] = {"kind": self.kind, "message": self.message, "retryable": retryable}
         if self.code is not None:
@@ -47,11 +48,11 @@ class ErrorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One tool invocation's final outcome.
+    """The final outcome of one tool invocation.
 
-    `result` is plain data (JSON types) or a reference; `helpers` are the kind's own sections, by name: `{"http": {"status": 200,
-    "headers": {...}}}`, `{"pg": {...}}`, `{"py": {...}}`. `meta` is filled by the worker (attempt, duration_ms, started_at,
-    finished_at), a tool may add to it.
+    `result` is plain data (JSON types) or a reference. `helpers` are the sections of the kind, by name: `{"http": {"status":
+    200, "headers": {...}}}`, `{"pg": {...}}`, `{"py": {...}}`. The worker fills `meta` (attempt, duration_ms, started_at,
+    finished_at); a tool may add to it.
     """
 
     status: Literal["ok", "error"]
@@ -78,7 +79,7 @@ class Outcome:
         return cls("error", error=ErrorInfo(kind, message, retryable, code, details), helpers=helpers)
 
     def as_dict(self) -> dict[str, Any]:
-        """The envelope as templates see it under `outcome` and as `TaskProcessed` stores it."""
+        """Return the envelope that templates see as `outcome` and that `TaskProcessed` stores."""
         out: dict[str, Any] = {"status": self.status, **self.helpers, "meta": dict(self.meta)}
         if self.status == "ok":
             out["result"] = self.result

@@ -1,7 +1,8 @@
-"""One routing pass: the working state of a decision, and what its rules may read.
+"""One routing pass: the working state of a decision, and the values its rules may read.
 
-Every change is an event that is folded into the working state the moment it is emitted, so that the rules read one state and
-replaying the commit gives the same one. Pure: `now` is given, values behind references are given or asked for (`NeedValues`).
+Every change is an event, which is folded into the working state when it is emitted. So all rules read one state, and
+replaying the commit gives the same state. Pure: the time `now` and the values behind references are given, or asked for with
+`NeedValues`.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ ENDS = frozenset({"BoundaryRouted", "StepDone", "StepFailed", "LoopDone"})
 
 
 class NeedValues(Exception):
-    """The decision reads values it was not given; fetch them and decide again. Who acts: the shell, at once.
+    """The decision needs values that it was not given. `control.core` fetches them and decides again.
 
-    `objects` are those that the decision itself would store: what it asks for may lie in them.
+    `objects` are those that the decision would store itself: the values it asks for may be inside them.
     """
 
     def __init__(self, needs: Sequence[Need], objects: Sequence[tuple[str, bytes]] = ()) -> None:
@@ -42,14 +43,14 @@ class NeedValues(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TooMuch:
-    """Given in place of a value that is too large to decide on (`size` bytes); reading it fails with `kind: limit`."""
+    """Stands for a value that is too large for a decision (`size` bytes). Reading it fails with `kind: limit`."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Given in place of a value that is not there, or is no data; reading it fails with `kind: template`."""
+    """Stands for a value that does not exist or is no data. Reading it fails with `kind: template`."""
 
     reason: str
 
@@ -59,7 +60,7 @@ MOST_AT_ONCE: Final = 200
 
 
 class StepsView(Mapping[str, Mapping[str, Any]]):
-    """`steps.<name>.result|status|loop` of finished steps, built only when read (resolution 14)."""
+    """`steps.<name>.result|status|loop` of finished steps, built when a template reads them (resolution 14)."""
 
     __slots__ = ("_steps",)
 
@@ -77,13 +78,13 @@ class StepsView(Mapping[str, Mapping[str, Any]]):
         return sum(1 for _ in self)
 
     def plain(self, names: Iterable[str] | None) -> dict[str, Any]:
-        """As a command carries it: pointers stay pointers. Of the finished steps, those in `names`; None: all."""
+        """Return the form that a command carries: pointers stay pointers. Only steps in `names` are included; None means all."""
         found = self._steps.items() if names is None else ((n, self._steps[n]) for n in names if n in self._steps)
         return {name: {"status": s.status, "at": s.at, "loop": s.loop} for name, s in found if s.at is not None}
 
 
 def result_at(at: Mapping[str, Any] | None) -> Any:
-    """What a stored pointer stands for in a scope: a lazy `Pointer`, or the value the control plane made itself."""
+    """Return what a stored pointer is in a scope: a lazy `Pointer`, or the value if the control plane computed it."""
     if at is None:
         return None
     return at["value"] if "value" in at else Pointer(at)
@@ -91,7 +92,7 @@ def result_at(at: Mapping[str, Any] | None) -> Any:
 
 @dataclass(slots=True)
 class RoutingPass:
-    """A decision being made: `state` is owned and advanced by `emit`; `events` is what will be committed at `seq`."""
+    """A decision in progress: `emit` advances `state`; `events` will be committed at `seq`."""
 
     playbook: Playbook
     state: State
@@ -114,7 +115,7 @@ class RoutingPass:
     _workload: dict[str, Any] | None = None
 
     def emit(self, name: str, /, **data: Any) -> None:
-        """Record an event and fold it; keys whose value is None are left out."""
+        """Record an event and fold it. Keys whose value is None are left out."""
         event = Event(name, self.now, {k: v for k, v in data.items() if v is not None})
         self.events.append(event)
         if name == "TokenEnqueued":
@@ -130,7 +131,7 @@ class RoutingPass:
         return self._workload
 
     def scope(self, args: Mapping[str, Any], event: Mapping[str, Any] | None = None) -> Scope:
-        """What control-plane expressions see: no secrets, no pipeline locals (formal spec 3.2)."""
+        """Return what expressions of the control plane see: no secrets and no names of a pipeline (formal specification 3.2)."""
         return Scope(
             {
                 "workload": self.workload,
@@ -145,7 +146,7 @@ class RoutingPass:
         )
 
     def resolve(self, ref: Any) -> Any:
-        """Value behind a pointer or a reference, or `NeedValues`."""
+        """Return the value of a pointer or a reference, or raise `NeedValues`."""
         if isinstance(ref, Pointer):
             return self.value(("boundary", ref.at["run"], ref.at["seq"])).get("result")
         value = self.value(("object", ref["key"]), ref)
@@ -157,13 +158,13 @@ class RoutingPass:
         return ref if looks else value
 
     def behind(self, value: Any, deep: bool) -> Any:
-        """The value that a reference stands for; with `deep` those that it holds, too. Raises as `resolve`."""
+        """Return the value of a reference; with `deep`, also the values of references inside it. Raises as `resolve`."""
         if deep:
             return load(value, self.scope({}))
         return self.resolve(value) if is_reference(value) else value
 
     def ahead(self, refs: Iterable[Mapping[str, Any]]) -> None:
-        """Ask for values that are about to be read one after the other: together, as each question is a decision begun anew."""
+        """Ask at once for several values that will be read one after the other: each question begins the decision anew."""
         missing = {ref["key"]: ("object", ref["key"], ref) for ref in refs if ("object", ref["key"]) not in self.values}
         if missing:
             raise NeedValues(list(missing.values())[:MOST_AT_ONCE], self.objects)
@@ -175,8 +176,8 @@ class RoutingPass:
             raise NeedValues([need if ref is None else (*need, ref)], self.objects) from None
 
     def carried(self, values: Mapping[str, Any], name: str) -> dict[str, Any]:
-        """`values` as tokens and ctx carry them: those over the inline limit are references, so that what is passed on from step
-        to step makes no event or command large (resolution 22)."""
+        """Return `values` as tokens and ctx carry them: those over the inline limit are references, so that values that are
+        passed from step to step do not make events or commands large (resolution 22)."""
         limit = self.playbook.executor.limits.max_payload_bytes
         out = dict(values)
         for n, (key, value) in enumerate(values.items()):
@@ -189,32 +190,34 @@ class RoutingPass:
         return out
 
     def stored(self, name: str, body: bytes, hint: Any) -> dict[str, Any]:
-        """A reference to an object of the execution that is stored before the decision is committed."""
+        """Return a reference to an object of the execution that is stored before the decision is committed."""
         key = f"{self.state.execution_id}/{name}"
         self.objects.append((key, body))
         checksum = "sha256:" + sha256(body).hexdigest()
         return {"kind": "result_ref", "store": "s3", "key": key, "size": len(body), "checksum": checksum, "schema_hint": hint}
 
     def want(self, needs: Iterable[Need]) -> None:
-        """Ask for all of `needs` at once, where one after the other would be a round each."""
+        """Ask for all of `needs` at once, instead of one in each round."""
         missing = [need for need in needs if need not in self.values]
         if missing:
             raise NeedValues(missing, self.objects)
 
     def goes_on(self, run: Run) -> bool:
-        """Whether news may reach `run`: not while paused or stuck, nor once it is to be ended."""
+        """Return whether news may reach `run`: not while the execution is paused or stuck, and not when the run is to be
+        ended."""
         return self.state.status == "running" or (self.state.status == "cancelling" and run.undoes is not None)
 
     @property
     def may_schedule(self) -> bool:
-        """Nothing new starts while paused, cancelling or stuck, nor after an unhandled failure unless best effort (11)."""
+        """Return whether runs may be scheduled: not while the execution is paused, cancelling or stuck, and not after an
+        unhandled failure (resolution 11) unless `failure.mode` is best_effort."""
         s = self.state
         if s.status != "running":
             return False
         return s.failure is None or (self.playbook.executor.failure_mode == "best_effort" and not s.failure.get("fatal"))
 
     def fail(self, kind: str, message: str, step: str | None = None) -> None:
-        """The whole execution fails with a decision of its own (a template or limit error)."""
+        """Let the whole execution fail by a decision of the control plane: a template error or a limit."""
         error = {"kind": kind, "message": message, "retryable": False, "fatal": True}
         if step is not None:
             error["step"] = step
@@ -222,12 +225,12 @@ class RoutingPass:
 
 
 def boundary_event(name: str, step: str, run: str, at: Mapping[str, Any] | None, **more: Any) -> dict[str, Any]:
-    """`event` as stored with tokens: `name` in dotted form (resolution 3), a pointer instead of the result."""
+    """Return `event` as tokens store it: `name` in dotted form (resolution 3), and a pointer in place of the result."""
     return {"name": name, "step": step, "run_id": run, "at": at, **{k: v for k, v in more.items() if v is not None}}
 
 
 def event_namespace(event: Mapping[str, Any]) -> dict[str, Any]:
-    """`event` as guards read it."""
+    """Return `event` as guards read it."""
     out = {k: v for k, v in event.items() if k != "at"}
     out["result"] = result_at(event.get("at"))
     out["status"] = "error" if event["name"] == "step.failed" else "success"

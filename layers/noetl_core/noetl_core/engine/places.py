@@ -1,8 +1,8 @@
-"""Where live tokens and runs stand in the tree of branches: an order in which no clock, worker or id has a part.
+"""Places of live tokens and runs in the tree of branches: an order that does not depend on clocks, workers or ids.
 
-The first token stands at `[]`. What a run makes stands where its run stood; where a run makes several tokens, that of arc n
-stands at `[*place, n]`. What meets in a join stands where the first of it stood. So a join merges the same whichever branch ended
-first, and in an execution under any other id (resolution 13).
+The first token has the place `[]`. What a run produces has the place of the run; when a run produces several tokens, the
+token of arc n has the place `[*place, n]`. A merged token has the first place of the tokens that met. So a join merges in the
+same order whichever branch ended first, and in every execution (resolution 13).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STALE = 64
 
 
 def branches(state: State, run: str, arcs: Sequence[int]) -> None:
-    """A run has ended and goes on along `arcs`."""
+    """A run has ended and continues along `arcs`."""
     base = state.places.pop(run, None)
     if not arcs:
         return
@@ -34,7 +34,8 @@ def branches(state: State, run: str, arcs: Sequence[int]) -> None:
 
 
 def place_token(state: State, token: str, run: str | None, arc: int | None, joined: Iterable[str] | None) -> None:
-    """A token is made: by an arc of a run, or of tokens that met. One that a redrive puts back has its place."""
+    """Give a place to a token that an arc of a run, or a join, has produced. A token that a redrive puts back has its place
+    already."""
     if token in state.places:
         return
     met = [place for name in joined or () if (place := state.places.pop(name, None)) is not None]
@@ -43,12 +44,12 @@ def place_token(state: State, token: str, run: str | None, arc: int | None, join
 
 
 def put_back(state: State, tokens: Iterable[str]) -> None:
-    """A redrive puts back `tokens`, in the order of their branches, where nothing else is live."""
+    """Give places to `tokens` that a redrive puts back, in the order of their branches, when nothing else is live."""
     state.places = {token: [n] for n, token in enumerate(tokens)}
 
 
 def claimed(state: State, tokens: Iterable[str], run: str) -> None:
-    """A run begins where its token stood."""
+    """A run takes the place of its token."""
     for token in tokens:
         state.places[run] = state.places.pop(token, [])
 
@@ -66,7 +67,7 @@ def _after_all(state: State) -> list[int]:
 
 
 def _number_anew(state: State, keep: str) -> None:
-    """Shorter places in the same order, for what is live."""
+    """Give shorter places, in the same order, to all live tokens and runs."""
     live = [name for name in state.places if name in state.tokens or name in state.runs or name == keep]
     live.sort(key=state.places.__getitem__)
     state.places = {name: [n] for n, name in enumerate(live)}

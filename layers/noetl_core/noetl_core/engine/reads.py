@@ -1,4 +1,4 @@
-"""Which finished steps templates can read: a command carries those, not all that ever ended (DESIGN section 6)."""
+"""Which finished steps templates can read: a command carries the results of those steps only, not of all that ever ended."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _METHODS = frozenset({"get", "items", "keys", "values"})
 
 
 def steps_read(playbook: Playbook, name: str) -> frozenset[str] | None:
-    """Names of the steps whose results or status the templates of step `name` may read; None: any of them.
+    """Return the names of the steps whose results or status the templates of step `name` may read; None means any step.
 
-    Never too few: `steps` used whole or by a computed key reads all, and a bare name reads the step of that name (resolution 14)
-    wherever it stands in a template. Found once per playbook and step.
+    It never returns too few: `steps` used as a whole or with a computed key reads all, and a bare name reads the step of that
+    name (resolution 14) wherever it stands in a template. Computed once per playbook and step.
     """
     known: dict[str, frozenset[str] | None] = playbook.memo.setdefault("steps_read", {})
     if name not in known:
@@ -38,9 +38,9 @@ def steps_read(playbook: Playbook, name: str) -> frozenset[str] | None:
 
 
 def needs_of(playbook: Playbook, state: State, boundaries: Sequence[Boundary]) -> Iterator[Need]:
-    """Results of finished steps that routing `boundaries` may read, as far as templates name them.
+    """Return the results of finished steps that routing `boundaries` may read, as far as templates name them.
 
-    A decision can ask for values itself, but asking spoils the state it worked on: what can be foreseen is better at hand.
+    A decision can ask for values itself, but then it starts anew; values that can be foreseen are loaded before.
     """
     for boundary in boundaries:
         run = state.runs.get(boundary.run_id)
@@ -50,14 +50,14 @@ def needs_of(playbook: Playbook, state: State, boundaries: Sequence[Boundary]) -
 
 
 def result_needs(playbook: Playbook, state: State) -> Iterator[Need]:
-    """Results of finished steps that the execution's own result may read, as far as it names them."""
+    """Return the results of finished steps that the result of the execution may read, as far as its templates name them."""
     if "result_reads" not in playbook.memo:
         playbook.memo["result_reads"] = _steps_read(playbook, [playbook.executor.result])
     yield from _results(state, playbook.memo["result_reads"] or ())
 
 
 def admissions_on_steps(playbook: Playbook) -> frozenset[str]:
-    """The steps whose admission may read how other steps have ended."""
+    """Return the steps whose admission rules may read how other steps have ended."""
     if "admissions_on_steps" not in playbook.memo:
         guarded = [step for step in playbook.steps if step.admission is not None]
         found = frozenset(step.name for step in guarded if _steps_read(playbook, [step.admission]) != frozenset())
@@ -74,7 +74,7 @@ def _results(state: State, names: Iterable[str]) -> Iterator[Need]:
 
 
 def _routing_reads(playbook: Playbook, name: str) -> frozenset[str]:
-    """The steps that the arcs of step `name` read, and the admission and args of those they lead to."""
+    """Return the steps that the arcs of step `name` read, and those that the admission and the args of their targets read."""
     known: dict[str, frozenset[str]] = playbook.memo.setdefault("routing_reads", {})
     if name not in known:
         step = playbook.by_name[name]
@@ -102,7 +102,7 @@ def _steps_read(playbook: Playbook, parts: list[Any]) -> frozenset[str] | None:
 
 
 def _templates(stack: list[Any]) -> Iterator[str]:
-    """Every template in parts of a playbook; program text left out, which is never rendered."""
+    """Return every template in parts of a playbook. Program text is left out, because it is never rendered."""
     while stack:
         value = stack.pop()
         kind = type(value)

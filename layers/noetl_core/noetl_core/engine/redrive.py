@@ -1,10 +1,11 @@
-"""Redrive, purely: which runs are taken back, what is kept of them, and the tokens that run them again (CONTRACT "operate").
+"""The plan of a redrive: which runs are taken back, what is kept of them, and the tokens that run them again
+(docs/redriving.md).
 
-Redriving a run takes back the run and everything that came of it; what it did not depend on stays. Tokens that what was taken
-back had consumed are put back as they were: the net then moves as it always does. ctx, and `steps`, are what the kept runs left.
+To redrive a run takes back the run and everything that depends on it; all else stays. Tokens that the runs taken back had
+consumed are put back as they were, and then the Petri net moves as always. ctx and `steps` are what the remaining runs left.
 
-The plan *is* the data of `ExecutionRedriven`, so that replay decides from the event alone. A run that goes on where an earlier
-one stood has a `prior`: `worker.carried_over` says how it is read.
+The plan *is* the data of `ExecutionRedriven`, so that a replay decides from the event alone. When a run continues where an
+earlier run stopped, its token has the key `prior`; `worker.carried_over` describes it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ FROM = re.compile(r"(?P<step>[^/@]+)(?:/(?P<task>[^/@]+))?(?:@(?P<path>\d{1,9}(?
 
 
 class BadRedrive(ValueError):
-    """The request names what is not there, or cannot be gone on with. Who acts: the caller."""
+    """The request names something that does not exist, or from which the execution cannot continue. Who acts: the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """Where to begin: a step, a task of it, one iteration of its loop (its indexes from the outermost loop in)."""
+    """Where to begin: at a step, at a task of it, or at one iteration of its loop (the indexes, outermost first)."""
 
     step: str
     task: str | None = None
@@ -39,7 +40,7 @@ class From:
 
     @classmethod
     def parse(cls, text: str) -> From:
-        """`STEP[/TASK][@0.3]`. Raises `BadRedrive`."""
+        """Parse `STEP[/TASK][@0.3]`. Raises `BadRedrive`."""
         match = FROM.fullmatch(text)
         if match is None:
             raise BadRedrive(f"{text!r} does not say where to begin; write STEP, STEP/TASK, STEP@3 or STEP/TASK@0.3")
@@ -53,7 +54,7 @@ class From:
 
 @dataclass(frozen=True, slots=True)
 class Redrive:
-    """What is asked for: where to begin (None: where it failed), edits of ctx and of the step's args."""
+    """A request to redrive: where to begin (None: where it failed), edits of ctx, and edits of the step's args."""
 
     begin: From | None = None
     ctx: Mapping[str, Any] = field(default_factory=dict)
@@ -62,8 +63,8 @@ class Redrive:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a redrive does: `data` of the event; the runs it takes back with what is run again of each (`reruns`), the rest that
-    came of them (`followers`), the tokens it puts back."""
+    """What a redrive does: the `data` of its event; `reruns`, the runs it takes back with what of each is run again;
+    `followers`, the other runs that depend on them; and the tokens it puts back."""
 
     data: dict[str, Any]
     reruns: tuple[tuple[RunLineage, Mapping[str, Any] | None], ...]
@@ -108,7 +109,7 @@ def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Re
 
 
 def _targets(state: State, lineage: Lineage, new: Playbook, asked: Redrive) -> list[tuple[RunLineage, Mapping[str, Any] | None]]:
-    """The runs to run again, none of which came of another, each with what is run again of it (None: all)."""
+    """Return the runs to run again, none of which depends on another, each with what of it is run again (None: all)."""
     edited = {"ctx": sorted(asked.ctx)} if asked.ctx else {}
     wanted: dict[str, Mapping[str, Any] | None] = {}
     for run in lineage.live():
@@ -132,7 +133,7 @@ def _targets(state: State, lineage: Lineage, new: Playbook, asked: Redrive) -> l
 
 
 def _named(lineage: Lineage, new: Playbook, begin: From) -> list[RunLineage]:
-    """The runs that `begin` means. Raises `BadRedrive`."""
+    """Return the runs that `begin` names. Raises `BadRedrive`."""
     runs = lineage.last_of(begin.step)
     if not runs:
         names = list(dict.fromkeys(run.step for run in lineage.live()))
@@ -182,8 +183,8 @@ def _fits(new: Playbook, steps: set[str]) -> None:
 
 
 def _comes_back(token: TokenLineage, gone: set[str]) -> bool:
-    """Whether a kept token is where it was before: expired with the execution, or taken by a join that is taken back. What a
-    join let go stays gone."""
+    """Return whether a token that is kept must be put back: it expired with the execution, or a join that is taken back
+    consumed it. Tokens that a join dropped stay dropped."""
     if token.expired is not None:
         return token.expired != "join"
     return token.merged in gone
@@ -234,13 +235,13 @@ def _carried_over(run: RunLineage, rerun: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _edited(ctx: Mapping[str, Any], edits: Mapping[str, Any]) -> dict[str, Any]:
-    """The edited keys; mappings merge deep."""
+    """Return the edited keys; mappings are merged deep."""
     merged = merge_workload(ctx, edits)
     return {key: merged[key] for key in edits}
 
 
 def _steps_without(lineage: Lineage, gone: set[str]) -> dict[str, Any]:
-    """What `steps` shows of every step that is taken back: its last run that is kept, if any."""
+    """Return what `steps` shows of every step that is taken back: its last remaining run, if any."""
     out: dict[str, Any] = {run.step: {} for run in lineage.runs.values() if run.id in gone}
     for name in lineage.ended:
         run = lineage.runs[name]
@@ -255,7 +256,7 @@ def _last_result(lineage: Lineage, gone: set[str]) -> Mapping[str, Any] | None:
 
 
 def _arcs(run: RunLineage) -> dict[str, Any]:
-    """A run whose arcs are evaluated again."""
+    """Return a run whose arcs are evaluated again."""
     name = "step.failed" if not run.ok else "loop.done" if run.loop is not None else "step.done"
     event = boundary_event(name, run.step, run.id, run.at, error=run.error, loop=run.loop)
     return {"run": run.id, "step": run.step, "args": dict(run.args), "event": event}

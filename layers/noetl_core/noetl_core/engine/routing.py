@@ -1,4 +1,4 @@
-"""The rules of a routing pass for tokens, admission, arcs and completion (formal spec 4 and 8)."""
+"""The rules of a routing pass for tokens, admission, arcs and completion (formal specification 4 and 8)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ MAX_ARCS: Final = 100_000
 
 
 def take_arcs(p: RoutingPass, step: Step, run: Run, event: dict[str, Any]) -> None:
-    """Evaluate `next.arcs` on a boundary and enqueue the tokens of those that fire (formal spec 8, resolution 11)."""
+    """Evaluate `next.arcs` on a boundary and enqueue the tokens of the arcs that fire (formal specification 8, resolution
+    11)."""
     seen = event_namespace(event)
     failed = event["name"] == "step.failed"
     try:
@@ -94,7 +95,7 @@ def _select(p: RoutingPass, step: Step, scope: Scope, failed: bool) -> list[Arc]
 
 
 def settle(p: RoutingPass) -> None:
-    """Move tokens until nothing moves: joins, admission, schedules; then, when nothing is open, completion (DESIGN 4)."""
+    """Move tokens until none can move: joins, admission, scheduling; then, when nothing is open, complete the execution."""
     while p.may_schedule:
         if _move_tokens(p) or fire_joins(p, quiet=False):
             continue
@@ -105,7 +106,7 @@ def settle(p: RoutingPass) -> None:
 
 
 def _move_tokens(p: RoutingPass) -> bool:
-    """Judge every token that may move now; True when something did."""
+    """Decide about every token that may move now. Returns True when something moved."""
     s = p.state
     rejudge = p.judged != s.ctx_version
     concerned = admissions_on_steps(p.playbook) if p.ended else frozenset()
@@ -129,7 +130,8 @@ def _move_tokens(p: RoutingPass) -> bool:
 
 
 def _judge_parked(p: RoutingPass) -> bool:
-    """Nothing runs: judge what is parked once more before joins go on without it, or it expires. True when something moved."""
+    """When nothing runs: evaluate the admission of parked tokens once more, before joins go on without them and before they
+    expire. Returns True when something moved."""
     if not any(token.parked for token in p.state.tokens.values()):
         return False
     p.judged = -1
@@ -137,7 +139,8 @@ def _judge_parked(p: RoutingPass) -> bool:
 
 
 def _admit(p: RoutingPass, token: Token) -> bool:
-    """Admission of one token (formal spec 4.2, resolution 12); True unless it stays parked."""
+    """Decide about the admission of one token (formal specification 4.2, resolution 12). Returns True unless the token stays
+    parked."""
     step = p.playbook.by_name[token.step]
     event = event_namespace(token.event) if token.event else None
     try:
@@ -179,7 +182,7 @@ def _fail_admission(p: RoutingPass, step: Step, token: Token) -> None:
 
 
 def _fail_unrun(p: RoutingPass, step: Step, token: Token, args: Mapping[str, Any], kind: str, message: str) -> None:
-    """The step fails before a worker is asked; its arcs may take that up."""
+    """Let a step fail before a worker runs it. Its arcs may handle the failure."""
     error = {"kind": kind, "message": message, "retryable": False}
     run = _open(p, step, token, args)
     p.emit("StepFailed", run=run.id, step=step.name, error=error)
@@ -194,7 +197,8 @@ def _open(p: RoutingPass, step: Step, token: Token, args: Mapping[str, Any], **l
 
 
 def _too_often(p: RoutingPass, step: Step, token: Token) -> bool:
-    """Whether a cycle has run away, which ends the execution: through a step, or within this decision, where no task runs."""
+    """Return whether a cycle exceeded its limit - visits of a step, or steps without tasks in this decision - which ends the
+    execution."""
     limit = p.playbook.executor.limits.max_step_visits
     if p.state.step(step.name).visits >= limit:
         p.emit("TokenExpired", token=token.id, code="limit", reason=f"step {step.name} ran {limit} times")
@@ -238,7 +242,8 @@ def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
 
 
 def _finish(p: RoutingPass) -> None:
-    """Nothing is open: undo what is to be undone, expire what stays denied, then end, once (formal spec 4.4)."""
+    """When nothing is open: run compensations, expire tokens that stay denied, then end the execution, once (formal
+    specification 4.4)."""
     s = p.state
     if s.compensates and s.completed:
         _compensate(p)
@@ -266,7 +271,8 @@ def _finish(p: RoutingPass) -> None:
 
 
 def redriven(p: RoutingPass, d: Mapping[str, Any]) -> bool:
-    """Put back the tokens of what is run again (`engine.redrive` says which); False when the log has gone on since."""
+    """Put back the tokens of what is run again, as `engine.redrive` planned it. Returns False when the log has moved on
+    since."""
     s = p.state
     if not s.finished or d["after"] != s.seq:
         return False
@@ -281,7 +287,8 @@ def redriven(p: RoutingPass, d: Mapping[str, Any]) -> bool:
 
 
 def _compensate(p: RoutingPass) -> None:
-    """Undo the step that completed last of those not undone yet; what follows its end comes here again."""
+    """Compensate the step that completed last among those that are not compensated yet. After its end this function runs
+    again."""
     done = p.state.completed[-1]
     run = ids.compensation_run_id(p.state.execution_id, done["run"])
     p.emit("CompensationStarted", run=run, step=done["step"], of=done["run"])

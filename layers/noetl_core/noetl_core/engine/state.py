@@ -1,7 +1,7 @@
-"""The state of an execution: a pure fold of its control stream (DESIGN section 3 "State").
+"""The state of an execution: a pure fold of its control stream (docs/decisions.md, "The log is the only truth").
 
-Folding (`engine.fold`) owns and mutates its own state; whoever needs the state before an event folds again. In-flight work is
-a set of runs, never a counter. Results are pointers to the commit that holds them.
+`engine.fold` owns its state and changes it; a caller who needs an earlier state folds again. Work in progress is a set of
+runs, never a counter. Results are pointers to the commit that holds them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ TERMINAL: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
 
 @dataclass(slots=True)
 class Token:
-    """A routing envelope targeting `step` (formal spec 1.1). `event` is the boundary that made it, as admission may read it."""
+    """A routing envelope for `step` (formal specification 1.1). `event` is the boundary that produced it, which admission
+    rules may read."""
 
     id: str
     step: str
@@ -34,7 +35,7 @@ class Token:
 
 @dataclass(slots=True)
 class ChunkState:
-    """One finished chunk of a distributed loop: where its boundary stands and what it counted."""
+    """One finished chunk of a distributed loop: the position of its boundary, and its counts."""
 
     run: str
     seq: int
@@ -48,7 +49,7 @@ class ChunkState:
 
 @dataclass(slots=True)
 class LoopState:
-    """Progress of a distributed loop: a window over its chunks, kept as sets (never as counters)."""
+    """Progress of a distributed loop: a window over its chunks. Chunks are kept as sets, never as counters."""
 
     plan: dict[str, Any]
     open: dict[str, int] = field(default_factory=dict)
@@ -61,7 +62,8 @@ class LoopState:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Iterations of the innermost loop; one that never began counts as one (as `worker.nodes.LoopNode.counts`)."""
+        """Counts of the iterations of the innermost loop. An iteration that never began counts as one (as in
+        `worker.nodes.LoopNode.counts`)."""
         total, succeeded, failed = self.plan["total"], 0, 0
         for chunk in self.done.values():
             ended = chunk.succeeded + chunk.failed
@@ -75,8 +77,9 @@ class LoopState:
 class Run:
     """An open step run or chunk run.
 
-    `status`: `scheduled` (a command is out for position `expected_seq`) or `suspended` (`waits` says on what).
-    `handled_seq` is the newest boundary of its stream that was routed. `as_of` is the control position whose ctx it sees.
+    `status` is `scheduled` (a command was sent for position `expected_seq`) or `suspended` (`waits` lists for what it waits).
+    `handled_seq` is the position of the newest boundary of its stream that was routed. `as_of` is the control position whose
+    ctx the run sees.
     """
 
     id: str
@@ -114,7 +117,7 @@ class Run:
 
 @dataclass(slots=True)
 class StepState:
-    """What is kept of finished runs of one step: for `steps.<name>`, summaries and visit limits."""
+    """What is kept of the finished runs of one step: for `steps.<name>`, summaries and visit limits."""
 
     visits: int = 0
     runs: int = 0
@@ -126,7 +129,7 @@ class StepState:
 
 @dataclass(slots=True)
 class Child:
-    """A child execution this one asked for."""
+    """A child execution that this execution requested."""
 
     run: str
     wait_id: str
@@ -200,7 +203,7 @@ class State:
 
     @property
     def compensates(self) -> bool:
-        """Whether what has been done is to be undone when this ends as it stands."""
+        """Whether finished steps are to be compensated when the execution ends now."""
         return self.undo if self.status == "cancelling" else self.failure is not None
 
     def step(self, name: str) -> StepState:

@@ -1,7 +1,8 @@
-"""What a suspended run waits for, as its `StepSuspended` lists it: when a wait is over by itself, and which signal answers it.
+"""The waits of a suspended run, as its `StepSuspended` lists them: when a wait ends by itself, and which signal answers it.
 
-A wait is `{wait_id, kind, task, at?, ...}`; `kind` is `timer`, `signal`, `callback`, `child`, `pause` or `deadline`. A callback
-by token has `callback` (its task run), and maybe `heartbeat` (seconds) with `beat_by`: until when it must be heard of.
+A wait is `{wait_id, kind, task, at?, ...}`; `kind` is `timer`, `signal`, `callback`, `child`, `pause` or `deadline`. A
+callback by token has `callback`, its task run. With `heartbeat` (seconds) it also has `beat_by`: the next heartbeat must come
+before that instant.
 """
 
 from __future__ import annotations
@@ -15,27 +16,29 @@ BY_TOKEN = "callback:"
 
 
 def callback_signal(task_run: str) -> str:
-    """Name of the signal that an answer by token is in the mailbox."""
+    """Return the name of the signal as which an answer by token enters the mailbox."""
     return BY_TOKEN + task_run
 
 
 def signal_name(wait: Mapping[str, Any]) -> str:
-    """The signal that answers a wait of kind `signal` or `callback`."""
+    """Return the signal that answers a wait of kind `signal` or `callback`."""
     return callback_signal(wait["callback"]) if "callback" in wait else str(wait.get("signal") or wait["wait_id"])
 
 
 def due_at(wait: Mapping[str, Any]) -> int | None:
-    """When a wait is over by itself (microseconds): its time, its timeout, or the silence after its last heartbeat."""
+    """Return when a wait ends by itself (microseconds): at its time, at its timeout, or after its last heartbeat plus the
+    allowed silence."""
     times = [int(wait[key]) for key in ("at", "beat_by") if wait.get(key) is not None]
     return min(times, default=None)
 
 
 def beat_by(seconds: float, now: int) -> int:
-    """Until when a callback must be heard of again; a tenth (a second at most) is for the way and for pings taken as one."""
+    """Return the instant before which the next heartbeat of a callback must come. It adds a tenth of the interval (a second
+    at most) for the time of transport and for heartbeats that are counted as one."""
     return now + int((seconds + min(seconds / 10, 1.0)) * SECOND)
 
 
 def beats_as_one(wait: Mapping[str, Any], now: int) -> bool:
-    """Whether a ping comes so soon after the last that it says nothing new."""
+    """Return whether a heartbeat comes so soon after the last one that it need not be recorded."""
     seconds = float(wait["heartbeat"])
     return bool(beat_by(seconds, now) - int(wait["beat_by"]) < min(seconds / 10, 1.0) * SECOND)
