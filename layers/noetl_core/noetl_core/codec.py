@@ -1,4 +1,5 @@
-"""Commits and commands as bytes: one compact JSON body per commit, read back by the version that wrote it or a newer one."""
+"""Commits and commands as bytes: one compact JSON body per commit, which the version that wrote it and newer versions can
+read."""
 
 from __future__ import annotations
 
@@ -23,10 +24,10 @@ _message_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 def encode_events(events: tuple[Event, ...], *, compress: bool = False) -> bytes:
-    """The body of a commit. A result that a `TaskProcessed` of the same commit holds is stored once (DESIGN section 4.5).
+    """Return the body of a commit. A result that a `TaskProcessed` of the same commit holds is stored once.
 
-    Data is what JSON can say: tuples come back as lists, keys as text. Raises `ValueError` for NaN and infinities, and `TooLarge`
-    for data nested deeper than a reader could follow.
+    Data is what JSON can express: tuples come back as lists, keys as text. Raises `ValueError` for NaN and infinities, and
+    `TooLarge` for data that is nested too deeply for a reader.
     """
     rows = [[e.name, e.ts, e.data] for e in events]
     if len(events) > 1 and events[-1].name == "StepDone":
@@ -58,7 +59,7 @@ def _pointed(events: tuple[Event, ...]) -> Mapping[str, Any]:
 
 
 def decode_events(body: bytes, v: int) -> tuple[Event, ...]:
-    """The events of a body. Raises `NewerLog` for what newer code wrote, `CorruptLog` for a body that does not read."""
+    """Return the events of a body. Raises `NewerLog` for what newer code wrote, `CorruptLog` for a body that cannot be read."""
     if v > LOG_VERSION:
         raise NewerLog(f"a commit asks for reader version {v}, this one is {LOG_VERSION}: deploy the newer code")
     try:
@@ -89,13 +90,13 @@ _DEFAULTS: Mapping[str, Any] = {
 
 
 def encode_command(command: Command) -> str:
-    """A command as a queue message."""
+    """Return a command as a queue message."""
     fields = {_STORED_AS.get(name, name): getattr(command, name) for name in Command.__slots__}
     return _message_encoder.encode({k: v for k, v in fields.items() if k not in _DEFAULTS or v != _DEFAULTS[k]})
 
 
 def decode_command(message: str | bytes) -> Command:
-    """A queue message as a command. Raises `ValueError` for anything else."""
+    """Return the command of a queue message. Raises `ValueError` for anything else."""
     try:
         fields = {_READ_AS.get(key, key): value for key, value in json.loads(message).items()}
         return Command(**{**fields, "mail": tuple(fields.get("mail", ()))})

@@ -1,4 +1,5 @@
-"""Values behind pointers and references, for decisions and for readers: fetched by the shell, bounded, cached per use."""
+"""Values of pointers and references, for decisions and for readers: loaded from the log and the result store, with limits and
+a cache."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ R = TypeVar("R")
 
 
 def at_once(read: Callable[[T], R], what: Sequence[T]) -> Iterator[R]:
-    """`read` of each, in order; several at a time when there are many, because each waits for a service."""
+    """Apply `read` to each item, in order; to many items in parallel, because each call waits for a service."""
     if len(what) <= AT_ONCE:
         yield from map(read, what)
         return
@@ -50,16 +51,18 @@ MAX_ANCESTORS = 100
 
 
 def caller_of(parent: Mapping[str, Any] | None) -> str | None:
-    """The execution that called one as its sub-playbook, by what is recorded as its `parent`: with the run that called. A parent
-    without one was named by whoever started the execution, which makes it a label and gives no rights."""
+    """Return the execution that called this one as its child, with the calling run, by the recorded `parent`.
+
+    A parent without a run was named by whoever started the execution; it is only a label and gives no rights.
+    """
     return str(parent["execution_id"]) if parent and "run_id" in parent else None
 
 
 class Family:
-    """Whose objects an execution may read: its own, and those of executions that have the same first ancestor.
+    """The executions whose objects an execution may read: itself, and all with the same first ancestor.
 
-    Results of children and what a parent passes on by reference are among them; what a tool answers may name any key, and is
-    plain data then.
+    This covers results of children and references that a parent passes on. A reference in a tool's answer may name any key;
+    outside the family it is plain data.
     """
 
     def __init__(self, store: EventStore, execution_id: str) -> None:
@@ -68,7 +71,7 @@ class Family:
         self._first: str | None = None
 
     def owns(self, ref: Mapping[str, Any]) -> bool:
-        """Whether what looks like a reference leads to an object of the family."""
+        """Return whether data that looks like a reference names an object of the family."""
         return self.has(str(ref["key"]))
 
     def has(self, key: str) -> bool:
@@ -85,7 +88,7 @@ class Family:
         return self._first
 
     def _ancestor(self, execution_id: str) -> str | None:
-        """The first execution above one; None where there is no log."""
+        """Return the first ancestor of an execution; None where there is no log."""
         for _ in range(MAX_ANCESTORS):
             commits = self._store.read(StreamId(execution_id), limit=1)
             if not commits:
@@ -98,7 +101,7 @@ class Family:
 
 
 class FamilyResults:
-    """The result store as tools of one execution see it: they read what is the family's and write what is their own."""
+    """The result store for the tools of one execution: they read objects of the family and write their own."""
 
     def __init__(self, results: ResultStore, family: Family, execution_id: str) -> None:
         self._results, self._family, self._own = results, family, f"{execution_id}/"
@@ -121,7 +124,7 @@ class FamilyResults:
 
 
 class Values:
-    """Loads what `Need`s and stored pointers stand for, of one execution."""
+    """Loads the values of stored pointers and of a decision's `Need`s, for one execution."""
 
     def __init__(
         self, store: EventStore, results: ResultStore, execution_id: str, limit: int | None = MAX_DECISION_BYTES
@@ -134,13 +137,13 @@ class Values:
         self._unstored: dict[str, bytes] = {}
 
     def supply(self, known: dict[Need, Any], missing: NeedValues) -> None:
-        """Fetch what a decision asks for into what it knows."""
+        """Load the values that a decision asks for into `known`."""
         self._unstored.update(missing.objects)
         for need, value in zip(missing.needs, at_once(self, missing.needs), strict=True):
             known[need[:2] if need[0] == "object" else need] = value
 
     def __call__(self, need: Need) -> Any:
-        """The value of `("boundary", run, seq)` or `("object", key, ref)`."""
+        """Return the value of `("boundary", run, seq)` or `("object", key, ref)`."""
         if need[0] == "boundary":
             return self.boundary(need[1], need[2])
         if need[0] == "writes":
@@ -158,31 +161,32 @@ class Values:
             return Unreadable(f"reference {ref['key']}: {error}")
 
     def boundary(self, run_id: str, seq: int) -> Mapping[str, Any]:
-        """Data of the last event of a run's commit."""
+        """Return the data of the last event of a run's commit."""
         commits = self._store.read(StreamId(self._execution_id, run_id), after=seq - 1, limit=1)
         if not commits:
             raise CorruptLog(f"run {run_id} of execution {self._execution_id} has no commit {seq}")
         return commits[0].events[-1].data
 
     def at(self, at: Mapping[str, Any] | None) -> Any:
-        """What a stored result pointer (`{run, seq}` or `{value}`) stands for; references stay references."""
+        """Return the value of a stored pointer (`{run, seq}` or `{value}`); references stay references."""
         if at is None:
             return None
         return at["value"] if "value" in at else self.boundary(at["run"], at["seq"]).get("result")
 
     def reference(self, ref: Mapping[str, Any]) -> Any:
-        """The value of a `result_ref` (resolution 22), in which there may be others; what only looks like one is what it is.
+        """Return the value of a `result_ref` (resolution 22). It may contain references. Data that only looks like a
+        reference is returned as it is.
 
         Raises `NotFound`, `ValueError`.
         """
         return self.opened(ref)[0] if self.family.owns(ref) else ref
 
     def beginning(self, ref: Mapping[str, Any], size: int) -> str:
-        """The first `size` bytes of the JSON text behind a reference. Raises `NotFound`."""
+        """Return the first `size` bytes of the JSON text that a reference names. Raises `NotFound`."""
         return self._results.get(ref["key"], 0, size).decode("utf-8", "ignore")
 
     def opened(self, ref: Mapping[str, Any], room: Room | None = None) -> tuple[Any, bool]:
-        """As `reference`, of one of the family; and whether there may be references in it."""
+        """As `reference`, for a reference of the family; also returns whether the value may contain references."""
         body = self._unstored.get(ref["key"]) or self._body(ref["key"], room)
         if room is not None:
             room.take(len(body) - claimed(ref))
@@ -200,9 +204,10 @@ class Values:
         return parsed(body), nested
 
     def whole(self, value: Any, room: Room | None = None, opened: Open | None = None, place: Path = ()) -> Any:
-        """`value` with everything in it that is behind references, however deep; lists and mappings that hold none are shared.
+        """Return `value` with all references in it replaced by their values, at any depth. Lists and mappings without
+        references are shared.
 
-        `opened` is another way to open one than by reading it; `place` is where the value itself stands. Raises `NoRoom`,
+        `opened` is another function to open a reference; `place` is where the value itself stands. Raises `NoRoom`,
         `NotFound`, `ValueError`, each with the place.
         """
         return self._whole(value, room, place, opened or self.opened)
@@ -231,7 +236,7 @@ class Values:
         return replaced(value, list(zip((path for path, _ in found), at_once(load, found), strict=True)))
 
     def _body(self, key: str, room: Room | None = None) -> bytes:
-        """The object, whatever size its reference claims: not more than the limit of it is read."""
+        """Return the object. Whatever size its reference claims, no more than the limit is read."""
         limit = self._limit if room is None else room.limit
         if limit is None:
             return self._results.get(key)
@@ -241,7 +246,7 @@ class Values:
         return body
 
     def _page(self, part: Mapping[str, Any], room: Room | None) -> Any:
-        """One chunk's results, in index order."""
+        """Return the results of one chunk, in index order."""
         result: Any = part["result"] if "result" in part else self.boundary(part["run"], part["seq"]).get("result")
         if is_reference(result) and self.family.owns(result):
             if room is not None:
@@ -253,9 +258,10 @@ class Values:
 
 
 def parsed(body: bytes) -> Any:
-    """The value of stored JSON text. Not everything stored was written here: there are uploads, and what answers name.
+    """Return the value of stored JSON text. Not everything stored was written by this system: there are uploads, and objects
+    that answers name.
 
-    Raises `ValueError`, also for what no log could hold: NaN, infinities, halves of surrogate pairs, nesting without end.
+    Raises `ValueError`, also for what the log cannot hold: NaN, infinities, halves of surrogate pairs, unbounded nesting.
     """
     try:
         value = json.loads(body, parse_constant=_no_number)
@@ -275,7 +281,7 @@ def _no_number(text: str) -> Any:
 
 
 def _manifest(body: bytes) -> list[Mapping[str, Any]]:
-    """The parts of a list kept in pages. Raises `ValueError`."""
+    """Return the parts of a list that is stored in pages. Raises `ValueError`."""
     parts = parsed(body)
     if not isinstance(parts, list) or not all(map(_is_part, parts)):
         raise ValueError("it is no list of pages")
@@ -294,13 +300,13 @@ Open = Callable[[Mapping[str, Any], "Room | None"], tuple[Any, bool]]
 
 
 def claimed(ref: Mapping[str, Any]) -> int:
-    """The size that a reference says."""
+    """Return the size that a reference states."""
     size = ref.get("size")
     return size if type(size) is int and size > 0 else 0
 
 
 class NoRoom(Exception):
-    """What is to be loaded is over the limit. Who acts: the author."""
+    """The values to load exceed the limit. Who acts: the author."""
 
     def __init__(self, size: int, limit: int, path: Path = ()) -> None:
         super().__init__(f"{size} bytes are over the limit of {limit}")
@@ -308,24 +314,24 @@ class NoRoom(Exception):
 
 
 class Altered(ValueError):
-    """An object is not the one that its reference was made for: somebody wrote over it, or made the reference up."""
+    """An object differs from the one for which its reference was created: somebody overwrote it, or invented the reference."""
 
 
 class Unusable(ValueError):
-    """A reference leads to something that is no value. Who acts: the author."""
+    """A reference names something that is no value. Who acts: the author."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{path_text(path)}: {why}" if path else why)
 
 
 class Room:
-    """Bytes that may be loaded, together."""
+    """A budget of bytes that may be loaded together."""
 
     def __init__(self, limit: int) -> None:
         self.limit, self.used = limit, 0
 
     def take(self, size: int, path: Path = ()) -> None:
-        """Raises `NoRoom`."""
+        """Reserve bytes. Raises `NoRoom`."""
         self.used += max(size, 0)
         if self.used > self.limit:
             raise NoRoom(self.used, self.limit, path)

@@ -1,4 +1,5 @@
-"""The wiring on AWS: adapters over the services named in the environment. Only functions and deploy tools import this."""
+"""The wiring on AWS: adapters for the services that the environment names. Only functions and deploy tools import this
+module."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ from noetl_core.worker.service import Worker
 
 @cache
 def results() -> ResultStore:
-    """The results bucket."""
+    """Return the results bucket."""
     return S3ResultStore(os.environ["RESULTS_BUCKET"])
 
 
 @cache
 def inbox() -> Inbox:
-    """The inbox bucket, for the function that takes uploads."""
+    """Return the inbox bucket, for the function that handles uploads."""
     from noetl_core.adapters.aws.inbox import S3Inbox
 
     return S3Inbox(os.environ["RESULTS_BUCKET"])
@@ -33,7 +34,7 @@ def inbox() -> Inbox:
 
 @cache
 def control() -> Control:
-    """The control plane: admit, router and sweeper functions, once per process."""
+    """Return the control plane for the admit, router and sweeper functions; one per process."""
     catalog = os.environ["CATALOG_TABLE"]
     pools = json.loads(os.environ["COMMAND_QUEUES"])
     return Control(
@@ -52,7 +53,7 @@ def control() -> Control:
 
 @cache
 def worker() -> Worker:
-    """The data plane, once per process. It has no way to the queues."""
+    """Return the worker; one per process. It has no access to the queues."""
     from noetl_core.adapters.aws.secrets import RecentSecrets
     from noetl_core.playbooks import PlaybookCache
     from noetl_core.tools.registry import ToolRegistry
@@ -76,13 +77,13 @@ def worker() -> Worker:
 
 
 def _dead_letters() -> dict[str, str]:
-    """Queue URLs by what was in the queue, for the function that shows them."""
+    """Return queue URLs of dead letters, by the queue from which they come, for the function that shows them."""
     found: dict[str, str] = json.loads(os.environ.get("DEAD_LETTERS", "{}"))
     return found
 
 
 def _sealer() -> Sealer | None:
-    """None where the role has no key: the python pool, which is given no secrets either."""
+    """Return the sealer; None where the role has no key: the python pool, which gets no secrets either."""
     key = os.environ.get("SEALING_KEY")
     if not key:
         return None
@@ -92,7 +93,7 @@ def _sealer() -> Sealer | None:
 
 
 def _callback_key() -> Callable[[], bytes] | None:
-    """None where the role may not read it: the router, the sweeper, the python pool."""
+    """Return the key of callback tokens; None where the role must not read it: router, sweeper, python pool."""
     secret = os.environ.get("CALLBACK_SECRET")
     if not secret:
         return None
@@ -102,7 +103,7 @@ def _callback_key() -> Callable[[], bytes] | None:
 
 
 def _callback_url() -> str:
-    """The API's address; an emulator's own form where the environment names one."""
+    """Return the API's address; an emulator's own form where the environment names one."""
     api, stage, endpoint = (os.environ.get(name, "") for name in ("API_ID", "API_STAGE", "AWS_ENDPOINT_URL"))
     base = f"{endpoint.rstrip('/')}/_aws/execute-api/{api}/{stage}"
     if not endpoint:

@@ -1,7 +1,8 @@
-"""Answering `kind: callback` by token: verified, checked, recorded once, and honest about early, double and late answers.
+"""Answers to `kind: callback` by token (docs/callbacks.md): they are verified, checked against the schema and recorded once;
+early, double and late answers get an exact reply.
 
-The answer is first a signal in the control stream (mailbox rule), so one that comes before the run is suspended is kept. Of
-answers that race the log has one; the others learn what it says.
+An answer is first recorded as a signal in the control stream (mailbox rule), so an answer that comes before the run is
+suspended is not lost. Of several answers the log records one; the others are told what it is.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from noetl_core.values import Values
 
 
 class Gone(Exception):
-    """Nobody waits for this answer any more: it timed out, or the execution ended (HTTP 410). Who acts: nobody."""
+    """Nobody waits for this answer any longer: the callback timed out, or the execution ended (HTTP 410). Who acts: nobody."""
 
 
 class Answered(Exception):
-    """Another answer was first (HTTP 409). Who acts: the caller, if its answer mattered."""
+    """Another answer came first (HTTP 409). Who acts: the caller, if the answer mattered."""
 
 
 class Unfit(Exception):
-    """The answer is not what the callback asks for; it still waits (HTTP 422). Who acts: the caller."""
+    """The answer does not conform to what the callback asks for; the callback still waits (HTTP 422). Who acts: the caller."""
 
     def __init__(self, wrong: list[str]) -> None:
         super().__init__("the answer is not what the callback asks for: " + "; ".join(wrong))
@@ -48,7 +49,7 @@ Became = Literal["answered", "early", "recorded", "alive"]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Where the execution stands after an answer or a heartbeat."""
+    """The status of the execution after an answer or a heartbeat."""
 
     execution_id: str
     became: Became
@@ -56,7 +57,7 @@ class Reply:
 
 @dataclass(slots=True)
 class _Standing:
-    """What the log says of a token's visit: its open wait, and whether it was answered or is over."""
+    """What the log says about the visit that a token names: its open wait, whether it was answered, whether it is over."""
 
     state: State
     run: Run | None
@@ -101,7 +102,7 @@ def answer(control: Control, token: str, data: Any = None, error: Mapping[str, A
 
 
 def heartbeat(control: Control, token: str) -> Reply:
-    """Say that whoever is to answer is alive. Raises `Forged`, `NotFound`, `Answered`, `Gone`, `Unavailable`."""
+    """Record that whoever is to answer is still at work. Raises `Forged`, `NotFound`, `Answered`, `Gone`, `Unavailable`."""
     ticket = ticket_of(token, _key(control))
     standing = _standing(control, ticket)
     if standing.answered:
@@ -120,7 +121,8 @@ def heartbeat(control: Control, token: str) -> Reply:
 
 
 def open_callbacks(control: Control, execution_id: str) -> list[dict[str, Any]]:
-    """The callbacks by token that an execution waits for, with their tokens: for those who may answer. Raises `NotFound`."""
+    """Return the callbacks by token for which an execution waits, with their tokens, for callers who may answer. Raises
+    `NotFound`."""
     state = control.load(execution_id)
     if state.seq < 0:
         raise NotFound(f"there is no execution {execution_id}")
@@ -177,7 +179,7 @@ def _standing(control: Control, ticket: Ticket) -> _Standing:
 
 
 def _waits_still(control: Control, ticket: Ticket, wait: Mapping[str, Any]) -> bool:
-    """Whether an answer that was not handed on yet will be: the execution is paused."""
+    """Return whether an answer that was not delivered yet will be delivered later, because the execution is paused."""
     run = control.load(ticket.execution_id).runs.get(ticket.run_id)
     if run is None or not any(w["wait_id"] == wait["wait_id"] for w in run.waits):
         return False
@@ -185,7 +187,7 @@ def _waits_still(control: Control, ticket: Ticket, wait: Mapping[str, Any]) -> b
 
 
 def _look_at_run(control: Control, ticket: Ticket, found: _Standing, run: Run) -> None:
-    """An open run: it waits, has its answer and goes on, has left the task behind, or has not come to it yet."""
+    """Classify the state of an open run: it waits, it has its answer, it has left the task, or it has not reached it yet."""
     wait = next((w for w in run.waits if w.get("callback") == ticket.task_run), None)
     mails = {m["wait_id"]: m["kind"] for m in [*run.mail, *run.ready]}
     if wait is None:
@@ -209,7 +211,7 @@ def _delivered(found: _Standing, kind: str) -> None:
 
 
 def _in_stream(control: Control, ticket: Ticket) -> tuple[list[str], bool]:
-    """Ids of the waits that the visit had so far, in order; and whether the pipeline has left it."""
+    """Return the ids of the waits of the visit so far, in order, and whether the pipeline has left the task."""
     waits: list[str] = []
     left = False
     for commit in control.store.read(StreamId(ticket.execution_id, ticket.run_id)):
@@ -223,7 +225,7 @@ def _in_stream(control: Control, ticket: Ticket) -> tuple[list[str], bool]:
 
 
 def _recorded(control: Control, ticket: Ticket, after: int = -1) -> dict[str, Any] | None:
-    """The newest answer that the control stream holds behind position `after`, and whether a wait was given it (`matched`)."""
+    """Return the newest answer in the control stream after position `after`, and whether a wait received it (`matched`)."""
     name, found = callback_signal(ticket.task_run), None
     for commit in control.store.read(StreamId(ticket.execution_id), after=after):
         for event in commit.events:
@@ -245,7 +247,7 @@ def _again(control: Control, ticket: Ticket, given: Mapping[str, Any]) -> Reply:
 
 
 def _same(recorded: Mapping[str, Any], given: Mapping[str, Any], execution_id: str) -> Reply:
-    """The same answer again is the recorded one; another is refused."""
+    """Accept a repetition of the recorded answer; refuse a different one."""
     if (recorded.get("data"), recorded.get("error")) != (given.get("data"), given.get("error")):
         raise Answered("the callback has been answered otherwise")
     return Reply(execution_id, "recorded")
@@ -255,7 +257,7 @@ def _same(recorded: Mapping[str, Any], given: Mapping[str, Any], execution_id: s
 
 
 def _schema(control: Control, standing: _Standing, ticket: Ticket) -> Mapping[str, Any] | None:
-    """What the open wait asks for; for an early answer, what the playbook says, as far as it says it without templates."""
+    """Return the schema of the open wait. For an early answer, return what the playbook says without templates."""
     if standing.wait is not None:
         return standing.wait.get("schema")
     assert standing.run is not None  # what has no run is over
@@ -278,7 +280,7 @@ def _has_template(value: Any) -> bool:
 
 
 def _error(error: Mapping[str, Any]) -> dict[str, Any]:
-    """An error answer as the task's outcome takes it. Raises `Unfit`."""
+    """Return an error answer in the form of a task outcome. Raises `Unfit`."""
     kind = error.get("kind") or "unknown"
     if kind not in ERROR_KINDS:
         raise Unfit([f"error.kind {kind!r} is none of {', '.join(sorted(ERROR_KINDS))}"])
@@ -287,7 +289,7 @@ def _error(error: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kept(control: Control, state: State, signal_id: str, data: Any) -> Any:
-    """The answer, or a reference to it when it is over the inline limit."""
+    """Return the answer, or a reference to it when it is over the inline limit."""
     body = json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
     if len(body) <= control.playbook(state.digest).executor.limits.max_payload_bytes:
         return data

@@ -1,4 +1,5 @@
-"""Sub-playbooks as the control plane sees them: started once, told about once, never left behind (DESIGN 4 "Children")."""
+"""Child executions (sub-playbooks) for the control plane: each is started once, reported to its parent once, and never left
+running when nobody waits for it (docs/decisions.md)."""
 
 from __future__ import annotations
 
@@ -18,10 +19,11 @@ MAX_CHILD_DEPTH = 20
 
 
 def start_child(control: Control, parent: State, child: str, run: str, wanted: Mapping[str, Any]) -> None:
-    """Start the child that a `ChildRequested` named; again does no harm. What cannot be started is a child that failed.
+    """Start the child that a `ChildRequested` event names. It is safe to repeat. A child that cannot be started counts as
+    failed.
 
-    `wanted` is `{path, version?, args?, iter?, ctx?, detach?, idempotency_key?}`. A detached child belongs to itself once it
-    runs: its parent hears that it was started, and no more.
+    `wanted` is `{path, version?, args?, iter?, ctx?, detach?, idempotency_key?}`. A detached child is independent once it
+    runs: its parent is told that it was started, and nothing more.
     """
     depth = int((parent.parent or {}).get("depth") or 0) + 1
     if depth > MAX_CHILD_DEPTH:
@@ -61,8 +63,8 @@ def start_child(control: Control, parent: State, child: str, run: str, wanted: M
 def _handed(
     control: Control, parent: State, payload: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Payload and ctx of a child, which hold references to what is large. What is merged with a default of the child's workload,
-    or compared with another request of the same key, is loaded, so that its size has no part in it.
+    """Return payload and ctx of a child. Large values stay references; those that are merged with a default of the child's
+    workload, or compared with an earlier request of the same key, are loaded, so that their size does not matter.
 
     Raises `NoRoom`, `NotFound`, `ValueError`.
     """
@@ -77,7 +79,7 @@ def _handed(
 
 
 def _mergeable(defaults: Mapping[str, Any], payload: Mapping[str, Any], values: Values, room: Room) -> dict[str, Any]:
-    """`payload` with the mappings in it that are merged with one of `defaults` as they are, not as references."""
+    """Return `payload` with references loaded where they stand for mappings that are merged with one of `defaults`."""
     out = dict(payload)
     for key, default in defaults.items():
         given = out.get(key)
@@ -98,7 +100,7 @@ def _tell(control: Control, parent: State, data: Mapping[str, Any]) -> None:
 
 
 def reconcile_child(control: Control, parent: State, child: str) -> None:
-    """A child that was never created, or whose end its parent never heard of."""
+    """Start a child that was requested and never created, or report an end that the parent was never told."""
     asked = parent.children[child]
     if asked.request.get("detach"):
         start_child(control, parent, child, asked.run, asked.request)
@@ -114,8 +116,11 @@ def reconcile_child(control: Control, parent: State, child: str) -> None:
 
 
 def end_child(control: Control, parent: State, child: str, reason: str, *, compensate: bool = False) -> None:
-    """Cancel a child that nobody waits for any more. One that was asked for and never created is created behind a closed gate:
-    its start stands in the log, its end too, and whoever is late in starting it finds that done."""
+    """Cancel a child for which nobody waits any longer.
+
+    A child that was requested and never created is created behind a closed gate: its log then has its start and its end, and
+    a late attempt to start it finds that it has ended.
+    """
     from noetl_core.control.operate import NotNow, cancel  # operate stands on this module
 
     asked = parent.children[child]

@@ -1,6 +1,7 @@
-"""The control plane's shell around `engine.decide`: load, decide, commit, then effects (DESIGN section 4).
+"""The shell of the control plane around `engine.decide`: load the state, decide, commit, carry out the effects
+(docs/architecture.md, "The way of one step").
 
-`Control` is the one way through for admit, router, sweeper and operator requests, on AWS and in the local runner alike.
+Admit, router, sweeper and operators all go through `Control`, on AWS and in the local runner.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ RETENTION_S = 30 * 24 * 3600
 
 @dataclass
 class Control:
-    """The control plane over its ports. Thread-safe; states are cached by the control position they stand for."""
+    """The control plane over its ports. Thread-safe. States are cached by control position."""
 
     store: EventStore
     queue: CommandQueue
@@ -91,11 +92,11 @@ class Control:
         self.recent = RecentCommits(self.store)
 
     def load(self, execution_id: str, upto: int | None = None) -> State:
-        """`load_state` of the log."""
+        """Return the state of an execution from its log (`history.load_state`)."""
         return load_state(self.store, execution_id, upto)
 
     def _take(self, execution_id: str) -> tuple[State, bool]:
-        """The cached state, or a fresh one; the caller owns it until `_keep`. Second: whether it is fresh."""
+        """Return the cached state or a newly loaded one, and whether it is newly loaded. The caller owns it until `_keep`."""
         with self._lock:
             state = self._states.pop(execution_id, None)
         return (state, False) if state is not None else (self.load(execution_id), True)
@@ -109,7 +110,7 @@ class Control:
                 self._snapshots.pop(gone, None)
 
     def _remember(self, execution_id: str, boundaries: Sequence[Boundary]) -> None:
-        """Keep the data of recent boundaries: guards behind them read their results."""
+        """Cache the data of recent boundaries: guards of later steps read their results."""
         with self._lock:
             for b in boundaries:
                 if b.event.name != "StepSuspended" and "ctx_writes" not in b.event.data:
@@ -120,10 +121,11 @@ class Control:
     # --- routing --------------------------------------------------------------------------------------------------------
 
     def route(self, execution_id: str, boundaries: Sequence[Boundary] = (), facts: Sequence[Fact] = ()) -> State:
-        """Consume news of one execution and carry out what follows. Without news: fire due timers, judge again.
+        """Process news of one execution and carry out what follows. Without news: fire timers that are due, and evaluate
+        tokens again.
 
-        Safe to repeat. Raises `NotFound`, `Unavailable` (try again; `NewerLog`: with newer code) and `CorruptLog` (an operator
-        must look).
+        It is safe to repeat. Raises `NotFound`, `Unavailable` (try again; `NewerLog`: with newer code) and `CorruptLog` (an
+        operator must act).
         """
         values: dict[Need, Any] = {(("boundary", b.run_id, b.seq)): b.event.data for b in boundaries}
         fetch = Values(self.store, self.results, execution_id)
@@ -154,7 +156,7 @@ class Control:
         raise Unavailable(f"execution {execution_id} is contended: {MAX_ROUNDS} rounds were not enough")
 
     def admitted(self, playbook: Playbook, decision: Decision) -> None:
-        """Effects of a first commit."""
+        """Carry out the effects of a first commit."""
         self._keep(decision.state)
         self._after(playbook, decision)
 
@@ -174,7 +176,8 @@ class Control:
         )
 
     def _after(self, playbook: Playbook, decision: Decision) -> None:
-        """Effects of a decision that stands in the log; each can be derived again, so a crash in between loses nothing."""
+        """Carry out the effects of a decision that is committed. Each can be derived again, so a crash in between loses
+        nothing."""
         state = decision.state
         names = {e.name for e in decision.events}
         if "ResumeScheduled" in names or "ExecutionResumed" in names:
@@ -198,7 +201,8 @@ class Control:
             self._finish(state)
 
     def send(self, playbook: Playbook, state: State, runs: Sequence[str]) -> None:
-        """Send the commands of scheduled runs; raises `Unavailable` when some could not be sent (redelivery sends again)."""
+        """Send the commands of scheduled runs. Raises `Unavailable` when some could not be sent; a redelivery sends them
+        again."""
         if not runs:
             return
         commands = commands_of(playbook, state, runs)
@@ -207,7 +211,8 @@ class Control:
             raise Unavailable(f"{len(unsent)} of {len(commands)} commands of execution {state.execution_id} were not sent")
 
     def _set_timers(self, playbook: Playbook, state: State, decision: Decision) -> None:
-        """A timer or deadline within the queue's reach is a delayed wake; the sweeper finds all of them by the due index."""
+        """Send a delayed wake for every timer or deadline within the queue's longest delay. The sweeper finds all others by
+        the due index."""
         now = self.clock.now()
         names = {e.name for e in decision.events}
         begun = not names.isdisjoint({"PlaybookExecutionRequested", "ExecutionRedriven", "ExecutionResumed"})
@@ -234,7 +239,7 @@ class Control:
             self.queue.wake(execution_id, delay_s=int(delay))
 
     def _finish(self, state: State) -> None:
-        """The end: tell the parent, write the head, and only then stop being due."""
+        """End an execution: tell the parent, write the head, and only then remove the due item."""
         self.put_head(state)
         caller = caller_of(state.parent)
         if caller is not None and not (state.parent or {}).get("detached"):
@@ -243,7 +248,7 @@ class Control:
         self.index.clear_due(state.execution_id)
 
     def tell_parent(self, parent: str, data: Mapping[str, Any]) -> None:
-        """A child's end is first a fact in the parent's control stream (mailbox rule)."""
+        """Record the end of a child as a fact in the control stream of its parent (mailbox rule)."""
         data = dict(data)
         result = data.get("result")
         if data["status"] == "completed" and result is not None:
@@ -256,14 +261,14 @@ class Control:
             log.warning("parent %s of execution %s is gone", parent, data["child"])
 
     def start_child(self, state: State, child: str) -> None:
-        """Create the child an execution asked for; its id is derived, so it is created once."""
+        """Create the child that an execution requested. Its id is derived, so it is created once."""
         from noetl_core.control.children import start_child  # children stand on this module
 
         asked = state.children[child]
         start_child(self, state, child, asked.run, asked.request)
 
     def end_orphans(self, state: State) -> None:
-        """Cancel children whose run has ended without them: by its timeout, a cancel, a redrive."""
+        """Cancel children whose run has ended before them: by its timeout, by a cancel, or by a redrive."""
         for child, asked in list(state.children.items()):
             if asked.run not in state.runs:
                 from noetl_core.control.children import end_child
@@ -271,7 +276,7 @@ class Control:
                 end_child(self, state, child, f"the run of {state.execution_id} that asked for it has ended")
 
     def put_head(self, state: State) -> None:
-        """Write the summary that lists show; rebuilt from the log at any time."""
+        """Write the summary that lists show. It can be rebuilt from the log at any time."""
         self.index.put_head(
             Head(
                 execution_id=state.execution_id,
@@ -289,7 +294,8 @@ class Control:
         )
 
     def _snapshot(self, state: State) -> None:
-        """Keep the folded state; again when the tail has outgrown it, so that a commit's share of the cost stays the same."""
+        """Store a snapshot of the state when the log since the last one has grown longer than it, so that the cost per commit
+        stays constant."""
         snap = snapshot(state)
         self.store.save_snapshot(snap)
         size = len(json.dumps(snap.state, default=str))

@@ -1,4 +1,4 @@
-"""Stored events as the public envelope (CONTRACT "Event envelope")."""
+"""Stored events as envelopes: the public form of events, which the API and the command line show (docs/looking.md)."""
 
 from __future__ import annotations
 
@@ -56,18 +56,19 @@ BEGINNINGS = frozenset(
 
 
 def event_type(name: str) -> str:
-    """`StepDone` -> `step.done` (resolution 3)."""
+    """Return the dotted form of an event name: `StepDone` -> `step.done` (resolution 3)."""
     return sub(r"(?<!^)(?=[A-Z])", ".", name).lower()
 
 
 def instant(us: int) -> str:
-    """RFC 3339, UTC, microseconds."""
+    """Return an instant as RFC 3339 text in UTC, with microseconds."""
     return datetime.fromtimestamp(us // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{us % SECOND:06d}Z"
 
 
 class Expander:
-    """Envelopes of commits as they come, with what can be derived put back: a `TaskStarted` before each task that was not
-    announced, the step of a run. Commits of one stream come in order; `steps` names the steps of runs scheduled before."""
+    """Turns commits into envelopes and adds what can be derived: a `TaskStarted` before each task for which none was
+    recorded, and the step of each run. Commits of one stream come in order; `steps` names the steps of runs that were
+    scheduled before."""
 
     def __init__(self, execution_id: str, trace_id: str | None = None, steps: Mapping[str, str] | None = None) -> None:
         self._execution_id, self._trace_id = execution_id, trace_id
@@ -91,7 +92,7 @@ class Expander:
 
 
 def expand(commits: Iterable[Commit], execution_id: str, trace_id: str | None = None) -> Iterator[dict[str, Any]]:
-    """Envelopes of `commits`, in their order."""
+    """Return the envelopes of `commits`, in their order."""
     one = Expander(execution_id, trace_id)
     for commit in commits:
         yield from one(commit)

@@ -1,4 +1,5 @@
-"""Fencing: the control plane ends a run by winning its next position with a terminal event (DESIGN section 4)."""
+"""Fencing: the control plane ends a run by writing a terminal event at its next position, before its worker can
+(docs/architecture.md, "When things break")."""
 
 from __future__ import annotations
 
@@ -21,17 +22,18 @@ MAX_STOPPED = 1_000
 
 
 def boundary_of(commit: Commit) -> Boundary | None:
-    """The boundary a commit of a run stream ends with, if it does."""
+    """Return the boundary with which a commit of a run stream ends, if it does."""
     if not commit.events or commit.stream.run_id is None or commit.events[-1].name not in BOUNDARY_EVENTS:
         return None
     return Boundary(commit.stream.run_id, commit.seq, commit.events[-1])
 
 
 def fence_runs(control: Control, state: State, errors: Mapping[str, Mapping[str, Any]]) -> list[Boundary]:
-    """End each run with `StepFailed` and its error, or accept the terminal event that was first; the boundaries that stand.
+    """End each run with `StepFailed` and its error, or accept the terminal event that was written first. Returns the
+    boundaries that stand.
 
-    Where a worker is first at a position, the gate is closed for all the runs: a worker stops where it hears that, however fast
-    it commits. Raises `Unavailable`.
+    Where a worker writes first, the gates of all these runs are closed: the worker stops when it reads its gate, however
+    often it commits. Raises `Unavailable`.
     """
     closed = False
     ended = []
@@ -59,7 +61,7 @@ def fence_runs(control: Control, state: State, errors: Mapping[str, Mapping[str,
 
 
 def _end(control: Control, stream: StreamId, last: Commit | None, error: Mapping[str, Any], expires_at: int) -> Commit:
-    """The commit that ends a run behind `last`."""
+    """Return the commit that ends a run after `last`."""
     now = control.clock.now()
     tally = Tally(1 if last is None else tally_of(control.store, last).events + 1)
     event = Event("StepFailed", now, {"error": dict(error), "source": "server", "events": tally.events})
@@ -68,7 +70,7 @@ def _end(control: Control, stream: StreamId, last: Commit | None, error: Mapping
 
 
 def _close_gate(control: Control, state: State, runs: list[str]) -> None:
-    """Tell the workers of these runs to stop; what has ended since is not named any more."""
+    """Tell the workers of these runs to stop. Runs that have ended since are removed from the gate."""
     gate = control.gates.gate(state.execution_id)
     named = [*runs, *(run for run in sorted(gate.stopped_runs) if run in state.runs and run not in runs)]
     stopped = frozenset(named[:MAX_STOPPED])

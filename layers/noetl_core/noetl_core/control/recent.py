@@ -1,4 +1,4 @@
-"""Commits read a moment ago, decoded: a history is read page by page, and a page may end within a commit of thousands."""
+"""A cache of decoded commits: a history is read page by page, and a page may end within a commit of thousands of events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_EVENTS = 16_000
 
 
 class RecentCommits:
-    """`EventStore.read`, remembering. A commit never changes; what a stream holds behind those known is always asked for.
+    """`EventStore.read` with a cache. Commits never change; the store is always asked for commits after those in the cache.
     Thread-safe."""
 
     def __init__(self, store: CommitReader) -> None:

@@ -1,4 +1,5 @@
-"""Reconcile one execution: do now everything that its log says should have happened (DESIGN section 4 "Sweeper")."""
+"""Reconciliation of one execution: it compares the log with what should have happened, and does what is missing
+(docs/decisions.md, "The sweeper is the backstop for everything")."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ UNFINISHED_AGAIN_S = 90
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What reconciliations did, for logs and metrics."""
+    """Counts of what reconciliations did, for logs and metrics."""
 
     looked: int = 0
     handed: int = 0
@@ -47,10 +48,11 @@ class Swept:
 
 
 def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int | None = None, *, asked: bool = False) -> Swept:
-    """Do what the log says should have happened, and say when the next reconciliation is due.
+    """Do what the log says should have happened, and record when the next reconciliation is due.
 
-    `again_at` is when the execution is due if this call never ends, where that has been said already. `asked`: because a person
-    wants it to go on, so no run is given up for how often its workers died. Raises as `Control.route`.
+    `again_at` is when the execution is due if this call never ends, when that was recorded already. `asked` says that a
+    person wants the execution to continue: then no run is given up because its workers died too often. Raises as
+    `Control.route`.
     """
     now = control.clock.now()
     if again_at is None:
@@ -90,7 +92,7 @@ def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int |
 
 
 def _reconcile_without_log(control: Control, execution_id: str, swept: Swept) -> Swept:
-    """Due, but no log: admit died before its first commit (nothing was acknowledged)."""
+    """Remove a due item that has no log: admission died before its first commit, so nothing was acknowledged."""
     control.index.clear_due(execution_id)
     return swept
 
@@ -98,9 +100,11 @@ def _reconcile_without_log(control: Control, execution_id: str, swept: Swept) ->
 def _inspect(
     control: Control, playbook: Playbook, state: State, now: int, asked: bool
 ) -> tuple[list[Boundary], list[Command], dict[str, dict[str, object]], int]:
-    """Boundaries nobody routed, commands to send again, runs to give up with the error of each, and when the first live lease
-    ends, or a worker should have taken over. Of a run's stream its newest commit says it all: behind a boundary nobody writes
-    until it was routed."""
+    """Return boundaries that nobody routed, commands to send again, runs to give up with their errors, and when the first
+    live lease ends or a worker should have taken over.
+
+    The newest commit of a run's stream is enough: after a boundary nobody writes until it was routed.
+    """
     boundaries: list[Boundary] = []
     resend: list[str] = []
     takeovers: list[Command] = []
@@ -130,7 +134,7 @@ def _inspect(
 
 
 class _Queues:
-    """How full the pools' queues are, asked once a reconciliation."""
+    """The depth of each pool's queue, read at most once per reconciliation."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -143,7 +147,7 @@ class _Queues:
 
 
 def _some(runs: list[Run], now: int) -> list[Run]:
-    """As many as one reconciliation can read; where there are more, the next one takes those after them."""
+    """Return as many runs as one reconciliation can read; when there are more, the next one reads those after them."""
     if len(runs) <= RUNS_PER_RECONCILIATION:
         return runs
     first = now // (RECONCILE_EVERY_S * SECOND) * RUNS_PER_RECONCILIATION % len(runs)
@@ -155,7 +159,8 @@ def _takeover(playbook: Playbook, state: State, run: Run, last: Commit, asked: b
 
 
 def _next_reconciliation(playbook: Playbook, state: State, now: int) -> int:
-    """Soon while something is to be claimed (growing backoff as it ages); else when the first wait or deadline ends."""
+    """Return when to reconcile next: soon while commands wait for workers (with growing delay), otherwise when the first wait
+    or deadline ends."""
     first = min((max(d.at, now + SECOND) for d in deadlines(playbook, state)), default=now + RECONCILE_AT_LEAST_EVERY_S * SECOND)
     if state.status == "paused":
         return min(first, now + RECONCILE_AT_LEAST_EVERY_S * SECOND)
