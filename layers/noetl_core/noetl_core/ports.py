@@ -8,9 +8,9 @@ The errors of the ports, by who must act:
   * `NotFound`: there is no such item. The caller says so.
   * `Unavailable`: the service did not answer, or throttled. The platform tries again (queue redelivery, stream retry).
     * `StorageFailed`: the disk is full, read-only or broken. The owner of the machine must act; then the work can continue.
+    * `NewerLog`: a newer version of the code wrote it. Processes of that version continue; this one waits.
   * `Forbidden`: the caller may not have the item. Whoever grants rights acts.
   * `TooLarge`: the value exceeds the limit of the service. The author must make it smaller or pass it by reference.
-    * `NewerLog`: a newer version of the code wrote it. Processes of that version continue; this one waits.
   * `CorruptLog`: a commit cannot be interpreted (gap, checksum). An operator must act.
 """
 

@@ -1,4 +1,4 @@
-"""AES-256-GCM as both sealers use it: a fresh nonce each time, and the context bound to what is sealed."""
+"""AES-256-GCM for both sealers: a new nonce each time; the context is authenticated with the content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NONCE_BYTES = 12
 
 
 def encrypt(key: bytes, plain: bytes, context: Mapping[str, str]) -> bytes:
-    """Nonce and cipher text."""
+    """Return nonce and cipher text."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # 10 ms that only runs with secrets pay
 
     nonce = os.urandom(NONCE_BYTES)
@@ -20,7 +20,7 @@ def encrypt(key: bytes, plain: bytes, context: Mapping[str, str]) -> bytes:
 
 
 def decrypt(key: bytes, sealed: bytes, context: Mapping[str, str]) -> bytes:
-    """What `encrypt` was given. Raises `CorruptLog`."""
+    """Return what `encrypt` was given. Raises `CorruptLog`."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

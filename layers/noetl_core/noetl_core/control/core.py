@@ -294,8 +294,8 @@ class Control:
         )
 
     def _snapshot(self, state: State) -> None:
-        """Store a snapshot of the state when the log since the last one has grown longer than it, so that the cost per commit
-        stays constant."""
+        """Store a snapshot of the state, and the position at which the next one is due: after as much log as the state is
+        large, so that the cost per commit stays constant."""
         snap = snapshot(state)
         self.store.save_snapshot(snap)
         size = len(json.dumps(snap.state, default=str))

@@ -1,4 +1,4 @@
-"""Template text -> `Compiled`: parsed, checked, compiled once per source text (DESIGN section 6)."""
+"""Template text -> `Compiled`: it is parsed, checked and compiled once per source text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WORDS: Final = frozenset(("not", "and", "or", "in", "is", "if", "else", "true",
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One place where a template reads a name: its path as far as it is written out, and the position in the text (from 1)."""
+    """One place where a template reads a name: the path as far as it is written out, and the position in the text (from 1)."""
 
     path: tuple[str, ...]
     line: int
@@ -76,7 +76,8 @@ class Compiled:
 
     @property
     def root(self) -> Root:
-        """The function to run; generated at the first use, because validation reads many templates that it never runs."""
+        """The generated function. It is generated at the first use, because validation reads many templates that it never
+        runs."""
         if self._root is None:
             try:
                 self._root = ENVIRONMENT.root(self.template)
@@ -127,7 +128,7 @@ def _syntax_error(message: str, line: int, hint: str | None = None) -> TemplateS
 
 
 def _check(template: nodes.Template) -> Iterator[Read]:
-    """Refuse what does not belong in a playbook; yield what is read."""
+    """Refuse syntax that does not belong in a playbook; yield the names that are read."""
     count = 0
     stack: list[tuple[nodes.Node, int, frozenset[str]]] = [(template, 1, _NOTHING)]
     while stack:
@@ -176,7 +177,7 @@ def _check_call(node: nodes.Call | nodes.Filter | nodes.Test) -> None:
 
 
 def _children(node: nodes.Node, bound: frozenset[str]) -> Iterator[tuple[nodes.Node, frozenset[str]]]:
-    """The children of a statement, each with the names that the template itself binds there."""
+    """Return the children of a statement, each with the names that the template itself binds there."""
     outside: list[nodes.Node] = []
     inner = bound | _assigned(node)
     if isinstance(node, nodes.For):
@@ -193,7 +194,8 @@ def _children(node: nodes.Node, bound: frozenset[str]) -> Iterator[tuple[nodes.N
 
 
 def _assigned(node: nodes.Node) -> frozenset[str]:
-    """Names that `set` and `macro` in `node` bind (treated as bound in all of it); branches of an `if` bind outside it too."""
+    """Return the names that `set` and `macro` in `node` bind. They count as bound in all of it; branches of an `if` bind
+    outside it too."""
     names: set[str] = set()
     for child in node.iter_child_nodes():
         if isinstance(child, nodes.Assign | nodes.AssignBlock):
@@ -211,7 +213,7 @@ def _stored(targets: list[Any]) -> frozenset[str]:
 
 
 def _read(node: nodes.Node) -> tuple[tuple[str, ...], nodes.Name] | None:
-    """The path `node` reads if it is a name followed by attributes and literal keys."""
+    """Return the path that `node` reads, if it is a name followed by attributes and literal keys."""
     parts: list[str] = []
     while True:
         if isinstance(node, nodes.Getattr):
@@ -230,7 +232,7 @@ def _read(node: nodes.Node) -> tuple[tuple[str, ...], nodes.Name] | None:
 
 
 def _beside_path(node: nodes.Node) -> Iterator[nodes.Node]:
-    """Subscripts along a path, which are expressions of their own."""
+    """Return the subscripts along a path that are expressions of their own."""
     while isinstance(node, nodes.Getattr | nodes.Getitem):
         if isinstance(node, nodes.Getitem):
             yield node.arg
@@ -238,7 +240,8 @@ def _beside_path(node: nodes.Node) -> Iterator[nodes.Node]:
 
 
 def _only_finds(node: nodes.Expr | None) -> bool:
-    """Whether an expression can only give data found in its scope, or a scalar it made. Such results need no second look."""
+    """Return whether an expression can only give data that it finds in its scope, or a scalar. Such a result need not be
+    checked."""
     match node:
         case nodes.Getattr():
             return _only_finds(node.node)

@@ -50,7 +50,7 @@ LONGEST_FALSE: Final = len("false")
 
 
 class Evaluation(Budget):
-    """State of one `render` or `truthy`: budgets used so far and whether a secret was read."""
+    """The state of one `render` or `truthy`: what was used of the budgets, and whether a secret was read."""
 
     __slots__ = ("calls", "exported_vars", "loaded", "opened", "raised", "scope", "tainted", "vars", "walked")
 
@@ -90,7 +90,7 @@ class Evaluation(Budget):
         return self.enter(value) if kind is Secret or kind is Pointer else value
 
     def enter(self, value: Any) -> Any:
-        """`value` as the template sees it: a pointer resolved, a secret opened and noted."""
+        """Return `value` as the template sees it: a pointer is resolved; a secret is opened and recorded."""
         if type(value) is Pointer:
             value = self._resolve(value)
         if type(value) is Secret:
@@ -101,7 +101,7 @@ class Evaluation(Budget):
         return value
 
     def read(self, value: Any) -> Any:
-        """`value` to be looked into: what `enter` gives, and a reference replaced by what it refers to."""
+        """Return `value` with its content available: as `enter`, and a reference is replaced by its value."""
         if type(value) is dict:
             if "kind" in value and is_reference(value):
                 found = self.enter(self._resolve(value))
@@ -114,7 +114,7 @@ class Evaluation(Budget):
         return value
 
     def judge(self, value: Any) -> Any:
-        """`value` as its truth is asked for. A reference is as true as what it stands for; only a little one can be false."""
+        """Return `value` when its truth is tested. A reference has the truth of its value; only a small value can be false."""
         if type(value) is dict and "kind" in value and is_reference(value):
             size = value.get("size")
             if type(size) is not int or size <= LONGEST_FALSE:
@@ -122,7 +122,7 @@ class Evaluation(Budget):
         return value
 
     def absent(self, value: Any, name: Any) -> Missing:
-        """What a part that `value` does not have is."""
+        """Return the value of a part that `value` does not have."""
         return Lacking(value.lacks(name)) if isinstance(value, Strict) else Missing(obj=value, name=name)
 
     def _resolve(self, value: Any) -> Any:
@@ -138,7 +138,7 @@ class Evaluation(Budget):
             raise
 
     def _ahead(self, value: Any) -> None:
-        """Say which references in `value` are about to be read, to who would rather load them together."""
+        """Announce which references in `value` will be read next, so that they can be loaded together."""
         if self.scope.ahead is not None:
             found = [reference for _, reference in references_in(value)]
             if len(found) > 1:

@@ -1,7 +1,7 @@
-"""Budgets of an evaluation, in one place (DESIGN section 7, RELIABILITY "Hostile input").
+"""The budgets of an evaluation, in one place, against hostile and runaway templates (docs/language/expressions.md).
 
-Operations make the verdict deterministic: the same template over the same data stops at the same place everywhere. The time
-budget is the backstop; it counts the thread's own processor time, so that loading a reference does not count.
+Operations make the result deterministic: the same template over the same data stops at the same place everywhere. The time
+budget is the last resort. It counts the processor time of the thread, so that loading a reference does not count.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Missing(Undefined):
 
 
 class Lacking(Missing):
-    """What a `Strict` mapping does not have: undefined for whoever allows for that, a failure for everybody else."""
+    """A name that a `Strict` mapping does not have: undefined for templates that allow for it, an error for all others."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Arithmetic and comparison under budget. Every result that could be large is counted before it is made."""
+"""Arithmetic and comparison with budgets. Every result that could be large is counted before it is computed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _LISTS: Final = frozenset({list, tuple})
 
 
 def number(value: Any) -> Any:
-    """`value` if arithmetic may give it, else raises `LimitExceeded` (huge) or `TemplateError` (not a real number)."""
+    """Return `value` if arithmetic may give it; otherwise raise `LimitExceeded` (huge) or `TemplateError` (not a real
+    number)."""
     if type(value) is int:
         if value.bit_length() > INTEGER_BITS:
             raise LimitExceeded(f"a number of more than {INTEGER_BITS} bits")
@@ -151,7 +152,7 @@ COMPARE: Final[Mapping[str, Callable[[Any, Any, Any], bool]]] = {
 
 
 def compare_any(ev: Evaluation, operator: str, left: Any, right: Any) -> bool:
-    """A comparison in which data of any kind takes part; what it has to walk is counted first."""
+    """Compare data of any kind. What the comparison walks is counted first."""
     if operator not in ("in", "notin") and type(left) not in SCALARS and type(right) not in SCALARS:
         left, right = _comparable(ev, left), _comparable(ev, right)
     return COMPARE[operator](ev, left, right)

@@ -1,4 +1,4 @@
-"""What a template's names mean: layers of namespaces, cheap to stack, read lazily (resolution 14)."""
+"""What the names of a template mean: layers of namespaces, which are cheap to stack and read lazily (resolution 14)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ MISSING: Final[Any] = object()
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A result that is not at hand: `at` says where, in the shell's own terms (e.g. `{"run": ..., "seq": ...}`).
+    """A result that is stored elsewhere: `at` is its position in terms of the caller (e.g. `{"run": ..., "seq": ...}`).
 
-    Reading a name or attribute that holds a pointer calls the scope's `resolve(pointer)`, which gives the value or a reference.
+    Reading a name or attribute that holds a pointer calls the scope's `resolve(pointer)`, which returns the value or a
+    reference.
     """
 
     at: Any
@@ -32,19 +33,19 @@ Ahead = Callable[[Sequence[Mapping[str, Any]]], None]
 
 
 def is_reference(value: Any) -> bool:
-    """Whether `value` is a `result_ref`: a result kept in the result store (resolution 22).
+    """Return whether `value` has the form of a `result_ref`: a result in the result store (resolution 22).
 
-    Data from outside may say so too: what a reference leads to is for `resolve` to check.
+    Data from outside may have this form too. `resolve` checks which object it names.
     """
     return type(value) is dict and value.get("kind") == "result_ref" and type(value.get("key")) is str and "store" in value
 
 
 class Scope(Mapping[str, Any]):
-    """The names one evaluation sees.
+    """The names that one evaluation sees.
 
-    `layers` are mappings from name to value, earlier ones first: `workload, ctx, iter, args, steps, execution_id, keychain,
-    event, outcome, _prev, _task, _attempt, _outcome` and the pipeline's task names, in as many mappings as is convenient. A name
-    found in none of them is looked up in `args`, `ctx`, `iter`, `workload`, and last among the finished steps, as
+    `layers` are mappings from name to value, those with precedence first: `workload, ctx, iter, args, steps, execution_id,
+    keychain, event, outcome, _prev, _task, _attempt, _outcome` and the task names of the pipeline, in any number of mappings.
+    A name that no layer has is looked up in `args`, `ctx`, `iter`, `workload`, and last among the finished steps, as
     `steps.<name>.result`.
 
     Nothing is copied: a layer may change between evaluations. Values are plain data, `Secret`, `Pointer` or references.
@@ -58,11 +59,11 @@ class Scope(Mapping[str, Any]):
         self.ahead = ahead
 
     def over(self, *layers: Mapping[str, Any]) -> Scope:
-        """This scope with `layers` in front."""
+        """Return this scope with `layers` in front."""
         return Scope(*layers, *self.layers, resolve=self.resolve, ahead=self.ahead)
 
     def lookup(self, name: str) -> Any:
-        """The value of `name` as it is kept (not resolved), or `MISSING`."""
+        """Return the stored value of `name` (not resolved), or `MISSING`."""
         for layer in self.layers:
             if name in layer:
                 return layer[name]
@@ -93,7 +94,7 @@ class Scope(Mapping[str, Any]):
         return isinstance(name, str) and self.lookup(name) is not MISSING
 
     def __iter__(self) -> Iterator[str]:
-        """Every name with a meaning, once."""
+        """Yield every name with a value, once."""
         seen: set[str] = set()
         inner = (self._namespace(n) or {} for n in (*BARE, "steps"))
         for names in (*self.layers, *inner):

@@ -1,9 +1,9 @@
-"""What an execution costs on AWS at list prices, metered from its log (docs/looking.md, "Cost").
+"""What an execution costs on AWS at list prices, computed from its log (docs/looking.md, "Cost").
 
-*Read off the log:* write units (every commit is encoded again as it is stored, and priced by its size), claims, worker
-invocations and how long each held its run, objects stored. *Derived from how the system works:* read units, queue requests,
-the router's invocations and their duration, what stands in the catalog table. An execution of the local store is priced as if
-its commits had been made on AWS, with the times it took here.
+*Read from the log:* write units (every commit is encoded again as it is stored, and priced by its size), claims, worker
+invocations and how long each held its run, stored objects. *Derived from how the system works:* read units, queue requests,
+the router's invocations and their duration, items in the catalog table. An execution of the local store is priced as if its
+commits had been written on AWS, with the times it took here.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ BATCH = 10
 
 @dataclass(slots=True)
 class Units:
-    """What is metered. `lambda_ms` is shown beside the GB-seconds that are paid."""
+    """The units that are metered. `lambda_ms` is shown beside the GB-seconds that are paid."""
 
     dynamodb_write_units: float = 0
     dynamodb_read_units: float = 0

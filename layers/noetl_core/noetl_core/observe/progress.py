@@ -1,4 +1,4 @@
-"""How far an execution is, folded from its envelopes: the one model behind every progress display."""
+"""The progress of an execution, folded from its envelopes: the one model for every progress display."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 @dataclass(slots=True)
 class StepProgress:
-    """One step over all its runs. `began`, `ended`: seconds since the epoch. Counters are of the outermost loop of its runs."""
+    """One step with all its runs. `began`, `ended`: seconds since the epoch. Counters are those of the outermost loop of its
+    runs."""
 
     name: str
     runs: int = 0
@@ -32,7 +33,7 @@ class StepProgress:
 
 @dataclass(slots=True)
 class Progress:
-    """The fold. Envelopes may come in any order of concurrent streams, each once."""
+    """The fold. Envelopes of concurrent streams may come in any order, each once."""
 
     steps: dict[str, StepProgress] = field(default_factory=dict)
     status: str = "running"
@@ -41,7 +42,7 @@ class Progress:
     ended: float | None = None
 
     def observe(self, envelopes: Iterable[Mapping[str, Any]]) -> list[StepProgress]:
-        """Apply envelopes; returns the steps that ended with them, each once however often it ran."""
+        """Apply envelopes; return the steps that ended with them, each once however often it ran."""
         ended: dict[str, StepProgress] = {}
         for envelope in envelopes:
             self.events += 1
@@ -110,7 +111,7 @@ class Progress:
     def _ended(
         self, step: StepProgress, name: str, run: str, e: Mapping[str, Any], data: Mapping[str, Any], at: float
     ) -> StepProgress | None:
-        """What the control plane says of a run's end; the run's own terminal event is only on its way there."""
+        """Apply the end of a run as the control plane records it; the run's own terminal event only announces it."""
         if run not in step.open or e["source"] != "server" or (name == "BoundaryRouted" and data["name"] == "StepSuspended"):
             return None
         step.open.discard(run)

@@ -4,11 +4,11 @@
 |---|---|---|---|
 | playbook version | `p#<path>` | `v#<version>` | |
 | latest version of a path | `latest` | `<path>` | moves |
-| content by digest | `d#<digest>` | `source` | written first and once (again when what was only pinned is registered) |
+| content by digest | `d#<digest>` | `source` | written once (again when content that was only pinned is registered) |
 | head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads`, by status, in shards |
 | | | | `path_list`, `status_at`: the sparse index `heads_by_path`, in shards |
 | gate | `x#<execution_id>` | `gate` | |
-| due | `due#<shard>` | `<execution_id>` | `due_at`: the local index `by_due`; `looks` that did not end |
+| due | `due#<shard>` | `<execution_id>` | `due_at`: the local index `by_due`; `looks`: attempts that did not end |
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Table:
         self._table = table
 
     def _put(self, item: dict[str, Any], **condition: Any) -> bool:
-        """Write; False when the condition did not hold."""
+        """Write an item; return False when the condition did not hold."""
         try:
             with errors_of("catalog write"):
                 client("dynamodb").put_item(TableName=self._table, Item=item, **condition)
@@ -284,7 +284,7 @@ class DynamoExecutionIndex(_Table):
         return [_head(item) for item in islice((i for i in listed if i["listed_at"]["S"] != newest), limit)]
 
     def _heads_of(self, partition: _Partition, size: int, page: Item) -> Iterator[Item]:
-        """The heads of a partition, newest first, behind its first `page`; read as they are taken."""
+        """Yield the heads of a partition, newest first, after its first `page`."""
         yield from page["Items"]
         while "LastEvaluatedKey" in page:
             page = self._heads_page(partition, size, ExclusiveStartKey=page["LastEvaluatedKey"])
@@ -387,7 +387,7 @@ def _head(item: Item) -> Head:
 
 
 class DynamoGates(_Table):
-    """`Gates` on the catalog table: half a read unit a look (eventually consistent)."""
+    """`Gates` on the catalog table: half a read unit per read (eventually consistent)."""
 
     def __init__(self, table: str, clock: Clock | None = None) -> None:
         super().__init__(table)

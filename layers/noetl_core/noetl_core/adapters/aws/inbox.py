@@ -1,4 +1,4 @@
-"""The inbox bucket: uploads are read or copied as their put left them, and what cannot be taken goes under `rejected/`."""
+"""The inbox bucket: uploads are read or copied as their put left them; refused uploads are moved under `rejected/`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class S3Inbox:
         return reference
 
     def _copied(self, upload: Upload, key: str) -> str:
-        """Copy in one request; the content's SHA-256, which S3 tells and not every emulator does."""
+        """Copy in one request; return the SHA-256 of the content, which S3 returns and not every emulator does."""
         copied = client("s3").copy_object(
             Bucket=self._results,
             Key=key,

@@ -1,4 +1,4 @@
-"""Sealing under a data key of KMS: each sealed value carries its own, encrypted, and KMS logs who had it opened."""
+"""Encryption under data keys of KMS: each sealed value carries its own encrypted data key, and KMS logs who decrypts it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BROKEN = frozenset({"InvalidCiphertextException", "IncorrectKeyException", "Vali
 
 
 class KmsSealer:
-    """`Sealer` under the KMS key `key_id` (id or ARN); the context is KMS's encryption context too."""
+    """`Sealer` under the KMS key `key_id` (id or ARN); the context is also the encryption context of KMS."""
 
     def __init__(self, key_id: str) -> None:
         self._key_id = key_id

@@ -64,8 +64,8 @@ class SecretsManager:
 
 
 class RecentSecrets:
-    """`ReadsSecrets` over AWS Secrets Manager for workers: each credential is asked for once in `MAX_AGE_S`, however many threads
-    read it. What is not there is asked for anew."""
+    """`ReadsSecrets` over AWS Secrets Manager for workers. Each credential is read at most once in `MAX_AGE_S`, by any number
+    of threads. A credential that does not exist is asked for each time."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
