@@ -1,8 +1,8 @@
-"""`kind: http`: one request, one response (formal spec 5; DESIGN section 7 for what it refuses to talk to).
+"""`kind: http`: one request, one response (formal specification 5; docs/access.md says which addresses it refuses).
 
 Result: `{status, headers, data, url, elapsed_ms}`; `data` is the parsed body (`http_body.parse_body`), header names are lower
-case. A status of 400 or more is an error of the kind its number says; `outcome.http {status, headers}` is there in either
-case, and `outcome.error.details` has the beginning of the body. Requests that change something carry the task run id as
+case. A status of 400 or more is an error whose kind follows from the number. `outcome.http {status, headers}` is present in
+either case, and `outcome.error.details` has the beginning of the body. Requests that change something send the task run id as
 `Idempotency-Key`.
 """
 
@@ -101,7 +101,7 @@ class HttpTool:
 
 
 def _attempt(client: httpx.Client, prepared: Prepared, knobs: _Knobs, deadline: float, call: ToolCall) -> Outcome:
-    """One exchange, redirects followed; every way it can fail is an outcome."""
+    """Make one exchange and follow redirects; every failure is an outcome."""
     where = f"{prepared.method} {prepared.url.copy_with(query=None, userinfo=b'')}"
     try:
         with budget(deadline, call.cancelled):
@@ -154,7 +154,7 @@ class _BodyElsewhere(Exception):
 
 
 def _redirected(request: httpx.Request, following: httpx.Request, prepared: Prepared, timeout: httpx.Timeout) -> httpx.Request:
-    """The next request; what was meant for one origin does not travel to another. Raises `_BodyElsewhere`."""
+    """Return the next request. Headers that were meant for one origin are not sent to another. Raises `_BodyElsewhere`."""
     before, after = request.url, following.url
     if (before.scheme, before.host, before.port) != (after.scheme, after.host, after.port):
         if prepared.content and following.method not in ("GET", "HEAD"):
@@ -207,7 +207,7 @@ _KINDS: Final[dict[int, ErrorKind]] = {
 
 
 def kind_of(status: int) -> ErrorKind:
-    """The error kind of an HTTP status of 400 or more (resolution 24)."""
+    """Return the error kind of an HTTP status of 400 or more (resolution 24)."""
     return _KINDS.get(status) or ("client_error" if status < 500 else "server_error")
 
 

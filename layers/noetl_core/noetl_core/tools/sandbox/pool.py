@@ -1,7 +1,8 @@
-"""The worker's side of the sandbox: one fork server, and runners kept warm for the next task of the same execution and code.
+"""The worker's side of the sandbox: one fork server, and runners that are kept for the next task of the same execution and
+code.
 
-A runner is never handed to another execution or another code, so what a task leaves behind in its process - patched builtins,
-poisoned modules - can reach nobody but itself. Thread-safe.
+A runner is never used for another execution or another code. So what a task leaves behind in its process - changed builtins,
+manipulated modules - can reach only tasks of the same execution and code. Thread-safe.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _BOOT: Final = (
 
 
 class Died(Exception):
-    """The runner's process ended in the middle of a task. `status` is as `os.waitpid` gives it, `killed` if we ended it."""
+    """The process of the runner ended during a task. `status` is as `os.waitpid` returns it; `killed` says that we ended it."""
 
     def __init__(self, status: int, killed: bool) -> None:
         super().__init__(f"the process ended with status {status}")
@@ -53,11 +54,11 @@ class Died(Exception):
 
 
 class Expired(Exception):
-    """The task's time is up."""
+    """The time of the task is up."""
 
 
 class Cancelled(Exception):
-    """Nobody waits for the task any more."""
+    """Nobody waits for the task any longer."""
 
 
 class Overflow(Exception):
@@ -65,7 +66,7 @@ class Overflow(Exception):
 
 
 class CannotStart(Exception):
-    """The process that task processes come from does not start, or has ended. Who acts: the operator; the message says why."""
+    """The fork server does not start, or has ended. Who acts: the operator; the message says why."""
 
 
 WHY_CHARS: Final = 500
@@ -75,7 +76,7 @@ INHERITED: Final = ("LD_LIBRARY_PATH",)
 
 
 class Zygote:
-    """The fork server's process and its control socket."""
+    """The process of the fork server and its control socket."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -101,11 +102,11 @@ class Zygote:
         return self._process.poll() is None
 
     def fork(self, handle: int) -> int:
-        """A new runner that holds `handle`; its process id. Raises `CannotStart` when the server is gone."""
+        """Start a runner with the socket `handle`; return its process id. Raises `CannotStart` when the server has ended."""
         return int(self._ask({"op": "fork"}, [handle])["pid"])
 
     def end(self, pid: int, grace: float) -> tuple[int, bool]:
-        """Reap a runner: `(status, whether it had to be killed)`."""
+        """Reap a runner: return `(status, whether it had to be killed)`."""
         answer = self._ask({"op": "end", "pid": pid, "grace": grace}, [])
         return int(answer["status"]), bool(answer.get("killed"))
 
@@ -119,7 +120,7 @@ class Zygote:
         return dict(json.loads(answer))
 
     def _why(self) -> str:
-        """How the server ended, in its own words."""
+        """Return how the server ended, in its own words."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         self._said.seek(0)
@@ -138,7 +139,7 @@ class Zygote:
 
 
 class Runner:
-    """One runner process and its socket. Used by one thread at a time."""
+    """One runner process and its socket. One thread at a time uses it."""
 
     def __init__(self, zygote: Zygote, key: Key, config: Mapping[str, Any]) -> None:
         self.key = key
@@ -159,7 +160,7 @@ class Runner:
     def run(
         self, task: Mapping[str, Any], deadline: float, cancelled: threading.Event, output: Callable[[str, str], None]
     ) -> dict[str, Any]:
-        """The answer to one task. Raises `Died`, `Expired`, `Cancelled`, `Overflow`; after those the runner must be closed."""
+        """Return the answer to one task. Raises `Died`, `Expired`, `Cancelled`, `Overflow`; then the runner must be closed."""
         try:
             self._send(task)
             while True:
@@ -198,7 +199,7 @@ class Runner:
         return bytes(parts)
 
     def close(self, grace: float = 0.0) -> tuple[int, bool]:
-        """End the process and remove what it left: `(status, killed)`."""
+        """End the process and remove what it left; return `(status, killed)`."""
         if self._pid == 0:
             return 0, True
         pid, self._pid = self._pid, 0
@@ -212,10 +213,10 @@ class Runner:
 
 
 class Pool:
-    """Runners by key: the idle ones wait for their own next task, for a while."""
+    """Runners by key: an idle runner is kept for a while for the next task of its key."""
 
     def __init__(self, *, landlock: bool = True) -> None:
-        """`landlock` False: as on a kernel without it."""
+        """With `landlock` False it behaves as on a kernel without Landlock."""
         self._closed_files = landlock and confine.has_landlock()
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(MAX_RUNNING)
@@ -230,14 +231,14 @@ class Pool:
             self._server()
 
     def take_place(self, deadline: float) -> bool:
-        """Wait for a place among the running tasks; False when the time is up first."""
+        """Wait for a place among the running tasks; return False when the time is up first."""
         return self._places.acquire(timeout=max(0.0, deadline - time.monotonic()))
 
     def leave_place(self) -> None:
         self._places.release()
 
     def acquire(self, key: Key, config: Mapping[str, Any]) -> Runner:
-        """A warm runner of this execution and code, else a new one."""
+        """Return an idle runner of this execution and code, or a new one."""
         now = time.monotonic()
         with self._lock:
             found = next((r for r in reversed(self._idle.values()) if r.key == key), None)
@@ -250,7 +251,7 @@ class Pool:
         return found or Runner(zygote, key, {**config, "landlock": self._closed_files})
 
     def _exposed(self, runner: Runner, key: Key) -> bool:
-        """Whether a task of `key` could get at what `runner` holds of another execution: files are open to it."""
+        """Return whether a task of `key` could reach what `runner` holds of another execution, because files are open to it."""
         return not self._closed_files and runner.key[0] != key[0]
 
     def _server(self) -> Zygote:
