@@ -1,7 +1,7 @@
-"""The tool kinds as data: which inputs and spec keys each takes. Tools implement them; validation and the schema read them.
+"""The table of tool kinds: the inputs and spec keys of each. Tools implement them; validation and the schema read them.
 
-An input written under another accepted name (`aliases`) keeps that name in `Task.inputs`; tools read the canonical name through
-`canonical_inputs`.
+An input that is written under another accepted name (`aliases`) keeps that name in `Task.inputs`; tools read the canonical
+name through `canonical_inputs`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from noetl_core.dsl.numbers import ANSWER, HEARTBEAT, WAIT, Range
 
 @dataclass(frozen=True, slots=True)
 class KindSpec:
-    """What a task of one kind may say. `required`: of each group at least one key must be there."""
+    """What a task of one kind may contain. `required`: of each group at least one key must be present."""
 
     inputs: frozenset[str]
     required: tuple[frozenset[str], ...] = ()
@@ -44,7 +44,7 @@ class KindSpec:
 
 
 def words(text: str) -> frozenset[str]:
-    """A set of keys written in one line."""
+    """Return a set of keys that are written in one line."""
     return frozenset(text.split())
 
 
@@ -143,6 +143,6 @@ ALL_SPEC: Final = COMMON_SPEC.union(*(k.spec for k in KINDS.values()))
 
 
 def canonical_inputs(kind: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """`inputs` with accepted spellings replaced by the canonical names."""
+    """Return `inputs` with accepted spellings replaced by the canonical names."""
     spec = KINDS.get(kind)
     return dict(inputs) if spec is None else {spec.aliases.get(k, k): v for k, v in inputs.items()}

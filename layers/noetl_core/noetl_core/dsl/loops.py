@@ -1,4 +1,4 @@
-"""`step.loop` (formal spec 2.3 and 7, canonical 5.3 and 8, resolutions 9, 10, 17, 29)."""
+"""`step.loop` (formal specification 2.3 and 7; canonical step spec 5.3 and 8; resolutions 9, 10, 17 and 29)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAILURE_MODES: Final = ("fail_fast", "best_effort")
 
 
 def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1) -> Loop | None:
-    """One loop and, through `loop.loop`, those inside it. `failure`: the step's failure mode."""
+    """Read one loop, with the loops inside it (`loop.loop`). `failure`: the failure mode of the step."""
     what = f'loop of step "{step}"'
     entries = r.keys(node, ("in", "iterator", "spec", "loop"), what, {"as": "the element's name is iterator"})
     missing = [k for k in ("in", "iterator") if k not in entries]
@@ -62,7 +62,7 @@ def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1)
 
 
 def _either(r: Reader, spec: dict[str, Node], policy: dict[str, Node], key: str, allowed: Range, what: str) -> Any:
-    """A number that may stand in the loop's spec or in its policy; the former wins (resolution 29)."""
+    """Read a number that may be in the loop's spec or in its policy; the spec has precedence (resolution 29)."""
     own, other = (r.number(entries.get(key), f"{key} of {what}", allowed) for entries in (spec, policy))
     return other if own is None else own
 
@@ -77,7 +77,7 @@ def _reducers(r: Reader, node: Node | None, what: str) -> dict[str, str]:
 
 
 def iterators(looped: Loop | None) -> Iterator[str]:
-    """The names of the elements, from the outermost loop in."""
+    """Return the names of the elements, from the outermost loop in."""
     while looped is not None:
         yield looped.iterator
         looped = looped.inner

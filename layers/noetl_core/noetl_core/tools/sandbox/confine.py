@@ -8,8 +8,8 @@ What is guaranteed depends on the kernel, and each layer is independent:
   task
   declared network - no socket. Where it is refused, a network namespace of its own is tried.
 * Landlock (Linux 5.13 and later; not on Lambda): only the Python installation, libraries and the task's scratch folder can be
-  reached. Without it the code may reach what the user of the worker may: then the pool keeps nothing of one execution while a task of
-  another runs, and data that hostile code must not see belongs to the worker of another pool.
+  reached. Without it the code may reach what the user of the worker may: then the pool keeps nothing of one execution while a
+  task of another runs, and data that hostile code must not see belongs to the worker of another pool.
 * audit hook (everywhere): the same refusals in words. Against hostile code it is a hint, not a barrier.
 
 Where neither seccomp nor a namespace is available, hostile code can reach the network and the worker's files: give such tasks
