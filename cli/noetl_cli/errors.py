@@ -1,4 +1,4 @@
-"""Exit codes, and the exceptions that carry them (CONTRACT "Exit codes")."""
+"""Exit codes, and the exceptions that carry them."""
 
 from __future__ import annotations
 

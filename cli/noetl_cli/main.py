@@ -1,4 +1,4 @@
-"""The `noetl` command (CONTRACT "Command line"): its commands, and how their errors end the process."""
+"""The `noetl` command: its commands, and how their errors end the process."""
 
 from __future__ import annotations
 

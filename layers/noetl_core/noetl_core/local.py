@@ -1,7 +1,7 @@
-"""The local wiring: control plane, worker and SQLite store in one process (DESIGN section 1 "local runner").
+"""The local wiring: control plane, worker and SQLite store in one process (docs/decisions.md, "Two wirings of one engine").
 
-The same services as on AWS; only what carries news differs: waking commits reach the router through a list instead of a
-stream, commands through a heap instead of a queue.
+The services are the same as on AWS. Only the transport of news differs: waking commits reach the router through a list
+instead of a stream, commands through a heap instead of a queue.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ HELD_LOOK_S = 5.0
 
 
 class Interrupted(Exception):
-    """The process leaves: the run has not ended, the log keeps it, and it can be gone on with."""
+    """The process ends before the run has ended. The log keeps the run, and it can be continued."""
 
 
 class _LocalStore(SqliteEventStore):
-    """Tells an observer of every commit that stands. Once `closed` it takes none: how a task fails because the process ends
+    """Notifies an observer of every stored commit. After `closed` it accepts none: how a task fails because the process ends
     is not its outcome."""
 
     observer: Callable[[Commit], None] | None = None
@@ -70,11 +70,11 @@ class _LocalStore(SqliteEventStore):
 
 
 class LocalWiring:
-    """Everything of one local store. Close it when done.
+    """All services over one local store. Close it when done.
 
-    `store` is a database file, or `:memory:`; results lie beside the file. `durable` as in `Database`. Without `secrets`,
-    credentials come from `credentials.json` in `home` and the environment. Several processes may share a
-    store: each carries out what it was given, and notices what the others do to it.
+    `store` is a database file, or `:memory:`; results are stored beside the file. `durable` is as in `Database`. Without
+    `secrets`, credentials come from `credentials.json` in `home` and from the environment. Several processes may share a
+    store: each carries out what it was given, and notices what the others write to it.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class LocalWiring:
         self.database.close()
 
     def observe(self, observer: Callable[[Commit], None] | None) -> None:
-        """Call `observer` after every commit, on the thread that made it."""
+        """Call `observer` after every commit, on the thread that wrote it."""
         self.store.observer = observer
 
     def start(self, request: StartRequest) -> Started:
@@ -156,9 +156,9 @@ class LocalWiring:
     # --- carrying out ---------------------------------------------------------------------------------------------------
 
     def run(self, *executions: str, timeout_s: float | None = None) -> bool:
-        """Carry out until all `executions` have ended, or stand still for a reason; False when `timeout_s` came first.
+        """Carry out executions until all have ended, or stand still for a reason. Returns False when `timeout_s` came first.
 
-        Raises `Interrupted` once another thread has called `leave`, and `StorageFailed` when the store takes no more.
+        Raises `Interrupted` after another thread has called `leave`, and `StorageFailed` when the store cannot be written.
         """
         self._carrier = threading.current_thread()
         open_ones = set(executions)
@@ -180,8 +180,8 @@ class LocalWiring:
         raise Interrupted(self._left)
 
     def leave(self, reason: str) -> None:
-        """End in an orderly way, whatever is under way: its leases are given up, so that whoever goes on need not wait for them,
-        and nothing is written behind that. Called on another thread than `run`."""
+        """End in an orderly way: give up the leases of all runs in progress, so that nobody need wait for them, and write
+        nothing afterwards. Another thread than that of `run` calls this."""
         self._left = reason
         self.worker.leave(reason)
         self.store.closed = True
@@ -203,7 +203,7 @@ class LocalWiring:
                 self.queue.changed.notify_all()
 
     def _act(self) -> bool:
-        """Do one thing that can be done now."""
+        """Do one thing that can be done now. Returns False when there is none."""
         if self._broken:
             raise self._broken.popleft()
         if self._wakes:
@@ -250,7 +250,7 @@ class LocalWiring:
         self._pool.submit(work).add_done_callback(self._worked)
 
     def _worked(self, work: Future[None]) -> None:
-        """What a worker's thread raised is a bug in the engine, to be seen where the execution is waited for."""
+        """Raise an error of a worker's thread, which is a bug of the engine, where somebody waits for the execution."""
         wrong = None if work.cancelled() else work.exception()
         if wrong is not None:
             self._broken.append(wrong)
@@ -271,7 +271,7 @@ class LocalWiring:
             self.queue.put_back(delivery, min(handled.seconds, HELD_LOOK_S))
 
     def _idle(self, until: int | None) -> None:
-        """Nothing to do now: look whether something stopped moving, then wait for news or the next timer."""
+        """Nothing can be done now: reconcile what stopped moving, then wait for news or for the next timer."""
         now = self.clock.now()
         if now - self._looked >= IDLE_LOOK_S * SECOND:
             self._looked = now
@@ -290,8 +290,8 @@ class LocalWiring:
     # --- sharing the store ----------------------------------------------------------------------------------------------
 
     def _is_mine(self, execution_id: str) -> bool:
-        """Whether this process carries it out. Other processes look after theirs, and what one left behind waits to be asked
-        for (`adopt`): a run begun now must not bring yesterday's to life."""
+        """Return whether this process carries out the execution. Other processes handle theirs, and an execution that one
+        left unfinished waits for `adopt`: a run that begins now must not continue older ones."""
         if execution_id in self._mine:
             return True
         if execution_id in self._foreign:
@@ -302,7 +302,8 @@ class LocalWiring:
         return mine
 
     def _others_acted(self) -> bool:
-        """Whether another process wrote to one of ours: a signal, a pause, a cancel. What follows from it is done here."""
+        """Return whether another process wrote to an execution of this one: a signal, a pause, a cancel. Its effects are
+        carried out here."""
         acted = False
         for execution_id in list(self._mine):
             known = self._states.get(execution_id)
@@ -313,9 +314,12 @@ class LocalWiring:
         return acted
 
     def adopt(self, execution_id: str) -> None:
-        """Go on, because a person asks for it, with what another process began: route what it did not, and send the command of
-        every open run again. A run that a live process holds stays with it; one whose process has ended is taken over at once,
-        however often that was so before. Raises `NotFound`."""
+        """Continue, on request of a person, what another process began: route what it did not route, and send the commands of
+        all open runs again.
+
+        A run that a live process holds stays with it; one whose process has ended is taken over at once, however often that
+        happened before. Raises `NotFound`.
+        """
         self._take_up(execution_id, asked=True)
 
     def _take_up(self, execution_id: str, *, asked: bool = False) -> None:
@@ -334,7 +338,7 @@ class LocalWiring:
             self._take_up(child, asked=asked)
 
     def _standing(self, command: Command, asked: bool) -> Command:
-        """The command as it must be now: a takeover where a worker has begun."""
+        """Return the command as it must be now: a takeover where a worker has begun."""
         last = self.store.last(StreamId(command.execution_id, command.run_id))
         if last is None or last.seq < command.expected_seq:
             return command
@@ -342,13 +346,14 @@ class LocalWiring:
 
 
 def _callback_url() -> str:
-    """Where callbacks are answered: an API that serves this store, if `NOETL_API_URL` names one."""
+    """Return where callbacks are answered: at the API that serves this store, if `NOETL_API_URL` names one."""
     api = os.environ.get("NOETL_API_URL")
     return f"{api.rstrip('/')}/api/callbacks/{{token}}" if api else LOCAL_URL
 
 
 def run_text(source: str, payload: Mapping[str, Any] | None = None, **wiring: Any) -> tuple[LocalWiring, State]:
-    """Run a playbook's text to its end in memory; the wiring (to read results from) and the final state."""
+    """Run the text of a playbook to its end in memory; return the wiring, from which results can be read, and the final
+    state."""
     local = LocalWiring(**wiring)
     started = local.start(StartRequest(playbook=source, payload=payload or {}))
     local.run(started.execution_id)

@@ -30,7 +30,7 @@ class KindSpec:
     """Inputs that may hold references, which the kind reads or passes on itself (resolution 22); all others are values."""
     choices: Mapping[str, frozenset[str]] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """The kind's defaults for `spec` (spec layering, canonical 3.1)."""
+    """The kind's defaults for `spec` (spec layering, canonical step spec 3.1)."""
     exclusive: tuple[frozenset[str], ...] = ()
     """Of each group at most one key."""
     durations: Mapping[str, Range] = field(default_factory=dict)

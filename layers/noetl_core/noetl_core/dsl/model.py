@@ -115,7 +115,7 @@ class Loop:
     max_in_flight: Value = None
     """Concurrent iterations of a parallel loop; None: the engine's default."""
     exec: Literal["local", "distributed"] | None = None
-    """None: local, or distributed where the body waits (DESIGN 4)."""
+    """None: local, or distributed where the body waits."""
     chunk_size: Value = None
     reducers: Mapping[str, str] = field(default_factory=dict)
     failure_mode: FailureMode = "fail_fast"

@@ -18,7 +18,7 @@ from noetl_core.dsl.specs import merge, own_spec
 RESERVED: Final = words(
     "workload keychain ctx iter args steps execution_id outcome event output _prev _task _attempt _outcome loop"
 )
-"""Namespaces of templates, which a task name would hide (formal spec 3.2)."""
+"""Namespaces of templates, which a task name would hide (formal specification 3.2)."""
 
 TASK_KEYS: Final = words("name kind desc spec set_iter set_ctx set input")
 

@@ -1,7 +1,7 @@
-"""The fold of the control stream: each event's effect on the state (DESIGN section 3 "State").
+"""The fold of the control stream: the effect of each event on the state of an execution.
 
-Every name the control plane writes is folded here, and an unknown name raises: a reader that skips what it does not know would
-decide on half a truth.
+Every event name that the control plane writes is handled here, and an unknown name raises an error: a reader that skips
+unknown events would decide on incomplete information.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ REDUCER = 3
 
 
 class UnknownEvent(Exception):
-    """The control stream holds an event this reader does not know; deploy the newer code. Who acts: the operator."""
+    """The control stream contains an event that this reader does not know; deploy the newer code. Who acts: the operator."""
 
 
 def fold(state: State, event: Event, seq: int) -> State:
-    """Apply one control event standing in commit `seq`; returns the same, changed state. Raises `UnknownEvent`."""
+    """Apply one control event of commit `seq`; return the same, changed state. Raises `UnknownEvent`."""
     apply = _FOLD.get(event.name)
     if apply is None:
         raise UnknownEvent(f"event {event.name} at {state.execution_id}/{seq} is not known to this version")
@@ -117,7 +117,7 @@ def _join_closed(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 
 
 def round_key(join: str, number: int) -> str:
-    """How `joins_fired` names a round of a join."""
+    """Return the name of a round of a join in `joins_fired`."""
     return f"{join}@{number}" if number else join
 
 
@@ -337,7 +337,7 @@ def _compensation_done(s: State, e: Event, d: Mapping[str, Any], seq: int) -> No
 
 
 def _redriven(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
-    """The execution as it stood before what is run again; the tokens that run it again follow in the same commit."""
+    """Set the state back to before what is run again. The tokens that run it again follow in the same commit."""
     s.status, s.epoch, s.redriven_at = "running", d["epoch"], e.ts
     s.failure = s.finished_at = s.result = s.stuck = None
     s.cancelled_for, s.undo, s.not_undone, s.children, s.rounds = "", False, [], {}, {}

@@ -1,7 +1,7 @@
-"""The event log's values: streams, events, commits (DESIGN section 3).
+"""The values of the event log: streams, events, commits; and the commands and boundaries between control plane and workers.
 
-A *commit* is an ordered list of events written atomically at one position of one stream. Instants are integer microseconds
-since the epoch (UTC) everywhere in the core; they become RFC 3339 text only in envelopes.
+A *commit* is an ordered list of events that is written atomically at one position of one stream. Instants are integer
+microseconds since the epoch (UTC) everywhere in the core; only envelopes have them as RFC 3339 text.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ LOG_VERSION = 1
 """Written as `v` in every commit: the lowest reader version that may interpret it. Readers refuse what they do not know."""
 
 MAX_TAKEOVERS = 5
-"""After so many takeovers in a row that brought nothing no worker tries a run again; the control plane ends it as `lost`
-(DESIGN section 4.4)."""
+"""After so many takeovers in a row that brought nothing no worker tries a run again; the control plane ends it as `lost`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class StreamId:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One state transition as stored: its name (`StepDone`), its instant in microseconds, and what cannot be derived."""
+    """One stored state transition: its name (`StepDone`), its instant in microseconds, and the data that cannot be derived."""
 
     name: str
     ts: int
@@ -40,13 +39,13 @@ class Event:
 
 
 def envelopes_of(event: Event) -> int:
-    """How many envelopes readers see of a stored event: a task that was not announced is shown as begun, too."""
+    """Return how many envelopes a stored event becomes: one for a task without a recorded `TaskStarted` also shows the start."""
     return 2 if event.name == "TaskProcessed" and "started" in event.data else 1
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What a run's stream comes to, so that its newest commit answers what the whole would have to be read for."""
+    """Counts of a run's stream, stored in each commit, so that the newest commit is enough to know them."""
 
     events: int
     """Envelopes of the stream, those of the commit that says so included."""
@@ -58,10 +57,10 @@ class Tally:
 class Commit:
     """Events written together at `(stream, seq)`; `seq` is dense from 0.
 
-    `writer` is the nonce of the attempt to write: finding it at our position means our own write whose answer was lost.
-    `wake` marks commits the router must look at. `lease_until` (microseconds, 0 for none) is how long a run's writer may
-    be silent before another worker takes over. `expires_at` (seconds) is the same instant in every commit of an execution.
-    `tally` is of run streams; None where an older version wrote the commit.
+    `writer` is the nonce of the attempt to write: if the stored commit has our nonce, it is our own write whose answer was
+    lost. `wake` marks commits that the router must process. `lease_until` (microseconds, 0 for none) is until when a run's
+    writer may be silent before another worker takes over. `expires_at` (seconds) is the same instant in every commit of an
+    execution. `tally` is set in run streams; None where an older version wrote the commit.
     """
 
     stream: StreamId
@@ -88,14 +87,14 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a worker is asked to do: run the step run `run_id` from position `expected_seq` of its stream.
+    """A request to a worker: carry out the run `run_id` from position `expected_seq` of its stream.
 
-    `mode` is `first`, `resume` (after a suspension; `mail` has what it waited for) or `takeover` (the lease of the worker
-    before has expired). `as_of` is the control position whose ctx the run sees. `context` carries `{workload, ctx, args,
-    steps}` when that fits a message; otherwise the worker folds the control stream up to `as_of`. The command of a chunk run
-    has `chunk`, its index, and `loop`: `{run: the step run, total, chunk_size, chunks, per_chunk, first, count}`.
-    `carried_over` is what a redrive keeps of the runs before (`engine.redrive`); `undoes` makes it the command of a compensation:
-    the finished run, `{run, at, loop}`. `asked`: a takeover that a person asked for, by `resume`.
+    `mode` is `first`, `resume` (after a suspension; `mail` has what it waited for) or `takeover` (the lease of the earlier
+    worker has expired). `as_of` is the control position whose ctx the run sees. `context` has `{workload, ctx, args, steps}`
+    when that fits into a message; otherwise the worker folds the control stream up to `as_of`. The command of a chunk run has
+    `chunk`, its index, and `loop`: `{run: the step run, total, chunk_size, chunks, per_chunk, first, count}`. `carried_over`
+    is what a redrive keeps of earlier runs (`engine.redrive`). `undoes` makes it the command of a compensation: the finished
+    run, `{run, at, loop}`. `asked` marks a takeover that a person requested by `resume`.
     """
 
     execution_id: str
@@ -126,8 +125,11 @@ class Boundary:
 
 
 def count_takeovers_without_progress(takeovers: int, event: Event) -> int:
-    """How many takeovers in a row brought no outcome, after one more event of a run's stream: a run that gets on with its work is
-    not what kills its workers, nor is one whose worker lived to release it. A person who asks begins a new count."""
+    """Return how many takeovers in a row brought no outcome, after one more event of a run's stream.
+
+    A run that makes progress does not kill its workers; nor does one whose worker was alive to release it. A takeover that a
+    person requested begins a new count.
+    """
     if event.name in ("TaskProcessed", "LoopIterationCompleted", "StepReleased"):
         return 0
     if event.name != "StepStarted" or "takeover" not in event.data:

@@ -1,8 +1,9 @@
-"""`kind: quantum`: circuits on a backend (formal spec 12). Built in is `simulator`, an exact state vector of up to 16 qubits.
+"""`kind: quantum`: circuits on a backend (formal specification 12). The built-in backend is `simulator`, an exact state
+vector of up to 16 qubits.
 
-`action: run` (default) gives the counts. As with a real backend a job may also be submitted, polled and fetched: `submit`
-gives `{job_id, status}`, `status` and `result` take the `job_id`; a job is an object of the execution, so any later task may
-ask for it. The shots are drawn with a seed made of the task run (or `seed`), so doing it again gives the same counts.
+`action: run` (default) gives the counts. As with a real backend, a job may also be submitted, polled and fetched: `submit`
+gives `{job_id, status}`; `status` and `result` take the `job_id`. A job is an object of the execution, so any later task may
+ask for it. The shots are drawn with a seed derived from the task run (or with `seed`), so a repetition gives the same counts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The HTTP API (CONTRACT "HTTP API"): requests to control-plane calls, errors to honest statuses.
+"""The HTTP API (docs/looking.md, docs/operating.md): requests to control-plane calls, errors to honest statuses.
 
 One table of routes (`dispatch.routes`, each module brings its own) that three things stand on: API Gateway (`gateway`), the
 command line's local store, and the OpenAPI document. Nothing here knows how a request came.
