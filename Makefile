@@ -5,15 +5,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
-.PHONY: setup run test lint types contracts template unit e2e bench idle up down clean soak scale load conformance properties kills layer build sam-local audit
+# Without it every process of the suite compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: setup run test lint types contracts template unit e2e bench idle up down clean braket soak scale load conformance properties kills layer build sam-local audit
 
 setup: $(VENV)/.synced
 
-$(VENV)/.synced: pyproject.toml uv.lock
+$(VENV)/.synced: pyproject.toml uv.lock $(wildcard plugins/*/pyproject.toml)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed (PYTHON=... names one)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@command -v uv >/dev/null 2>&1 || test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) UV_PROJECT_ENVIRONMENT=$(CURDIR)/$(VENV) $(UV) sync --quiet --frozen --inexact --extra stack --python $(BIN)/python
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) UV_PROJECT_ENVIRONMENT=$(CURDIR)/$(VENV) $(UV) sync --quiet --frozen --inexact --extra stack --extra dev --python $(BIN)/python
 	@touch $@
 
 run: setup
@@ -53,7 +56,7 @@ build: setup
 	@SAM_CLI_TELEMETRY=0 $(BIN)/sam build $(if $(ENV),--config-env $(ENV))
 
 unit: setup
-	@$(BIN)/pytest -n 2 -m 'not e2e and not soak and not scale and not load and not sam_local'
+	@$(BIN)/pytest -n 2 -m 'not e2e and not soak and not scale and not load and not sam_local and not braket'
 
 e2e: setup
 	@$(BIN)/pytest tests/e2e
@@ -69,7 +72,7 @@ load: setup
 	@$(BIN)/pytest -o faulthandler_timeout=0 -m load -s tests/e2e
 
 properties: setup
-	@NOETL_TIMES=$(or $(TIMES),20) $(BIN)/pytest -o faulthandler_timeout=0 -n 2 -m hypothesis
+	@NOETL_TIMES=$(or $(TIMES),20) $(BIN)/pytest -o faulthandler_timeout=0 -n 2 -m 'hypothesis or sized'
 
 kills: setup
 	@$(BIN)/python -W error -m tests.sim.kills $(or $(N),200) $(SEED)
@@ -83,6 +86,11 @@ sam-local: setup
 	@$(MAKE) --silent build ENV=container
 	@$(ENGINE) $(BIN)/pytest -o faulthandler_timeout=0 -m sam_local -s tests/sam_local
 
+# The kind quantum on Amazon Braket's local simulator, in an environment of its own (430 MB, from the lock).
+braket: setup
+	@UV_PROJECT_ENVIRONMENT=$(CURDIR)/build/braket $(UV) sync --quiet --frozen --all-packages --all-extras --python $(BIN)/python
+	@build/braket/bin/pytest -m braket tests/unit/tools
+
 bench: setup
 	@$(BIN)/python bench/run.py
 
@@ -91,7 +99,7 @@ idle: setup
 
 # Known vulnerabilities of the locked dependencies; asks the package index for them.
 audit: setup
-	@mkdir -p build && $(UV) export --quiet --frozen --extra stack --no-emit-project --no-header --output-file build/audit.txt >/dev/null
+	@mkdir -p build && $(UV) export --quiet --frozen --all-extras --no-emit-workspace --no-header --output-file build/audit.txt >/dev/null
 	@$(UV) tool run --quiet pip-audit --disable-pip --require-hashes --requirement build/audit.txt
 
 clean:

@@ -24,7 +24,8 @@ from playbooks import chain, map_over
 from proxy import Proxy
 
 from noetl_infra.meter import Functions
-from noetl_infra.stack import Stack, down, up
+from noetl_infra.stack import Stack, down
+from noetl_infra.up import up
 
 CHAIN = 20
 ENDED = {"completed", "failed", "cancelled", "stuck"}

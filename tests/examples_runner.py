@@ -20,6 +20,7 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("hello", {"name": "Ada"}, {"greeting": "Hello, Ada!"}),
     ("retry", {}, {"succeeded_at_attempt": 3}),
     ("join", {}, {"total": 31, "largest": 9}),
+    ("quantum", {}, [0, 0.25, 0.5, 1]),
     ("sub_loop", {}, {"north": 27, "south": 81}),
     (
         "upload",

@@ -301,7 +301,7 @@ class LocalBackend:
 
         def carry_out() -> bool:
             if execution_id not in self._created:
-                self.wiring.adopt(execution_id)
+                self.wiring.runner.adopt(execution_id)
             return self.wiring.run(execution_id, timeout_s=timeout)
 
         waits = ""
@@ -312,17 +312,17 @@ class LocalBackend:
                 waits = self._waits(execution_id, waits)
             in_time = carrier.answer()
         except Stopped as stopped:
-            self.wiring.leave(stopped.signal)
+            self.wiring.runner.leave(stopped.signal)
             raise Exit(stopped.code, f"interrupted by {stopped.signal}; {self._goes_on(execution_id)}") from None
         except StorageFailed as error:
-            self.wiring.leave("storage")
+            self.wiring.runner.leave("storage")
             remedy = f"the execution was interrupted, it did not fail; once that is repaired, {self._goes_on(execution_id)}"
             raise Exit(UNREACHABLE, f"storage: {error}\n{remedy}") from None
         except CorruptLog as error:
-            self.wiring.leave("log")
+            self.wiring.runner.leave("log")
             raise Exit(UNREACHABLE, f"storage: {self._unreadable(execution_id, error)}") from None
         if not in_time:
-            self.wiring.leave("timeout")
+            self.wiring.runner.leave("timeout")
             message = f"execution {execution_id} did not end within {timeout:g} s; {self._goes_on(execution_id)}"
             raise Exit(TIMEOUT, message)
 
@@ -330,7 +330,7 @@ class LocalBackend:
         """Say once who holds what this process waits for; gives that worker's name."""
         from noetl_core.adapters.local.processes import pid_of
 
-        holder = self.wiring.holder
+        holder = self.wiring.runner.holder
         if holder and holder != said:
             pid = pid_of(holder)
             who = f"process {pid}" if pid else f"another process ({holder})"
@@ -404,7 +404,7 @@ class LocalBackend:
         from noetl_core.adapters.local.secrets import LocalSecrets
         from noetl_core.control.api import Service
         from noetl_core.control.api.call import cursor_key
-        from noetl_core.local import THREADS
+        from noetl_core.local_runner import THREADS
 
         return Service(
             lambda: wiring.control,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from noetl_cli import output
 from noetl_cli.backends import PAGE, Backend, all_events
 from noetl_cli.errors import COMPLETED, FAILED, Exit, OutputLost, say
+from noetl_cli.progress import Progress, StepProgress
 from noetl_core.adapters.clock import SteadyClock
-from noetl_core.observe.progress import Progress, StepProgress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

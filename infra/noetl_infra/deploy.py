@@ -16,11 +16,11 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from samtranslator.yaml_helper import yaml_parse
 
+from noetl_infra import REGION
 from noetl_infra.package import ROOT, Package, function, layer
 from noetl_infra.package import tools as tool_package
 
 STACK = "noetl"
-REGION = "us-east-1"
 WAIT_S = 300
 LOCAL_PARAMETERS = {
     "AllowPrivateHttp": "1",

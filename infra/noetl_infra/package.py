@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import io
+import marshal
 import os
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
-ROOT = Path(__file__).resolve().parents[2]
-CORE = ROOT / "layers" / "noetl_core"
+import noetl_core
+from noetl_core.adapters.local.home import home
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+INSTALLED = Path(__file__).resolve().parent / "project"
+"""What a wheel carries along of the repository, laid out as there."""
+ROOT = INSTALLED if INSTALLED.is_dir() else REPOSITORY
+"""Where template.yaml, `functions/` and the layer's lists are."""
+LAYER = ROOT / "layers" / "noetl_core"
+CORE = Path(noetl_core.__file__).resolve().parent
+ENGINE = "noetl-serverless"
+"""The distribution that the core layer is made of: no other layer brings it."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """Time stamp of every packed file: the same code gives the same bytes."""
 
@@ -26,17 +40,34 @@ class Package:
     body: bytes
 
 
-def pack(name: str, files: dict[str, Path]) -> Package:
-    """Zip `files` (archive name -> file)."""
+def pack(name: str, files: dict[str, Path], *, compiled: Collection[str] = ()) -> Package:
+    """Zip `files` (archive name -> file); with the bytecode, for the interpreter that runs this, of those in `compiled`."""
+    contents = {arc: path.read_bytes() for arc, path in sorted(files.items())}
+    mark = sha256(str(sys.implementation.cache_tag).encode() if compiled else b"")
+    for arc, content in contents.items():
+        mark.update(b"%s %d %b" % (arc.encode(), len(content), content))
+    # not part of the mark: the same source need not give the same bytes twice
+    contents |= {_cached(arc): _bytecode(arc, contents[arc]) for arc in compiled if arc.endswith(".py")}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for arc, path in sorted(files.items()):
+        for arc, content in contents.items():
             info = zipfile.ZipInfo(arc, EPOCH)
             info.external_attr = 0o644 << 16
             info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, path.read_bytes())
-    body = buffer.getvalue()
-    return Package(f"{name}-{sha256(body).hexdigest()[:16]}.zip", body)
+            archive.writestr(info, content)
+    return Package(f"{name}-{mark.hexdigest()[:16]}.zip", buffer.getvalue())
+
+
+def _cached(arc: str) -> str:
+    """Where an interpreter looks for the bytecode of a module."""
+    folder, _, name = arc.rpartition("/")
+    return f"{folder}/__pycache__/{name.removesuffix('.py')}.{sys.implementation.cache_tag}.pyc"
+
+
+def _bytecode(arc: str, source: bytes) -> bytes:
+    """A module's bytecode, which is not compared with its source when it is loaded (PEP 552): a package does not change."""
+    code = compile(source, arc, "exec", dont_inherit=True)
+    return MAGIC_NUMBER + (1).to_bytes(4, "little") + source_hash(source) + marshal.dumps(code)
 
 
 def function(folder: str) -> Package:
@@ -45,17 +76,29 @@ def function(folder: str) -> Package:
 
 
 def layer(*, dependencies: bool) -> Package:
-    """The core layer. `dependencies`: with everything it needs, built for the interpreter that runs this; MiniStack runs
-    functions in that same interpreter, where they are already installed, so there the layer is the core alone."""
-    files = _tree(CORE / "noetl_core", "python/noetl_core/")
-    if dependencies:
-        files = {**_tree(_installed(), "python/"), **files}
-    return pack("layer", files)
+    """The core layer: what functions need of `noetl_core`. `dependencies`: with everything it needs, built for the interpreter
+    that runs this; MiniStack runs functions in that same interpreter, where they are already installed, so there the layer is the
+    core alone. With the core's bytecode: an emulator unpacks a layer for every process that it starts, each of which would
+    compile it again."""
+    out = tuple(f"python/noetl_core/{path}" for path in excluded())
+    core = {name: path for name, path in _tree(CORE, "python/noetl_core/").items() if not _is_in(name, out)}
+    return pack("layer", {**_tree(_installed(), "python/"), **core} if dependencies else core, compiled=core)
+
+
+def excluded() -> list[str]:
+    """Files and folders of `noetl_core` that the layer leaves out, relative to it. `sam build` reads the same list."""
+    lines = (LAYER / "exclude.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _is_in(name: str, paths: tuple[str, ...]) -> bool:
+    return name in paths or name.startswith(tuple(f"{path}/" for path in paths))
 
 
 def tools(distribution: str) -> Package:
     """A layer of further tool kinds: `distribution` - a folder with a pyproject.toml, a wheel, or a requirement as pip takes it -
-    installed with what it needs, for the interpreter that runs this. Its entry points in `noetl.tools` name the kinds."""
+    installed with what it needs but the engine, for the interpreter that runs this. Its entry points in `noetl.tools` name the
+    kinds."""
     path = Path(distribution)
     content = b"".join(p.read_bytes() for p in sorted(_tree(path, "").values())) if path.is_dir() else distribution.encode()
     if path.is_file():
@@ -74,19 +117,25 @@ def _tree(folder: Path, prefix: str) -> dict[str, Path]:
 
 def _installed() -> Path:
     """The core's requirements."""
-    requirements = CORE / "requirements.txt"
+    requirements = LAYER / "requirements.txt"
     return _install(["-r", str(requirements)], requirements.read_bytes(), "layer")
 
 
 def _install(what: list[str], content: bytes, name: str) -> Path:
-    """`what` installed into `build/<name>-<hash>`, once per content and interpreter."""
+    """`what` installed into `build/<name>-<hash>`, once per content and interpreter: in the repository, or where there is
+    none, in this machine's `.noetl`."""
     mark = sha256(content + sys.version.encode()).hexdigest()[:12]
-    target = ROOT / "build" / f"{name}-{mark}"
+    target = (REPOSITORY if ROOT == REPOSITORY else home()) / "build" / f"{name}-{mark}"
     if not target.exists():
         draft = target.with_name(f"{target.name}.{os.getpid()}")
         shutil.rmtree(draft, ignore_errors=True)
-        uv = shutil.which("uv") or str(Path(sys.executable).parent / "uv")
-        subprocess.run([uv, "pip", "install", "-q", "--python", sys.executable, "--target", str(draft), *what], check=True)
+        beside = Path(sys.executable).parent / "uv"
+        uv = str(beside) if beside.exists() else shutil.which("uv") or "uv"
+        with NamedTemporaryFile("w", suffix=".txt") as left_out:
+            left_out.write(f"{ENGINE}\n")
+            left_out.flush()
+            how = ["--python", sys.executable, "--target", str(draft), "--excludes", left_out.name]
+            subprocess.run([uv, "pip", "install", "-q", *how, *what], check=True)
         try:
             draft.rename(target)
         except OSError:  # another process was first

@@ -1,15 +1,11 @@
-"""The embedded AWS: MiniStack as a process of its own, started, found again and stopped by its pid."""
+"""The stack that was brought up last: found again, and stopped by its pid. (`up` starts and deploys it.)"""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,10 +13,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from noetl_core.adapters.local.home import home as local_home
-from noetl_infra.deploy import REGION, deploy
 
-PORT = 4566
-START_S = 60
 STOP_S = 10
 
 
@@ -40,7 +33,7 @@ class Stack:
     @property
     def alive(self) -> bool:
         """Whether the endpoint answers."""
-        return (self.pid is None or _running(self.pid)) and _answers(self.endpoint)
+        return (self.pid is None or running(self.pid)) and answers(self.endpoint)
 
 
 def home(folder: str | Path | None = None) -> Path:
@@ -61,90 +54,24 @@ def absent() -> str:
     return f"no stack is up here ({home()} knows of none; NOETL_HOME names another place)"
 
 
-def up(
-    folder: str | Path | None = None, *, endpoint: str | None = None, port: int | None = None, tools: Sequence[str] = ()
-) -> Stack:
-    """Start MiniStack unless it runs (or use `endpoint`), deploy template.yaml, remember both. `tools` are distributions with
-    further tool kinds, for the workers.
-
-    Raises `DeployFailed`, `StackDown`.
-    """
-    known = current(folder)
-    if endpoint is None and known is not None and known.pid is not None and known.alive:
-        started = known
-    elif endpoint is not None:
-        if not _answers(endpoint):
-            raise StackDown(f"nothing answers at {endpoint}")
-        started = Stack(endpoint.rstrip("/"), None)
-    else:
-        started = _start(home(folder), port)
-    try:
-        deployed = deploy(started.endpoint, dependencies=started.pid is None, tools=tools)
-    except BaseException:
-        if started is not known and started.pid is not None:
-            _stop(started.pid)
-        raise
-    stack = Stack(started.endpoint, started.pid, deployed.api_url, dict(deployed.outputs))
-    _remember(home(folder), stack)
-    return stack
-
-
 def down(folder: str | Path | None = None) -> bool:
     """Stop the embedded stack and forget it; False when none was running."""
     known = current(folder)
     if known is None:
         return False
-    if known.pid is not None and _running(known.pid):
-        _stop(known.pid)
+    if known.pid is not None and running(known.pid):
+        stop(known.pid)
     (home(folder) / "stack.json").unlink(missing_ok=True)
     return True
 
 
-def _remember(folder: Path, stack: Stack) -> None:
+def remember(folder: Path, stack: Stack) -> None:
+    """Let `current` find it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "stack.json").write_text(json.dumps(asdict(stack), indent=2))
 
 
-def _start(folder: Path, port: int | None) -> Stack:
-    folder.mkdir(parents=True, exist_ok=True)
-    port = port or int(os.environ.get("NOETL_STACK_PORT", PORT))
-    if not _free(port):
-        port = _any_port()
-    endpoint = f"http://127.0.0.1:{port}"
-    env = {
-        **os.environ,
-        "GATEWAY_PORT": str(port),
-        "BIND_HOST": "127.0.0.1",
-        "SFTP_ENABLED": "0",
-        "IOT_MTLS_ENABLED": "0",  # neither of them knows another address than all of the machine's
-        "MINISTACK_HOST": "127.0.0.1",
-        "LAMBDA_EXECUTOR": "local",
-        "LAMBDA_WARM_TTL_SECONDS": "60",  # a function's processes but one end a minute after a burst, not five
-        "AWS_DEFAULT_REGION": REGION,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "PYTHONWARNINGS": "ignore",
-    }
-    env.pop("AWS_ENDPOINT_URL", None)
-    if through := os.environ.get("NOETL_FUNCTIONS_ENDPOINT"):  # the benchmark's counting proxy
-        env["AWS_ENDPOINT_URL"] = through
-    command = [sys.executable, "-m", "noetl_infra.guard"]
-    with (folder / "stack.log").open("ab") as log:
-        process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-    deadline = time.monotonic() + START_S
-    while not _answers(endpoint):
-        if process.poll() is not None or time.monotonic() > deadline:
-            tail = (folder / "stack.log").read_text(errors="replace")[-2000:]
-            _stop(process.pid)
-            raise StackDown(f"the embedded stack did not start; the end of {folder / 'stack.log'}:\n{tail}")
-        time.sleep(0.1)
-    process.returncode = 0  # it outlives this process and is found by its pid: not a child to be waited for
-    stack = Stack(endpoint, process.pid)
-    _remember(folder, stack)
-    return stack
-
-
-def _answers(endpoint: str) -> bool:
+def answers(endpoint: str) -> bool:
     """Both emulators answer their health page; its content differs."""
     for page in ("/_ministack/health", "/_localstack/health"):
         try:
@@ -156,7 +83,8 @@ def _answers(endpoint: str) -> bool:
     return False
 
 
-def _running(pid: int) -> bool:
+def running(pid: int) -> bool:
+    """Whether a process runs."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError):
@@ -167,7 +95,7 @@ def _running(pid: int) -> bool:
         return True
 
 
-def _stop(pid: int) -> None:
+def stop(pid: int) -> None:
     """End the process and the function processes it started (its process group)."""
     for how, patience in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
         try:
@@ -178,26 +106,10 @@ def _stop(pid: int) -> None:
         while time.monotonic() < deadline:
             with suppress(ChildProcessError):  # not ours when another command started it
                 os.waitpid(pid, os.WNOHANG)
-            if not _running(pid):
+            if not running(pid):
                 break
             time.sleep(0.05)
     try:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         return
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
-def _any_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

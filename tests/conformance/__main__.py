@@ -11,7 +11,8 @@ from pathlib import Path
 from tests.conformance import table
 from tests.conformance.cases import all_cases
 from tests.conformance.statements import catalogue
-from tests.conformance.wirings import AT_ONCE, on_both, stack
+from tests.conformance.wirings import AT_ONCE, on_both, on_stack
+from tests.stacks import brought_up
 
 
 def main() -> int:
@@ -20,7 +21,8 @@ def main() -> int:
     cases = all_cases()
     with (
         tempfile.TemporaryDirectory() as folder,
-        stack(Path(folder)) as wiring,
+        brought_up(Path(folder)) as stack,
+        on_stack(stack) as wiring,
         ThreadPoolExecutor(AT_ONCE) as pool,
     ):
         ended = list(zip(cases, pool.map(lambda case: on_both(case, wiring), cases), strict=True))

@@ -137,14 +137,14 @@ def _text(playbook: Any, name: str, tools: Mapping[str, Any]) -> tuple[str, set[
     if isinstance(playbook, str):
         if not tools:
             return playbook, set()
-        whole = yaml.safe_load(playbook)
+        whole = yaml.load(playbook, yaml.CSafeLoader)
     else:
         metadata = {"name": name.rpartition("/")[2], "path": f"conformance/{name}"}
         whole = {"apiVersion": "noetl.io/v2", "kind": "Playbook", "metadata": metadata, **playbook}
     written, found = scripted(whole, tools) if tools else (whole, set[str]())
     if isinstance(playbook, str) and not found:
         return playbook, found
-    return yaml.safe_dump(written, sort_keys=False, allow_unicode=True, width=10**6), found
+    return yaml.dump(written, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=10**6), found
 
 
 def _known(where: str, given: Any, known: tuple[str, ...]) -> None:

@@ -45,7 +45,7 @@ def _limited(text: str) -> str:
             place[key] = {}
         place = place[key]
     place["max_payload_bytes"] = SMALL
-    return yaml.safe_dump(playbook, sort_keys=False, allow_unicode=True, width=10**6)
+    return yaml.dump(playbook, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=10**6)
 
 
 class Watched(ToolRegistry):

@@ -9,8 +9,9 @@ from zlib import crc32
 
 import pytest
 
+from noetl_infra.stack import Stack
 from tests.conformance.cases import Case, all_cases
-from tests.conformance.wirings import AT_ONCE, on_both, stack
+from tests.conformance.wirings import AT_ONCE, on_both, on_stack
 
 GROUP = "stack" if os.environ.get("NOETL_E2E_ENDPOINT") else "conformance"
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group(GROUP)]  # one stack, one test process
@@ -18,10 +19,10 @@ Ended = tuple[list[str], list[str]]
 
 
 @pytest.fixture(scope="module")
-def ended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[Ended]]]:
+def ended(request: pytest.FixtureRequest, stack: Stack) -> Iterator[dict[str, Future[Ended]]]:
     """The cases selected, all begun when the first is asked for."""
     asked = {i.callspec.params["case"].id for i in request.session.items if i.path == request.path and hasattr(i, "callspec")}
-    with stack(tmp_path_factory.mktemp("conformance")) as wiring, ThreadPoolExecutor(AT_ONCE) as pool:
+    with on_stack(stack) as wiring, ThreadPoolExecutor(AT_ONCE) as pool:
         cases = [case for case in all_cases() if case.id in asked]
         yield {case.id: pool.submit(on_both, case, wiring, small_too=_again(case)) for case in cases}
         pool.shutdown(cancel_futures=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 import time
 from collections import Counter
@@ -23,18 +22,18 @@ from noetl_core.local import LocalWiring
 from noetl_core.tools.base import Tool
 from noetl_core.values import Values
 from noetl_infra.deploy import local_environment
-from noetl_infra.stack import Stack, down, up
+from noetl_infra.stack import Stack
 from tests.conformance import checks, inline
 from tests.conformance.cases import Case
 from tests.conformance.observed import Observed, problems
 from tests.conformance.same import differences
 from tests.e2e.support import Api, aws
+from tests.stacks import SCRIPTED_TOOL
 
-TOOL = Path(__file__).parent / "scripted_tool"
 TERMINAL = frozenset({"completed", "failed", "cancelled"})
 STANDING = frozenset({"paused", "stuck"})
 LONGEST_S = 60
-POLLS_S = (0.2, 0.3, 0.5, 0.8, 1.2)
+POLLS_S = (0.4, 0.4, 0.6, 0.9, 1.2)
 """How long to wait before asking again; the last one from then on. Asking is work for the stack, too."""
 AT_ONCE = 3
 """Cases carried out at the same time on the stack: each more makes it start more function processes, which costs more than it gains."""
@@ -62,7 +61,7 @@ class Wiring(Protocol):
 
 def scripted_tool() -> Tool:
     """The tool of the distribution in `scripted_tool/`, which is not installed here."""
-    sys.path.insert(0, str(TOOL / "src"))
+    sys.path.insert(0, str(SCRIPTED_TOOL / "src"))
     try:
         from noetl_scripted import ScriptedTool
     finally:
@@ -101,7 +100,7 @@ class Local:
 
 
 class OnStack:
-    """A stack's API over HTTP. The scripted tool comes in with `stack()`."""
+    """A stack's API over HTTP."""
 
     name = "stack"
 
@@ -129,33 +128,13 @@ class OnStack:
 
 
 @contextmanager
-def stack(folder: Path) -> Iterator[OnStack]:
-    """An embedded stack of its own, with the scripted tool as an additional layer; or the one that NOETL_E2E_ENDPOINT names."""
-    endpoint = os.environ.get("NOETL_E2E_ENDPOINT")
-    if endpoint:
-        brought = up(folder, endpoint=endpoint, tools=[str(TOOL)])
-        with _environment(brought):
-            yield OnStack(brought)
-        return
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    try:
-        brought = up(folder, port=port, tools=[str(TOOL)])
-        with _environment(brought):
-            yield OnStack(brought)
-    finally:
-        down(folder)
-
-
-@contextmanager
-def _environment(stack: Stack) -> Iterator[None]:
-    """The adapters of this process look at the stack."""
+def on_stack(stack: Stack) -> Iterator[OnStack]:
+    """The adapters of this process look at the stack, too."""
     before = dict(os.environ)
     os.environ.update(local_environment(stack.endpoint))
     forget_clients()
     try:
-        yield
+        yield OnStack(stack)
     finally:
         os.environ.clear()
         os.environ.update(before)

@@ -83,13 +83,13 @@ class Peak:
 
 @contextmanager
 def peak(stack: Stack, every_s: float = 0.5) -> Iterator[Peak]:
-    """Resident memory and number of all processes of the stack - the emulator, its functions, their sandboxes - while the block runs."""
+    """Memory and number of all processes of the stack - the emulator, its functions, their sandboxes - while the block runs."""
     found = Peak()
     over = threading.Event()
 
     def watch() -> None:
         while not over.wait(every_s):
-            sizes = [size for process in processes(stack) if (size := resident_mb(process))]
+            sizes = [size for process in processes(stack) if (size := taken_mb(process))]
             found.mb, found.processes = max(found.mb, sum(sizes)), max(found.processes, len(sizes))
 
     thread = threading.Thread(target=watch)
@@ -118,10 +118,10 @@ def processes(stack: Stack) -> list[int]:
     return found
 
 
-def resident_mb(process: int) -> float:
-    """Resident size of a process; 0 when it is gone."""
+def taken_mb(process: int) -> float:
+    """What a process takes, with its part of what it shares with others; 0 when it is gone."""
     try:
-        status = Path(f"/proc/{process}/status").read_text()
+        sizes = Path(f"/proc/{process}/smaps_rollup").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return 0.0
-    return next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS")), 0.0)
+    return next((int(line.split()[1]) / 1024 for line in sizes.splitlines() if line.startswith("Pss:")), 0.0)

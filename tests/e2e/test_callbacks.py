@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tests import commands
+from tests.commands import ENV
 from tests.e2e.ledger import ledger
 from tests.e2e.support import Api
 
@@ -33,9 +32,9 @@ workflow:
 
 def _noetl(api: Api, *arguments: str) -> str:
     """What the command line prints, asking this stack."""
-    env = {**os.environ, "NOETL_API_URL": api.url}
-    command = [str(Path(sys.executable).parent / "noetl"), *arguments, "--on", "stack"]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+    done = commands.run(*arguments, "--on", "stack", cwd=Path.cwd(), env={**ENV, "NOETL_API_URL": api.url})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_callback_is_answered_where_its_task_said_and_what_was_sealed_is_there_again(api: Api, tmp_path: Path) -> None:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from noetl_infra.stack import Stack
+from tests import commands
+from tests.commands import ENV, Completed
 
-NOETL = Path(sys.executable).parent / "noetl"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
 def noetl(stack: Stack, tmp_path: Path):  # type: ignore[no-untyped-def]
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        env = {**os.environ, "NOETL_API_URL": stack.api_url}
-        return subprocess.run(
-            [NOETL, *arguments], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False
-        )
+    def run(*arguments: str) -> Completed:
+        return commands.run(*arguments, cwd=tmp_path, env={**ENV, "NOETL_API_URL": stack.api_url}, timeout=120)
 
     return run
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from noetl_infra.stack import Stack
+from tests.commands import run
 from tests.e2e.support import Api
 
 BAD = """\
@@ -44,14 +42,7 @@ def test_the_api_answers_422_and_keeps_nothing(api: Api, path: str) -> None:
 def test_the_command_line_exits_2_with_file_line_and_column(stack: Stack, tmp_path: Path, command: list[str]) -> None:
     file = tmp_path / "flow.yaml"
     file.write_text(BAD)
-    done = subprocess.run(
-        [Path(sys.executable).parent / "noetl", *command, file],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "NOETL_HOME": str(tmp_path / ".noetl")},
-        timeout=60,
-    )
+    done = run(*command, str(file), cwd=tmp_path)
     assert done.returncode == 2, done.stdout + done.stderr
     said = done.stdout + done.stderr
     assert re.search(r"flow\.yaml:9:\d+ \w+\d+ .*valdate", said), said

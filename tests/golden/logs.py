@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from noetl_core.codec import decode_events
 from noetl_core.dsl.parse import parse_playbook
-from noetl_core.engine.records import Commit, Event, StreamId
+from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import State
 from noetl_core.values import Values
 from tests.sim.world import World
@@ -64,8 +65,8 @@ def came_to(world: World, execution_id: str) -> dict[str, Any]:
     }
 
 
-def read(name: str) -> Golden:
-    d = json.loads((FOLDER / f"{name}.json").read_text())
+def read(name: str, folder: Path = FOLDER) -> Golden:
+    d = json.loads((folder / f"{name}.json").read_text())
     assert d["format"] == FORMAT, name
     commits = tuple(_commit(row) for row in d["commits"])
     return Golden(d["about"], d["execution_id"], d["playbooks"], commits, d["objects"], d["expect"])
@@ -88,4 +89,5 @@ def _row(c: Commit) -> list[Any]:
 
 def _commit(row: list[Any]) -> Commit:
     execution_id, run_id, seq, ts, writer, facts, events = row
-    return Commit(StreamId(execution_id, run_id), seq, ts, writer, tuple(Event(*e) for e in events), **facts)
+    body = json.dumps(events).encode()
+    return Commit(StreamId(execution_id, run_id), seq, ts, writer, decode_events(body, facts["v"]), **facts)

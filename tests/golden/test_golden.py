@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from noetl_cli.progress import Progress
 from noetl_core.codec import decode_events, encode_events
 from noetl_core.control import read as control_read
 from noetl_core.control.cursor import history
@@ -17,7 +18,6 @@ from noetl_core.engine.records import LOG_VERSION, StreamId
 from noetl_core.engine.snapshots import restore, snapshot
 from noetl_core.engine.state import State
 from noetl_core.observe.cost import Meter
-from noetl_core.observe.progress import Progress
 from noetl_core.observe.timeline import Timeline
 from tests.golden import logs, record
 from tests.golden.logs import FOLDER, Golden

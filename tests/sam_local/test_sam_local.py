@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 
 from noetl_infra.sam_local import environment, gateway, reachable
-from noetl_infra.stack import Stack, down, up
+from noetl_infra.stack import Stack, down
+from noetl_infra.up import up
 from tests.e2e.support import Api, aws
 
 pytestmark = [pytest.mark.sam_local, pytest.mark.xdist_group("sam_local")]

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import children, operate
-from noetl_core.control.core import Control
+from noetl_core.control import operate
+from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.replay import replay
 from noetl_core.control.sweep import sweep
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine import ids
+from noetl_core.engine.effects import StartChild
 from noetl_core.engine.state import State
 from noetl_core.values import Values
 from tests.sim import invariants
@@ -226,26 +227,25 @@ def test_a_cancel_between_asking_for_a_child_and_creating_it_leaves_no_orphan(mo
     world = world_with(WAITS)
     execution_id = world.start(parent("args: {}")).execution_id
     world.handle(only_command(world))
-    late: list[Any] = []
-    monkeypatch.setattr(Control, "start_child", lambda self, state, child: late.append((state, child)))
+    late: list[StartChild] = []
+    monkeypatch.setattr(SubPlaybooks, "start", lambda self, control, wanted: late.append(wanted))
     world.deliver_record(world.records[0])  # the router dies between its commit and the child
     monkeypatch.undo()
-    ((state, child),) = late
-    asked = state.children[child]
+    (wanted,) = late
     operate.cancel(world.controls[0], execution_id)
-    children.start_child(world.controls[0], state, child, asked.run, asked.request)  # and another comes to life again
+    world.controls[0].children.start(world.controls[0], wanted)  # and another comes to life again
     world.drain(500)
     nobody_is_left(world)
     assert world.calls == []
     assert len(executions(world)) == 2
-    assert replay(world.controls[0], child).differences == ()
+    assert replay(world.controls[0], wanted.child).differences == ()
 
 
 def test_a_parent_that_dies_before_its_child_exists_has_it_created_by_the_sweeper(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_with()
     execution_id = world.start(parent("args: {n: 2}, result: rows.0.0")).execution_id
     world.handle(only_command(world))
-    monkeypatch.setattr(Control, "start_child", lambda *_: (_ for _ in ()).throw(Crash))
+    monkeypatch.setattr(SubPlaybooks, "start", lambda *_: (_ for _ in ()).throw(Crash))
     with pytest.raises(Crash):
         world.route(execution_id, [world.records.pop().commit])
     monkeypatch.undo()

@@ -9,6 +9,7 @@ from typing import Any
 
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.control.admit import Started, StartRequest, admit
+from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
 from noetl_core.control.dead_letters import handle_dead_letter
 from noetl_core.control.fence import boundary_of
@@ -89,7 +90,15 @@ class World:
         """A control plane process with a cold cache, of a version of the code that writes commits for readers of that version."""
         store: EventStore = self.store if version is None else OfVersion(self.store, version)
         return Control(
-            store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock, callback_key=lambda: KEY
+            store,
+            self.queue,
+            self.results,
+            self.catalog,
+            self.index,
+            self.gates,
+            self.clock,
+            SubPlaybooks(),
+            callback_key=lambda: KEY,
         )
 
     def new_worker(self) -> Any:
@@ -166,18 +175,14 @@ class World:
     def step(self) -> bool:
         """Do one thing that can happen now, or let time pass; False when nothing can ever happen again."""
         now = self.clock.time
-        ready: list[Callable[[], None]] = [lambda r=r: self.deliver_record(r) for r in self.records if r.at <= now]
+        records = [r for r in self.records if r.at <= now]
         full = self.concurrency is not None and len(self.workers) >= self.concurrency
-        ready += [
-            lambda m=m: self.deliver_message(m)
-            for m in self.queue.messages
-            if m.visible_at <= now and not (full and m.command is not None)
-        ]
-        ready += self.workers.ready()
+        messages = [m for m in self.queue.messages if m.visible_at <= now and not (full and m.command is not None)]
+        others = self.workers.ready()
         if now >= self.next_sweep:
-            ready.append(self._sweep)
-        if ready:
-            self.random.choice(ready)()
+            others.append(self._sweep)
+        if count := len(records) + len(messages) + len(others):
+            self._do(self.random.choice(range(count)), records, messages, others)
             return True
         times = [r.at for r in self.records] + [m.visible_at for m in self.queue.messages if m.visible_at > now]
         times += self.workers.times()
@@ -187,6 +192,15 @@ class World:
             return False
         self.clock.time = max(now, min(times))
         return True
+
+    def _do(self, n: int, records: list[Record], messages: list[Message], others: list[Callable[[], None]]) -> None:
+        """The `n`-th of what can happen."""
+        if n < len(records):
+            self.deliver_record(records[n])
+        elif (n := n - len(records)) < len(messages):
+            self.deliver_message(messages[n])
+        else:
+            others[n - len(messages)]()
 
     def _sweep(self) -> None:
         """As the sweeper function does: within its time, or dead."""

@@ -26,7 +26,7 @@ def migrate(
     file stays as it is, and the exit code is 2.
     """
     from noetl_core.dsl.diagnostics import to_text
-    from noetl_core.dsl.migrate import migrate as rewrite
+    from noetl_migrate import migrate as rewrite
 
     if in_place and (check or diff):
         raise Exit(USAGE, "--in-place rewrites the files, --check and --diff do not: use one of them")

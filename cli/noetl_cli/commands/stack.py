@@ -28,15 +28,17 @@ def up(
     import time
 
     try:
-        from noetl_infra import stack
         from noetl_infra.deploy import DeployFailed
+        from noetl_infra.stack import StackDown
+        from noetl_infra.up import up as bring_up
     except ModuleNotFoundError as missing:
-        raise Exit(USAGE, f"`noetl up` needs {missing.name}, which the extra `stack` brings: install noetl[stack]") from None
+        install = "install noetl-serverless[stack] (uvx --from 'noetl-serverless[stack]' noetl up)"
+        raise Exit(USAGE, f"`noetl up` needs {missing.name}, which the extra `stack` brings: {install}") from None
 
     began = time.monotonic()
     try:
-        running = stack.up(endpoint=endpoint, port=port, tools=tools or ())
-    except stack.StackDown as error:
+        running = bring_up(endpoint=endpoint, port=port, tools=tools or ())
+    except StackDown as error:
         raise Exit(UNREACHABLE, str(error)) from None
     except DeployFailed as error:
         raise Exit(FAILED, f"deploying failed: {error}") from None

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_core.engine.records import LOG_VERSION, Command, Event
+from noetl_core.events.upcasts import upcasts_from
 from noetl_core.ports import CorruptLog, NewerLog, TooLarge
 
 DEFLATED = b"\x78"
@@ -59,19 +60,17 @@ def _pointed(events: tuple[Event, ...]) -> Mapping[str, Any]:
 
 
 def decode_events(body: bytes, v: int) -> tuple[Event, ...]:
-    """Return the events of a body. Raises `NewerLog` for what newer code wrote, `CorruptLog` for a body that cannot be read."""
+    """The events of a body, in today's form. Raises `NewerLog` for what newer code wrote, `CorruptLog` for what does not read."""
     if v > LOG_VERSION:
         raise NewerLog(f"a commit asks for reader version {v}, this one is {LOG_VERSION}: deploy the newer code")
     try:
         rows = json.loads(zlib.decompress(body) if body[:1] == DEFLATED else body)
-        events = [Event(name, ts, data) for name, ts, data in rows]
-        if events and events[-1].name == "StepDone" and "result_from" in events[-1].data:
-            data = dict(events[-1].data)
-            data["result"] = events[data.pop("result_from")].data["outcome"]["result"]
-            events[-1] = Event(events[-1].name, events[-1].ts, data)
+        if rows and rows[-1][0] == "StepDone" and "result_from" in rows[-1][2]:
+            rows[-1][2]["result"] = rows[rows[-1][2].pop("result_from")][2]["outcome"]["result"]
+        older = upcasts_from(v)
+        return tuple([Event(name, ts, older[name](data) if name in older else data) for name, ts, data in rows])
     except (ValueError, zlib.error, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise CorruptLog(f"a commit's body does not read: {error}") from error
-    return tuple(events)
 
 
 _STORED_AS = {"carried_over": "prior"}

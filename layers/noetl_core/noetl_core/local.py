@@ -1,72 +1,37 @@
-"""The local wiring: control plane, worker and SQLite store in one process (docs/decisions.md, "Two wirings of one engine").
-
-The services are the same as on AWS. Only the transport of news differs: waking commits reach the router through a list
-instead of a stream, commands through a heap instead of a queue.
-"""
+"""The local wiring: control plane, worker and SQLite store in one process. `local_runner` carries executions out over it."""
 
 from __future__ import annotations
 
 import os
-import threading
-from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from noetl_core.adapters.clock import SteadyClock
 from noetl_core.adapters.local.catalog import SqliteExecutionIndex, SqliteGates, SqlitePlaybookCatalog
 from noetl_core.adapters.local.database import MEMORY, Database
-from noetl_core.adapters.local.events import SqliteEventStore
+from noetl_core.adapters.local.events import ObservedEventStore
 from noetl_core.adapters.local.home import home
 from noetl_core.adapters.local.keys import file_key, memory_key
 from noetl_core.adapters.local.processes import has_ended, name_of
-from noetl_core.adapters.local.queue import SECOND, Delivery, LocalQueue
+from noetl_core.adapters.local.queue import LocalQueue
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.control.admit import Started, StartRequest, admit
+from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
-from noetl_core.control.fence import boundary_of
-from noetl_core.control.sweep import Swept, reconcile, sweep
-from noetl_core.engine.decide import commands_of
-from noetl_core.engine.records import Boundary, Command, Commit, StreamId
+from noetl_core.engine.records import Commit
 from noetl_core.engine.state import State
-from noetl_core.ports import NotFound, Secrets, StorageFailed, Unavailable
+from noetl_core.local_runner import LocalRunner
+from noetl_core.ports import Secrets
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.gates import RecentGates
 from noetl_core.worker.service import Worker
 from noetl_core.worker.tokens import LOCAL_URL
 
-THREADS = 16
-"""Commands carried out at once; more parallel branches wait their turn."""
 POOLS = frozenset({"default", "python"})
 """The template's pools, and what `NOETL_POOLS` names beside them: here one process stands for them all."""
-IDLE_LOOK_S = 1.0
-HELD = ("paused", "stuck")
-"""Standing still until somebody acts."""
-HELD_LOOK_S = 5.0
-"""How often a run that another process holds is looked at: that process may end before its lease does."""
-
-
-class Interrupted(Exception):
-    """The process ends before the run has ended. The log keeps the run, and it can be continued."""
-
-
-class _LocalStore(SqliteEventStore):
-    """Notifies an observer of every stored commit. After `closed` it accepts none: how a task fails because the process ends
-    is not its outcome."""
-
-    observer: Callable[[Commit], None] | None = None
-    closed = False
-
-    def append(self, commit: Commit) -> None:
-        if self.closed:
-            raise Unavailable("the store is closed")
-        super().append(commit)
-        if self.observer is not None:
-            self.observer(commit)
 
 
 class LocalWiring:
@@ -88,7 +53,7 @@ class LocalWiring:
         os.environ.setdefault("NOETL_HTTP_ALLOW_PRIVATE", "1")  # a laptop's own services are what it is tried against
         self.database = Database(store, durable)
         self.clock = clock or SteadyClock()
-        self.store = _LocalStore(self.database, self._woken, self.clock)
+        self.store = ObservedEventStore(self.database, clock=self.clock)
         self.queue = LocalQueue(self.clock)
         kept = str(store) != MEMORY
         self.results: FileResultStore = (
@@ -102,7 +67,9 @@ class LocalWiring:
         self.gates = SqliteGates(self.database)
         beside = Path(store).parent / "callback.key"
         key = file_key(beside) if kept and (beside.exists() or not self.database.read_only) else memory_key()
-        self.control = Control(self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock)
+        self.control = Control(
+            self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock, SubPlaybooks()
+        )
         self.control.callback_key = key
         self.control.pools = POOLS | {name.strip() for name in os.environ.get("NOETL_POOLS", "").split(",") if name.strip()}
         self.worker = Worker(
@@ -120,29 +87,17 @@ class LocalWiring:
             callback_key=key,
             callback_url=_callback_url(),
         )
-        self._wakes: deque[Commit] = deque()
-        self._running = 0
-        self._left = ""
-        self.holder = ""
-        """The worker of another process that holds a run this one was to carry out."""
-        self._carrier: threading.Thread | None = None
-        """The thread that carries executions out."""
-        self._broken: deque[BaseException] = deque()
-        self._pool: ThreadPoolExecutor | None = None
-        self._looked = 0
-        self._alone = True
-        self._states: dict[str, State] = {}
-        self._news: set[str] = set()
-        """Executions that may stand elsewhere than when they were last looked at."""
-        self._mine: set[str] = set()
-        """Executions this process carries out, their children included."""
-        self._foreign: set[str] = set()
+        self.runner = LocalRunner(self.control, self.worker, self.store, self.queue, self.clock)
+
+    def stop(self) -> None:
+        """Carry nothing out any more. What stands can be read until `close`."""
+        self.runner.close()
+        if self.worker.heartbeat is not None:
+            self.worker.heartbeat.close()
+        self.worker.tools.close()
 
     def close(self) -> None:
-        self.store.closed = True
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-        self.worker.tools.close()
+        self.stop()
         self.database.close()
 
     def observe(self, observer: Callable[[Commit], None] | None) -> None:
@@ -153,196 +108,9 @@ class LocalWiring:
         """Admit an execution; `run` carries it out."""
         return admit(self.control, request)
 
-    # --- carrying out ---------------------------------------------------------------------------------------------------
-
     def run(self, *executions: str, timeout_s: float | None = None) -> bool:
-        """Carry out executions until all have ended, or stand still for a reason. Returns False when `timeout_s` came first.
-
-        Raises `Interrupted` after another thread has called `leave`, and `StorageFailed` when the store cannot be written.
-        """
-        self._carrier = threading.current_thread()
-        open_ones = set(executions)
-        self._news |= open_ones
-        self._mine |= open_ones
-        self._foreign -= open_ones
-        until = None if timeout_s is None else self.clock.now() + int(timeout_s * SECOND)
-        self._alone = until is None  # with a timeout to keep, this thread stays free
-        while not self._left:
-            ended = {x for x in self._news & open_ones if self._finished(x)}
-            open_ones -= ended
-            if not open_ones:
-                return True
-            self._news = {x for x in self._news - ended if x in open_ones and self._states[x].status in HELD}
-            if until is not None and self.clock.now() >= until:
-                return False
-            if not self._act():
-                self._idle(until)
-        raise Interrupted(self._left)
-
-    def leave(self, reason: str) -> None:
-        """End in an orderly way: give up the leases of all runs in progress, so that nobody need wait for them, and write
-        nothing afterwards. Another thread than that of `run` calls this."""
-        self._left = reason
-        self.worker.leave(reason)
-        self.store.closed = True
-        with self.queue.changed:
-            self.queue.changed.notify_all()
-
-    def _finished(self, execution_id: str) -> bool:
-        state = self._states.get(execution_id)
-        if state is None:
-            state = self._states[execution_id] = self.control.load(execution_id)
-        if state.finished:
-            return True
-        return state.status in HELD and not self._running and not self._wakes
-
-    def _woken(self, commit: Commit) -> None:
-        self._wakes.append(commit)
-        if threading.current_thread() is not self._carrier:
-            with self.queue.changed:
-                self.queue.changed.notify_all()
-
-    def _act(self) -> bool:
-        """Do one thing that can be done now. Returns False when there is none."""
-        if self._broken:
-            raise self._broken.popleft()
-        if self._wakes:
-            self._route()
-            return True
-        delivery = self.queue.receive()
-        if delivery is None:
-            return False
-        self._mine.add(delivery.execution_id)
-        if delivery.command is None:
-            reconcile(self.control, delivery.execution_id, Swept())
-            self._states.pop(delivery.execution_id, None)
-            self._news.add(delivery.execution_id)
-        elif self._alone and ((self._running == 0 and self.queue.next_at() is None) or self.worker.runs_inline(delivery.command)):
-            self._handle(delivery)  # the only thing to do, or over at once: no thread needed
-        else:
-            self._submit(delivery)
-        return True
-
-    def _route(self) -> None:
-        news: dict[str, list[Boundary]] = {}
-        while self._wakes:
-            commit = self._wakes.popleft()
-            boundary = boundary_of(commit)
-            if boundary is not None:
-                news.setdefault(commit.stream.execution_id, []).append(boundary)
-        for execution_id, boundaries in news.items():
-            self._states[execution_id] = self.control.route(execution_id, boundaries)
-            self._news.add(execution_id)
-
-    def _submit(self, delivery: Delivery) -> None:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="worker")
-        self._running += 1
-
-        def work() -> None:
-            try:
-                self._handle(delivery)
-            finally:
-                with self.queue.changed:
-                    self._running -= 1
-                    self.queue.changed.notify_all()
-
-        self._pool.submit(work).add_done_callback(self._worked)
-
-    def _worked(self, work: Future[None]) -> None:
-        """Raise an error of a worker's thread, which is a bug of the engine, where somebody waits for the execution."""
-        wrong = None if work.cancelled() else work.exception()
-        if wrong is not None:
-            self._broken.append(wrong)
-            with self.queue.changed:
-                self.queue.changed.notify_all()
-
-    def _handle(self, delivery: Delivery) -> None:
-        assert delivery.command is not None
-        try:
-            handled = self.worker.handle(delivery.command)
-        except StorageFailed:
-            raise  # somebody must act first
-        except Unavailable:
-            self.queue.put_back(delivery, 1)
-            return
-        if handled.kind == "hand_back":
-            self.holder = handled.holder
-            self.queue.put_back(delivery, min(handled.seconds, HELD_LOOK_S))
-
-    def _idle(self, until: int | None) -> None:
-        """Nothing can be done now: reconcile what stopped moving, then wait for news or for the next timer."""
-        now = self.clock.now()
-        if now - self._looked >= IDLE_LOOK_S * SECOND:
-            self._looked = now
-            if sweep(self.control, mine=self._is_mine).looked or self._others_acted():
-                self._states.clear()
-                self._news |= self._mine
-                return
-        at = self.queue.next_at()
-        wait = IDLE_LOOK_S if at is None else min(IDLE_LOOK_S, max(0.0, (at - now) / SECOND))
-        if until is not None:
-            wait = min(wait, max(0.0, (until - now) / SECOND))
-        with self.queue.changed:
-            if not self._wakes and wait > 0:
-                self.queue.changed.wait(wait)
-
-    # --- sharing the store ----------------------------------------------------------------------------------------------
-
-    def _is_mine(self, execution_id: str) -> bool:
-        """Return whether this process carries out the execution. Other processes handle theirs, and an execution that one
-        left unfinished waits for `adopt`: a run that begins now must not continue older ones."""
-        if execution_id in self._mine:
-            return True
-        if execution_id in self._foreign:
-            return False
-        parent = self.control.load(execution_id).parent
-        mine = parent is not None and parent["execution_id"] in self._mine
-        (self._mine if mine else self._foreign).add(execution_id)
-        return mine
-
-    def _others_acted(self) -> bool:
-        """Return whether another process wrote to an execution of this one: a signal, a pause, a cancel. Its effects are
-        carried out here."""
-        acted = False
-        for execution_id in list(self._mine):
-            known = self._states.get(execution_id)
-            last = self.store.last(StreamId(execution_id))
-            if known is not None and last is not None and last.seq > known.seq:
-                self._take_up(execution_id)
-                acted = True
-        return acted
-
-    def adopt(self, execution_id: str) -> None:
-        """Continue, on request of a person, what another process began: route what it did not route, and send the commands of
-        all open runs again.
-
-        A run that a live process holds stays with it; one whose process has ended is taken over at once, however often that
-        happened before. Raises `NotFound`.
-        """
-        self._take_up(execution_id, asked=True)
-
-    def _take_up(self, execution_id: str, *, asked: bool = False) -> None:
-        self._mine.add(execution_id)
-        self.clock.not_before(self.store.newest(execution_id))
-        reconcile(self.control, execution_id, Swept(), asked=asked)
-        state = self._states[execution_id] = self.control.load(execution_id)
-        if state.seq < 0:
-            raise NotFound(f"there is no execution {execution_id}")
-        if state.finished:
-            return
-        scheduled = [r.id for r in state.runs.values() if r.status == "scheduled"]
-        commands = commands_of(self.control.playbook(state.digest), state, scheduled)
-        self.queue.send([self._standing(c, asked) for c in commands])
-        for child in list(state.children):
-            self._take_up(child, asked=asked)
-
-    def _standing(self, command: Command, asked: bool) -> Command:
-        """Return the command as it must be now: a takeover where a worker has begun."""
-        last = self.store.last(StreamId(command.execution_id, command.run_id))
-        if last is None or last.seq < command.expected_seq:
-            return command
-        return replace(command, mode="takeover", expected_seq=last.seq + 1, asked=asked)
+        """As `LocalRunner.run`."""
+        return self.runner.run(*executions, timeout_s=timeout_s)
 
 
 def _callback_url() -> str:

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from noetl_core.engine.heads import Head as Head
 from noetl_core.engine.records import Command, Commit, Snapshot, StreamId
 
 
@@ -198,23 +199,6 @@ class PlaybookCatalog(Protocol):
     def list(self, prefix: str = "") -> Sequence[PlaybookVersion]:
         """Return the latest version of every path that starts with `prefix`, by path."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What lists show of an execution; a summary that can be rebuilt from the log."""
-
-    execution_id: str
-    status: str
-    path: str
-    version: int
-    digest: str
-    started_at: int
-    updated_at: int
-    finished_at: int | None = None
-    error: Mapping[str, Any] | None = None
-    parent: Mapping[str, str] | None = None
-    expires_at: int = 0
 
 
 @dataclass(frozen=True, slots=True, order=True)

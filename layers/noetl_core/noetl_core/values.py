@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from noetl_core.engine.passes import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.engine.records import StreamId
+from noetl_core.engine.state import caller_of
 from noetl_core.expr import is_reference, path_text, references_in, replaced
 from noetl_core.expr.references import Path
 from noetl_core.ports import CorruptLog, EventStore, NotFound, ResultStore
@@ -48,14 +49,6 @@ class _TooMuch(Exception):
 
 MAX_ANCESTORS = 100
 """Executions above one that are looked at: far more than children may nest."""
-
-
-def caller_of(parent: Mapping[str, Any] | None) -> str | None:
-    """Return the execution that called this one as its child, with the calling run, by the recorded `parent`.
-
-    A parent without a run was named by whoever started the execution; it is only a label and gives no rights.
-    """
-    return str(parent["execution_id"]) if parent and "run_id" in parent else None
 
 
 class Family:

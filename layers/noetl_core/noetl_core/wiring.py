@@ -13,6 +13,7 @@ from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.clock import SystemClock
+from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import RETENTION_S, Control
 from noetl_core.ports import Inbox, ResultStore, Sealer
 from noetl_core.worker.service import Worker
@@ -45,6 +46,7 @@ def control() -> Control:
         index=DynamoExecutionIndex(catalog),
         gates=DynamoGates(catalog),
         clock=SystemClock(),
+        children=SubPlaybooks(),
         retention_s=int(os.environ.get("RETENTION_S", RETENTION_S)),
         callback_key=_callback_key(),
         pools=frozenset(pools),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.test_commands import ENV, NOETL, Run, _when, noetl
+from tests.commands import Command
+from tests.unit.cli.test_commands import Run, _when, noetl
 
 __all__ = ["noetl"]
 
@@ -19,33 +18,23 @@ PAGE = Path(__file__).parents[3] / "docs/callbacks.md"
 
 
 @pytest.fixture
-def waiting(noetl: Run, tmp_path: Path) -> Iterator[tuple[str, str, subprocess.Popen[str]]]:
+def waiting(noetl: Run, tmp_path: Path) -> Iterator[tuple[str, str, Command]]:
     """The page's playbook, run by another process until it waits: id, token, process."""
     (source,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "release.yaml").write_text(source)
-    process = subprocess.Popen(
-        [NOETL, "run", "release.yaml", "--output", "json"], cwd=tmp_path, env=ENV, stdout=subprocess.PIPE, text=True
-    )
-    try:
+    with Command("run", "release.yaml", "--output", "json", cwd=tmp_path) as process:
         execution_id = _when(tmp_path, "StepSuspended", 1)
         yield execution_id, _token(noetl, execution_id), process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def _token(noetl: Run, execution_id: str) -> str:
-    deadline = time.monotonic() + 20
-    while True:
-        said = noetl("show", execution_id).stdout
-        found = re.search(r"waiting for kind callback, task ask, description Ship it\?, .*token (\S+)", said)
-        if found:
-            return found[1].rstrip(",")
-        assert time.monotonic() < deadline, said
-        time.sleep(0.1)
+    said = noetl("show", execution_id).stdout
+    found = re.search(r"waiting for kind callback, task ask, description Ship it\?, .*token (\S+)", said)
+    assert found is not None, said
+    return found[1].rstrip(",")
 
 
-def test_it_answers_as_the_page_says(noetl: Run, waiting: tuple[str, str, subprocess.Popen[str]]) -> None:
+def test_it_answers_as_the_page_says(noetl: Run, waiting: tuple[str, str, Command]) -> None:
     execution_id, token, process = waiting
     assert noetl("callback", token, "--heartbeat").stdout == f"{execution_id} alive\n"
     unfit = noetl("callback", token, "--data", '{"ok": "yes"}')
@@ -53,18 +42,18 @@ def test_it_answers_as_the_page_says(noetl: Run, waiting: tuple[str, str, subpro
     assert "the answer.ok is string, not boolean" in unfit.stderr
     answered = noetl("callback", f"noetl-callback:{token}", "--data", '{"ok": true}')
     assert (answered.returncode, answered.stdout) == (0, f"{execution_id} answered\n")
-    out, _ = process.communicate(timeout=30)
-    assert json.loads(out)["result"] == "shipped"
+    process.wait()
+    assert json.loads(process.stdout)["result"] == "shipped"
     again = noetl("callback", token, "--data", '{"ok": true}')
     assert (again.returncode, again.stdout) == (0, f"{execution_id} recorded\n")
     assert noetl("callback", token, "--data", '{"ok": false}').returncode == 1
 
 
-def test_an_error_ends_the_run_with_it(noetl: Run, waiting: tuple[str, str, subprocess.Popen[str]]) -> None:
+def test_an_error_ends_the_run_with_it(noetl: Run, waiting: tuple[str, str, Command]) -> None:
     _, token, process = waiting
     assert noetl("callback", token, "--error", '{"kind": "auth", "message": "not yours"}').returncode == 0
-    out, _ = process.communicate(timeout=30)
-    assert json.loads(out)["error"]["kind"] == "auth"
+    process.wait()
+    assert json.loads(process.stdout)["error"]["kind"] == "auth"
 
 
 def test_tokens_that_are_none_and_two_answers_at_once_are_usage_errors(noetl: Run) -> None:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,9 +15,8 @@ from noetl_core.adapters.local.database import Database
 from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.control.cursor import history
 from noetl_core.engine.records import Event
+from tests.commands import Command
 
-NOETL = Path(sys.executable).parent / "noetl"
-ENV = {k: v for k, v in os.environ.items() if k not in ("NOETL_API_URL", "NOETL_HOME", "AWS_ENDPOINT_URL")}
 NAP = """\
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -39,10 +35,8 @@ class Folder:
         self.path = path
         (path / "nap.yaml").write_text(NAP)
 
-    def begin(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [NOETL, *arguments], cwd=self.path, env=ENV, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+    def begin(self, *arguments: str) -> Command:
+        return Command(*arguments, cwd=self.path)
 
     def events(self, execution_id: str | None = None) -> list[Event]:
         if not (self.path / ".noetl/runs.db").exists():
@@ -67,11 +61,10 @@ class Folder:
 
     def interrupted(self, times: int, number: int, *arguments: str) -> tuple[int, str]:
         """Begin, send a signal once the run is claimed for the `times`-th time; exit code and what was said."""
-        process = self.begin(*arguments)
-        self.until_claimed(times)
-        process.send_signal(number)
-        _, said = process.communicate(timeout=PATIENCE_S)
-        return process.returncode, said
+        with self.begin(*arguments) as command:
+            self.until_claimed(times)
+            command.send_signal(number)
+            return command.wait(PATIENCE_S), command.stderr
 
 
 @pytest.fixture
@@ -80,10 +73,9 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def resumed(folder: Folder, execution_id: str) -> dict[str, Any]:
-    process = folder.begin("resume", execution_id, "--output", "json")
-    out, said = process.communicate(timeout=PATIENCE_S)  # a lease is twice as long
-    assert process.returncode == 0, said
-    return dict(json.loads(out))
+    with folder.begin("resume", execution_id, "--output", "json") as command:
+        assert command.wait(PATIENCE_S) == 0, command.stderr  # a lease is twice as long
+        return dict(json.loads(command.stdout))
 
 
 def named(said: str) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-NOETL = Path(sys.executable).parent / "noetl"
+from tests import commands
+from tests.commands import Completed
+
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: old, path: test/old }\n"
 OLD = (
     HEAD
@@ -21,7 +21,7 @@ NEW = HEAD + (
 )
 WRONG = HEAD + "workflow:\n  - step: a\n    type: http\n"
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
+Run = Callable[..., Completed]
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def noetl(tmp_path: Path) -> Run:
     for name, text in (("old", OLD), ("new", NEW), ("wrong", WRONG)):
         (tmp_path / f"{name}.yaml").write_text(text)
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([NOETL, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    def run(*arguments: str) -> Completed:
+        return commands.run(*arguments, cwd=tmp_path)
 
     return run
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,26 +11,24 @@ from typing import Any
 import pytest
 
 from noetl_core.adapters.local.home import home
+from tests import commands
+from tests.commands import ENV, Completed
 
-NOETL = Path(sys.executable).parent / "noetl"
-ENV = {k: v for k, v in os.environ.items() if k not in ("NOETL_API_URL", "NOETL_HOME", "AWS_ENDPOINT_URL")}
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{ name: {0}, path: fam/{0} }}\n"
 CHILD = (
     HEAD.format("child")
     + "workload: { n: 1 }\nworkflow:\n  - step: start\n    tool: { kind: noop, result: '{{ workload.n * 2 }}' }\n"
 )
 CALLS = "workflow:\n  - step: start\n    tool: {{ kind: playbook, path: fam/{}, workload: {{ n: 21 }} }}\n"
-Run = Callable[..., subprocess.CompletedProcess[str]]
+Run = Callable[..., Completed]
 
 
 @pytest.fixture
 def noetl(tmp_path: Path) -> Run:
-    def run(*arguments: str, cwd: str = ".", **env: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, cwd: str = ".", **env: str) -> Completed:
         folder = tmp_path / cwd
         folder.mkdir(parents=True, exist_ok=True)
-        return subprocess.run(
-            [NOETL, *arguments], cwd=folder, env={**ENV, **env}, capture_output=True, text=True, timeout=60, check=False
-        )
+        return commands.run(*arguments, cwd=folder, env={**ENV, **env})
 
     return run
 

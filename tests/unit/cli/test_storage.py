@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
 import re
-import resource
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-NOETL = Path(sys.executable).parent / "noetl"
-ENV = {k: v for k, v in os.environ.items() if k not in ("NOETL_API_URL", "NOETL_HOME", "AWS_ENDPOINT_URL")}
+from tests import commands
+from tests.commands import ENV, NOETL, Completed, Prepare
+
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: p, path: test/p }\nworkload: { n: 2000 }\nworkflow:\n"
 LARGE = (
     HEAD
@@ -39,8 +36,7 @@ LOOP = (
 """
 )
 FAILS = HEAD + "  - step: start\n    tool: { kind: http, url: 'http://127.0.0.1:1/' }\n"
-CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, PR_CAPBSET_DROP = 1, 2, 24
-Run = Callable[..., subprocess.CompletedProcess[str]]
+Run = Callable[..., Completed]
 
 
 @pytest.fixture
@@ -48,17 +44,27 @@ def noetl(tmp_path: Path) -> Run:
     for name, source in (("large", LARGE), ("loop", LOOP), ("fails", FAILS)):
         (tmp_path / f"{name}.yaml").write_text(source)
 
-    def run(*arguments: str, shell: str = "", **more: Any) -> subprocess.CompletedProcess[str]:
-        """`shell` is what a shell would have behind the command."""
-        command = ["sh", "-c", f'"$0" "$@" {shell}', str(NOETL), *arguments] if shell else [str(NOETL), *arguments]
-        return subprocess.run(command, cwd=tmp_path, env=ENV, capture_output=True, text=True, timeout=60, check=False, **more)
+    def run(*arguments: str, prepare: Prepare = ()) -> Completed:
+        return commands.run(*arguments, cwd=tmp_path, prepare=prepare)
 
     return run
 
 
-def limited(size: int) -> Callable[[], None]:
-    """In the child: no file may grow beyond `size` bytes; writing more fails as on a disk that is full."""
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+@pytest.fixture
+def shell(noetl: Run, tmp_path: Path) -> Run:
+    def run(*arguments: str, behind: str) -> Completed:
+        """The command itself, and what a shell has behind it: its interpreter starts with streams that are closed or full."""
+        command = ["sh", "-c", f'"$0" "$@" {behind}', str(NOETL), *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=ENV, capture_output=True, text=True, timeout=60, check=False)
+
+    return run
+
+
+def limited(size: int) -> Prepare:
+    return ("tests.unit.cli.confined", "no_file_beyond", size)
+
+
+UNPRIVILEGED: Prepare = ("tests.unit.cli.confined", "unprivileged")
 
 
 def resumed(noetl: Run, said: str) -> dict[str, Any]:
@@ -74,7 +80,7 @@ def resumed(noetl: Run, said: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("size", [200_000, 1_000_000])
 def test_a_log_that_finds_no_room_interrupts_the_run_and_resume_goes_on(noetl: Run, size: int) -> None:
-    done = noetl("run", "loop.yaml", preexec_fn=limited(size))
+    done = noetl("run", "loop.yaml", prepare=limited(size))
     assert done.returncode == 3
     assert "storage: the local store" in done.stderr and "Traceback" not in done.stderr
     summary = resumed(noetl, done.stderr)
@@ -84,7 +90,7 @@ def test_a_log_that_finds_no_room_interrupts_the_run_and_resume_goes_on(noetl: R
 
 def test_a_result_that_finds_no_room_interrupts_the_run_and_resume_goes_on(noetl: Run, tmp_path: Path) -> None:
     assert noetl("run", "large.yaml").returncode == 0  # the database has its size now
-    done = noetl("run", "large.yaml", "--set", "n=90000", preexec_fn=limited(450_000))
+    done = noetl("run", "large.yaml", "--set", "n=90000", prepare=limited(450_000))
     assert done.returncode == 3
     assert "storage: the result " in done.stderr
     assert "Traceback" not in done.stderr
@@ -93,7 +99,7 @@ def test_a_result_that_finds_no_room_interrupts_the_run_and_resume_goes_on(noetl
 
 
 def test_a_store_that_cannot_even_be_made_says_so(noetl: Run) -> None:
-    done = noetl("run", "large.yaml", preexec_fn=limited(1000))
+    done = noetl("run", "large.yaml", prepare=limited(1000))
     assert done.returncode == 3
     assert done.stderr.startswith("storage: the local store") and "Traceback" not in done.stderr
 
@@ -102,7 +108,7 @@ def test_a_store_that_cannot_even_be_made_says_so(noetl: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("playbook", "how", "shell", "code"),
+    ("playbook", "how", "behind", "code"),
     [
         ("large", "human", ">/dev/full", 3),
         ("large", "json", ">/dev/full", 3),
@@ -113,20 +119,20 @@ def test_a_store_that_cannot_even_be_made_says_so(noetl: Run) -> None:
         ("large", "human", "<&- >&- 2>&-", 0),
     ],
 )
-def test_the_exit_code_tells_what_became_of_run_and_output(noetl: Run, playbook: str, how: str, shell: str, code: int) -> None:
-    done = noetl("run", f"{playbook}.yaml", "--output", how, shell=shell)
+def test_the_exit_code_tells_what_became_of_run_and_output(shell: Run, playbook: str, how: str, behind: str, code: int) -> None:
+    done = shell("run", f"{playbook}.yaml", "--output", how, behind=behind)
     assert done.returncode == code
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr
-    if shell == ">/dev/full":
+    if behind == ">/dev/full":
         assert "storage: standard output: No space left on device" in done.stderr
         assert re.search(r"`noetl show \d+` has its result", done.stderr)
 
 
 @pytest.mark.parametrize("command", ["ls --output json", "validate large.yaml --format json"])
-def test_commands_that_only_print_fail_where_nothing_can_be_printed(noetl: Run, command: str) -> None:
+def test_commands_that_only_print_fail_where_nothing_can_be_printed(noetl: Run, shell: Run, command: str) -> None:
     noetl("run", "large.yaml")
-    for shell, code in ((">/dev/full", 3), (">&-", 0)):
-        done = noetl(*command.split(), shell=shell)
+    for behind, code in ((">/dev/full", 3), (">&-", 0)):
+        done = shell(*command.split(), behind=behind)
         assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
 
 
@@ -152,21 +158,14 @@ def archived(noetl: Run, tmp_path: Path) -> Iterator[str]:
         path.chmod(0o755)
 
 
-def unprivileged() -> None:
-    """In the child: what files say about who may write them is true of root, too."""
-    if os.getuid() == 0:
-        for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
-            assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0
-
-
 def test_a_store_that_can_only_be_read_is_read(noetl: Run, archived: str) -> None:
     for command in ("ls", "show", "events", "timeline", "graph", "cost", "replay"):
-        done = noetl(command, *([archived] if command != "ls" else []), preexec_fn=unprivileged)
+        done = noetl(command, *([archived] if command != "ls" else []), prepare=UNPRIVILEGED)
         assert done.returncode == 0 and done.stdout, (command, done.stderr)
 
 
 def test_a_store_that_can_only_be_read_takes_no_run(noetl: Run, archived: str) -> None:
-    done = noetl("run", "large.yaml", preexec_fn=unprivileged)
+    done = noetl("run", "large.yaml", prepare=UNPRIVILEGED)
     assert done.returncode == 3
     assert "can only be read" in done.stderr and "Traceback" not in done.stderr
 

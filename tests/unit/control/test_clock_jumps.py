@@ -37,11 +37,11 @@ def test_a_timer_of_the_process_before_comes_when_it_is_due(tmp_path: Path, jump
     first = LocalWiring(tmp_path / "runs.db", clock=machine(0))
     execution_id = first.start(StartRequest(playbook=PLAYBOOK)).execution_id
     assert not first.run(execution_id, timeout_s=WAITS_S / 10)
-    first.leave("SIGINT")
+    first.runner.leave("SIGINT")
     first.close()
     second = LocalWiring(tmp_path / "runs.db", clock=machine(jump))
     began = second.clock.now()
-    second.adopt(execution_id)
+    second.runner.adopt(execution_id)
     assert second.run(execution_id, timeout_s=DAY / 2), "it waited for the machine's clock to come round again"
     state = second.control.load(execution_id)
     assert state.status == "completed"

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from noetl_core.control import read
-from noetl_core.control.envelopes import event_type
+from noetl_core.control.envelopes import expand
+from noetl_core.engine.records import Commit, Event, StreamId
+from noetl_core.events.table import event_named
 from noetl_core.local import run_text
 
 PLAYBOOK = """
@@ -106,10 +108,17 @@ def test_a_task_carries_its_key_and_its_outcome() -> None:
     ],
 )
 def test_event_types_are_dotted(name: str, dotted: str) -> None:
-    assert event_type(name) == dotted
+    assert event_named(name).event_type == dotted
 
 
 def test_a_failure_says_so_in_every_status() -> None:
     failing = PLAYBOOK.replace('result: "{{ args.all | sum }}"', 'result: "{{ 1 / 0 }}"')
     found = {e["name"]: e["status"] for e in history_of(failing)}
     assert found["TaskProcessed"] == found["StepFailed"] == found["WorkflowFinished"] == found["PlaybookProcessed"] == "error"
+
+
+def test_an_event_that_only_newer_code_knows_is_shown() -> None:
+    commit = Commit(StreamId("1", "r1"), 0, 1, "w", (Event("StepTeleported", 1, {"where": "far"}),))
+    (envelope,) = expand([commit], "1")
+    assert (envelope["name"], envelope["event_type"], envelope["status"]) == ("StepTeleported", "step.teleported", "success")
+    assert envelope["data"] == {"where": "far"}

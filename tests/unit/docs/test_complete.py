@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from noetl_core.dsl import loops, parse, policy, steps
+from noetl_core.dsl.fields.flow import ARC, LOOP_POLICY, REDUCERS, ROUTER_POLICY, STEP, STEP_POLICY
+from noetl_core.dsl.fields.playbook import EXECUTOR_POLICY, LIMITS_BLOCK, ROOT
+from noetl_core.dsl.fields.policies import BACKOFFS, DIRECTIVES, TASK_POLICY, THEN
 from noetl_core.dsl.kinds import COMMON_SPEC, KINDS
-from noetl_core.dsl.loops import REDUCERS
 from noetl_core.dsl.model import Limits
 from noetl_core.dsl.specs import EXECUTOR_KEYS, LOOP_KEYS, STEP_KEYS
 from noetl_core.dsl.tasks import RESERVED, TASK_KEYS
@@ -32,22 +33,22 @@ def words(page: str) -> set[str]:
 @pytest.mark.parametrize(
     ("page", "keys"),
     [
-        ("playbook.md", parse.ROOT_KEYS),
+        ("playbook.md", ROOT.keys),
         ("playbook.md", EXECUTOR_KEYS - {"policy"}),
-        ("playbook.md", parse.EXECUTOR_POLICY - set(parse.EXECUTOR_NO_EFFECT)),
-        ("policies.md", parse.EXECUTOR_POLICY),
-        ("playbook.md", list(parse.LIMITS)),
-        ("steps.md", steps.STEP_FIELDS),
+        ("playbook.md", EXECUTOR_POLICY.keys - set(EXECUTOR_POLICY.idle)),
+        ("policies.md", EXECUTOR_POLICY.keys),
+        ("playbook.md", LIMITS_BLOCK.keys),
+        ("steps.md", STEP.keys),
         ("steps.md", STEP_KEYS),
-        ("steps.md", steps.POLICY_KEYS),
-        ("policies.md", steps.POLICY_KEYS),
-        ("arcs.md", steps.ARC_KEYS - {"desc"}),
-        ("arcs.md", steps.NEXT_POLICY_KEYS),
+        ("steps.md", STEP_POLICY.keys),
+        ("policies.md", STEP_POLICY.keys),
+        ("arcs.md", ARC.keys),
+        ("arcs.md", ROUTER_POLICY.keys),
         ("loops.md", LOOP_KEYS),
-        ("loops.md", loops.POLICY_KEYS),
+        ("loops.md", LOOP_POLICY.keys),
         ("loops.md", REDUCERS),
-        ("policies.md", policy.THEN_KEYS),
-        ("policies.md", (*policy.DIRECTIVES, *policy.BACKOFFS, *policy.HOOKS)),
+        ("policies.md", THEN.keys),
+        ("policies.md", (*DIRECTIVES, *BACKOFFS, *TASK_POLICY.idle)),
         ("tasks.md", TASK_KEYS),
         ("tasks.md", COMMON_SPEC),
         ("names.md", RESERVED - {"output", "loop"}),

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+from tests.commands import run
+
 PAGE = Path(__file__).parents[3] / "docs/redriving.md"
-NOETL = Path(sys.executable).parent / "noetl"
-ENV = {k: v for k, v in os.environ.items() if k not in ("NOETL_API_URL", "NOETL_HOME", "AWS_ENDPOINT_URL")}
 
 
 def test_the_commands_of_the_page_say_what_stands_below_them(tmp_path: Path) -> None:
@@ -24,7 +21,7 @@ def test_the_commands_of_the_page_say_what_stands_below_them(tmp_path: Path) -> 
     assert len(commands) == 6
     for command, expected in commands:
         arguments = [execution_id if word == "ID" else word for word in command.split()]
-        done = subprocess.run([NOETL, *arguments], cwd=tmp_path, env=ENV, capture_output=True, text=True, timeout=60, check=False)
+        done = run(*arguments, cwd=tmp_path)
         execution_id = execution_id or json.loads(done.stdout)["execution_id"]
         if expected.startswith("exit code"):
             assert done.returncode == int(expected.split()[-1]), done.stderr

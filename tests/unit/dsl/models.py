@@ -6,7 +6,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import (
     UNSET,
     Admission,
@@ -64,7 +63,7 @@ def thens(names: list[str]) -> st.SearchStrategy[Then]:
         "error": st.none() | TEXT,
     }
     retry = {
-        "attempts": st.none() | st.integers(1, 9),
+        "attempts": st.integers(1, 9),
         "backoff": st.sampled_from(["none", "linear", "exponential"]),
         "delay": SECONDS,
         "max_delay": SECONDS,
@@ -105,7 +104,7 @@ def tasks(draw: st.DrawFn, name: str, names: list[str], outer: dict[str, Any]) -
         name=name,
         kind=kind,
         inputs={k: draw(v) for k, v in INPUTS[kind].items()},
-        spec=merge(merge(KINDS[kind].defaults, outer), draw(SPECS)),
+        spec=merge(outer, draw(SPECS)),
         policy=draw(st.none() | policies(names)),
         set_iter=draw(MAPS),
         set_ctx=draw(MAPS),
@@ -119,7 +118,7 @@ def loops(depth: int = 2) -> st.SearchStrategy[Loop]:
         in_=st.just("{{ workload.items }}") | st.lists(SCALARS, max_size=2),
         iterator=NAMES.filter(lambda n: n not in ("index", "parent", "args", "ctx", "iter", "loop", "event", "steps")),
         mode=st.sampled_from(["sequential", "parallel"]),
-        max_in_flight=st.none() | st.integers(1, 9),
+        max_in_flight=st.integers(1, 12),
         exec=st.sampled_from([None, "local", "distributed"]),
         chunk_size=st.none() | st.integers(1, 9),
         reducers=st.dictionaries(NAMES, st.sampled_from(["last", "sum", "append"]), max_size=2),

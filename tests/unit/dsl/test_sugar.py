@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from noetl_cli.output import event_line
+from noetl_cli.progress import Progress
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check, parse_playbook
 from noetl_core.local import LocalWiring
-from noetl_core.observe.progress import Progress
 from noetl_core.observe.timeline import Timeline
 from tests.unit.dsl.broken import HEAD
 

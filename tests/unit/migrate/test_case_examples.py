@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_core.dsl.migrate import migrate
 from noetl_core.engine.outcome import Outcome
+from noetl_migrate import migrate
 from tests.unit.migrate.legacy import HEAD, Ended, canonical, http_error, ok, page, run
 
 PAGINATED = (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from noetl_core.dsl.migrate import migrate
 from noetl_core.dsl.parse import check
+from noetl_migrate import migrate
 from tests.unit.docs.language import BLOCK, completed
 
 PAGE = Path(__file__).parents[3] / "docs/language/migrate.md"

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_core.dsl.dump import dump
-from noetl_core.dsl.migrate import migrate
 from noetl_core.dsl.parse import check, parse_playbook
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.pipeline import Pipeline, fold, process
 from noetl_core.expr import Scope
+from noetl_migrate import migrate
 from tests.properties import examples
 from tests.unit.dsl.models import playbooks as models
 from tests.unit.migrate.legacy import HEAD

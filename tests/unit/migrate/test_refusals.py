@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_core.dsl.migrate import migrate
+from noetl_migrate import migrate
 from tests.unit.migrate.legacy import HEAD
 
 HAND = "write this by hand"

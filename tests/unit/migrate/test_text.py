@@ -7,10 +7,10 @@ import yaml
 from ruamel.yaml import YAML
 from ruamel.yaml.tokens import CommentToken
 
-from noetl_core.dsl.migrate import migrate
-from noetl_core.dsl.migrate.reading import comments, read
-from noetl_core.dsl.migrate.write import quoted, write
 from noetl_core.dsl.parse import parse_playbook
+from noetl_migrate import migrate
+from noetl_migrate.reading import comments, read
+from noetl_migrate.write import quoted, write
 from tests.unit.migrate.legacy import HEAD, canonical
 
 KEPT = (

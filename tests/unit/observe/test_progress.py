@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from noetl_cli.progress import Progress
 from noetl_core.control import read
 from noetl_core.local import run_text
-from noetl_core.observe.progress import Progress
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2

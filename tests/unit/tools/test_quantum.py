@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
+from pathlib import Path
 
 import pytest
+
+from tests.examples_runner import run_example
 
 from .conftest import Run
 
@@ -109,3 +113,69 @@ def test_a_long_circuit_ends_with_the_time_and_other_backends_are_unsupported(ru
     gates = [{"gate": "h", "qubits": [0]}] * 5_000
     assert run("quantum", {"circuit": {"qubits": 16, "gates": gates}}, timeout_s=0.3).error.kind == "timeout"
     assert run("quantum", {"circuit": BELL, "backend": "ibm"}).error.kind == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("circuit", "why"),
+    [
+        ('OPENQASM 3; include "/etc/passwd"; qubit q;', "files are not read"),
+        ('OPENQASM 3; include "stdgates.inc/../x"; qubit q;', "files are not read"),
+        ("// first\nOPENQASM 3.0; qubit q; while (true) { x q; }", "cannot be stopped"),
+        ("OPENQASM 3; const int n = 99; qubit[n] q;", "written out"),
+        ("OPENQASM 3; qubit[12] a; qubit[9] b;", "has 21"),
+        ("OPENQASM 3; bit c;", "has 0"),
+    ],
+)
+def test_openqasm_3_is_refused_before_it_reaches_amazons_simulator(run: Run, circuit: str, why: str) -> None:
+    error = run("quantum", {"circuit": circuit, "backend": "braket"}).error
+    assert error.kind == "schema" and why in error.message
+
+
+def test_amazons_simulator_says_what_to_install_where_it_is_not(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "braket", None)
+    monkeypatch.setitem(sys.modules, "braket.default_simulator", None)
+    error = run("quantum", {"circuit": BELL, "backend": "braket"}).error
+    assert error.kind == "unsupported" and "noetl-quantum[braket]" in error.message
+
+
+@pytest.mark.braket
+class TestBraket:
+    """Amazon Braket's local simulator: `make braket` installs it beside the project."""
+
+    CIRCUITS = (
+        BELL,
+        "qreg q[3]; creg c[2]; h q[0]; ry(0.3) q[2]; ccx q[0],q[2],q[1]; u3(0.1,0.2,0.3) q[1]; sdg q[0]; swap q[0],q[2]; measure q[0] -> c[1]; measure q[2] -> c[0];",
+        "qreg a[2]; qreg b[1]; crz(0.7) a[0],b[0]; h a; ch a[1],b[0]; cp(pi/3) a[0],a[1]; t b; h b;",
+        {"qubits": 4, "gates": [{"gate": "h", "qubits": [2]}, {"gate": "cy", "qubits": [2, 0]}]},
+    )
+
+    @pytest.mark.parametrize("circuit", CIRCUITS, ids=range(len(CIRCUITS)))
+    def test_it_gives_what_the_simulator_gives(self, run: Run, circuit: object) -> None:
+        mine = run("quantum", {"circuit": circuit, "seed": 1}).result
+        theirs = run("quantum", {"circuit": circuit, "seed": 1, "backend": "braket"}).result
+        assert theirs["backend"] == "braket" and theirs["probabilities"] == pytest.approx(mine["probabilities"], abs=1e-9)
+        assert theirs["counts"].keys() == mine["counts"].keys()
+
+    def test_it_reads_openqasm_3_with_standard_gates_and_parameters(self, run: Run) -> None:
+        circuit = """
+        OPENQASM 3.0; include "stdgates.inc"; input float theta;
+        qubit[2] q; bit[3] c;
+        ry(theta) q[0]; cx q[0], q[1]; sdg q[0]; x q[0];
+        c[0] = measure q[0]; c[1] = measure q[1];
+        """
+        result = run("quantum", {"circuit": circuit, "params": {"theta": math.pi}, "shots": 50, "backend": "braket"}).result
+        assert (result["counts"], result["shots"], result["qubits"]) == ({"10": 50}, 50, 2)
+
+    @pytest.mark.parametrize(
+        "circuit", ["OPENQASM 3; qubit q; warp q;", "OPENQASM 3; qubit q h q;", "OPENQASM 3; input float t; qubit q; rx(t) q;"]
+    )
+    def test_what_it_does_not_take_is_the_authors_error(self, run: Run, circuit: str) -> None:
+        assert run("quantum", {"circuit": circuit, "backend": "braket"}).error.kind == "schema"
+
+    def test_a_job_goes_through_it(self, run: Run) -> None:
+        job = run("quantum", {"action": "submit", "circuit": BELL, "backend": "braket"}).result
+        assert job["backend"] == "braket"
+        assert run("quantum", {"action": "result", "job_id": job["job_id"]}).result["probabilities"] == {"00": 0.5, "11": 0.5}
+
+    def test_the_example_runs_on_it(self, tmp_path: Path) -> None:
+        assert run_example("quantum", tmp_path / "log.sqlite", {"backend": "braket"}).result == [0, 0.25, 0.5, 1]

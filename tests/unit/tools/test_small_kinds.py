@@ -19,7 +19,7 @@ from noetl_core.expr import Secret, contains_secret, reveal
 from noetl_core.ports import NotFound, TooLarge, Unavailable
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
-from noetl_core.tools.registry import BUILT_IN, ToolRegistry, UnknownKind
+from noetl_core.tools.registry import BUILT_IN, PLUGINS, ToolRegistry, UnknownKind
 from noetl_core.tools.sandbox.plain import NotPlain, to_plain
 from noetl_core.tools.scrub import Scrubber
 
@@ -227,7 +227,15 @@ def test_every_built_in_kind_is_there_and_known_to_validation(registry: ToolRegi
 
 
 def test_every_kind_that_validation_knows_is_carried_out_by_somebody() -> None:
-    assert set(KINDS) - set(ENGINE_KINDS) == set(BUILT_IN)
+    assert set(KINDS) - set(ENGINE_KINDS) == set(BUILT_IN) | set(PLUGINS)
+
+
+@pytest.mark.parametrize("kind", sorted(PLUGINS))
+def test_a_kind_of_a_plugin_says_what_to_install_where_it_is_not(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    assert ToolRegistry().get(kind).kind == kind
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    with pytest.raises(UnknownKind, match=f"noetl up --tools {PLUGINS[kind]}"):
+        ToolRegistry().get(kind)
 
 
 def test_an_unknown_kind_says_so(registry: ToolRegistry) -> None:

@@ -10,17 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from noetl_core.control.core import FIRST_RECONCILIATION_S, SECOND, Control
+from noetl_core.control.core import Control
 from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
 from noetl_core.engine.decide import NewExecution, start
+from noetl_core.engine.effects import FIRST_RECONCILIATION_S, SECOND
 from noetl_core.engine.passes import Need, NeedValues, TooMuch, Unreadable
-from noetl_core.engine.records import Commit, StreamId
+from noetl_core.engine.state import caller_of
 from noetl_core.engine.workload import check_inputs, doubts, merge_workload, rendered_defaults
 from noetl_core.expr import LimitExceeded, TemplateError, is_reference
 from noetl_core.ports import Conflict, NotFound, PlaybookVersion
-from noetl_core.values import Values, caller_of
+from noetl_core.values import Values
 
 
 class UnknownPool(ValueError):
@@ -199,7 +200,7 @@ def _same_request(control: Control, execution_id: str, key: Mapping[str, str], v
 
 def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion, new: NewExecution) -> Started:
     now = control.clock.now()
-    expires_at = int(now / SECOND + playbook.executor.lifetime_s + control.retention_s)
+    new = replace(new, expires_at=int(now / SECOND + playbook.executor.lifetime_s + control.retention_s))
     values: dict[Need, Any] = {}
     of = caller_of(new.parent) or new.execution_id  # the family of what has no log yet
     fetch = Values(control.store, control.results, of)
@@ -210,19 +211,8 @@ def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion
         except NeedValues as missing:  # a payload may hold references
             fetch.supply(values, missing)
     control.index.set_due(new.execution_id, now + FIRST_RECONCILIATION_S * SECOND)
-    for key, body in decision.objects:
-        control.results.put(key, body)
-    decision.state.expires_at = expires_at
-    commit = Commit(
-        stream=StreamId(new.execution_id),
-        seq=0,
-        ts=now,
-        writer=control.clock.nonce(),
-        events=decision.events,
-        expires_at=expires_at,
-    )
     try:
-        control.store.append(commit)
+        control.commit(decision)
     except Conflict:
         if new.key is None:
             state = control.load(new.execution_id)
@@ -233,6 +223,5 @@ def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion
         if known is None:
             raise
         return known
-    control.put_head(decision.state)
-    control.admitted(playbook, decision)
+    control.conclude(decision)
     return Started(new.execution_id, decision.state.status, version, created=True)

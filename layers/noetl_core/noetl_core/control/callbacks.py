@@ -12,17 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from noetl_core.control.core import FIRST_RECONCILIATION_S, SECOND, Control
+from noetl_core.control.core import Control
 from noetl_core.control.envelopes import instant
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.answers import BadSchema, check_schema, problems
 from noetl_core.engine.callbacks import Forged, Ticket, callback_tasks, ticket_of, token_of
 from noetl_core.engine.decide import Fact
+from noetl_core.engine.effects import FIRST_RECONCILIATION_S, SECOND
 from noetl_core.engine.outcome import ERROR_KINDS
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import Run, State
 from noetl_core.engine.waits import callback_signal, due_at
 from noetl_core.expr import is_template
+from noetl_core.json_schema import BadSchema, check_schema, problems
 from noetl_core.ports import NotFound, Unavailable
 from noetl_core.values import Values
 

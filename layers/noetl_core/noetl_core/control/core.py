@@ -9,21 +9,32 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol, assert_never
 
 from noetl_core.control.recent import RecentCommits
-from noetl_core.dsl.model import Playbook
-from noetl_core.engine.deadlines import deadlines
-from noetl_core.engine.decide import Decision, Fact, commands_of, decide, digest_for
+from noetl_core.engine.decide import Decision, Fact, decide, digest_for
+from noetl_core.engine.effects import (
+    SECOND,
+    SNAPSHOT_EVENTS,
+    ClearDue,
+    Effect,
+    EndChild,
+    SaveSnapshot,
+    SendCommands,
+    SetDue,
+    StartChild,
+    TellParent,
+    WakeAt,
+    WriteHead,
+)
 from noetl_core.engine.passes import Need, NeedValues
 from noetl_core.engine.reads import needs_of
-from noetl_core.engine.records import Boundary, Commit, StreamId
+from noetl_core.engine.records import Boundary, Command, Commit, Snapshot, StreamId
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
-from noetl_core.engine.waits import due_at, signal_name
 from noetl_core.history import load_state
 from noetl_core.playbooks import PlaybookCache
 from noetl_core.ports import (
@@ -33,23 +44,17 @@ from noetl_core.ports import (
     EventStore,
     ExecutionIndex,
     Gates,
-    Head,
     NotFound,
     PlaybookCatalog,
     ResultStore,
     Unavailable,
 )
-from noetl_core.values import Values, caller_of
+from noetl_core.values import Values
 
 log = logging.getLogger(__name__)
 
-SECOND = 1_000_000
-FIRST_RECONCILIATION_S = 90
-"""When the sweeper first reconciles an execution: lease (60 s) and some."""
 SNAPSHOT_EVERY = 100
 """Commits between snapshots at least; a large state waits until its tail has outgrown it."""
-SNAPSHOT_EVENTS = 5_000
-"""Events of one decision that nobody should have to fold again."""
 COMMIT_BYTES = 512
 """About what a routing commit holds, for that comparison."""
 CACHED_STATES = 256
@@ -60,6 +65,18 @@ MAX_QUEUE_DELAY_S = 900
 MAX_ROUNDS = 200
 """Conflicts and value fetches one routing may go through before it is handed back."""
 RETENTION_S = 30 * 24 * 3600
+
+
+class Children(Protocol):
+    """What starts and ends sub-playbooks. It stands on a control plane, and one that carries effects out needs it."""
+
+    def start(self, control: Control, wanted: StartChild) -> None:
+        """Create the child; again does no harm. What cannot be created is a child that failed. Raises `Unavailable`."""
+        ...
+
+    def end(self, control: Control, wanted: EndChild) -> None:
+        """Cancel the child; again does no harm. Raises `Unavailable`."""
+        ...
 
 
 @dataclass
@@ -73,6 +90,7 @@ class Control:
     index: ExecutionIndex
     gates: Gates
     clock: Clock
+    children: Children
     retention_s: int = RETENTION_S
     callback_key: Callable[[], bytes] | None = None
     """What callback tokens are made with."""
@@ -146,21 +164,23 @@ class Control:
                 continue  # a decision to do nothing is never taken from a cache: the next round reads the log
             if decision.events:
                 try:
-                    self._commit(decision)
+                    self.commit(decision)
                 except Conflict:
                     continue
-            self._keep(decision.state)
             self._remember(execution_id, boundaries)
-            self._after(playbook, decision)
+            self.conclude(decision)
             return decision.state
         raise Unavailable(f"execution {execution_id} is contended: {MAX_ROUNDS} rounds were not enough")
 
-    def admitted(self, playbook: Playbook, decision: Decision) -> None:
-        """Carry out the effects of a first commit."""
+    def conclude(self, decision: Decision) -> None:
+        """Keep the state of a decision that stands in the log, and carry out its effects. The state is the next decision's from
+        then on: what is read of it is read before."""
+        effects = (*decision.effects, *self._outgrown(decision))
         self._keep(decision.state)
-        self._after(playbook, decision)
+        self.carry_out(decision.state.execution_id, effects)
 
-    def _commit(self, decision: Decision) -> None:
+    def commit(self, decision: Decision) -> None:
+        """Write what was decided. Raises `Conflict` where somebody else was first."""
         for key, body in decision.objects:
             self.results.put(key, body)
         state = decision.state
@@ -175,128 +195,62 @@ class Control:
             )
         )
 
-    def _after(self, playbook: Playbook, decision: Decision) -> None:
-        """Carry out the effects of a decision that is committed. Each can be derived again, so a crash in between loses
-        nothing."""
-        state = decision.state
-        names = {e.name for e in decision.events}
-        if "ResumeScheduled" in names or "ExecutionResumed" in names:
-            self.index.set_due(state.execution_id, self.clock.now() + FIRST_RECONCILIATION_S * SECOND)
-        again = {(b.run_id, b.seq) for b in decision.duplicates}
-        runs = list(decision.scheduled)
-        if "ExecutionResumed" in names or (again and not decision.events):
-            runs = [r.id for r in state.runs.values() if r.status == "scheduled"]
-        self.send(playbook, state, runs)
-        self._set_timers(playbook, state, decision)
-        for event in decision.events:
-            if event.name == "ChildRequested" and event.data["child"] in state.children:
-                self.start_child(state, event.data["child"])
-        self.end_orphans(state)
-        if names & {"ExecutionPaused", "ExecutionResumed", "ExecutionCancelled", "ExecutionStuck", "ExecutionRedriven"}:
-            self.put_head(state)
-        long = len(decision.events) >= SNAPSHOT_EVENTS
-        if long or (not state.finished and state.seq >= self._snapshots.get(state.execution_id, SNAPSHOT_EVERY)):
-            self._snapshot(state)
-        if state.finished:
-            self._finish(state)
+    def carry_out(self, execution_id: str, effects: Iterable[Effect]) -> None:
+        """Carry out effects in their order. Raises `Unavailable` where one cannot be: it and those behind it are derived again,
+        by whoever routes the same news again, or by the sweeper."""
+        for effect in effects:
+            match effect:
+                case SendCommands():
+                    self._send(execution_id, effect.commands)
+                case WakeAt():
+                    self._wake(execution_id, effect.at)
+                case StartChild():
+                    self.children.start(self, effect)
+                case EndChild():
+                    self.children.end(self, effect)
+                case WriteHead():
+                    self.index.put_head(effect.head)
+                case SaveSnapshot():
+                    self._save(effect.snapshot)
+                case TellParent():
+                    self.tell_parent(effect)
+                case SetDue():
+                    self.index.set_due(execution_id, effect.at)
+                case ClearDue():
+                    self.index.clear_due(execution_id)
+                case _:
+                    assert_never(effect)
 
-    def send(self, playbook: Playbook, state: State, runs: Sequence[str]) -> None:
-        """Send the commands of scheduled runs. Raises `Unavailable` when some could not be sent; a redelivery sends them
-        again."""
-        if not runs:
-            return
-        commands = commands_of(playbook, state, runs)
+    def _send(self, execution_id: str, commands: Sequence[Command]) -> None:
         unsent = self.queue.send(commands)
         if unsent:
-            raise Unavailable(f"{len(unsent)} of {len(commands)} commands of execution {state.execution_id} were not sent")
+            raise Unavailable(f"{len(unsent)} of {len(commands)} commands of execution {execution_id} were not sent")
 
-    def _set_timers(self, playbook: Playbook, state: State, decision: Decision) -> None:
-        """Send a delayed wake for every timer or deadline within the queue's longest delay. The sweeper finds all others by
-        the due index."""
-        now = self.clock.now()
-        names = {e.name for e in decision.events}
-        begun = not names.isdisjoint({"PlaybookExecutionRequested", "ExecutionRedriven", "ExecutionResumed"})
-        if decision.scheduled or begun:
-            fresh = set(decision.scheduled)
-            for deadline in deadlines(playbook, state):
-                if deadline.run in fresh or (begun and deadline.run is None) or "ExecutionResumed" in names:
-                    self._wake_at(state.execution_id, deadline.at, now)
-        for event in decision.events:
-            waits: Sequence[Mapping[str, Any]] = ()
-            if event.name == "BoundaryRouted" and event.data["run"] in state.runs:
-                waits = event.data.get("waits", ())
-            elif event.name == "ExecutionResumed":
-                waits = [w for r in state.runs.values() for w in r.waits]
-            elif event.name == "SignalReceived" and event.data.get("heartbeat"):
-                waits = [w for r in state.runs.values() for w in r.waits if signal_name(w) == event.data["name"]]
-            times = [at for w in waits if (at := due_at(w)) is not None]
-            if times:
-                self._wake_at(state.execution_id, min(times), now)
-
-    def _wake_at(self, execution_id: str, at: int, now: int) -> None:
-        delay = max(0, -(-(at - now) // SECOND))
+    def _wake(self, execution_id: str, at: int) -> None:
+        """A delayed wake where the queue reaches that far; the sweeper finds what is due all the same."""
+        delay = max(0, -(-(at - self.clock.now()) // SECOND))
         if delay <= MAX_QUEUE_DELAY_S:
             self.queue.wake(execution_id, delay_s=int(delay))
 
-    def _finish(self, state: State) -> None:
-        """End an execution: tell the parent, write the head, and only then remove the due item."""
-        self.put_head(state)
-        caller = caller_of(state.parent)
-        if caller is not None and not (state.parent or {}).get("detached"):
-            data = {"child": state.execution_id, "status": state.status, "result": state.result, "error": state.failure}
-            self.tell_parent(caller, data)
-        self.index.clear_due(state.execution_id)
-
-    def tell_parent(self, parent: str, data: Mapping[str, Any]) -> None:
+    def tell_parent(self, news: TellParent) -> None:
         """Record the end of a child as a fact in the control stream of its parent (mailbox rule)."""
-        data = dict(data)
-        result = data.get("result")
-        if data["status"] == "completed" and result is not None:
-            data["result"] = Values(self.store, self.results, data["child"]).at(result)
-        else:
-            data.pop("result", None)
+        data: dict[str, Any] = {"child": news.child, "status": news.status, "error": news.error}
+        if news.status == "completed" and news.result is not None:
+            data["result"] = Values(self.store, self.results, news.child).at(news.result)
         try:
-            self.route(parent, facts=[Fact("child", {k: v for k, v in data.items() if v is not None})])
+            self.route(news.parent, facts=[Fact("child", {k: v for k, v in data.items() if v is not None})])
         except NotFound:
-            log.warning("parent %s of execution %s is gone", parent, data["child"])
+            log.warning("parent %s of execution %s is gone", news.parent, news.child)
 
-    def start_child(self, state: State, child: str) -> None:
-        """Create the child that an execution requested. Its id is derived, so it is created once."""
-        from noetl_core.control.children import start_child  # children stand on this module
+    def _outgrown(self, decision: Decision) -> Iterator[SaveSnapshot]:
+        """A snapshot of a state whose tail has outgrown the one before, unless the decision asks for one itself."""
+        state = decision.state
+        due = state.seq >= self._snapshots.get(state.execution_id, SNAPSHOT_EVERY)
+        if due and not state.finished and len(decision.events) < SNAPSHOT_EVENTS:
+            yield SaveSnapshot(snapshot(state))
 
-        asked = state.children[child]
-        start_child(self, state, child, asked.run, asked.request)
-
-    def end_orphans(self, state: State) -> None:
-        """Cancel children whose run has ended before them: by its timeout, by a cancel, or by a redrive."""
-        for child, asked in list(state.children.items()):
-            if asked.run not in state.runs:
-                from noetl_core.control.children import end_child
-
-                end_child(self, state, child, f"the run of {state.execution_id} that asked for it has ended")
-
-    def put_head(self, state: State) -> None:
-        """Write the summary that lists show. It can be rebuilt from the log at any time."""
-        self.index.put_head(
-            Head(
-                execution_id=state.execution_id,
-                status=state.status,
-                path=state.path,
-                version=state.version,
-                digest=state.digest,
-                started_at=state.started_at,
-                updated_at=state.updated_at,
-                finished_at=state.finished_at,
-                error={k: v for k, v in state.failure.items() if k != "fatal"} if state.failure else None,
-                parent=state.parent,
-                expires_at=state.expires_at,
-            )
-        )
-
-    def _snapshot(self, state: State) -> None:
-        """Store a snapshot of the state, and the position at which the next one is due: after as much log as the state is
-        large, so that the cost per commit stays constant."""
-        snap = snapshot(state)
+    def _save(self, snap: Snapshot) -> None:
+        """Keep the folded state; again when the tail has outgrown it, so that a commit's share of the cost stays the same."""
         self.store.save_snapshot(snap)
         size = len(json.dumps(snap.state, default=str))
-        self._snapshots[state.execution_id] = state.seq + max(SNAPSHOT_EVERY, size // COMMIT_BYTES)
+        self._snapshots[snap.execution_id] = snap.seq + max(SNAPSHOT_EVERY, size // COMMIT_BYTES)

@@ -17,12 +17,11 @@ from typing import Any
 
 from noetl_core.control.envelopes import Expander
 from noetl_core.engine.records import Commit, Event, StreamId
+from noetl_core.events.table import OPENS_RUN, ends_run
 from noetl_core.history import commits_of
 from noetl_core.ports import CommitReader
 
 SIGNATURE_BYTES = 12
-BEGINNINGS = ("StepScheduled", "LoopChunkScheduled", "CompensationStarted")
-"""Control events that open a run's stream."""
 
 
 class BadCursor(ValueError):
@@ -61,11 +60,9 @@ class Position:
 
     def _control(self, event: Event) -> None:
         d = event.data
-        if event.name in BEGINNINGS:
+        if event.name in OPENS_RUN:
             self.runs[d["run"]] = At(step=d["step"])
-        elif event.name in ("LoopDone", "StepDone", "StepFailed") or (
-            event.name == "BoundaryRouted" and d["name"] != "StepSuspended"
-        ):
+        elif ends_run(event.name, d):
             self.runs.pop(d["run"], None)
 
     def sign(self, execution_id: str, key: bytes) -> str:
@@ -128,13 +125,11 @@ def history(store: CommitReader, execution_id: str, since: Position | None = Non
                 yield from upto(event.data["run"], event.data["seq"])
         yield commit
         for event in commit.events:
-            if event.name in BEGINNINGS:
+            if event.name in OPENS_RUN:
                 open_runs[event.data["run"]] = 0
-            elif event.name == "BoundaryRouted" and event.data["name"] != "StepSuspended":
+            elif ends_run(event.name, event.data):
                 open_runs.pop(event.data["run"], None)
                 held.pop(event.data["run"], None)
-            elif event.name in ("LoopDone", "StepDone", "StepFailed"):
-                open_runs.pop(event.data["run"], None)
     for run in open_runs:
         yield from upto(run, None)
 

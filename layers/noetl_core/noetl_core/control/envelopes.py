@@ -4,60 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from re import sub
 from typing import Any
 
 from noetl_core.engine.records import Commit, Event
+from noetl_core.events.table import COUNTS_EVENTS, EventType, event_named
 
 SECOND = 1_000_000
-
-ENTITIES: Mapping[str, str] = {
-    "PlaybookExecutionRequested": "playbook",
-    "PlaybookRequestEvaluated": "playbook",
-    "PlaybookProcessed": "playbook",
-    "NextEvaluated": "next",
-    "JoinClosed": "step",
-    "BoundaryRouted": "step",
-    "ResumeScheduled": "step",
-    "CtxPatched": "workflow",
-}
-"""Events whose entity their first word does not tell."""
-PREFIXES = (
-    ("Task", "task"),
-    ("Loop", "loop"),
-    ("Step", "step"),
-    ("Compensation", "step"),
-    ("Token", "step"),
-    ("Execution", "playbook"),
-    ("Workflow", "workflow"),
-)
-PAUSED = frozenset({"StepSuspended", "StepReleased", "TokenParked", "ExecutionPaused", "ExecutionStuck"})
-ERRORS = frozenset({"StepFailed", "ExecutionFailing", "TokenExpired"})
-COUNTED = frozenset({"BoundaryRouted", "StepDone", "StepFailed", "StepSuspended", "LoopChunkDone"})
-BEGINNINGS = frozenset(
-    {
-        "PlaybookExecutionRequested",
-        "WorkflowStarted",
-        "TokenEnqueued",
-        "StepScheduled",
-        "StepStarted",
-        "StepResumed",
-        "TaskStarted",
-        "TaskRetried",
-        "LoopStarted",
-        "LoopSliced",
-        "LoopChunkScheduled",
-        "LoopIterationStarted",
-        "ResumeScheduled",
-        "ChildRequested",
-        "CompensationStarted",
-    }
-)
-
-
-def event_type(name: str) -> str:
-    """Return the dotted form of an event name: `StepDone` -> `step.done` (resolution 3)."""
-    return sub(r"(?<!^)(?=[A-Z])", ".", name).lower()
 
 
 def instant(us: int) -> str:
@@ -102,11 +54,12 @@ def _envelope(
     event: Event, event_id: str, commit: Commit, execution_id: str, steps: Mapping[str, str], trace_id: str | None
 ) -> dict[str, Any]:
     d = dict(event.data)
+    row = event_named(event.name)
     worker = commit.stream.run_id is not None
-    task = worker and event.name.startswith("Task")
+    task = row.entity == "task"
     run = commit.stream.run_id or d.get("run")
     server = not worker or d.pop("source", "") == "server"
-    if event.name in COUNTED:
+    if event.name in COUNTS_EVENTS:
         d.pop("events", None)  # how many there are is for the summary
     out: dict[str, Any] = {
         "event_id": event_id,
@@ -114,10 +67,10 @@ def _envelope(
         "timestamp": instant(event.ts),
         "source": "server" if server else "worker",
         "name": event.name,
-        "event_type": event_type(event.name),
-        "entity": _entity(event.name),
+        "event_type": row.event_type,
+        "entity": row.entity,
         "entity_id": (d.get("run") if task else None) or d.get("token") or run or execution_id,
-        "status": _status(event.name, d),
+        "status": _status(row, d),
     }
     step = steps.get(run) if isinstance(run, str) else d.get("step")
     if step or d.get("step"):
@@ -140,15 +93,12 @@ def _envelope(
     return out
 
 
-def _entity(name: str) -> str:
-    return ENTITIES.get(name) or next((entity for prefix, entity in PREFIXES if name.startswith(prefix)), "workflow")
-
-
-def _status(name: str, d: Mapping[str, Any]) -> str:
-    if name in PAUSED:
-        return "paused"
-    if name in ERRORS or d.get("error") or d.get("unhandled") or d.get("status") in ("error", "failed", "cancelled"):
-        return "error" if name != "TaskRetried" else "in_progress"
-    if name == "TaskProcessed" and d["outcome"]["status"] == "error":
+def _status(event: EventType, d: Mapping[str, Any]) -> str:
+    """What the event's row says, unless the payload holds an error."""
+    if event.status == "paused" or event.name == "TaskRetried":
+        return event.status
+    if d.get("error") or d.get("unhandled") or d.get("status") in ("error", "failed", "cancelled"):
         return "error"
-    return "in_progress" if name in BEGINNINGS else "success"
+    if event.name == "TaskProcessed" and d["outcome"]["status"] == "error":
+        return "error"
+    return event.status

@@ -10,11 +10,10 @@ from typing import Any
 from noetl_core.control.core import Control
 from noetl_core.engine.records import Boundary, Commit, Event, StreamId, Tally
 from noetl_core.engine.state import State
+from noetl_core.events.table import BOUNDARIES, TERMINAL
 from noetl_core.history import tally_of
 from noetl_core.ports import Conflict, Unavailable
 
-TERMINAL_EVENTS = frozenset({"StepDone", "StepFailed", "LoopChunkDone"})
-BOUNDARY_EVENTS = TERMINAL_EVENTS | {"StepSuspended"}
 TRIES = 50
 """A worker commits once a second, and stops when it hears its gate: more lost races than a few are no worker's doing."""
 MAX_STOPPED = 1_000
@@ -23,7 +22,7 @@ MAX_STOPPED = 1_000
 
 def boundary_of(commit: Commit) -> Boundary | None:
     """Return the boundary with which a commit of a run stream ends, if it does."""
-    if not commit.events or commit.stream.run_id is None or commit.events[-1].name not in BOUNDARY_EVENTS:
+    if not commit.events or commit.stream.run_id is None or commit.events[-1].name not in BOUNDARIES:
         return None
     return Boundary(commit.stream.run_id, commit.seq, commit.events[-1])
 
@@ -41,7 +40,7 @@ def fence_runs(control: Control, state: State, errors: Mapping[str, Mapping[str,
         stream = StreamId(state.execution_id, run_id)
         last = control.store.last(stream)
         for _ in range(TRIES):
-            if last is not None and last.events and last.events[-1].name in TERMINAL_EVENTS:
+            if last is not None and last.events and last.events[-1].name in TERMINAL:
                 ended.append(Boundary(run_id, last.seq, last.events[-1]))
                 break
             commit = _end(control, stream, last, error, state.expires_at)

@@ -8,11 +8,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
-from noetl_core.control.children import end_child
-from noetl_core.control.core import FIRST_RECONCILIATION_S, SECOND, Control
+from noetl_core.control.core import Control
 from noetl_core.control.fence import fence_runs
 from noetl_core.control.unreadable import close
 from noetl_core.engine.decide import Fact
+from noetl_core.engine.effects import FIRST_RECONCILIATION_S, SECOND, end_of
+from noetl_core.engine.heads import head_of
 from noetl_core.engine.state import State
 from noetl_core.ports import CorruptLog, Gate, NotFound
 
@@ -86,7 +87,7 @@ def fence_all(control: Control, execution_id: str, error: Mapping[str, Any]) -> 
         kept = {r.id for r in state.runs.values() if r.undoes is not None and state.compensates}
         for child, asked in list(state.children.items()):
             if asked.run not in kept:
-                end_child(control, state, child, f"parent {execution_id} ended", compensate=state.undo)
+                control.children.end(control, end_of(state, child, f"parent {execution_id} ended", compensate=state.undo))
         chunks = [r for r in state.runs.values() if r.parent is not None]
         runs = chunks or [r for r in state.runs.values() if r.id not in kept and (r.loop is None or not r.loop.open)]
         if not runs:
@@ -120,7 +121,7 @@ def resume(control: Control, execution_id: str) -> State:
     state = control.load(execution_id)
     if state.status == "running":
         control.index.set_due(execution_id, control.clock.now())
-        control.put_head(state)  # where the log did not read, lists called it stuck
+        control.index.put_head(head_of(state))  # where the log did not read, lists called it stuck
         return state
     _alive(state, execution_id)
     if state.status not in ("paused", "stuck"):

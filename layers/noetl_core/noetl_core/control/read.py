@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from noetl_core.control import unreadable
-from noetl_core.control.core import SECOND, Control
+from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, Position, envelopes
 from noetl_core.control.envelopes import instant
 from noetl_core.engine.fold import fold
 from noetl_core.engine.records import Event, StreamId
 from noetl_core.engine.state import TERMINAL, Run, State, StepState
+from noetl_core.engine.waits import SECOND
 from noetl_core.expr import is_reference
 from noetl_core.ports import CorruptLog, Head, NotFound, PlaybookVersion
 from noetl_core.values import Values, at_once

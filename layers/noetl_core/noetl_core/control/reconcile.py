@@ -6,23 +6,27 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from noetl_core.control.children import reconcile_child
-from noetl_core.control.core import SECOND, Control
+from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of, fence_runs
 from noetl_core.control.operate import carry_through, fence_all
 from noetl_core.dsl.model import Playbook
+from noetl_core.engine.commands import commands_of
 from noetl_core.engine.deadlines import deadlines
-from noetl_core.engine.decide import Fact, commands_of
+from noetl_core.engine.decide import Fact
+from noetl_core.engine.effects import (
+    RECONCILE_AT_LEAST_EVERY_S,
+    RECONCILE_EVERY_S,
+    SECOND,
+    end_effects,
+    next_reconciliation,
+)
+from noetl_core.engine.heads import head_of
 from noetl_core.engine.records import MAX_TAKEOVERS, Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import Run, State
-from noetl_core.engine.waits import due_at
 from noetl_core.history import tally_of
 
 GRACE_S = 30
 """How long a command may stay unclaimed before it is sent again; grows with its age."""
-RECONCILE_EVERY_S = 55
-"""While something runs: a little less than the schedule's minute, so that every tick finds the execution due."""
-RECONCILE_AT_LEAST_EVERY_S = 3600
-"""An execution that only waits is reconciled when its first timer is due, at least this often."""
 DEEP_QUEUE = 1000
 """With more commands waiting than this, an unclaimed one is taken to be among them."""
 RUNS_PER_RECONCILIATION = 1000
@@ -62,8 +66,7 @@ def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int |
     if state.seq < 0:
         return _reconcile_without_log(control, execution_id, swept)
     if state.finished:
-        control.put_head(state)
-        control._finish(state)
+        control.carry_out(execution_id, end_effects(state))
         return swept
     playbook = control.playbook(state.digest)
     late = [d for d in deadlines(playbook, state) if d.at <= now]
@@ -76,7 +79,7 @@ def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int |
     if state.finished:
         return swept
     late = [d for d in late if d.run in state.runs]
-    control.put_head(state)
+    control.index.put_head(head_of(state))
     boundaries, commands, lost, held_until = _inspect(control, playbook, state, now, asked)
     overdue = {d.run: d.error for d in late if d.run is not None and state.runs[d.run].loop is None}
     boundaries += fence_runs(control, state, {**lost, **overdue})
@@ -86,7 +89,7 @@ def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int |
     for child in list(state.children):
         reconcile_child(control, state, child)
     if not state.finished:
-        control.index.set_due(execution_id, min(_next_reconciliation(playbook, state, now), held_until + SECOND), seen=again_at)
+        control.index.set_due(execution_id, min(next_reconciliation(playbook, state, now), held_until + SECOND), seen=again_at)
     takeovers = sum(1 for c in commands if c.mode == "takeover")
     return swept.plus(routed=len(boundaries), takeovers=takeovers, resent=len(commands) - takeovers, fenced=len(lost | overdue))
 
@@ -156,17 +159,3 @@ def _some(runs: list[Run], now: int) -> list[Run]:
 
 def _takeover(playbook: Playbook, state: State, run: Run, last: Commit, asked: bool) -> list[Command]:
     return [replace(c, mode="takeover", expected_seq=last.seq + 1, asked=asked) for c in commands_of(playbook, state, [run.id])]
-
-
-def _next_reconciliation(playbook: Playbook, state: State, now: int) -> int:
-    """Return when to reconcile next: soon while commands wait for workers (with growing delay), otherwise when the first wait
-    or deadline ends."""
-    first = min((max(d.at, now + SECOND) for d in deadlines(playbook, state)), default=now + RECONCILE_AT_LEAST_EVERY_S * SECOND)
-    if state.status == "paused":
-        return min(first, now + RECONCILE_AT_LEAST_EVERY_S * SECOND)
-    active = [r for r in state.runs.values() if r.status == "scheduled"]
-    if active:
-        youngest = now - max(r.scheduled_at for r in active)
-        return min(first, now + min(max(RECONCILE_EVERY_S * SECOND, youngest // 2), 15 * RECONCILE_EVERY_S * SECOND))
-    times = [at for r in state.runs.values() for w in r.waits if (at := due_at(w)) is not None]
-    return min([max(t, now + SECOND) for t in times] + [first, now + RECONCILE_AT_LEAST_EVERY_S * SECOND])

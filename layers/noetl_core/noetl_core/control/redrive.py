@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from noetl_core.control.admit import check_pools, pin, register, settled_inputs
-from noetl_core.control.core import FIRST_RECONCILIATION_S, SECOND, Control
+from noetl_core.control.core import Control
 from noetl_core.control.operate import NotNow
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.decide import Fact
+from noetl_core.engine.effects import FIRST_RECONCILIATION_S, SECOND
 from noetl_core.engine.lineage import RunLineage, lineage_of
 from noetl_core.engine.records import Event, StreamId
 from noetl_core.engine.redrive import BadRedrive, Plan, Redrive, plan

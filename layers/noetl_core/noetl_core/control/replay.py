@@ -6,6 +6,7 @@ playbook must give the same events. Another playbook shows what it would have de
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -18,19 +19,9 @@ from noetl_core.engine.fold import fold_commits
 from noetl_core.engine.passes import Need, NeedValues, Unreadable
 from noetl_core.engine.records import Boundary, Commit, Event, StreamId
 from noetl_core.engine.state import State
+from noetl_core.events.table import NEWS
 from noetl_core.ports import NotFound
 from noetl_core.values import Values
-
-FACTS = {
-    "SignalReceived": "signal",
-    "ChildFinished": "child",
-    "ExecutionPaused": "pause",
-    "ExecutionResumed": "resume",
-    "ExecutionCancelled": "cancel",
-    "ExecutionStuck": "stuck",
-    "ExecutionRedriven": "redrive",
-}
-
 
 MAX_KNOWN = 10_000
 """Values kept while replaying; beyond it they are fetched again when they are read."""
@@ -209,22 +200,18 @@ def _boundaries(commit: Commit, values: Values) -> Iterator[Boundary]:
 
 
 def _facts(commit: Commit) -> Iterator[Fact]:
-    for event in commit.events:
-        kind = FACTS.get(event.name)
-        if kind is not None:
-            yield Fact(kind, event.data)  # type: ignore[arg-type]
-    if commit.events[0].name == "ExecutionFailing":  # a failure decided outside the pass comes before everything else
-        yield Fact("fail", commit.events[0].data)
+    for place, event in enumerate(commit.events):
+        kind = NEWS.get(event.name)
+        if kind is not None and (kind != "fail" or place == 0):  # a failure decided outside the pass comes before everything else
+            yield Fact(kind, event.data)
 
 
 def _plain(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
     """Return events as plain JSON data, for comparison."""
-    import json
-
     return tuple({"name": e.name, "data": json.loads(json.dumps(e.data))} for e in events)
 
 
-ADDED = {"TokenExpired": ("code",), "StepScheduled": ("timeout_s", "deadline_s"), "WorkflowStarted": ("timeout_s",)}
+ADDED = {"StepScheduled": ("timeout_s", "deadline_s"), "WorkflowStarted": ("timeout_s",)}
 """What events say since logs were written that do not say it."""
 
 

@@ -13,10 +13,11 @@ import logging
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
 
-from noetl_core.control.core import SECOND, Control
-from noetl_core.control.reconcile import DEEP_QUEUE, RECONCILE_EVERY_S, UNFINISHED_AGAIN_S, Swept, reconcile
+from noetl_core.control.core import Control
+from noetl_core.control.reconcile import DEEP_QUEUE, UNFINISHED_AGAIN_S, Swept, reconcile
 from noetl_core.control.unreadable import mark_head_stuck
 from noetl_core.engine.decide import Fact
+from noetl_core.engine.effects import RECONCILE_EVERY_S, SECOND
 from noetl_core.ports import CorruptLog, Due, NewerLog, Unavailable
 
 __all__ = ["Swept", "reconcile", "reconcile_safely", "sweep"]

@@ -1,4 +1,4 @@
-"""`Playbook` -> canonical YAML: named tasks, everything explicit. `parse_playbook(dump(p)) == p`."""
+"""`Playbook` -> canonical YAML: tasks with names, one form of everything, and no defaults. `parse_playbook(dump(p)) == p`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,48 @@ from typing import Any
 
 import yaml
 
+from noetl_core.dsl.fields.flow import (
+    ARC,
+    LOOP,
+    LOOP_FAILURE,
+    LOOP_POLICY,
+    LOOP_SPEC,
+    ROUTER,
+    ROUTER_POLICY,
+    ROUTER_SPEC,
+    STEP,
+    STEP_FAILURE,
+    STEP_LIFECYCLE,
+    STEP_POLICY,
+    STEP_SPEC,
+)
+from noetl_core.dsl.fields.playbook import (
+    EXECUTOR,
+    EXECUTOR_FAILURE,
+    EXECUTOR_LIFECYCLE,
+    EXECUTOR_POLICY,
+    EXECUTOR_SPEC,
+    LIMITS_BLOCK,
+    RESULTS,
+)
+from noetl_core.dsl.fields.policies import ADMISSION, TASK_POLICY, THEN
+from noetl_core.dsl.fields.tools import TASK
 from noetl_core.dsl.inputs import SCHEMA_KEY
-from noetl_core.dsl.model import UNSET, Admission, Executor, Join, Limits, Loop, Playbook, Router, Step, Task, TaskPolicy, Then
+from noetl_core.dsl.model import (
+    UNSET,
+    Admission,
+    Arc,
+    Executor,
+    Join,
+    Limits,
+    Loop,
+    Playbook,
+    Router,
+    Step,
+    Task,
+    TaskPolicy,
+    Then,
+)
 from noetl_core.dsl.scalars import NotANumber, resolve, surprise
 
 
@@ -27,59 +67,48 @@ def document(playbook: Playbook) -> dict[str, Any]:
     if executor:
         out["executor"] = executor
     if playbook.workload or playbook.inputs is not None:
-        out["workload"] = {**playbook.workload, **_present(**{SCHEMA_KEY: playbook.inputs})}
+        out["workload"] = {**playbook.workload, **({} if playbook.inputs is None else {SCHEMA_KEY: playbook.inputs})}
     if playbook.workbook:
         out["workbook"] = {"tasks": {name: _tool(task, {}) for name, task in playbook.workbook.items()}}
     out["workflow"] = [_step(step, playbook.executor) for step in playbook.steps]
     return out
 
 
-def _present(**values: Any) -> dict[str, Any]:
-    """Entries that say something: no None, no empty mapping or list."""
-    return {k.rstrip("_"): v for k, v in values.items() if v is not None and v != {} and v != []}
-
-
 def _executor(e: Executor) -> dict[str, Any]:
-    limits = {k: v for k in Limits.__dataclass_fields__ if (v := getattr(e.limits, k)) != getattr(Limits(), k)}
-    policy = _present(
-        failure={"mode": e.failure_mode} if e.failure_mode != "fail_fast" else None,
-        unconditional_on_failure=e.unconditional_on_failure or None,
-        results={"reference_first": True} if e.reference_first else None,
-        limits=limits,
-        lifecycle=_present(timeout_s=e.timeout_s, lifetime_s=e.lifetime_s if e.lifetime_s != Executor().lifetime_s else None),
+    policy = EXECUTOR_POLICY.written(
+        failure=EXECUTOR_FAILURE.written(mode=e.failure_mode),
+        unconditional_on_failure=e.unconditional_on_failure,
+        results=RESULTS.written(reference_first=e.reference_first),
+        limits=LIMITS_BLOCK.written(**{name: getattr(e.limits, name) for name in Limits.__slots__}),
+        lifecycle=EXECUTOR_LIFECYCLE.written(timeout_s=e.timeout_s, lifetime_s=e.lifetime_s),
     )
     spec = {
         **e.spec,
-        **_present(
-            entry_step=e.entry_step, extensions=e.extensions or None, pool=e.pool if e.pool != "default" else None, policy=policy
-        ),
+        **EXECUTOR_SPEC.written(entry_step=e.entry_step, extensions=e.extensions, pool=e.pool, policy=policy),
+        **({} if e.result is UNSET else {"result": e.result}),
     }
-    if e.result is not UNSET:
-        spec["result"] = e.result
-    return _present(kind=e.kind, spec=spec)
+    return EXECUTOR.written(kind=e.kind, spec=spec)
 
 
 def _step(step: Step, executor: Executor) -> dict[str, Any]:
     outer = {**executor.spec, **step.spec}
-    policy = _present(
+    policy = STEP_POLICY.written(
         admit=_admission(step.admission),
-        lifecycle=_present(timeout_s=step.timeout_s, deadline_s=step.deadline_s),
-        failure={"mode": step.failure_mode} if step.failure_mode != "fail_fast" else None,
+        lifecycle=STEP_LIFECYCLE.written(timeout_s=step.timeout_s, deadline_s=step.deadline_s),
+        failure=STEP_FAILURE.written(mode=step.failure_mode),
     )
-    spec = {
-        **step.spec,
-        **_present(join=_join(step.join), pool=step.pool if step.pool != executor.pool else None, policy=policy),
-    }
-    return _present(
+    pool = step.pool if step.pool != executor.pool else None
+    return STEP.written(
         step=step.name,
         desc=step.desc,
-        spec=spec,
+        spec={**step.spec, **STEP_SPEC.written(join=_join(step.join), pool=pool, policy=policy)},
         args={**step.args, **step.each_args},
         set_ctx=dict(step.set_ctx),
         loop=_loop(step.loop),
         tool=[{"name": t.name, **_tool(t, outer)} for t in step.tasks],
         compensate=_compensation(step, outer),
-    ) | ({} if step.router is None else {"next": _router(step.router)})
+        next=_router(step.router),
+    )
 
 
 def _compensation(step: Step, outer: Mapping[str, Any]) -> Any:
@@ -94,13 +123,13 @@ def _tool(task: Task, outer: Mapping[str, Any]) -> dict[str, Any]:
         spec["timeout_s"] = task.timeout_s
     if task.policy is not None:
         spec["policy"] = _policy(task.policy)
-    more = _present(spec=spec, set_iter=dict(task.set_iter), set_ctx=dict(task.set_ctx))
+    more = TASK.written(spec=spec, set_iter=dict(task.set_iter), set_ctx=dict(task.set_ctx))
     return {"kind": task.kind, **task.inputs, **more}
 
 
 def _policy(policy: TaskPolicy) -> dict[str, Any]:
     rules = [_rule(r.when, _then(r.then)) for r in policy.rules]
-    return {"on_unmatched": policy.on_unmatched, **policy.hooks, "rules": rules}
+    return {**TASK_POLICY.written(on_unmatched=policy.on_unmatched), **policy.hooks, "rules": rules}
 
 
 def _rule(when: str | None, then: dict[str, Any]) -> dict[str, Any]:
@@ -108,17 +137,18 @@ def _rule(when: str | None, then: dict[str, Any]) -> dict[str, Any]:
 
 
 def _then(then: Then) -> dict[str, Any]:
+    """The directive is written in any case: a rule that says nothing else would be empty."""
     out = {
         "do": then.do,
-        **_present(
+        **THEN.written(
             attempts=then.attempts,
-            backoff=then.backoff if then.backoff != "none" else None,
+            backoff=then.backoff,
             delay=then.delay,
             max_delay=then.max_delay,
             jitter=then.jitter,
-            backoff_multiplier=then.backoff_multiplier if then.backoff_multiplier != 2.0 else None,
+            backoff_multiplier=then.backoff_multiplier,
             to=then.to,
-            scope=then.scope if then.scope != "iteration" else None,
+            scope=then.scope,
             set_iter=dict(then.set_iter),
             set_ctx=dict(then.set_ctx),
         ),
@@ -134,7 +164,7 @@ def _admission(admission: Admission | None) -> dict[str, Any] | None:
     if admission is None:
         return None
     rules = [_rule(r.when, {"allow": r.allow}) for r in admission.rules]
-    return {"on_deny": admission.on_deny, "rules": rules}
+    return {**ADMISSION.written(on_deny=admission.on_deny), "rules": rules}
 
 
 def _join(join: Join | None) -> Any:
@@ -146,20 +176,23 @@ def _join(join: Join | None) -> Any:
 def _loop(loop: Loop | None) -> dict[str, Any] | None:
     if loop is None:
         return None
-    failure = _present(mode=loop.failure_mode, tolerated_count=loop.tolerated_count, tolerated_percent=loop.tolerated_percent)
-    spec = _present(
-        mode=loop.mode,
-        max_in_flight=loop.max_in_flight,
-        chunk_size=loop.chunk_size,
-        policy=_present(exec=loop.exec, reducers=dict(loop.reducers), failure=failure),
+    failure = LOOP_FAILURE.written(
+        mode=loop.failure_mode, tolerated_count=loop.tolerated_count, tolerated_percent=loop.tolerated_percent
     )
-    return {"in": loop.in_, "iterator": loop.iterator, "spec": spec} | _present(loop=_loop(loop.inner))
+    policy = LOOP_POLICY.written(exec=loop.exec, reducers=dict(loop.reducers), failure=failure)
+    spec = LOOP_SPEC.written(mode=loop.mode, max_in_flight=loop.max_in_flight, chunk_size=loop.chunk_size, policy=policy)
+    return {"in": loop.in_, **LOOP.written(iterator=loop.iterator, spec=spec, loop=_loop(loop.inner))}
 
 
-def _router(router: Router) -> dict[str, Any]:
-    arcs = [_present(step=a.step, when=a.when, args=dict(a.args), set_ctx=dict(a.set_ctx)) for a in router.arcs]
-    spec = _present(mode=router.mode, policy=_present(priority=router.priority, dedupe=router.dedupe))
-    return {"spec": spec, "arcs": arcs}
+def _router(router: Router | None) -> dict[str, Any] | None:
+    if router is None:
+        return None
+    policy = ROUTER_POLICY.written(priority=router.priority, dedupe=router.dedupe)
+    return {**ROUTER.written(spec=ROUTER_SPEC.written(mode=router.mode, policy=policy)), "arcs": [_arc(a) for a in router.arcs]}
+
+
+def _arc(arc: Arc) -> dict[str, Any]:
+    return ARC.written(step=arc.step, when=arc.when, args=dict(arc.args), set_ctx=dict(arc.set_ctx))
 
 
 class _Dumper(yaml.SafeDumper):

@@ -9,10 +9,12 @@ from noetl_core.dsl.kinds import words
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path
 from noetl_core.dsl.reader import Reader, is_template
-from noetl_core.engine.answers import BadSchema, check_schema
 from noetl_core.expr import FUNCTIONS
+from noetl_core.json_schema import BadSchema, check_schema
 
 SCHEMA_KEY: Final = "x-schema"
+GIVEN_BY_TRIGGERS: Final = frozenset({"s3"})
+"""Workload keys that a start from outside adds."""
 READABLE: Final = words("workload execution_id")
 LATER: Final = words("ctx iter args steps event outcome callback _prev _task _attempt _outcome")
 """Names that mean something once the execution runs."""

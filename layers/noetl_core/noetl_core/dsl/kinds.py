@@ -1,46 +1,18 @@
-"""The table of tool kinds: the inputs and spec keys of each. Tools implement them; validation and the schema read them.
+"""The tool kinds: which inputs and options each takes, and how they go together.
 
-An input that is written under another accepted name (`aliases`) keeps that name in `Task.inputs`; tools read the canonical
-name through `canonical_inputs`.
+Tools implement them; validation and the schema read them.
+
+An input written under another accepted name (`aliases`) keeps that name in `Task.inputs`; tools read the canonical name through
+`canonical_inputs`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
-from noetl_core.dsl.numbers import ANSWER, HEARTBEAT, WAIT, Range
-
-
-@dataclass(frozen=True, slots=True)
-class KindSpec:
-    """What a task of one kind may contain. `required`: of each group at least one key must be present."""
-
-    inputs: frozenset[str]
-    required: tuple[frozenset[str], ...] = ()
-    spec: frozenset[str] = frozenset()
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    """Accepted spelling -> canonical input."""
-    maps: frozenset[str] = frozenset()
-    """Inputs that must be mappings (or one whole template)."""
-    raw: frozenset[str] = frozenset()
-    """Inputs that are program text: never rendered."""
-    references: frozenset[str] = frozenset()
-    """Inputs that may hold references, which the kind reads or passes on itself (resolution 22); all others are values."""
-    choices: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    """The kind's defaults for `spec` (spec layering, canonical step spec 3.1)."""
-    exclusive: tuple[frozenset[str], ...] = ()
-    """Of each group at most one key."""
-    durations: Mapping[str, Range] = field(default_factory=dict)
-    """Inputs that are seconds, or text such as `15m`."""
-    needs: Mapping[str, str] = field(default_factory=dict)
-    """A key that means something only beside another."""
-
-    @property
-    def accepted(self) -> frozenset[str]:
-        return self.inputs | frozenset(self.aliases)
+from noetl_core.dsl.fields.tools import ALL_OPTIONS, COMMON_OPTIONS, INPUTS, OPTIONS, PAGES
+from noetl_core.dsl.fields.types import Choice, Code, Duration, Field, Shape, Values
 
 
 def words(text: str) -> frozenset[str]:
@@ -48,97 +20,107 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-COMMON_SPEC: Final = words("timeout timeout_s resources tracing")
+class KindSpec:
+    """What a task of one kind may say."""
+
+    __slots__ = (
+        "aliases",
+        "choices",
+        "durations",
+        "exclusive",
+        "fields",
+        "inputs",
+        "maps",
+        "needs",
+        "options",
+        "page",
+        "raw",
+        "references",
+        "required",
+        "spec",
+    )
+
+    def __init__(
+        self,
+        fields: tuple[Field, ...],
+        options: tuple[Field, ...] = (),
+        page: str = "",
+        *,
+        required: tuple[frozenset[str], ...] = (),
+        exclusive: tuple[frozenset[str], ...] = (),
+        needs: Mapping[str, str] | None = None,
+    ) -> None:
+        known = {f.name: f.type for f in fields}
+        self.fields = fields
+        """Its inputs, other spellings among them."""
+        self.options = options
+        """Keys of its `spec`, beside those that every kind takes."""
+        self.page = page
+        """Where it is explained."""
+        self.required = required
+        """Of each group at least one key must be there."""
+        self.exclusive = exclusive
+        """Of each group at most one key."""
+        self.needs = needs or {}
+        """A key that means something only beside another."""
+        self.inputs = frozenset(f.name for f in fields if not f.same_as)
+        self.spec = frozenset(f.name for f in options)
+        self.aliases = {f.name: f.same_as for f in fields if f.same_as}
+        """Accepted spelling -> canonical input."""
+        self.maps = frozenset(name for name, kind in known.items() if isinstance(kind, Values | Shape))
+        """Inputs that must be mappings (or one whole template)."""
+        self.raw = frozenset(name for name, kind in known.items() if isinstance(kind, Code))
+        """Inputs that are program text: never rendered."""
+        self.references = frozenset(f.name for f in fields if f.references and not f.same_as)
+        """Inputs that may hold references, which the kind reads or passes on itself; all others are values."""
+        self.choices = {name: kind.words for name, kind in known.items() if isinstance(kind, Choice)}
+        self.durations = {name: kind.allowed for name, kind in known.items() if isinstance(kind, Duration)}
+        """Inputs that are seconds, or text such as `15m`."""
+
+    @property
+    def accepted(self) -> frozenset[str]:
+        return self.inputs | frozenset(self.aliases)
+
+
+COMMON_SPEC: Final = frozenset(f.name for f in COMMON_OPTIONS)
 """Spec keys every kind takes."""
 
-NO_EFFECT_SPEC: Final = ("resources", "tracing")
+NO_EFFECT_SPEC: Final = tuple(f.name for f in COMMON_OPTIONS if not f.effect)
 """Declared placeholders among them (resolution 30)."""
 
-_METHODS: Final = words("GET HEAD POST PUT PATCH DELETE OPTIONS get head post put patch delete options")
-_SQL: Final = words("command commands params")
-_SQL_ALIASES: Final = {"query": "command", "sql": "command", "queries": "commands", "args": "params"}
-_SQL_REQUIRED: Final = (words("command commands query queries sql"),)
+_SQL: Final = words("command commands query queries sql")
+
+
+def _kind(name: str, **rules: Any) -> KindSpec:
+    return KindSpec(INPUTS[name], OPTIONS.get(name, ()), PAGES.get(name, f"tools.md#{name}"), **rules)
+
 
 KINDS: Final[dict[str, KindSpec]] = {
-    "http": KindSpec(
-        inputs=words("method url params headers body json form auth cookies"),
-        required=(words("url endpoint"),),
-        spec=words("retry follow_redirects max_redirects verify max_response_bytes response raise_for_status ok_statuses"),
-        aliases={"endpoint": "url", "payload": "json", "data": "body"},
-        maps=words("params headers form cookies"),
-        choices={"method": _METHODS},
-        exclusive=(words("url endpoint"), words("body json payload data form")),
+    "http": _kind(
+        "http", required=(words("url endpoint"),), exclusive=(words("url endpoint"), words("body json payload data form"))
     ),
-    "python": KindSpec(
-        inputs=words("code args libs entry"),
-        required=(words("code"),),
-        spec=words("memory_mb max_output_bytes network"),
-        maps=words("args libs"),
-        raw=words("code"),
-    ),
-    "duckdb": KindSpec(
-        inputs=_SQL | words("database sources"),
-        required=_SQL_REQUIRED,
-        spec=words("max_rows memory_limit threads"),
-        aliases=_SQL_ALIASES,
-        maps=words("sources"),
-        references=words("sources"),
-        exclusive=(words("command commands query queries sql"), words("params args")),
-    ),
-    "postgres": KindSpec(
-        inputs=_SQL | words("auth connection database rows"),
-        required=_SQL_REQUIRED,
-        spec=words("max_rows read_only statement_timeout isolation"),
-        aliases=_SQL_ALIASES,
-        exclusive=(words("command commands query queries sql"), words("params args"), words("auth connection")),
-    ),
-    "noop": KindSpec(inputs=words("args result data message"), maps=words("args")),
-    "store": KindSpec(
-        inputs=words("data key format schema_hint"),
-        required=(words("data"),),
-        spec=words("max_bytes"),
-        references=words("data"),
-    ),
-    "secrets": KindSpec(
-        inputs=words("secret field"),
-        required=(words("secret secret_name key"),),
-        aliases={"secret_name": "secret", "key": "secret"},
-        exclusive=(words("secret secret_name key"),),
-    ),
-    "playbook": KindSpec(
-        inputs=words("path version payload ctx result detach idempotency_key"),
+    "python": _kind("python", required=(words("code"),)),
+    "duckdb": _kind("duckdb", required=(_SQL,), exclusive=(_SQL, words("params args"))),
+    "postgres": _kind("postgres", required=(_SQL,), exclusive=(_SQL, words("params args"), words("auth connection"))),
+    "noop": _kind("noop"),
+    "store": _kind("store", required=(words("data"),)),
+    "secrets": _kind("secrets", required=(words("secret secret_name key"),), exclusive=(words("secret secret_name key"),)),
+    "playbook": _kind(
+        "playbook",
         required=(words("path"),),
-        aliases={"args": "payload", "workload": "payload"},
-        maps=words("payload args workload ctx"),
-        references=words("payload ctx"),
         exclusive=(words("payload args workload"), words("result detach")),
         needs={"idempotency_key": "detach"},
     ),
-    "callback": KindSpec(
-        inputs=words("signal timeout heartbeat schema description"),
-        maps=words("schema"),
-        exclusive=(words("signal heartbeat"),),
-        durations={"timeout": ANSWER, "heartbeat": HEARTBEAT},
-    ),
-    "wait": KindSpec(
-        inputs=words("duration seconds until result"),
-        required=(words("duration seconds until"),),
-        exclusive=(words("duration seconds until"),),
-        durations={"duration": WAIT, "seconds": WAIT},
-    ),
-    "workbook": KindSpec(inputs=words("task args")),
-    "quantum": KindSpec(
-        inputs=words("action backend circuit params shots seed job_id"),
-        required=(words("circuit job_id"),),
-        maps=words("params"),
-        choices={"action": words("run submit status result")},
-    ),
+    "callback": _kind("callback", exclusive=(words("signal heartbeat"),)),
+    "wait": _kind("wait", required=(words("duration seconds until"),), exclusive=(words("duration seconds until"),)),
+    "workbook": _kind("workbook"),
+    "quantum": _kind("quantum", required=(words("circuit job_id"),)),
 }
 
 ENGINE_KINDS: Final = words("playbook callback wait workbook")
 """Kinds that the engine carries out itself or that normalisation resolves; the others are tools."""
 
-ALL_SPEC: Final = COMMON_SPEC.union(*(k.spec for k in KINDS.values()))
+ALL_SPEC: Final = frozenset(ALL_OPTIONS)
 """Spec keys that an outer scope may default for the tasks below it."""
 
 

@@ -37,7 +37,7 @@ class Then:
     """What a task-policy rule does (formal specification 6.2, resolutions 7 and 29)."""
 
     do: Do = "continue"
-    attempts: Value = None
+    attempts: Value = 3
     """Executions including the first (retry)."""
     backoff: Literal["none", "linear", "exponential"] = "none"
     delay: Value = None
@@ -104,6 +104,11 @@ class Task:
         """The name of the task in the words of its author."""
         return f"task {self.name}" if self.label is None else f"{self.label} (line {self.line})"
 
+    @property
+    def answered_by_token(self) -> bool:
+        """Whether it is a callback that a token answers, not a signal's name."""
+        return self.kind == "callback" and not self.inputs.get("signal")
+
 
 @dataclass(frozen=True, slots=True)
 class Loop:
@@ -112,8 +117,8 @@ class Loop:
     in_: Value
     iterator: str
     mode: Literal["sequential", "parallel"] = "sequential"
-    max_in_flight: Value = None
-    """Concurrent iterations of a parallel loop; None: the engine's default."""
+    max_in_flight: Value = 10
+    """Concurrent iterations of a parallel loop."""
     exec: Literal["local", "distributed"] | None = None
     """None: local, or distributed where the body waits."""
     chunk_size: Value = None
@@ -168,8 +173,8 @@ class Router:
 
     arcs: tuple[Arc, ...]
     mode: Literal["exclusive", "inclusive"] = "exclusive"
-    priority: Value = None
-    dedupe: Value = None
+    priority: Value = 0
+    dedupe: Value = False
 
 
 @dataclass(frozen=True, slots=True)

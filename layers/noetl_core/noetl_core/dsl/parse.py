@@ -7,17 +7,26 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, InvalidPlaybook, suggest
+from noetl_core.dsl.fields.playbook import (
+    API_VERSIONS,
+    CREDENTIAL,
+    DEFAULTS,
+    EXECUTOR,
+    EXECUTOR_FAILURE,
+    METADATA,
+    PLAYBOOK_PATH,
+    ROOT,
+    WORKBOOK,
+    WORKBOOK_ENTRY,
+)
 from noetl_core.dsl.inputs import read_workload
-from noetl_core.dsl.kinds import words
 from noetl_core.dsl.load import Node, load
 from noetl_core.dsl.model import UNSET, Executor, KeychainEntry, Limits, Playbook, Step, Task, TaskPolicy
-from noetl_core.dsl.numbers import LIFETIME, LIMITS, TIMEOUT
 from noetl_core.dsl.policy import task_policy
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.references import check_references
@@ -27,14 +36,6 @@ from noetl_core.dsl.tasks import RawTask, TaskScope, layered, raw_task
 from noetl_core.dsl.templates import check_templates
 from noetl_core.dsl.variants import rewrite_variants
 
-API_VERSIONS: Final = ("noetl.io/v2", "noetl.io/v10")
-ROOT_KEYS: Final = words("apiVersion kind metadata keychain executor workload workflow workbook")
-LEGACY_ROOT: Final = {"steps": "steps stand in workflow", "name": "it stands in metadata", "path": "it stands in metadata"}
-EXECUTOR_POLICY: Final = words(
-    "defaults results limits task failure lifecycle unconditional_on_failure placement cost tracing quotas quantum"
-)
-EXECUTOR_NO_EFFECT: Final = ("placement", "cost", "tracing", "quotas", "quantum")
-PLAYBOOK_PATH: Final = re.compile(r"[\w][\w.\-]*(/[\w][\w.\-]*)*\Z")
 MAX_PATH: Final = 512
 
 
@@ -98,17 +99,17 @@ def _playbook(r: Reader, root: Node, text: str) -> Playbook | None:
     if root.get("vars") is not None:
         hint = "use workload for inputs, ctx and iter for what changes; or " + MIGRATE
         r.report("E121", (root, "vars"), "a playbook must not have vars at its root", hint)
-    entries = r.keys(root, ROOT_KEYS | {"vars"}, "the playbook", LEGACY_ROOT)
+    entries = r.read(root, ROOT, "the playbook").nodes
     for key in ("apiVersion", "kind", "metadata", "workflow"):
         if key not in entries:
             r.missing(root, key, f"the playbook has no {key}", f"apiVersion: {API_VERSIONS[0]}" if key == "apiVersion" else "")
     _version(r, entries)
-    metadata = r.mapping(entries.get("metadata"), "metadata")
+    about = r.read(entries.get("metadata"), METADATA, "metadata")
+    metadata = about.nodes
     for key in ("name", "path"):
         if "metadata" in entries and key not in metadata and isinstance(entries["metadata"].value, dict):
             r.report("E111", (root, "metadata"), f"metadata has no {key}")
-    name = r.text(metadata.get("name"), "metadata.name")
-    path = r.text(metadata.get("path"), "metadata.path")
+    name, path = about.get("name"), about.get("path")
     if path is not None and (not PLAYBOOK_PATH.match(path) or len(path) > MAX_PATH):
         r.report("E115", metadata["path"], f'"{path[:60]}" cannot be a playbook path', "names separated by /, like team/flow")
 
@@ -152,54 +153,40 @@ def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
     """Read `executor` and what steps inherit from it (canonical step spec 5.1)."""
     if node is None:
         return Executor(), StepScope(Executor())
-    entries = r.keys(node, ("kind", "spec", "desc"), "executor", {"profile": "executor.kind says where it runs"})
-    spec = entries.get("spec")
-    options = {} if spec is None else r.mapping(spec, "spec of executor")
-    extensions = r.flag(options.get("extensions"), "extensions of executor")
+    given = r.read(node, EXECUTOR, "executor")
+    spec, policy = given.node("spec"), given.node("spec", "policy")
+    extensions = bool(given.get("spec", "extensions"))
     handed = handed_down(r, spec, EXECUTOR_KEYS, "spec of executor", extensions=extensions)
-    policy_node = options.get("policy")
-    policy = {} if policy_node is None else r.keys(policy_node, EXECUTOR_POLICY | {"rules"}, "policy of executor")
-    if policy_node is not None:
-        if "rules" in policy:
-            hint = "write them in spec.policy of a task, or as default in spec.policy.task"
-            r.report("E126", (policy_node, "rules"), "policy of executor has rules: control actions belong to tasks", hint)
-        r.no_effect(policy_node, EXECUTOR_NO_EFFECT, "policy of executor")
-    defaults = _keys(r, policy.get("defaults"), ("timeouts", "resources", "on_unmatched"), "defaults of executor")
-    timeouts = _keys(r, defaults.get("timeouts"), ("task_s", "step_s", "execution_s"), "timeouts of executor")
-    resources = _keys(r, defaults.get("resources"), ("pool", "memory_mb"), "resources of executor")
-    if "resources" in defaults:
-        r.no_effect(defaults["resources"], ("memory_mb",), "resources of executor")
-    lifecycle = _keys(r, policy.get("lifecycle"), ("timeout_s", "lifetime_s"), "lifecycle of executor")
-    failure = _keys(r, policy.get("failure"), ("mode",), "failure of executor")
-    results = _keys(r, policy.get("results"), ("reference_first",), "results of executor")
-    lifetime = _first(
-        r.number(lifecycle.get("lifetime_s"), "lifetime_s of executor", LIFETIME),
-        r.number(options.get("lifetime_s"), "lifetime_s of executor", LIFETIME),
-    )
-    kind = entries.get("kind")
+    if policy is not None and policy.get("rules") is not None:
+        hint = "write them in spec.policy of a task, or as default in spec.policy.task"
+        r.report("E126", (policy, "rules"), "policy of executor has rules: control actions belong to tasks", hint)
+
+    def said(*path: str) -> Any:
+        return given.get("spec", "policy", *path)
+
+    result = given.node("spec", "result")
+    lifetime = _first(said("lifecycle", "lifetime_s"), given.get("spec", "lifetime_s"))
     executor = Executor(
-        kind=r.text(kind, "kind of executor"),
-        entry_step=r.text(options.get("entry_step"), "entry_step of executor"),
-        result=options["result"].plain() if "result" in options else UNSET,
-        failure_mode=r.choice(failure.get("mode"), ("fail_fast", "best_effort"), "failure mode of executor") or "fail_fast",
-        unconditional_on_failure=r.flag(policy.get("unconditional_on_failure"), "unconditional_on_failure of executor"),
-        reference_first=r.flag(results.get("reference_first"), "reference_first of executor"),
-        limits=_limits(r, policy.get("limits")),
+        kind=given.get("kind"),
+        entry_step=given.get("spec", "entry_step"),
+        result=UNSET if result is None else result.plain(),
+        failure_mode=said("failure", "mode") or EXECUTOR_FAILURE["mode"].default,
+        unconditional_on_failure=bool(said("unconditional_on_failure")),
+        reference_first=bool(said("results", "reference_first")),
+        limits=Limits(**{name: value for name in Limits.__slots__ if (value := said("limits", name)) is not None}),
         lifetime_s=float(lifetime) if lifetime is not None else Executor().lifetime_s,
-        timeout_s=_first(
-            r.number(lifecycle.get("timeout_s"), "timeout_s of executor", TIMEOUT),
-            r.number(timeouts.get("execution_s"), "execution_s of executor", TIMEOUT),
-        ),
+        timeout_s=_first(said("lifecycle", "timeout_s"), said("defaults", "timeouts", "execution_s")),
         extensions=extensions,
-        pool=r.name(options.get("pool") or resources.get("pool"), "a pool") or "default",
+        pool=given.get("spec", "pool") or said("defaults", "resources", "pool") or Executor().pool,
         spec=handed,
     )
-    task_timeout = r.number(timeouts.get("task_s"), "task_s of executor", TIMEOUT)
+    task_timeout = said("defaults", "timeouts", "task_s")
     scope = StepScope(executor, handed if task_timeout is None else {"timeout_s": task_timeout, **handed})
-    scope.step_timeout = r.number(timeouts.get("step_s"), "step_s of executor", TIMEOUT)
-    scope.on_unmatched = r.choice(defaults.get("on_unmatched"), ("continue", "fail"), "on_unmatched of executor") or "continue"
-    if "task" in policy:
-        scope.policy = _default_policy(r, policy["task"], scope)
+    scope.step_timeout = said("defaults", "timeouts", "step_s")
+    scope.on_unmatched = said("defaults", "on_unmatched") or DEFAULTS["on_unmatched"].default
+    task = given.node("spec", "policy", "task")
+    if task is not None:
+        scope.policy = _default_policy(r, task, scope)
     return executor, scope
 
 
@@ -216,19 +203,6 @@ def _first(value: Any, other: Any) -> Any:
     return other if value is None else value
 
 
-def _keys(r: Reader, node: Node | None, allowed: tuple[str, ...], what: str) -> dict[str, Node]:
-    return {} if node is None else r.keys(node, allowed, what)
-
-
-def _limits(r: Reader, node: Node | None) -> Limits:
-    found: dict[str, Any] = {}
-    for key, child in _keys(r, node, tuple(LIMITS), "limits of executor").items():
-        value = r.number(child, f"{key} of executor", LIMITS[key])
-        if value is not None:
-            found[key] = value
-    return Limits(**found)
-
-
 # --- other sections -----------------------------------------------------------------------------------------------------
 
 
@@ -237,8 +211,9 @@ def _keychain(r: Reader, node: Node | None) -> tuple[KeychainEntry, ...]:
     out: dict[str, KeychainEntry] = {}
     for i, item in enumerate(r.sequence(node, "keychain")):
         what = f"keychain entry {i}"
-        entries = {k: v for k, v in r.mapping(item, what).items() if not k.startswith("x-")}
-        name, kind = r.name(entries.get("name"), "a credential"), r.text(entries.get("kind"), f"kind of {what}")
+        given = r.read(item, CREDENTIAL, what)
+        entries = {k: v for k, v in given.nodes.items() if not k.startswith("x-")}
+        name, kind = given.get("name"), given.get("kind")
         for key in ("name", "kind"):
             if key not in entries and isinstance(item.value, dict):
                 r.report("E111", item, f"{what} has no {key}")
@@ -266,13 +241,13 @@ def _workbook(r: Reader, node: Node | None, scope: StepScope) -> dict[str, RawTa
             if name in entries:
                 r.report("E123", item, f'the workbook has two tasks named "{name}"', "rename one")
             if "tool" in body:
-                r.keys(item, ("name", "tool", "desc"), f'workbook task "{name}"')
+                r.keys(item, WORKBOOK_ENTRY.keys, f'workbook task "{name}"')
             entries[name] = body.get("tool", item)
     else:
         tools = r.mapping(node, "workbook")
         tasks = tools.get("tasks")
         if tasks is not None and tasks.get("kind") is None:
-            r.keys(node, ("tasks",), "workbook")
+            r.keys(node, WORKBOOK.keys, "workbook")
             tools = r.mapping(tasks, "tasks of workbook")
         entries = {k: v for k, v in tools.items() if not k.startswith("x-")}
     return {k: v for k, tool in entries.items() if (v := _workbook_entry(r, k, tool, scope)) is not None}

@@ -6,53 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, TypeVar
 
-from noetl_core.dsl.kinds import words
+from noetl_core.dsl.fields.policies import ADMISSION, ALLOW, ERROR, RULE, TASK_POLICY, THEN
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import UNSET, Admission, AdmitRule, Do, Rule, TaskPolicy, Then
-from noetl_core.dsl.numbers import ATTEMPTS, DELAY, JITTER, MULTIPLIER
-from noetl_core.dsl.reader import Reader, is_template
+from noetl_core.dsl.reader import Reader
 
-DIRECTIVES: Final = ("continue", "retry", "jump", "break", "fail")
-BACKOFFS: Final = ("none", "linear", "exponential", "fixed")
-HOOKS: Final = ("before", "after", "finally")
-THEN_KEYS: Final = words(
-    "do attempts backoff delay max_delay jitter backoff_multiplier to scope set_iter set_ctx set set_prev error"
-)
-ERROR_KEYS: Final = words("kind message retryable code details")
-"""Fields of the error that `do: fail` gives."""
 Scope = Literal["iteration", "loop"]
 Backoff = Literal["none", "linear", "exponential", "fixed"]
 OnDeny = Literal["park", "skip", "fail"]
 _RETRY_ONLY: Final = ("attempts", "backoff", "delay", "max_delay", "jitter", "backoff_multiplier")
-_LEGACY_THEN: Final = {
-    "set_vars": "write set_iter or set_ctx",
-    "set_shared": "write set_ctx, with loop.spec.policy.reducers",
-    "collect": "write set_ctx with a reducer",
-    "sink": "storage is a task of its own",
-    "call": "a task is jumped to",
-    "next": "only step.next.arcs start steps",
-    "result": "write set_prev",
-}
 
 R = TypeVar("R")
 OnUnmatched = Literal["continue", "fail"]
-
-
-def condition(r: Reader, node: Node, what: str) -> str:
-    """Return the text of a `when`; booleans are kept."""
-    value = node.value
-    if isinstance(value, bool):
-        return "{{ true }}" if value else "{{ false }}"
-    if not isinstance(value, str):
-        r.report("E112", node, f"when in {what} must be an expression, not {r.word(node)}", 'write "{{ ... }}"')
-        return "{{ false }}"
-    if not is_template(value):
-        bare = value.strip()
-        if bare in ("true", "false"):
-            return f"{{{{ {bare} }}}}"
-        r.report("E303", node, f"when in {what} is plain text, not an expression", f'write "{{{{ {bare[:60]} }}}}"')
-        return "{{ false }}"
-    return value
 
 
 def written(r: Reader, node: Node, what: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -75,8 +40,7 @@ def _entries(r: Reader, rules: Node, what: str, read: Callable[[str | None, Node
     otherwise: list[R] = []
     for i, entry in enumerate(r.sequence(rules, f"rules of {what}")):
         place = f"rule {i} of {what}"
-        legacy = {"expr": "conditions are called when", "do": "directives stand under then"}
-        entries = r.keys(entry, ("when", "then", "else"), place, legacy)
+        entries = r.keys(entry, RULE.keys, place, RULE.legacy)
         if not entries:
             if isinstance(entry.value, dict) and not entry.value:
                 r.report("E119", entry, f"{place} is empty", "write when and then, or else")
@@ -97,7 +61,7 @@ def _entries(r: Reader, rules: Node, what: str, read: Callable[[str | None, Node
         elif "then" not in entries:
             r.missing(entry, "then", f"{place} has no then", "say what it does: then: { ... }")
         else:
-            yield read(condition(r, entries["when"], place), entries["then"], entry)
+            yield read(r.condition(entries["when"], f"when in {place}"), entries["then"], entry)
     yield from otherwise
 
 
@@ -125,17 +89,14 @@ def task_policy(r: Reader, node: Node, what: str, on_unmatched: OnUnmatched, jum
     if not isinstance(node.value, dict):
         r.report("E119", node, f"policy of {what} must be a mapping with rules, not {r.word(node)}", "policy: { rules: [...] }")
         return None
-    entries = r.keys(node, ("rules", "mode", "on_unmatched", *HOOKS), f"policy of {what}")
-    if "rules" not in entries:
+    given = r.read(node, TASK_POLICY, what)
+    listed = given.node("rules")
+    if listed is None:
         r.missing(node, "rules", f"policy of {what} has no rules", "policy: { rules: [...] }", code="E119")
         return None
-    r.choice(entries.get("mode"), ("exclusive",), f"policy mode of {what}")
-    unmatched: OnUnmatched = (
-        r.choice(entries.get("on_unmatched"), ("continue", "fail"), f"on_unmatched of {what}") or on_unmatched
-    )
-    rules = tuple(_entries(r, entries["rules"], what, lambda when, body, entry: _rule(r, when, body, entry, what, jumps)))
-    hooks: dict[str, Any] = {h: entries[h].plain() for h in HOOKS if h in entries and entries[h].value}
-    r.no_effect(node, [h for h in HOOKS if h in hooks], f"policy of {what}")
+    unmatched: OnUnmatched = given.get("on_unmatched") or on_unmatched
+    rules = tuple(_entries(r, listed, what, lambda when, body, entry: _rule(r, when, body, entry, what, jumps)))
+    hooks: dict[str, Any] = {h: given.nodes[h].plain() for h in TASK_POLICY.idle if h in given and given.nodes[h].value}
     if unmatched == "continue" and all(rule.when not in (None, "{{ true }}") for rule in rules):
         message = f"policy of {what} goes on after an error that no rule matches"
         r.report("W402", (node, "rules"), message, "add an else rule, or on_unmatched: fail")
@@ -149,49 +110,44 @@ def _rule(r: Reader, when: str | None, body: Node, entry: Node, what: str, jumps
 def then(r: Reader, node: Node, what: str, jumps: list[tuple[Node, str]]) -> Then:
     """Read what a rule does."""
     place = f"then of {what}"
-    entries = r.keys(node, THEN_KEYS, place, _LEGACY_THEN)
-    do: Do = r.choice(entries.get("do"), DIRECTIVES, f"do in {place}") or "continue"
+    given = r.read(node, THEN, place)
+    do: Do = given.filled("do")
     set_iter, set_ctx = written(r, node, place)
-    to = r.text(entries.get("to"), f"to in {place}")
-    if do == "jump" and "to" not in entries:
+    to = given.get("to")
+    if do == "jump" and "to" not in given:
         r.missing(node, "to", f"{place} jumps nowhere", "name the task: to: <task>")
-    elif do != "jump" and "to" in entries:
+    elif do != "jump" and "to" in given:
         r.report("E114", (node, "to"), f'to in {place} goes with do: jump, not with "{do}"', "write do: jump")
     elif to is not None:
-        jumps.append((entries["to"], to))
-    if do != "retry" and "do" in entries:
+        jumps.append((given.nodes["to"], to))
+    if do != "retry" and "do" in given:
         for key in _RETRY_ONLY:
-            if key in entries:
+            if key in given:
                 r.report("W408", (node, key), f'"{key}" in {place} has no effect beside do: {do}', "it goes with do: retry")
-    scope: Literal["iteration", "loop"] = (
-        r.choice(entries.get("scope"), ("iteration", "loop"), f"scope in {place}") or "iteration"
-    )
+    scope: Scope = given.filled("scope")
     if scope == "loop" and do != "break":
         r.report("E114", (node, "scope"), f"scope in {place} goes with do: break", "write do: break")
-    if "error" in entries:
+    error = given.node("error")
+    if error is not None:
         if do != "fail":
             r.report("W408", (node, "error"), f'"error" in {place} has no effect beside do: {do}', "it goes with do: fail")
-        if isinstance(entries["error"].value, dict):
-            r.keys(entries["error"], ERROR_KEYS, f"error in {place}")
-    backoff: Literal["none", "linear", "exponential", "fixed"] = (
-        r.choice(entries.get("backoff"), BACKOFFS, f"backoff in {place}") or "none"
-    )
+        if isinstance(error.value, dict):
+            r.read(error, ERROR, place)
+    backoff: Backoff = given.filled("backoff")
     return Then(
         do=do,
-        attempts=r.number(entries.get("attempts"), f"attempts in {place}", ATTEMPTS),
+        attempts=given.filled("attempts"),
         backoff="none" if backoff == "fixed" else backoff,
-        delay=r.number(entries.get("delay"), f"delay in {place} (seconds)", DELAY),
-        max_delay=r.number(entries.get("max_delay"), f"max_delay in {place} (seconds)", DELAY),
-        jitter=r.number(entries.get("jitter"), f"jitter in {place}", JITTER),
-        backoff_multiplier=float(
-            r.number(entries.get("backoff_multiplier"), f"backoff_multiplier in {place}", MULTIPLIER) or 2.0
-        ),
+        delay=given.get("delay"),
+        max_delay=given.get("max_delay"),
+        jitter=given.get("jitter"),
+        backoff_multiplier=float(given.filled("backoff_multiplier")),
         to=to,
         scope=scope,
         set_iter=set_iter,
         set_ctx=set_ctx,
-        set_prev=entries["set_prev"].plain() if "set_prev" in entries else UNSET,
-        error=entries["error"].plain() if "error" in entries else None,
+        set_prev=given.nodes["set_prev"].plain() if "set_prev" in given else UNSET,
+        error=None if error is None else error.plain(),
     )
 
 
@@ -203,29 +159,25 @@ def admission(r: Reader, node: Node | None, step: str) -> Admission | None:
     if node is None:
         return None
     what = f'admit of step "{step}"'
-    entries = r.keys(node, ("mode", "rules", "on_deny"), what)
-    if r.choice(entries.get("mode"), ("exclusive", "inclusive"), f"mode of {what}") == "inclusive":
+    given = r.read(node, ADMISSION, what)
+    if given.get("mode") == "inclusive":
         r.report("W403", (node, "mode"), f"mode inclusive of {what} is accepted but has no effect", "", "note")
-    on_deny: Literal["park", "skip", "fail"] = (
-        r.choice(entries.get("on_deny"), ("park", "skip", "fail"), f"on_deny of {what}") or "park"
-    )
-    if "rules" not in entries:
+    on_deny: OnDeny = given.filled("on_deny")
+    listed = given.node("rules")
+    if listed is None:
         if isinstance(node.value, dict):
             r.missing(node, "rules", f"{what} has no rules", "admit: { rules: [...] }")
         return None
-    rules = tuple(_entries(r, entries["rules"], what, lambda when, body, entry: _admit_rule(r, when, body, entry, what)))
+    rules = tuple(_entries(r, listed, what, lambda when, body, entry: _admit_rule(r, when, body, entry, what)))
     if rules and rules[-1].when is not None:
         r.report("W404", (node, "rules"), f"{what} has no else: what no rule matches is allowed", "add an else rule")
     return Admission(rules, on_deny)
 
 
 def _admit_rule(r: Reader, when: str | None, body: Node, entry: Node, what: str) -> AdmitRule:
-    entries = r.keys(body, ("allow",), f"then of {what}", {"do": "control actions belong to task policy"})
-    allow = entries.get("allow")
+    allow = r.read(body, ALLOW, what).node("allow")
     if allow is None:
         if isinstance(body.value, dict) and "do" not in body.value:
             r.missing(body, "allow", f"then of {what} says neither allow: true nor false", "then: { allow: true }")
         return AdmitRule(when, False, entry.path)
-    if not isinstance(allow.value, bool) and not is_template(allow.value):
-        r.report("E112", allow, f"allow in {what} must be true or false, not {r.word(allow)}")
     return AdmitRule(when, allow.plain(), entry.path)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, Severity, suggest
+from noetl_core.dsl.fields.types import Block, Choice, Condition, Flag, Name, Prose, Text
 from noetl_core.dsl.load import Loaded, Node
 from noetl_core.dsl.model import Path
 from noetl_core.dsl.numbers import Range
@@ -22,6 +23,48 @@ _KIND_WORDS: Final = {"mapping": "a mapping", "list": "a list", "scalar": "a pla
 def is_template(value: Any) -> bool:
     """Whether a value is text with template syntax in it."""
     return isinstance(value, str) and ("{{" in value or "{%" in value)
+
+
+class Given:
+    """What a mapping says: the values of its fields that are usable, by name, and the nodes of all fields that it has.
+
+    `get` and `node` take a path through the mappings below. What has a form of its own (a pipeline, rules) is a node only.
+    """
+
+    __slots__ = ("below", "block", "nodes", "values")
+
+    def __init__(self, block: Block, nodes: dict[str, Node]) -> None:
+        self.block = block
+        self.nodes = nodes
+        self.values: dict[str, Any] = {}
+        self.below: dict[str, Given] = {}
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the field is written, usable or not."""
+        return name in self.nodes
+
+    def get(self, *path: str) -> Any:
+        """The value of a field; None where it is left out or not usable."""
+        given = self._at(path)
+        return None if given is None else given.values.get(path[-1])
+
+    def filled(self, name: str) -> Any:
+        """The value of a field, or its default."""
+        value = self.values.get(name)
+        return self.block[name].default if value is None else value
+
+    def node(self, *path: str) -> Node | None:
+        """Where a field stands; None where it is left out."""
+        given = self._at(path)
+        return None if given is None else given.nodes.get(path[-1])
+
+    def _at(self, path: tuple[str, ...]) -> Given | None:
+        given: Given | None = self
+        for name in path[:-1]:
+            if given is None:
+                break
+            given = given.below.get(name)
+        return given
 
 
 @dataclass(slots=True)
@@ -118,6 +161,34 @@ class Reader:
                 self.report("E110", (node, key), f'unknown key "{key}" in {what}', hint)
         return out
 
+    def read(self, node: Node | None, block: Block, owner: str) -> Given:
+        """What a mapping says, by its block: unknown keys, wrong types and numbers out of range are reported, here and below.
+
+        `owner`: what it belongs to, as messages say it.
+        """
+        if node is None:
+            return Given(block, {})
+        what = f"{block.prefix}{owner}"
+        if block.open or block.layered:
+            given = Given(block, self.mapping(node, what))
+        else:
+            given = Given(
+                block, self.keys(node, block.keys | block.misplaced if block.misplaced else block.keys, what, block.legacy)
+            )
+        scalars, below = block.scalars, block.below
+        for name, child in given.nodes.items():
+            if name in scalars:
+                field = scalars[name]
+                what_of = field.label.format(owner) if field.label else f"{name}{block.joint}{owner}"
+                value = _READ[type(field.type)](self, child, what_of, field.type)
+                if value is not None:
+                    given.values[name] = value
+            elif name in below:
+                given.below[name] = self.read(child, below[name], owner)
+        if block.idle:
+            self.no_effect(node, block.idle, what)
+        return given
+
     def missing(self, node: Node, key: str, message: str, hint: str = "", *, code: str = "E111", checked: bool = True) -> None:
         """Report that `key` is not there, unless another key looks like it (`checked`: `keys` has reported that one)."""
         if not isinstance(node.value, dict):
@@ -176,14 +247,29 @@ class Reader:
         )
         return None
 
-    def flag(self, node: Node | None, what: str, default: bool = False) -> bool:
-        if node is None:
-            return default
-        if isinstance(node.value, bool):
+    def flag(self, node: Node, what: str, allowed: Flag) -> Any:
+        """true or false, or the template that is allowed instead; None when reported."""
+        if isinstance(node.value, bool) or (allowed.template and is_template(node.value)):
             return node.value
         hint = "true or false" if str(node.value).lower() not in ("yes", "on", "no", "off") else "YAML 1.2: true or false"
-        self.report("E112", node, f"{what} must be true or false, not {self.word(node)}", hint)
-        return default
+        self.report("E112", node, f"{what} must be true or false, not {self.word(node)}", "" if allowed.template else hint)
+        return None
+
+    def condition(self, node: Node, what: str) -> str:
+        """The text of a condition; booleans stand for themselves."""
+        value = node.value
+        if isinstance(value, bool):
+            return "{{ true }}" if value else "{{ false }}"
+        if not isinstance(value, str):
+            self.report("E112", node, f"{what} must be an expression, not {self.word(node)}", 'write "{{ ... }}"')
+            return "{{ false }}"
+        if not is_template(value):
+            bare = value.strip()
+            if bare in ("true", "false"):
+                return f"{{{{ {bare} }}}}"
+            self.report("E303", node, f"{what} is plain text, not an expression", f'write "{{{{ {bare[:60]} }}}}"')
+            return "{{ false }}"
+        return value
 
     def number(self, node: Node | None, what: str, allowed: Range) -> Any:
         """A number of a range, or what else that allows; None when missing or reported."""
@@ -215,3 +301,15 @@ class Reader:
         for key in keys:
             if node.get(key) is not None:
                 self.report("W403", (node, key), f'"{key}" in {what} is accepted but has no effect', "", "note")
+
+
+_READ: Final[dict[type, Callable[[Reader, Node, str, Any], Any]]] = {
+    Text: lambda r, node, what, _: r.text(node, what),
+    Prose: lambda r, node, what, _: r.prose(node, what),
+    Name: lambda r, node, _, of: r.name(node, of.of),
+    Choice: lambda r, node, what, of: r.choice(node, of.words, what),
+    Flag: Reader.flag,
+    Condition: lambda r, node, what, _: r.condition(node, what),
+    Range: Reader.number,
+}
+"""How a single value of a type is read."""

@@ -1,7 +1,8 @@
-"""JSON Schema (2020-12) of a playbook, made from the tables that validation reads, so that the two cannot disagree on keys.
+"""JSON Schema (2020-12) of a playbook, made from the tables of fields that validation reads too, so that the two cannot disagree.
 
-Editors complete and check with it. What a schema cannot say (names that must exist, templates, tool kinds installed beside
-the engine) is left to `noetl validate`. `render` is what `docs/playbook.schema.json` holds.
+Editors complete, check and explain with it: each property has a description that ends with a link, and its default if it has
+one. What a schema cannot say (names that must exist, templates, tool kinds installed beside the engine) is left to `noetl
+validate`. `render` is what `docs/playbook.schema.json` holds.
 """
 
 from __future__ import annotations
@@ -11,74 +12,118 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from noetl_core.dsl.inputs import SCHEMA_KEY
-from noetl_core.dsl.kinds import ALL_SPEC, COMMON_SPEC, KINDS, words
-from noetl_core.dsl.loops import FAILURE_MODES, REDUCERS
-from noetl_core.dsl.loops import POLICY_KEYS as LOOP_POLICY
-from noetl_core.dsl.numbers import (
-    ATTEMPTS,
-    CHUNK_SIZE,
-    DELAY,
-    DURATION,
-    JITTER,
-    JOIN_COUNT,
-    LIFETIME,
-    LIMITS,
-    MULTIPLIER,
-    PRIORITY,
-    TIMEOUT,
-    TOLERATED_COUNT,
-    TOLERATED_PERCENT,
-    WINDOW,
-    Range,
+from noetl_core.dsl.fields import flow, playbook, policies, tools
+from noetl_core.dsl.fields.types import (
+    Anything,
+    Block,
+    Choice,
+    Code,
+    Condition,
+    Duration,
+    Field,
+    Flag,
+    ListOf,
+    Name,
+    Part,
+    Prose,
+    Shape,
+    Text,
+    Type,
+    Values,
+    another,
 )
-from noetl_core.dsl.parse import API_VERSIONS, EXECUTOR_POLICY, PLAYBOOK_PATH, ROOT_KEYS
-from noetl_core.dsl.policy import BACKOFFS, DIRECTIVES, ERROR_KEYS, HOOKS, THEN_KEYS
+from noetl_core.dsl.kinds import KINDS, KindSpec
+from noetl_core.dsl.model import UNSET
+from noetl_core.dsl.numbers import DURATION, TIMEOUT, Range
 from noetl_core.dsl.reader import NAME
-from noetl_core.dsl.specs import EXECUTOR_KEYS, LOOP_KEYS, STEP_KEYS, TIMEOUT_PARTS
-from noetl_core.dsl.steps import ARC_KEYS, NEXT_POLICY_KEYS, STEP_FIELDS
-from noetl_core.dsl.steps import POLICY_KEYS as STEP_POLICY
-from noetl_core.dsl.tasks import LIB_KEYS, RESERVED, TASK_FIELDS
-from noetl_core.engine.answers import KEYWORDS, TYPES
+from noetl_core.dsl.tasks import RESERVED, TASK_FIELDS
+from noetl_core.json_schema import TYPES
 
 Schema = dict[str, Any]
 
 ID: Final = "https://noetl.io/schema/playbook-v10.json"
+DOCS: Final = "https://noetl.io/docs/language/"
+"""Where the pages of docs/language are published; links of fields begin here."""
 
 _TEMPLATE: Final[Schema] = {"type": "string", "pattern": r"\{[{%]"}
 _TEXT: Final[Schema] = {"type": "string", "minLength": 1}
 _MAP: Final[Schema] = {"type": "object"}
-_MAP_OR_TEMPLATE: Final[Schema] = {"anyOf": [{"type": ["object", "null"]}, _TEMPLATE]}
-_LIB: Final[Schema] = {
-    "anyOf": [
-        _TEXT,
-        {
-            "type": "object",
-            "properties": dict.fromkeys(LIB_KEYS, _TEXT),
-            "patternProperties": {"^x-": True},
-            "required": list(LIB_KEYS),
-            "additionalProperties": False,
-        },
-    ]
-}
-_LIBS: Final[Schema] = {
-    "type": ["object", "null"],
-    "propertyNames": {"pattern": r"^[^\W\d]\w*$"},
-    "additionalProperties": _LIB,
-}
 _BOOL: Final[Schema] = {"type": "boolean"}
-_WHEN: Final[Schema] = {
-    "description": "A Jinja2 condition",
-    "anyOf": [_TEMPLATE, _BOOL, {"enum": ["true", "false"]}],
-}
+_COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+_FREE: Final[Schema] = {"^x-": True}
+_LABEL: Final[Schema] = {"type": "object", "patternProperties": _FREE}
 
 
-def _ref(name: str) -> Schema:
-    return {"$ref": f"#/$defs/{name}"}
+def playbook_schema() -> Schema:
+    """The schema of a whole playbook."""
+    root = _block(playbook.ROOT)
+    root.pop("description")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": ID,
+        "title": "NoETL playbook (DSL v10)",
+        "description": f"A whole playbook.\n{DOCS}README.md",
+        **root,
+        "$defs": {**_values(), **_parts(), **_rules(), **_tasks()},
+    }
 
 
-def _pattern(regex: re.Pattern[str]) -> str:
-    return "^" + regex.pattern.removesuffix(r"\Z") + "$"
+def render() -> str:
+    """The schema as the published file holds it."""
+    return json.dumps(playbook_schema(), indent=1, sort_keys=True) + "\n"
+
+
+# --- fields -------------------------------------------------------------------------------------------------------------
+
+
+def _property(field: Field, page: str, doc: str = "", type_: Schema | None = None) -> Schema:
+    """A field with its description, its link and its default. `page`: where its block is explained."""
+    words = doc or field.doc
+    if field.otherwise:
+        words += f" Default: {field.otherwise}."
+    out: Schema = {"description": f"{words}\n{DOCS}{field.link or page}"}
+    if field.default is not UNSET:
+        whole = isinstance(field.default, float) and field.default.is_integer()
+        out["default"] = int(field.default) if whole else field.default
+    return out | (_type(field.type) if type_ is None else type_)
+
+
+def _type(of: Type) -> Schema:
+    """What a value of the type must be."""
+    match of:
+        case Text(pattern):
+            return _TEXT if pattern is None else {"type": "string", "pattern": _pattern(pattern)}
+        case Prose():
+            return {"type": ["string", "null"]}
+        case Name():
+            return _ref("name")
+        case Choice(words, template):
+            return {"anyOf": [{"enum": sorted(words)}, _TEMPLATE]} if template else {"enum": list(words)}
+        case Flag(template):
+            return {"anyOf": [_BOOL, _TEMPLATE]} if template else _BOOL
+        case Duration(allowed):
+            return {"anyOf": [allowed.schema(), {"type": "string", "pattern": _pattern(DURATION)}, _TEMPLATE]}
+        case Condition():
+            return {"anyOf": [_TEMPLATE, _BOOL, {"enum": ["true", "false"]}]}
+        case Values(whole):
+            return {"anyOf": [{"type": ["object", "null"]}, _TEMPLATE]} if whole else _MAP
+        case Code():
+            return _TEXT
+        case Anything():
+            return {}
+        case Shape(name):
+            return _SHAPES.get(name) or _ref(name)
+        case ListOf(item, least):
+            items = _ref(item.name)
+            return {"type": "array", "minItems": least, "items": items} if least else {"type": "array", "items": items}
+        case Part(block):
+            return _ref(block.name)
+        case Block():
+            out = _block(of)
+            out.pop("description")
+            return out
+        case Range():
+            return _ref("seconds") if of is TIMEOUT else _number(of)
 
 
 def _number(allowed: Range) -> Schema:
@@ -90,212 +135,112 @@ def _number(allowed: Range) -> Schema:
     return {"anyOf": [allowed.schema(), *others]} if others else allowed.schema()
 
 
-def _duration(allowed: Range) -> Schema:
-    text: Schema = {"type": "string", "pattern": _pattern(DURATION)}
-    return {"anyOf": [allowed.schema(), text, _TEMPLATE]}
+def _block(block: Block, *names: str, required: Iterable[str] | None = None, **types: Schema) -> Schema:
+    """A mapping of the fields of a block, or of some of them, and of free `x-` keys. `types` replace those of the table."""
+    properties = {name: _property(block[name], block.link, type_=types.get(name)) for name in names or block.by_name}
+    if block.layered:
+        below = "{} Holds for all tasks below that do not say it themselves."
+        options = {name: _property(o, block.link, below.format(o.doc)) for name, o in tools.ALL_OPTIONS.items()}
+        properties = {**options, **properties}
+    out: Schema = {"type": "object", "description": f"{block.doc}\n{DOCS}{block.link}", "properties": properties}
+    if not block.open:
+        out |= {"patternProperties": _FREE, "additionalProperties": False}
+    wanted = [f.name for f in block if f.required and f.name in properties] if required is None else list(required)
+    return out | ({"required": sorted(wanted)} if wanted else {})
 
 
-def _closed(keys: Iterable[str], required: Iterable[str] = (), **known: Schema) -> Schema:
-    """A mapping of exactly `keys` and free `x-` keys; `known` describes some of them, by name (a trailing _ is dropped)."""
-    described = {k.rstrip("_"): v for k, v in known.items()}
-    allowed = set(keys)
-    strangers = described.keys() - allowed
-    if strangers:
-        raise ValueError(f"the schema describes keys that validation refuses: {sorted(strangers)}")
-    out: Schema = {
-        "type": "object",
-        "properties": {k: described.get(k, True) for k in sorted(allowed)},
-        "patternProperties": {"^x-": True},
-        "additionalProperties": False,
-    }
-    if required:
-        out["required"] = sorted(required)
-    return out
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/$defs/{name}"}
 
 
-def playbook_schema() -> Schema:
-    """The schema of a whole playbook."""
-    root = _closed(
-        ROOT_KEYS,
-        ("apiVersion", "kind", "metadata", "workflow"),
-        apiVersion={"enum": list(API_VERSIONS)},
-        kind={"const": "Playbook"},
-        metadata=_ref("metadata"),
-        keychain={"type": "array", "items": _ref("credential")},
-        executor=_ref("executor"),
-        workload={
-            "type": "object",
-            "description": "Defaults of the immutable inputs",
-            "properties": {SCHEMA_KEY: _ref("value_schema")},
-        },
-        workflow={"type": "array", "minItems": 1, "items": _ref("step")},
-        workbook=_ref("workbook"),
-    )
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": ID,
-        "title": "NoETL playbook (DSL v10)",
-        **root,
-        "$defs": {**_sections(), **_steps(), **_policies(), **_tasks(), "value_schema": _value_schema()},
-    }
+def _pattern(regex: re.Pattern[str]) -> str:
+    return "^" + regex.pattern.removesuffix(r"\Z") + "$"
 
 
-def render() -> str:
-    """The schema as the published file holds it."""
-    return json.dumps(playbook_schema(), indent=1, sort_keys=True) + "\n"
+# --- definitions --------------------------------------------------------------------------------------------------------
+
+_SHAPES: Final[dict[str, Schema]] = {
+    "api_version": {"enum": list(playbook.API_VERSIONS)},
+    "playbook_kind": {"const": "Playbook"},
+    "workload": {"type": "object", "properties": {playbook.X_SCHEMA.name: _property(playbook.X_SCHEMA, "")}},
+    "collection": {"anyOf": [{"type": ["array", "object"]}, _TEMPLATE]},
+    "reducers": {"type": "object", "additionalProperties": {"enum": list(flow.REDUCERS)}},
+    "dedupe": {"anyOf": [_BOOL, _TEMPLATE, {"type": "null"}]},
+    "libraries": {
+        "anyOf": [
+            {
+                "type": ["object", "null"],
+                "propertyNames": {"pattern": r"^[^\W\d]\w*$"},
+                "additionalProperties": {"anyOf": [_TEXT, _block(tools.LIBRARY)]},
+            },
+            _TEMPLATE,
+        ]
+    },
+    "tools": {"type": "object", "additionalProperties": _ref("tool")},
+    "texts": {"type": "array", "items": {"type": "string"}},
+    "some_values": {"type": "array", "minItems": 1},
+    "value_schemas": {"type": "object", "additionalProperties": _ref("value_schema")},
+    "count": _COUNT,
+    "number": {"type": "number"},
+}
+"""Forms that are written out where they stand; the others are definitions."""
 
 
-def _value_schema() -> Schema:
-    """The plain subset of JSON Schema that `x-schema` is written in."""
-    names: Schema = {"enum": sorted(TYPES)}
-    count: Schema = {"type": "integer", "minimum": 0}
-    described: dict[str, Schema] = {
-        "type": {"anyOf": [names, {"type": "array", "minItems": 1, "items": names}]},
-        "enum": {"type": "array", "minItems": 1},
-        "required": {"type": "array", "items": {"type": "string"}},
-        "properties": {"type": "object", "additionalProperties": _ref("value_schema")},
-        "additionalProperties": _BOOL,
-        "items": _ref("value_schema"),
-        **dict.fromkeys(("minItems", "maxItems", "minLength", "maxLength"), count),
-        **{key: {"type": "number"} for key in ("minimum", "maximum")},
-    }
-    return {
-        "type": "object",
-        "properties": {key: described.get(key, True) for key in sorted(KEYWORDS)},
-        "additionalProperties": False,
-    }
-
-
-def _sections() -> dict[str, Schema]:
-    limits: Schema = {name: _number(allowed) for name, allowed in LIMITS.items()}
-    policy = _closed(
-        EXECUTOR_POLICY,
-        defaults=_closed(
-            ("timeouts", "resources", "on_unmatched"),
-            timeouts=_closed(
-                ("task_s", "step_s", "execution_s"), task_s=_ref("seconds"), step_s=_ref("seconds"), execution_s=_ref("seconds")
-            ),
-            resources=_closed(("pool", "memory_mb"), pool=_ref("name")),
-            on_unmatched=_ref("on_unmatched"),
-        ),
-        results=_closed(("reference_first",), reference_first=_BOOL),
-        limits=_closed(LIMITS, **limits),
-        task=_ref("task_policy"),
-        failure=_closed(("mode",), mode={"enum": list(FAILURE_MODES)}),
-        lifecycle=_closed(("timeout_s", "lifetime_s"), timeout_s=_ref("seconds"), lifetime_s=_number(LIFETIME)),
-        unconditional_on_failure=_BOOL,
-    )
-    spec = _closed(
-        EXECUTOR_KEYS | ALL_SPEC,
-        policy=policy,
-        entry_step=_ref("name"),
-        extensions=_BOOL,
-        pool=_ref("name"),
-        timeout=_ref("timeout"),
-        timeout_s=_ref("seconds"),
-        lifetime_s=_number(LIFETIME),
-    )
+def _values() -> dict[str, Schema]:
+    """Definitions of single values, and of what has more than one form."""
+    types: Schema = {"enum": sorted(TYPES)}
     return {
         "name": {"type": "string", "pattern": _pattern(NAME)},
-        "metadata": {
-            "type": "object",
-            "required": ["name", "path"],
-            "properties": {
-                "name": _TEXT,
-                "path": {"type": "string", "pattern": _pattern(PLAYBOOK_PATH)},
-            },
-        },
-        "credential": {"type": "object", "required": ["name", "kind"], "properties": {"name": _ref("name"), "kind": _TEXT}},
-        "executor": _closed(("kind", "spec", "desc"), kind=_TEXT, spec=spec),
+        "seconds": _number(TIMEOUT),
+        "timeout": {"anyOf": [_ref("seconds"), _block(tools.TIMEOUT_PARTS)]},
+        "set": {"type": "object", "propertyNames": {"pattern": r"^(ctx|iter)\.."}},
+        "type_names": {"anyOf": [types, {"type": "array", "minItems": 1, "items": types}]},
+        "join": {"anyOf": [{"enum": ["all", "any"]}, _block(flow.JOIN)]},
+        "error": {"anyOf": [_block(policies.ERROR), {"not": _MAP}]},
+        "compensation": {"anyOf": [_ref("pipeline"), _block(flow.COMPENSATION)]},
         "workbook": {
             "anyOf": [
                 {"type": "null"},
-                _closed(("tasks",), ("tasks",), tasks={"type": "object", "additionalProperties": _ref("tool")}),
-                {"type": "object", "patternProperties": {"^x-": True}, "additionalProperties": _ref("tool")},
+                _block(playbook.WORKBOOK),
+                {**_LABEL, "additionalProperties": _ref("tool")},
                 {"type": "array", "items": {"type": "object", "required": ["name"]}},
             ]
         },
-        "timeout": {
-            "description": "Seconds for the whole task, or by part",
-            "anyOf": [_ref("seconds"), _closed(TIMEOUT_PARTS, **{part: _ref("seconds") for part in TIMEOUT_PARTS})],
-        },
-        "seconds": _number(TIMEOUT),
     }
 
 
-def _steps() -> dict[str, Schema]:
-    failure = {"enum": list(FAILURE_MODES)}
-    step_spec = _closed(
-        STEP_KEYS | ALL_SPEC,
-        join={"anyOf": [{"enum": ["all", "any"]}, _closed(("count",), ("count",), count=_number(JOIN_COUNT))]},
-        pool=_ref("name"),
-        timeout=_ref("timeout"),
-        timeout_s=_ref("seconds"),
-        policy=_closed(
-            STEP_POLICY,
-            admit=_ref("admission"),
-            lifecycle=_closed(("timeout_s", "deadline_s"), timeout_s=_ref("seconds"), deadline_s=_ref("seconds")),
-            failure=_closed(("mode",), mode=failure),
-            task=_ref("task_policy"),
-            resources=_closed(("pool", "memory_mb"), pool=_ref("name")),
-        ),
-    )
-    step = _closed(
-        STEP_FIELDS,
-        ("step",),
-        step=_ref("name"),
-        desc={"type": ["string", "null"]},
-        spec=step_spec,
-        loop=_ref("loop"),
-        tool=_ref("pipeline"),
-        next=_ref("router"),
-        args=_MAP,
-        input=_MAP,
-        set_ctx=_MAP,
-        set=_ref("set"),
-        compensate={"anyOf": [_ref("pipeline"), _closed(("loop", "tool"), ("tool",), loop=_ref("loop"), tool=_ref("pipeline"))]},
-    )
-    loop_failure = _closed(
-        ("mode", "tolerated_count", "tolerated_percent"),
-        mode=failure,
-        tolerated_count=_number(TOLERATED_COUNT),
-        tolerated_percent=_number(TOLERATED_PERCENT),
-    )
-    loop_spec = {
-        "mode": {"enum": ["sequential", "parallel"]},
-        "max_in_flight": _number(WINDOW),
-        "chunk_size": _number(CHUNK_SIZE),
-    }
-    loop_policy = _closed(
-        LOOP_POLICY,
-        exec={"enum": ["local", "distributed"]},
-        reducers={"type": "object", "additionalProperties": {"enum": list(REDUCERS)}},
-        failure=loop_failure,
-        **loop_spec,
-    )
-    loop = _closed(
-        ("in", "iterator", "spec", "loop"),
-        ("in", "iterator"),
-        in_={"anyOf": [{"type": ["array", "object"]}, _TEMPLATE]},
-        iterator=_ref("name"),
-        spec=_closed(LOOP_KEYS | ALL_SPEC, policy=loop_policy, timeout=_ref("timeout"), timeout_s=_ref("seconds"), **loop_spec),
-        loop=_ref("loop"),
-    )
-    values = {"args": _MAP, "input": _MAP, "set_ctx": _MAP, "set": _ref("set")}
-    arc = _closed(ARC_KEYS, ("step",), step=_ref("name"), when=_WHEN, desc={"type": ["string", "null"]}, **values)
-    hints = _closed(NEXT_POLICY_KEYS, priority=_number(PRIORITY), dedupe={"anyOf": [_BOOL, _TEMPLATE, {"type": "null"}]})
-    router_spec = _closed(("mode", "policy"), mode={"enum": ["exclusive", "inclusive"]}, policy=hints)
+def _parts() -> dict[str, Schema]:
+    """Definitions of mappings that stand in more than one place, or are read by themselves."""
+    either = [{"required": ["tool"]}, {"required": ["next"]}, {"properties": {"step": {"const": "end"}}}]
+    closed = {key: part for key, part in _block(playbook.VALUE_SCHEMA).items() if key != "patternProperties"}
     return {
-        "step": step | {"anyOf": [{"required": ["tool"]}, {"required": ["next"]}, {"properties": {"step": {"const": "end"}}}]},
-        "loop": loop,
-        "router": _closed(("spec", "arcs"), ("arcs",), spec=router_spec, arcs={"type": "array", "items": _ref("arc")}),
-        "arc": arc,
-        "set": {"type": "object", "propertyNames": {"pattern": r"^(ctx|iter)\.."}},
+        "metadata": _block(playbook.METADATA),
+        "credential": _block(playbook.CREDENTIAL),
+        "executor": _block(playbook.EXECUTOR),
+        "step": _block(flow.STEP) | {"anyOf": either},
+        "loop": _block(flow.LOOP),
+        "router": _block(flow.ROUTER),
+        "arc": _block(flow.ARC),
+        "task_policy": _block(policies.TASK_POLICY),
+        "admission": _block(policies.ADMISSION),
+        "value_schema": closed,
     }
 
 
-def _rules(body: Schema) -> Schema:
+def _rules() -> dict[str, Schema]:
+    """Definitions of rules and of what they do."""
+    jump = {"if": {"properties": {"do": {"const": "jump"}}, "required": ["do"]}, "then": {"required": ["to"]}}
+    return {
+        "then": _block(policies.THEN) | jump,
+        "rules": _rule_list(_ref("then")),
+        "admission_rules": _rule_list(_block(policies.ALLOW)),
+    }
+
+
+def _rule_list(body: Schema) -> Schema:
     """Rules whose `then` is `body`; `else` in its three shapes."""
+    rule = policies.RULE
+    inner = _block(rule, "then", required=["then"], then=body)
     return {
         "type": "array",
         "contains": {"required": ["else"]},
@@ -303,112 +248,74 @@ def _rules(body: Schema) -> Schema:
         "maxContains": 1,
         "items": {
             "anyOf": [
-                _closed(("when", "then"), ("when", "then"), when=_WHEN, then=body),
-                _closed(("else",), ("else",), else_={"anyOf": [_closed(("then",), ("then",), then=body), body]}),
-                _closed(("else", "then"), ("else", "then"), else_={"type": "null"}, then=body),
+                _block(rule, "when", "then", required=["when", "then"], then=body),
+                _block(rule, "else", required=["else"], **{"else": {"anyOf": [inner, body]}}),
+                _block(rule, "else", "then", required=["else", "then"], then=body, **{"else": {"type": "null"}}),
             ]
         },
     }
 
 
-def _policies() -> dict[str, Schema]:
-    then = _closed(
-        THEN_KEYS,
-        do={"enum": list(DIRECTIVES)},
-        attempts=_number(ATTEMPTS),
-        backoff={"enum": list(BACKOFFS)},
-        delay=_number(DELAY),
-        max_delay=_number(DELAY),
-        jitter=_number(JITTER),
-        backoff_multiplier=_number(MULTIPLIER),
-        to=_ref("name"),
-        scope={"enum": ["iteration", "loop"]},
-        set_iter=_MAP,
-        set_ctx=_MAP,
-        set=_ref("set"),
-        error={"anyOf": [_closed(ERROR_KEYS), {"not": {"type": "object"}}]},
-    )
-    jump = {"if": {"properties": {"do": {"const": "jump"}}, "required": ["do"]}, "then": {"required": ["to"]}}
-    allow = _closed(("allow",), ("allow",), allow={"anyOf": [_BOOL, _TEMPLATE]})
-    return {
-        "then": then | jump,
-        "on_unmatched": {"enum": ["continue", "fail"]},
-        "task_policy": _closed(
-            ("rules", "mode", "on_unmatched", *HOOKS),
-            ("rules",),
-            rules=_rules(_ref("then")),
-            mode={"const": "exclusive"},
-            on_unmatched=_ref("on_unmatched"),
-        ),
-        "admission": _closed(
-            ("mode", "rules", "on_deny"),
-            ("rules",),
-            mode={"enum": ["exclusive", "inclusive"]},
-            rules=_rules(allow),
-            on_deny={"enum": ["park", "skip", "fail"]},
-        ),
-    }
-
-
 def _tasks() -> dict[str, Schema]:
+    """Definitions of tasks in all their shapes."""
     choice = [
-        _closed(("when", "then"), ("when", "then"), when=_WHEN, then=_ref("pipeline")),
-        _closed(("else",), ("else",), else_=_ref("pipeline")),
+        _block(policies.CHOICE, "when", "then", required=["when", "then"]),
+        _block(policies.CHOICE, "else", required=["else"]),
     ]
-    ladder = {"type": "array", "minItems": 1, "items": {"anyOf": choice}}
-    sugar = {
-        "choose": _closed(words("choose name desc"), ("choose",), choose=ladder, name=_ref("name")),
-        "while": _closed(words("while do name desc"), ("while", "do"), while_=_WHEN, do=_ref("pipeline"), name=_ref("name")),
-        "until": _closed(words("until do name desc"), ("until", "do"), until=_WHEN, do=_ref("pipeline"), name=_ref("name")),
-    }
     labelled = {
-        "type": "object",
+        **_LABEL,
         "minProperties": 1,
-        "not": {"anyOf": [{"required": [k]} for k in ("kind", "name", "choose", "while", "until")]},
-        "patternProperties": {"^x-": True},
+        "not": {"anyOf": [{"required": [k]} for k in ("kind", "name", *policies.SUGAR)]},
         "additionalProperties": _ref("tool"),
     }
-    named = [_ref(f"{kind}_task") for kind in sorted(KINDS)]
+    named = {kind: _ref(f"{kind}_task") for kind in sorted(KINDS)}
     return {
         "pipeline": {"anyOf": [_ref("tool"), {"type": "array", "minItems": 1, "items": _ref("task")}]},
         "task": {
             "if": {"required": ["kind"]},
             "then": _ref("tool"),
-            "else": {"anyOf": [labelled, *(_ref(name) for name in sugar)]},
+            "else": {"anyOf": [labelled, *(_ref(name) for name in policies.SUGAR)]},
         },
         "tool": {
             "type": "object",
             "required": ["kind"],
-            "properties": {"kind": {"enum": sorted(KINDS)}},
+            "properties": {"kind": _property(tools.TASK["kind"], tools.TASK.link, type_={"enum": sorted(KINDS)})},
             "allOf": [
                 {"if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]}, "then": ref}
-                for kind, ref in zip(sorted(KINDS), named, strict=True)
+                for kind, ref in named.items()
             ],
         },
-        **sugar,
-        **{f"{kind}_task": _kind(kind) for kind in sorted(KINDS)},
+        "choices": {"type": "array", "minItems": 1, "items": {"anyOf": choice}},
+        **{name: _block(block) for name, block in policies.SUGAR.items()},
+        **{f"{kind}_task": _kind(kind, spec) for kind, spec in KINDS.items()},
     }
 
 
-def _kind(kind: str) -> Schema:
-    spec = KINDS[kind]
-    fields = TASK_FIELDS[kind]
-    known: dict[str, Schema] = dict.fromkeys(spec.maps, _MAP_OR_TEMPLATE)
-    known |= {k: {"type": "string", "minLength": 1} for k in spec.raw}
-    known |= {k: _duration(allowed) for k, allowed in spec.durations.items()}
-    if "libs" in spec.maps:
-        known["libs"] = {"anyOf": [_LIBS, _TEMPLATE]}
-    known |= {k: {"anyOf": [{"enum": sorted(v)}, _TEMPLATE]} for k, v in spec.choices.items()}
-    known |= {
+def _kind(kind: str, spec: KindSpec) -> Schema:
+    options = Block("options", "", spec.page, *tools.COMMON_OPTIONS, *spec.options, tools.POLICY_OF_TASK)
+    types: dict[str, Schema] = {
         "kind": {"const": kind},
         "name": {"allOf": [_ref("name"), {"not": {"enum": sorted(RESERVED)}}]},
-        "spec": _closed(
-            COMMON_SPEC | spec.spec | {"policy"}, policy=_ref("task_policy"), timeout=_ref("timeout"), timeout_s=_ref("seconds")
-        ),
-        "set_iter": _MAP,
-        "set_ctx": _MAP,
-        "set": _ref("set"),
+        "spec": _type(options),
     }
-    out = _closed(fields, ("kind",), **known)
+    inputs = {field.name: field for field in spec.fields}
+    common = {field.name: field for field in tools.TASK}
+    if "args" in inputs:
+        common["input"] = another(inputs["args"], "input")
+    properties = {}
+    for name in sorted(TASK_FIELDS[kind]):
+        if name in inputs:
+            properties[name] = _property(inputs[name], spec.page)
+        elif name in common:
+            properties[name] = _property(common[name], tools.TASK.link, type_=types.get(name))
+        else:
+            properties[name] = _property(tools.OVERRIDE._replace(name=name), spec.page)
+    out: Schema = {
+        "type": "object",
+        "properties": properties,
+        "required": ["kind"],
+        "patternProperties": _FREE,
+        "additionalProperties": False,
+    }
     demands = [{"anyOf": [{"required": [k]} for k in sorted(group)]} for group in spec.required]
     return out | ({"allOf": demands} if demands else {})

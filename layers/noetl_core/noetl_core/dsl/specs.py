@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from noetl_core.dsl.fields.flow import LOOP_SPEC, STEP_SPEC
+from noetl_core.dsl.fields.playbook import EXECUTOR_SPEC
+from noetl_core.dsl.fields.tools import TIMEOUT_PARTS
 from noetl_core.dsl.kinds import ALL_SPEC, COMMON_SPEC, KINDS, NO_EFFECT_SPEC
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.numbers import TIMEOUT
 from noetl_core.dsl.reader import Reader
 
-EXECUTOR_KEYS: Final = frozenset({"policy", "entry_step", "result", "extensions", "pool", "lifetime_s"})
-STEP_KEYS: Final = frozenset({"policy", "join", "pool"})
-LOOP_KEYS: Final = frozenset({"policy", "mode", "max_in_flight", "chunk_size"})
+EXECUTOR_KEYS: Final = EXECUTOR_SPEC.keys
+STEP_KEYS: Final = STEP_SPEC.keys
+LOOP_KEYS: Final = LOOP_SPEC.keys
 TASK_KEYS: Final = frozenset({"policy"})
-
-TIMEOUT_PARTS: Final = frozenset({"connect", "read", "write", "pool", "total"})
 
 
 def merge(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def _layer(
                 r.report("E114", (node, key), f"{what} has timeout and timeout_s", "keep one")
             out["timeout_s"] = r.number(child, f"{what}.{key} (seconds)", TIMEOUT)
         elif key == "timeout":
-            for part, limit in r.keys(child, TIMEOUT_PARTS, f"{what}.timeout").items():
+            for part, limit in r.keys(child, TIMEOUT_PARTS.keys, f"{what}.timeout").items():
                 r.number(limit, f"{what}.timeout.{part} (seconds)", TIMEOUT)
             out[key] = child.plain()
         else:

@@ -7,38 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import MIGRATE, suggest
-from noetl_core.dsl.kinds import words
+from noetl_core.dsl.fields.flow import ARC, COMPENSATION, JOIN, ROUTER, ROUTER_POLICY, ROUTER_SPEC, STEP, STEP_FAILURE
 from noetl_core.dsl.load import Node
-from noetl_core.dsl.loops import FAILURE_MODES, iterators, loop
+from noetl_core.dsl.loops import iterators, loop
 from noetl_core.dsl.model import Arc, Executor, FailureMode, Join, Loop, Router, Step, Task, TaskPolicy
-from noetl_core.dsl.numbers import JOIN_COUNT, PRIORITY, TIMEOUT
-from noetl_core.dsl.policy import OnUnmatched, admission, condition, task_policy, written
-from noetl_core.dsl.reader import Reader, is_template
+from noetl_core.dsl.policy import OnUnmatched, admission, task_policy, written
+from noetl_core.dsl.reader import Given, Reader, is_template
 from noetl_core.dsl.specs import LOOP_KEYS, STEP_KEYS, handed_down, merge
 from noetl_core.dsl.sugar import pipeline
 from noetl_core.dsl.tasks import RawTask, TaskScope, single_task
 from noetl_core.dsl.templates import scalars_below
 
-STEP_FIELDS: Final = words("step desc spec loop tool next args input set_ctx set compensate")
-LEGACY_STEP: Final = {
-    "when": "admission stands in spec.policy.admit.rules",
-    "case": "outcomes are handled by task policy, routes by next.arcs",
-    "vars": "write set_ctx or set_iter in a task policy",
-    "pipe": "a list under tool is a pipeline",
-    "sink": "storage is a task of its own",
-    "eval": "outcomes are handled by spec.policy.rules of a task",
-    "call": "a tool stands under tool",
-    "type": "kind of the tool says what runs",
-    "retry": "retry is a directive of task policy",
-    "collect": "write set_ctx with a reducer",
-    "as": "a result is steps.<name>.result",
-    "save": "storage is a task of its own",
-}
-POLICY_KEYS: Final = words("admit lifecycle failure emit task tracing quotas compensation resources")
-NO_EFFECT: Final = ("emit", "tracing", "quotas")
-ARC_KEYS: Final = words("step when args input set_ctx set spec desc")
-LEGACY_ARC: Final = {"then": "a guard and its target stand in one arc", "else": "an arc without when comes last"}
-NEXT_POLICY_KEYS: Final = words("priority dedupe partitioning ordering")
+_TIMEOUT: Final = ("spec", "policy", "lifecycle", "timeout_s")
 
 
 @dataclass(slots=True)
@@ -57,17 +37,13 @@ class StepScope:
 def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
     """Read one step; errors are reported and the wrong parts left out."""
     what = f'step "{name}"'
-    entries = r.keys(node, STEP_FIELDS, what, LEGACY_STEP)
-    spec = entries.get("spec")
+    given = r.read(node, STEP, what)
+    spec = given.node("spec")
     own = handed_down(r, spec, STEP_KEYS, f"spec of {what}", extensions=scope.executor.extensions)
-    policy = _policy(r, spec, what)
-    lifecycle = policy.get("lifecycle")
-    timing = {} if lifecycle is None else r.keys(lifecycle, ("timeout_s", "deadline_s"), f"lifecycle of {what}")
-    failure = policy.get("failure")
-    modes = {} if failure is None else r.keys(failure, ("mode",), f"failure of {what}")
-    failure_mode: FailureMode = r.choice(modes.get("mode"), FAILURE_MODES, f"failure mode of {what}") or "fail_fast"
+    _refuse_rules(r, given.node("spec", "policy"), what)
+    failure_mode: FailureMode = given.get("spec", "policy", "failure", "mode") or STEP_FAILURE["mode"].default
 
-    loop_node = entries.get("loop")
+    loop_node = given.node("loop")
     looped = None if loop_node is None else loop(r, loop_node, name, failure_mode)
     tasks = TaskScope(
         name,
@@ -77,40 +53,38 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
         scope.workbook,
         scope.executor.extensions,
     )
-    if "task" in policy:
-        tasks.policy = task_policy(r, policy["task"], f"tasks of {what}", scope.on_unmatched, tasks.jumps) or scope.policy
-    body = _tool(r, entries.get("tool"), tasks)
+    default_policy = given.node("spec", "policy", "task")
+    if default_policy is not None:
+        tasks.policy = task_policy(r, default_policy, f"tasks of {what}", scope.on_unmatched, tasks.jumps) or scope.policy
+    body = _tool(r, given.node("tool"), tasks)
     check_jumps(r, tasks)
-    _check_body(r, node, entries, name)
-    if looped is not None and "tool" not in entries:
+    _check_body(r, node, given, name)
+    if looped is not None and "tool" not in given:
         r.report("E114", (node, "loop"), f"{what} has a loop but no tool", "a loop repeats the step's tool")
     set_iter, set_ctx = written(r, node, what)
     if set_iter:
         r.report("E114", (node, "set"), f"{what} cannot write iter: it belongs to one iteration", "write it in a task")
-    if "input" in entries and "args" in entries:
-        r.report("E114", (node, "input"), f"{what} has args and input", "keep args")
-    timeout = r.number(timing.get("timeout_s"), f"timeout_s of {what}", TIMEOUT)
-    undo = entries.get("compensate") or policy.get("compensation")
-    if "compensate" in entries and "compensation" in policy:
+    args_node = _args(r, node, given, what)
+    undo = given.node("compensate") or given.node("spec", "policy", "compensation")
+    if "compensate" in given and given.node("spec", "policy", "compensation") is not None:
         r.report("E114", (node, "compensate"), f"{what} has compensate and spec.policy.compensation", "keep compensate")
     undoing, undo_loop = _compensate(r, undo, name, tasks)
-    args_node = entries.get("args") or entries.get("input")
     args = r.values(args_node, f"args of {what}")
     each = _each(r, args_node, looped)
     return Step(
         name=name,
         tasks=body,
-        router=_router(r, entries.get("next"), name),
+        router=_router(r, given.node("next"), name),
         loop=looped,
-        desc=r.prose(entries.get("desc"), f"desc of {what}"),
-        admission=admission(r, policy.get("admit"), name),
-        join=_join(r, spec.get("join") if spec is not None else None, what),
+        desc=given.get("desc"),
+        admission=admission(r, given.node("spec", "policy", "admit"), name),
+        join=_join(r, given.node("spec", "join"), what),
         args={k: v for k, v in args.items() if k not in each},
         each_args={k: v for k, v in args.items() if k in each},
         set_ctx=set_ctx,
-        pool=_pool(r, spec, policy, what) or scope.executor.pool,
-        timeout_s=timeout if "timeout_s" in timing else scope.step_timeout,
-        deadline_s=r.number(timing.get("deadline_s"), f"deadline_s of {what}", TIMEOUT),
+        pool=given.get("spec", "pool") or given.get("spec", "policy", "resources", "pool") or scope.executor.pool,
+        timeout_s=scope.step_timeout if given.node(*_TIMEOUT) is None else given.get(*_TIMEOUT),
+        deadline_s=given.get("spec", "policy", "lifecycle", "deadline_s"),
         failure_mode=failure_mode,
         compensate=undoing,
         compensate_loop=undo_loop,
@@ -119,25 +93,26 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
     )
 
 
-def _check_body(r: Reader, node: Node, entries: Mapping[str, Node], name: str) -> None:
-    if "tool" in entries or "next" in entries:
+def _check_body(r: Reader, node: Node, given: Given, name: str) -> None:
+    if "tool" in given or "next" in given:
         return
     if name == "end":
         r.report("W405", node, 'step "end" has neither tool nor next', "arcs may simply stop; or give it a tool", "note")
-    elif isinstance(node.value, dict) and all(k in STEP_FIELDS or k.startswith("x-") for k in node.value):
+    elif isinstance(node.value, dict) and all(k in STEP.keys or k.startswith("x-") for k in node.value):
         r.report("E116", node, f'step "{name}" has neither tool nor next', "give it one of them")
 
 
-def _policy(r: Reader, spec: Node | None, what: str) -> dict[str, Node]:
-    node = spec.get("policy") if spec is not None else None
-    if node is None:
-        return {}
-    if isinstance(node.value, dict) and "rules" in node.value:
+def _refuse_rules(r: Reader, policy: Node | None, what: str) -> None:
+    if policy is not None and policy.get("rules") is not None:
         message = f"policy of {what} has rules: control actions belong to tasks"
-        r.report("E126", (node, "rules"), message, "write them in spec.policy of a task, or as default in spec.policy.task")
-    entries = r.keys(node, POLICY_KEYS | {"rules"}, f"policy of {what}")
-    r.no_effect(node, NO_EFFECT, f"policy of {what}")
-    return entries
+        r.report("E126", (policy, "rules"), message, "write them in spec.policy of a task, or as default in spec.policy.task")
+
+
+def _args(r: Reader, node: Node, given: Given, what: str) -> Node | None:
+    """The arguments of a step or an arc, under either name."""
+    if "input" in given and "args" in given:
+        r.report("E114", (node, "input"), f"{what} has args and input", "keep args")
+    return given.node("args") or given.node("input")
 
 
 def _layers(r: Reader, name: str, scope: StepScope, own: Mapping[str, Any], loop_node: Node | None) -> dict[str, Any]:
@@ -183,25 +158,16 @@ def check_jumps(r: Reader, scope: TaskScope) -> None:
             r.report("E202", node, f'jump target "{target}" is not a task of step "{scope.step}"', hint)
 
 
-def _pool(r: Reader, spec: Node | None, policy: Mapping[str, Node], what: str) -> str | None:
-    resources = policy.get("resources")
-    chosen = r.keys(resources, ("pool", "memory_mb"), f"resources of {what}") if resources is not None else {}
-    if resources is not None:
-        r.no_effect(resources, ("memory_mb",), f"resources of {what}")
-    return r.name((spec.get("pool") if spec is not None else None) or chosen.get("pool"), "a pool")
-
-
 def _join(r: Reader, node: Node | None, what: str) -> Join | None:
     """Read `all`, `any`, or `{count: n}` (resolution 13)."""
     if node is None:
         return None
     if isinstance(node.value, dict):
-        entries = r.keys(node, ("count",), f"join of {what}")
-        if "count" not in entries:
+        given = r.read(node, JOIN, what)
+        if "count" not in given:
             r.missing(node, "count", f"join of {what} has no count", "join: all, any or {count: n}")
             return None
-        count = r.number(entries["count"], f"count of join of {what}", JOIN_COUNT)
-        return Join("count", count or 1)
+        return Join("count", given.get("count") or 1)
     mode = r.choice(node, ("all", "any"), f"join of {what}")
     return None if mode is None else Join(mode)
 
@@ -212,16 +178,16 @@ def _compensate(r: Reader, node: Node | None, name: str, body: TaskScope) -> tup
         return (), None
     what, looped = f'compensation of step "{name}"', None
     if isinstance(node.value, dict) and ("tool" in node.value or "loop" in node.value):
-        entries = r.keys(node, ("loop", "tool"), what)
-        if "loop" in entries:
-            looped = loop(r, entries["loop"], name, "fail_fast")
+        given = r.read(node, COMPENSATION, what)
+        if "loop" in given:
+            looped = loop(r, given.nodes["loop"], name, "fail_fast")
             if looped is not None and looped.exec == "distributed":
                 message = f"the loop of the {what} cannot be distributed: one worker undoes a step"
-                r.report("E114", entries["loop"], message, "leave exec out")
-        if "tool" not in entries:
+                r.report("E114", given.nodes["loop"], message, "leave exec out")
+        if "tool" not in given:
             r.missing(node, "tool", f"{what} has a loop but no tool", "tool: [...]", code="E114")
             return (), None
-        node = entries["tool"]
+        node = given.nodes["tool"]
     scope = TaskScope(name, body.spec, body.policy, body.on_unmatched, body.workbook, body.extensions)
     tasks = _tool(r, node, scope)
     check_jumps(r, scope)
@@ -243,51 +209,40 @@ def _router(r: Reader, node: Node | None, name: str) -> Router | None:
         else:
             r.report("E112", node, f"{what} must be a mapping with arcs, not {r.word(node)}", "next: { arcs: [...] }")
         return None
-    entries = r.keys(node, ("spec", "arcs"), what, {"step": "arcs stand in next.arcs", "when": "guards stand in next.arcs"})
-    if "arcs" not in entries and not {"step", "when"} & set(node.value):
+    given = r.read(node, ROUTER, what)
+    if "arcs" not in given and not {"step", "when"} & set(node.value):
         r.missing(node, "arcs", f"{what} has no arcs", "next: { arcs: [...] }")
-    spec = entries.get("spec")
-    options = {} if spec is None else r.keys(spec, ("mode", "policy"), f"spec of {what}")
-    policy = options.get("policy")
-    hints = {} if policy is None else r.keys(policy, NEXT_POLICY_KEYS, f"policy of {what}")
-    if policy is not None:
-        r.no_effect(policy, ("partitioning", "ordering"), f"policy of {what}")
+    priority = given.get("spec", "policy", "priority")
     return Router(
-        arcs=tuple(_arc(r, arc, i, name) for i, arc in enumerate(r.sequence(entries.get("arcs"), f"arcs of {what}"))),
-        mode=r.choice(options.get("mode"), ("exclusive", "inclusive"), f"mode of {what}") or "exclusive",
-        priority=r.number(hints.get("priority"), f"priority of {what}", PRIORITY),
-        dedupe=_dedupe(r, hints.get("dedupe"), what),
+        arcs=tuple(_arc(r, arc, i, name) for i, arc in enumerate(r.sequence(given.node("arcs"), f"arcs of {what}"))),
+        mode=given.get("spec", "mode") or ROUTER_SPEC["mode"].default,
+        priority=ROUTER_POLICY["priority"].default if priority is None else priority,
+        dedupe=_dedupe(r, given.node("spec", "policy", "dedupe"), what),
     )
 
 
-def _dedupe(r: Reader, node: Node | None, what: str) -> bool | str | None:
+def _dedupe(r: Reader, node: Node | None, what: str) -> Any:
     """Read `dedupe`: true compares the token's args; a template gives the value to compare."""
     if node is None or isinstance(node.value, bool) or is_template(node.value):
-        return None if node is None else node.plain()
+        return ROUTER_POLICY["dedupe"].default if node is None else node.plain()
     r.report("E112", node, f"dedupe of {what} must be true or an expression, not {r.word(node)}", 'dedupe: "{{ args.id }}"')
-    return None
+    return False
 
 
 def _arc(r: Reader, node: Node, index: int, name: str) -> Arc:
     what = f'arc {index} of step "{name}"'
-    entries = r.keys(node, ARC_KEYS, what, LEGACY_ARC)
-    target = r.text(entries.get("step"), f"step of {what}")
-    if "step" not in entries:
+    given = r.read(node, ARC, what)
+    if "step" not in given:
         r.missing(node, "step", f"{what} names no step", "step: <name>")
-    if "input" in entries and "args" in entries:
-        r.report("E114", (node, "input"), f"{what} has args and input", "keep args")
-    if "spec" in entries:
-        r.report("W403", (node, "spec"), f"spec of {what} is accepted but has no effect", "", "note")
-    r.prose(entries.get("desc"), f"desc of {what}")
+    args = _args(r, node, given, what)
     set_iter, set_ctx = written(r, node, what)
     if set_iter:
         r.report("E114", (node, "set"), f"{what} cannot write iter: it belongs to one iteration", "write ctx, or args")
-    when = entries.get("when")
     return Arc(
         index=index,
-        step=target or "",
-        when=None if when is None else condition(r, when, what),
-        args=r.values(entries.get("args") or entries.get("input"), f"args of {what}"),
+        step=given.get("step") or "",
+        when=given.get("when"),
+        args=r.values(args, f"args of {what}"),
         set_ctx=set_ctx,
         path=node.path,
     )

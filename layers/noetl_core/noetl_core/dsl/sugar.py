@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from noetl_core.dsl.kinds import words
+from noetl_core.dsl.fields.policies import CHOICE, SUGAR
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Rule, Task, TaskPolicy, Then
-from noetl_core.dsl.policy import condition
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.tasks import RawTask, TaskScope, finish, list_task
 
-_KEYS: Final = {"choose": words("choose name desc"), "while": words("while do name desc"), "until": words("until do name desc")}
 _PREV: Final = "{{ _prev }}"
 
 
@@ -34,12 +32,12 @@ def _tasks(r: Reader, node: Node, prefix: str, place: str, scope: TaskScope) -> 
     items = [node] if isinstance(node.value, dict) else r.sequence(node, f'tasks of step "{scope.step}"')
     out: list[Task] = []
     for i, item in enumerate(items):
-        kind = None if item.get("kind") is not None else next((k for k in _KEYS if item.get(k) is not None), None)
+        kind = None if item.get("kind") is not None else next((k for k in SUGAR if item.get(k) is not None), None)
         if kind is None:
             task = list_task(r, item, f"{prefix}task_{i}", scope)
             out.extend(() if task is None else (task,))
             continue
-        r.keys(item, _KEYS[kind], kind)
+        r.keys(item, SUGAR[kind].keys, kind)
         label = r.name(item.get("name"), "a task") or f"{prefix}{kind}_{i}"
         make = {"choose": _choose, "while": _while, "until": _until}[kind]
         out.extend(make(r, item, label, f"{kind}[{i}]{place}" if item.get("name") is None else f'{kind} "{label}"', scope))
@@ -70,7 +68,7 @@ def _choose(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> 
         r.report("E112", node.value["choose"], f"{shown} has no entries", "write when and then, or else")
     for i, entry in enumerate(entries):
         place = f"entry {i} of {shown}"
-        parts = r.keys(entry, ("when", "then", "else"), place)
+        parts = r.keys(entry, CHOICE.keys, place)
         last = i == len(entries) - 1
         if "else" in parts:
             if not last or "when" in parts or "then" in parts:
@@ -83,7 +81,7 @@ def _choose(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> 
             continue
         else:
             body = _tasks(r, parts["then"], f"{label}_then_{i}_", f" in {place}", scope)
-            rules.append((condition(r, parts["when"], place), _jump(body[0].name if body else end)))
+            rules.append((r.condition(parts["when"], f"when in {place}"), _jump(body[0].name if body else end)))
         branches += body
         if body and not last:
             branches += _noop(r, f"{label}_{i}_end", entry, [(None, _jump(end))], f"end of {place}", scope)
@@ -102,7 +100,7 @@ def _body(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> li
 def _while(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> list[Task]:
     """Compile a `while`: the condition is evaluated before each round."""
     end = f"{label}_end"
-    when = condition(r, node.value["while"], shown)
+    when = r.condition(node.value["while"], f"when in {shown}")
     head = _noop(r, label, node, [(when, _GO_ON), (None, _jump(end))], shown, scope)
     body = _body(r, node, label, shown, scope)
     again = _noop(r, f"{label}_again", node, [(None, _jump(label))], f"next round of {shown}", scope)
@@ -111,7 +109,7 @@ def _while(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> l
 
 def _until(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> list[Task]:
     """Compile an `until`: the condition is evaluated after each round; the first round always runs."""
-    when = condition(r, node.value["until"], shown)
+    when = r.condition(node.value["until"], f"when in {shown}")
     head = _noop(r, label, node, [(None, _GO_ON)], shown, scope)
     body = _body(r, node, label, shown, scope)
     check = _noop(r, f"{label}_check", node, [(when, _GO_ON), (None, _jump(label))], f"condition of {shown}", scope)

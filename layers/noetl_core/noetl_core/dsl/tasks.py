@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import suggest
+from noetl_core.dsl.fields.tools import LIBRARY, TASK
 from noetl_core.dsl.kinds import KINDS, KindSpec, words
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path, Task, TaskPolicy
@@ -20,7 +21,7 @@ RESERVED: Final = words(
 )
 """Namespaces of templates, which a task name would hide (formal specification 3.2)."""
 
-TASK_KEYS: Final = words("name kind desc spec set_iter set_ctx set input")
+TASK_KEYS: Final = TASK.keys
 
 
 def _task_fields(kind: KindSpec) -> frozenset[str]:
@@ -210,10 +211,6 @@ def _check_duration(r: Reader, node: Node, allowed: Range, what: str) -> None:
         r.report("E124", node, str(error))
 
 
-LIB_KEYS: Final = ("from", "import")
-"""What `from module import name` says, as a mapping."""
-
-
 def _check_libs(r: Reader, libs: Node | None, what: str) -> None:
     """Check that each lib is a module, or names a module with `from` and a part of it with `import`."""
     if libs is None or not isinstance(libs.value, dict):
@@ -225,11 +222,9 @@ def _check_libs(r: Reader, libs: Node | None, what: str) -> None:
         if not isinstance(target.value, dict):
             r.text(target, f'library "{name}" of {what}')
             continue
-        parts = r.keys(target, LIB_KEYS, f'library "{name}" of {what}')
-        for key in LIB_KEYS:
-            if key in parts:
-                r.text(parts[key], f'{key} of library "{name}" of {what}')
-            else:
+        given = r.read(target, LIBRARY, f'library "{name}" of {what}')
+        for key in LIBRARY.by_name:
+            if key not in given:
                 r.missing(target, key, f'library "{name}" of {what} has no {key}', "write both: {from: module, import: name}")
 
 
@@ -250,8 +245,7 @@ def finish(r: Reader, raw: RawTask | None, scope: TaskScope, label: str | None =
 
 
 def layered(raw: RawTask, scope: TaskScope, path: Path, label: str | None = None) -> Task:
-    known = KINDS.get(raw.kind)
-    spec = merge(merge(known.defaults if known else {}, scope.spec), raw.spec)
+    spec = merge(scope.spec, raw.spec)
     timeout = spec.pop("timeout_s", None)
     return Task(
         raw.name,

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from noetl_core.dsl.model import Loop
 from noetl_core.engine import ids
@@ -17,6 +17,7 @@ from noetl_core.engine.records import Boundary
 from noetl_core.engine.routing import redriven, take_arcs
 from noetl_core.engine.state import ChunkState, LoopState, Run
 from noetl_core.engine.waits import beats_as_one, signal_name
+from noetl_core.events.table import News
 from noetl_core.expr import TemplateError, references_in
 
 INLINE_CHUNK_RESULT = 512
@@ -36,7 +37,7 @@ class Fact:
     data of `ExecutionRedriven`, which `engine.redrive` computes).
     """
 
-    kind: Literal["signal", "child", "pause", "resume", "cancel", "fail", "stuck", "redrive"]
+    kind: News
     data: Mapping[str, Any]
 
 
@@ -153,7 +154,6 @@ def match_waits(p: RoutingPass, run: Run) -> None:
                 p.emit("TimerFired", run=run.id, wait_id=wait["wait_id"], kind="heartbeat")
     if run.ready:
         p.emit("ResumeScheduled", run=run.id, seq=run.expected_seq, mail=run.ready)
-        p.scheduled.append(run.id)
 
 
 def _request_children(p: RoutingPass, run: Run) -> None:
@@ -228,7 +228,6 @@ def advance_loop(p: RoutingPass, lead: Run) -> None:
             break  # the last ones were kept by a redrive
         run_id = ids.chunk_run_id(p.state.execution_id, lead.id, chunk, p.state.epoch)
         p.emit("LoopChunkScheduled", run=run_id, step=lead.step, parent=lead.id, chunk=chunk)
-        p.scheduled.append(run_id)
     if not loop.open and (stop or len(loop.done) == loop.plan["chunks"]):
         _close_loop(p, lead, loop)
 

@@ -12,7 +12,7 @@ from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from hashlib import sha256
 
-from noetl_core.dsl.model import Playbook, Step, Task
+from noetl_core.dsl.model import Playbook, Step
 
 SIGNATURE_BYTES = 18
 MAX_TOKEN = 300
@@ -49,17 +49,12 @@ def ticket_of(token: str, key: bytes) -> Ticket:
     return Ticket(parts[0], parts[1], parts[2], int(parts[3]))
 
 
-def by_token(task: Task) -> bool:
-    """Return whether a task is a callback that is answered by token."""
-    return task.kind == "callback" and not task.inputs.get("signal")
-
-
 def callback_tasks(playbook: Playbook, step: Step) -> tuple[int, ...]:
     """Return the indexes of the callbacks by token in a step of the playbook, or in its compensation. Computed once per
     playbook."""
     known: dict[int, tuple[int, ...]] = playbook.memo.setdefault("callback_tasks", {})
     if id(step) not in known:  # the playbook keeps both for as long as it lives
-        known[id(step)] = tuple(n for n, task in enumerate(step.tasks) if by_token(task))
+        known[id(step)] = tuple(n for n, task in enumerate(step.tasks) if task.answered_by_token)
     return known[id(step)]
 
 

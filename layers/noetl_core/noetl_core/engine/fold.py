@@ -14,7 +14,7 @@ from noetl_core.engine.records import Commit, Event
 from noetl_core.engine.state import Child, ChunkState, LoopState, Run, State, Token
 from noetl_core.engine.waits import beat_by, signal_name
 
-REDUCER = 3
+REDUCER = 4
 """Version of this fold, written in snapshots; a snapshot of another version is folded again from the log."""
 
 
@@ -227,7 +227,7 @@ def _next_evaluated(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
 
 def _loop_sliced(s: State, e: Event, d: Mapping[str, Any], seq: int) -> None:
     run = s.runs[d["run"]]
-    run.loop = LoopState(plan=dict(d["plan"]))
+    run.loop, run.status = LoopState(plan=dict(d["plan"])), "suspended"
     if run.carried_over is not None and "loop" in run.carried_over:
         run.loop.done = {index: ChunkState(**done) for index, done in run.carried_over["loop"]["done"].items()}
 

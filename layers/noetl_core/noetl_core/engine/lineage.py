@@ -7,15 +7,12 @@ redrive, never during routing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.engine.records import Commit, Event
 
-OF_A_JOIN = re.compile(r"join \S+ (has already fired|waits for \d+ tokens, \d+ came)\Z")
-"""The reasons of joins in logs from before events had a code."""
 STOPPED = ("cancelled", "timeout", "lost")
 """How runs end that the control plane ends."""
 
@@ -144,7 +141,7 @@ def _fold(x: Lineage, event: Event) -> None:
             for name in d["tokens"]:
                 x.tokens[name].consumer = d["run"]
         case "TokenExpired":
-            x.tokens[d["token"]].expired = d.get("code") or ("join" if OF_A_JOIN.match(d["reason"]) else "ended")
+            x.tokens[d["token"]].expired = d["code"]
         case "StepScheduled":
             token_id = d["tokens"][0]
             carried_over = x._carried_over.get(token_id)

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-DEFAULT_MAX_IN_FLIGHT = 10
-"""Concurrent iterations of a parallel loop that does not say."""
 MAX_CHUNKS = 1_000
 """Chunks of one loop at most: the state of a loop stays small whatever the collection's size."""
 CHUNK_ITEMS = 100

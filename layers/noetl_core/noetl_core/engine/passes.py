@@ -18,15 +18,12 @@ from noetl_core.engine.fold import fold
 from noetl_core.engine.records import Event
 from noetl_core.engine.state import Run, State, StepState
 from noetl_core.engine.workload import workload_of
+from noetl_core.events.table import ends_run
 from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, is_reference, load
 
 Need = tuple[Any, ...]
 """`("boundary", run_id, seq)`: the data of that commit's last event; `("writes", run_id, seq)`: only its `ctx_writes`, which
 are small; `("object", key)`: the value behind a reference."""
-
-
-ENDS = frozenset({"BoundaryRouted", "StepDone", "StepFailed", "LoopDone"})
-"""Events with which a step may have ended."""
 
 
 class NeedValues(Exception):
@@ -100,7 +97,6 @@ class RoutingPass:
     seq: int
     values: Mapping[Need, Any]
     events: list[Event] = field(default_factory=list)
-    scheduled: list[str] = field(default_factory=list)
     objects: list[tuple[str, bytes]] = field(default_factory=list)
     judged: int = -1
     """`ctx_version` at which the parked tokens were last judged; -1 judges them all again."""
@@ -120,7 +116,7 @@ class RoutingPass:
         self.events.append(event)
         if name == "TokenEnqueued":
             self.issued.append(data["token"])
-        elif name in ENDS and data.get("name") != "StepSuspended":
+        elif ends_run(name, data):
             self.ended = True
         fold(self.state, event, self.seq)
 

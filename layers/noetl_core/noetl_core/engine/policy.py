@@ -13,8 +13,6 @@ from noetl_core.dsl.numbers import ATTEMPTS, DELAY, JITTER, value_of
 from noetl_core.engine.outcome import LONGEST, Outcome
 from noetl_core.expr import Scope, Secret, TemplateError, render, truthy
 
-DEFAULT_ATTEMPTS = 3
-"""Executions a `retry` without `attempts` allows."""
 MAX_DELAY_S = DELAY.high
 
 
@@ -83,7 +81,7 @@ def _directive(
     do, delay, error = then.do, 0.0, None
     if do == "retry":
         attempts = value_of(then.attempts, ATTEMPTS, "attempts", scope)
-        if attempt >= (DEFAULT_ATTEMPTS if attempts is None else attempts):
+        if attempts is not None and attempt >= attempts:
             error = own or {"kind": "limit", "message": f"task {task.name} was tried {attempt} times", "retryable": False}
             return Directive("fail", matched=matched, set_iter=set_iter, set_ctx=set_ctx, error=error)
         delay = delay_of(then, attempt, task_run, scope)

@@ -31,7 +31,7 @@ def quality(router: Router, arc: Arc, args: Mapping[str, Any], scope: Scope, epo
     `dedupe: true` compares the target and `args`; a template compares the target and its value (when it is undefined, the
     token is not deduplicated). A redrive begins anew, so `epoch` is part of the key. Raises `TemplateError`.
     """
-    if router.priority is None and router.dedupe is None:
+    if not router.priority and not router.dedupe:
         return PLAIN
     return Quality(value_of(router.priority, PRIORITY, "priority", scope) or 0, _key(router.dedupe, arc, args, scope, epoch))
 

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-LOG_VERSION = 1
-"""Written as `v` in every commit: the lowest reader version that may interpret it. Readers refuse what they do not know."""
+from noetl_core.events.event import LOG_VERSION as LOG_VERSION
+from noetl_core.events.event import Event as Event
+from noetl_core.events.table import PROGRESS
 
 MAX_TAKEOVERS = 5
-"""After so many takeovers in a row that brought nothing no worker tries a run again; the control plane ends it as `lost`."""
+"""After so many takeovers in a row that brought nothing no worker tries a run again; the control plane ends it as `lost`
+(DESIGN section 4.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +29,6 @@ class StreamId:
     def __str__(self) -> str:
         part = "the control stream" if self.run_id is None else f"run {self.run_id}"
         return f"{part} of execution {self.execution_id}"
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One stored state transition: its name (`StepDone`), its instant in microseconds, and the data that cannot be derived."""
-
-    name: str
-    ts: int
-    data: Mapping[str, Any]
 
 
 def envelopes_of(event: Event) -> int:
@@ -130,7 +123,7 @@ def count_takeovers_without_progress(takeovers: int, event: Event) -> int:
     A run that makes progress does not kill its workers; nor does one whose worker was alive to release it. A takeover that a
     person requested begins a new count.
     """
-    if event.name in ("TaskProcessed", "LoopIterationCompleted", "StepReleased"):
+    if event.name in PROGRESS:
         return 0
     if event.name != "StepStarted" or "takeover" not in event.data:
         return takeovers

@@ -230,7 +230,6 @@ def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
         p.emit("LoopSliced", run=run.id, step=step.name, plan=run.carried_over["loop"]["plan"])
         p.advance.append(run.id)
     elif step.tasks:
-        p.scheduled.append(run.id)
         if step.loop is not None:
             p.emit("LoopStarted", run=run.id, step=step.name, mode=step.loop.mode, exec=step.loop.exec)
     else:
@@ -292,4 +291,3 @@ def _compensate(p: RoutingPass) -> None:
     done = p.state.completed[-1]
     run = ids.compensation_run_id(p.state.execution_id, done["run"])
     p.emit("CompensationStarted", run=run, step=done["step"], of=done["run"])
-    p.scheduled.append(run)

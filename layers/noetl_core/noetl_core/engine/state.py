@@ -6,6 +6,7 @@ runs, never a counter. Results are pointers to the commit that holds them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -208,3 +209,9 @@ class State:
 
     def step(self, name: str) -> StepState:
         return self.steps.setdefault(name, StepState())
+
+
+def caller_of(parent: Mapping[str, Any] | None) -> str | None:
+    """The execution that called one as its sub-playbook, by what is recorded as its `parent`: with the run that called. A parent
+    without one was named by whoever started the execution, which makes it a label and gives no rights."""
+    return str(parent["execution_id"]) if parent and "run_id" in parent else None

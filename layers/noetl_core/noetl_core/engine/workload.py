@@ -12,17 +12,15 @@ from difflib import get_close_matches
 from itertools import chain, islice
 from typing import Any, Final, NoReturn
 
-from noetl_core.dsl.inputs import dotted
+from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS, dotted
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.reader import is_template
-from noetl_core.engine.answers import problems
 from noetl_core.engine.state import State
 from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, render
 from noetl_core.expr.limits import ITEM_SIZE
 from noetl_core.expr.scope import Resolve
+from noetl_core.json_schema import problems
 
-GIVEN_BY_TRIGGERS: Final = frozenset({"s3"})
-"""Workload keys that a start from outside adds."""
 MAX_CHAIN: Final = 50
 """Defaults that need each other one after the other."""
 MAX_DEFAULTS: Final = 16_000_000

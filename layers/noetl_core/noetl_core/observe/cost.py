@@ -17,6 +17,7 @@ from typing import Any
 
 from noetl_core.codec import LEVEL, encode_events
 from noetl_core.engine.records import Commit
+from noetl_core.events.table import CLAIMS_RUN, OPENS_RUN, OPERATED
 
 EXECUTION = "(execution)"
 """What belongs to no step: the request, heads, due items."""
@@ -121,7 +122,7 @@ class Meter:
             units.invoked(1, ROUTER_MS, self.router_mb)
         commands = 0
         for event in commit.events:
-            if event.name in ("StepScheduled", "LoopChunkScheduled", "CompensationStarted"):
+            if event.name in OPENS_RUN:
                 step = event.data["step"]
                 self._step_of[event.data["run"]] = step
                 self.runs[step] = self.runs.get(step, 0) + (event.name == "StepScheduled")
@@ -133,7 +134,7 @@ class Meter:
                 self._units(EXECUTION).dynamodb_write_units += HEAD_UNITS  # it becomes due again
             elif event.name == "TimerFired":
                 units.sqs_requests += 3  # the delayed wake: sent, received, deleted
-            elif event.name in ("ExecutionPaused", "ExecutionResumed", "ExecutionCancelled", "ExecutionStuck"):
+            elif event.name in OPERATED and event.name != "ExecutionRedriven":
                 units.dynamodb_write_units += HEAD_UNITS + 1  # the head and the gate
             elif event.name == "PlaybookProcessed":
                 self._units(EXECUTION).dynamodb_write_units += 2 * HEAD_UNITS
@@ -143,7 +144,7 @@ class Meter:
         units = self._units(self._step_of.get(run, EXECUTION))
         self._write(units, commit, RUN_HEADER)
         first = commit.events[0].name if commit.events else ""
-        if first in ("StepStarted", "StepResumed"):
+        if first in CLAIMS_RUN:
             self._began[run] = commit.ts
             units.invoked(1, WORKER_MS, self.worker_mb)
             units.sqs_requests += 2  # received and deleted

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from noetl_core.events.table import ends_run
+
 RUNS = frozenset({"run", "chunk", "undo"})
 """Spans that have a lane of their own; the others lie in theirs."""
 
@@ -88,7 +90,7 @@ class Timeline:
             case "StepDone" | "StepFailed" | "LoopChunkDone" if e["source"] == "worker":
                 self._end(("attempt", run), at, "error" if e["status"] == "error" else "ok")
             case "BoundaryRouted" | "LoopDone" | "StepDone" | "StepFailed":
-                if data.get("name") != "StepSuspended":
+                if ends_run(name, data):
                     failed = e["status"] == "error" or data.get("name") == "StepFailed"
                     for kind in ("queued", "wait", "attempt", "run"):
                         self._end((kind, run), at, "error" if failed else "ok")

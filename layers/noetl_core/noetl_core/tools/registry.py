@@ -20,8 +20,9 @@ BUILT_IN: Final[dict[str, str]] = {
     "postgres": "noetl_core.tools.postgres:PostgresTool",
     "store": "noetl_core.tools.store:StoreTool",
     "secrets": "noetl_core.tools.secrets:SecretsTool",
-    "quantum": "noetl_core.tools.quantum:QuantumTool",
 }
+PLUGINS: Final = {"quantum": "noetl-quantum"}
+"""Kinds that the language knows and a distribution of its own carries out."""
 
 
 class UnknownKind(LookupError):
@@ -90,4 +91,8 @@ def _make(kind: str) -> Tool:
 
     for plugin in entry_points(group=ENTRY_POINTS, name=kind):
         return cast(Tool, plugin.load()())
-    raise UnknownKind(f"there is no tool of kind {kind!r}: built in are {', '.join(sorted(BUILT_IN))}")
+    if kind in PLUGINS:
+        raise UnknownKind(
+            f"kind {kind!r} is in {PLUGINS[kind]}: install it where tasks run (a stack: `noetl up --tools {PLUGINS[kind]}`)"
+        )
+    raise UnknownKind(f"there is no tool of kind {kind!r} here: built in are {', '.join(sorted(BUILT_IN))}")

@@ -18,14 +18,14 @@ class Leaseholder(Protocol):
 
 
 class LeaseHeartbeat:
-    """Calls `renew_lease` of every registered leaseholder about twice a second. The thread starts with the first leaseholder
-    and sleeps while there is none."""
+    """Calls `renew_lease` of every holder about twice a second. The thread starts with the first, sleeps without any,
+    and ends with `close`."""
 
     def __init__(self) -> None:
         self._holders: set[Leaseholder] = set()
         self._lock = threading.Lock()
         self._some = threading.Event()
-        self._pause = threading.Event()  # never set: `time.sleep` fails where the clock is faked
+        self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def add(self, holder: Leaseholder) -> None:
@@ -42,10 +42,16 @@ class LeaseHeartbeat:
             if not self._holders:
                 self._some.clear()
 
+    def close(self) -> None:
+        """Renew nothing any more."""
+        self._closed.set()
+        self._some.set()
+
     def _run(self) -> None:
         while True:
             self._some.wait()
-            self._pause.wait(HEARTBEAT_EVERY_S)
+            if self._closed.wait(HEARTBEAT_EVERY_S):  # no `time.sleep`, which fails where the clock is faked
+                return
             with self._lock:
                 holders = list(self._holders)
             for holder in holders:

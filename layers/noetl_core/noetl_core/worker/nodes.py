@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.dsl.model import Loop
-from noetl_core.engine.loops import DEFAULT_MAX_IN_FLIGHT, Load, condense, merge_ctx
+from noetl_core.engine.loops import Load, condense, merge_ctx
 from noetl_core.engine.pipeline import Pipeline
 
 Path = tuple[int, ...]
@@ -196,6 +196,4 @@ class LoopNode:
 
 def loop_limit(loop: Loop, max_in_flight: int | None) -> int:
     """Return how many iterations may run at the same time: one in a sequential loop."""
-    if loop.mode == "sequential":
-        return 1
-    return max(1, max_in_flight if max_in_flight is not None else DEFAULT_MAX_IN_FLIGHT)
+    return 1 if loop.mode == "sequential" or max_in_flight is None else max_in_flight

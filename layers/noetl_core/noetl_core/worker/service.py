@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.records import MAX_TAKEOVERS, Command, Event, StreamId
+from noetl_core.events.table import TERMINAL
 from noetl_core.ports import Clock, CorruptLog, EventStore, Gates, PortError, ReadsSecrets, ResultStore, Sealer, Unavailable
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.carried_over import carried_over
@@ -28,7 +29,6 @@ from noetl_core.worker.waiting import WAITING_KINDS
 
 FEW = 100
 """Iterations that pass in milliseconds when their tools are cheap."""
-TERMINAL = frozenset({"StepDone", "StepFailed", "LoopChunkDone"})
 
 
 @dataclass(frozen=True, slots=True)

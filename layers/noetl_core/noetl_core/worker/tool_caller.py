@@ -208,8 +208,8 @@ class ToolCaller:
     def _tool(self, kind: str) -> Tool:
         try:
             return self.tools.get(kind)
-        except UnknownKind:
-            return _Unsupported(kind)
+        except UnknownKind as unknown:
+            return _Unsupported(kind, str(unknown))
 
     # --- values ---------------------------------------------------------------------------------------------------------
 
@@ -355,11 +355,11 @@ class _Unsupported:
 
     inline = True
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, why: str) -> None:
+        self.kind, self._why = kind, why
 
     def run(self, call: ToolCall) -> Outcome:
-        return Outcome.failed("unsupported", f"there is no tool of kind {self.kind!r} here", retryable=False)
+        return Outcome.failed("unsupported", self._why, retryable=False)
 
 
 def _hint(value: Any) -> Any:

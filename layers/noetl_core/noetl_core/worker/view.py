@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.decide import steps_seen
+from noetl_core.engine.commands import steps_seen
 from noetl_core.engine.passes import result_at
 from noetl_core.engine.records import Command
 from noetl_core.engine.workload import workload_of

@@ -10,11 +10,11 @@ from typing import Any
 from noetl_core.dsl.kinds import KINDS, canonical_inputs
 from noetl_core.dsl.numbers import YEAR_S, BadNumber, duration
 from noetl_core.engine import ids
-from noetl_core.engine.answers import BadSchema, check_schema, problems
 from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.engine.pipeline import SECOND
 from noetl_core.engine.waits import BY_TOKEN, beat_by
 from noetl_core.expr import is_reference
+from noetl_core.json_schema import BadSchema, check_schema, problems
 from noetl_core.worker.run_history import RunHistory
 
 WAITING_KINDS = frozenset({"wait", "callback", "playbook"})

@@ -11,7 +11,7 @@ from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
 from noetl_core.codec import decode_events, encode_events
 from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally
-from noetl_core.ports import Clock, Conflict, CorruptLog
+from noetl_core.ports import Clock, Conflict, CorruptLog, Unavailable
 
 SECOND = 1_000_000
 _COLUMNS = "seq, ts, writer, wake, lease_until, expires_at, v, body, events, in_vain"
@@ -120,3 +120,18 @@ class SqliteEventStore:
             f"SELECT seq, reducer, state FROM snapshots WHERE execution_id=? AND {_LIVES}", (execution_id, self._now())
         )
         return Snapshot(execution_id, rows[0][0], rows[0][1], json.loads(rows[0][2])) if rows else None
+
+
+class ObservedEventStore(SqliteEventStore):
+    """Tells an observer of every commit that stands. Once `closed` it takes none: how a task fails because the process ends
+    is not its outcome."""
+
+    observer: Callable[[Commit], None] | None = None
+    closed = False
+
+    def append(self, commit: Commit) -> None:
+        if self.closed:
+            raise Unavailable("the store is closed")
+        super().append(commit)
+        if self.observer is not None:
+            self.observer(commit)

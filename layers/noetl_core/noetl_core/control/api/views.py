@@ -7,11 +7,12 @@ from typing import Any
 
 from noetl_core.control import read
 from noetl_core.control.api.call import Answer, BadRequest, Call, Field, Route
-from noetl_core.control.core import SECOND, Control
+from noetl_core.control.core import Control
 from noetl_core.control.cursor import history
 from noetl_core.control.read import BUSY_S, Bounded
 from noetl_core.control.replay import Unfit, replay
 from noetl_core.engine.records import StreamId
+from noetl_core.engine.waits import SECOND
 from noetl_core.ports import NotFound
 
 SPANS = 2_000

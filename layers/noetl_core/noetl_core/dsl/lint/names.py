@@ -15,7 +15,7 @@ from typing import Any, Final
 from jinja2 import nodes
 
 from noetl_core.dsl.diagnostics import suggest
-from noetl_core.dsl.inputs import READABLE, default_scalars
+from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS, READABLE, default_scalars
 from noetl_core.dsl.kinds import words
 from noetl_core.dsl.lint.admission import ctx_written
 from noetl_core.dsl.lint.context import Lint
@@ -24,8 +24,6 @@ from noetl_core.dsl.load import Node
 from noetl_core.dsl.loops import iterators
 from noetl_core.dsl.model import Step, Task
 from noetl_core.dsl.templates import scalars_below
-from noetl_core.engine.callbacks import by_token
-from noetl_core.engine.workload import GIVEN_BY_TRIGGERS
 from noetl_core.expr import FUNCTIONS, Compiled
 
 CONTROL: Final = words("workload ctx args steps execution_id")
@@ -161,7 +159,7 @@ def _undo_places(step: Step, node: Node, args: frozenset[str]) -> Iterator[tuple
 
 def _roots(tasks: Sequence[Task]) -> frozenset[str]:
     """Return what tasks of a pipeline may read; with `callback` where one of them is a callback by token."""
-    return CONTROL | WORKER | ({"callback"} if any(map(by_token, tasks)) else frozenset())
+    return CONTROL | WORKER | ({"callback"} if any(t.answered_by_token for t in tasks) else frozenset())
 
 
 def _shared_places(bound: Names, inside: set[Scope]) -> Iterator[tuple[Node, Scope]]:

@@ -179,7 +179,7 @@ def meetings(lint: Lint, net: Net) -> None:
 
 def _dedupes(net: Net, *steps: int) -> bool:
     """Return whether one of the routers produces equal tokens only once."""
-    return any(router is not None and router.dedupe is not None for router in (net.steps[i].router for i in steps))
+    return any(router is not None and bool(router.dedupe) for router in (net.steps[i].router for i in steps))
 
 
 def _comes_forward(net: Net, source: int, target: int) -> bool:

@@ -1,0 +1,123 @@
+"""The progress of an execution, folded from its envelopes: the one model for every progress display."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from noetl_core.events.table import EVENTS, OPERATED, ends_run
+
+
+@dataclass(slots=True)
+class StepProgress:
+    """One step with all its runs. `began`, `ended`: seconds since the epoch. Counters are those of the outermost loop of its
+    runs."""
+
+    name: str
+    runs: int = 0
+    open: set[str] = field(default_factory=set)
+    status: str = "running"
+    """`running`, `waiting` (suspended), `undoing`, `ok`, `error` or `skipped`."""
+    total: int | None = None
+    done: int = 0
+    failed: int = 0
+    tasks: int = 0
+    retries: int = 0
+    task: str | None = None
+    began: float = 0.0
+    ended: float | None = None
+
+    def seconds(self, now: float) -> float:
+        return max(0.0, (self.ended if self.ended is not None else now) - self.began)
+
+
+@dataclass(slots=True)
+class Progress:
+    """The fold. Envelopes of concurrent streams may come in any order, each once."""
+
+    steps: dict[str, StepProgress] = field(default_factory=dict)
+    status: str = "running"
+    events: int = 0
+    began: float | None = None
+    ended: float | None = None
+
+    def observe(self, envelopes: Iterable[Mapping[str, Any]]) -> list[StepProgress]:
+        """Apply envelopes; return the steps that ended with them, each once however often it ran."""
+        ended: dict[str, StepProgress] = {}
+        for envelope in envelopes:
+            self.events += 1
+            at = datetime.fromisoformat(envelope["timestamp"]).timestamp()
+            if self.began is None:
+                self.began = at
+            step = self._apply(envelope["name"], envelope, at)
+            if step is not None and step.ended is not None:
+                ended[step.name] = step
+        return [step for step in ended.values() if step.ended is not None]
+
+    def _apply(self, name: str, e: Mapping[str, Any], at: float) -> StepProgress | None:
+        data = e["data"]
+        if name in OPERATED:
+            self.status = EVENTS[name].becomes or self.status
+        if name == "ExecutionRedriven":
+            self.ended = None
+            for again in (self.steps[name] for name in data.get("steps") or () if name in self.steps):
+                again.done, again.failed = again.done - again.failed, 0  # what failed is still to be done
+        elif name == "WorkflowFinished":
+            self.status, self.ended = data["status"], at
+        if e.get("step") is None or e["entity"] == "next" or name.startswith("Token"):
+            return None
+        step = self.steps.get(e["step"])
+        if step is None:
+            step = self.steps[e["step"]] = StepProgress(e["step"], began=at)
+        return self._apply_step(step, name, e, data, at)
+
+    def _apply_step(
+        self, step: StepProgress, name: str, e: Mapping[str, Any], data: Mapping[str, Any], at: float
+    ) -> StepProgress | None:
+        run = e.get("step_run_id", "")
+        match name:
+            case "StepScheduled":
+                step.runs += 1
+                step.open.add(run)
+                step.status, step.ended = "running", None
+            case "CompensationStarted":
+                step.open.add(run)
+                step.status, step.ended = "undoing", None
+            case "StepSkipped":
+                step.status, step.ended = "skipped", at
+                return step
+            case "StepSuspended":
+                if data.get("loop") is None:
+                    step.status = "waiting"
+            case "StepResumed" | "StepStarted":
+                step.status = "running"
+            case "LoopCollected" if not e.get("iteration"):
+                step.total = (step.total or 0) + int(data["total"])
+            case "LoopSliced" if step.total is None:
+                step.total = int(data["plan"]["total"])
+            case "LoopIterationCompleted" if len(e.get("iteration") or ()) == 1:
+                step.done = min(step.done + 1, step.total or step.done + 1)  # one that a redrive named had been done
+                step.failed += e["status"] == "error" or bool((data.get("loop") or {}).get("failed"))
+            case "TaskProcessed":
+                step.tasks += 1
+                step.task = data["authored"]["label"] if "authored" in data else e.get("task")
+            case "TaskRetried":
+                step.retries += 1
+            case "BoundaryRouted" | "LoopDone" | "StepDone" | "StepFailed":
+                return self._ended(step, name, run, e, data, at)
+        return None
+
+    def _ended(
+        self, step: StepProgress, name: str, run: str, e: Mapping[str, Any], data: Mapping[str, Any], at: float
+    ) -> StepProgress | None:
+        """Apply the end of a run as the control plane records it; the run's own terminal event only announces it."""
+        if run not in step.open or e["source"] != "server" or not ends_run(name, data):
+            return None
+        step.open.discard(run)
+        if not step.open:
+            failed = name == "StepFailed" or data.get("name") == "StepFailed" or data.get("error")
+            step.status, step.ended = ("error" if failed else "ok"), at
+            return step
+        return None

@@ -1,0 +1,44 @@
+"""What the legacy names for a tool's answer stand for."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from noetl_core.expr import Read
+from noetl_migrate.texts import defined_test
+
+SQL: Final = ("postgres", "duckdb")
+_PART_OF_ROWS: Final = re.compile(r"\s*\.\s*(?:rows|columns|row_count)\b")
+_ATTRIBUTE: Final = re.compile(r"\s*\.\s*\w")
+
+
+def result_of(
+    read: Read, text: str, names: tuple[str, ...], base: str, kind: str | None, defined: str | None = None
+) -> tuple[str, str] | None:
+    """A read of `response` or `result` -> where v10 has it.
+
+    `base` is the tool's result. The legacy names mean the body of an http answer and the rows of a query. `defined` is what
+    `... is defined` becomes, unless it can stay.
+    """
+    name = read.path[0]
+    if name not in names:
+        return None
+    test = defined_test(text)
+    if test is not None and defined is not None:
+        return test[0], defined if test[1] else f"(not {defined})"
+    rest = text[len(name) :]
+    if kind == "http":
+        return name, f"{base}.data"
+    if kind in SQL and not _PART_OF_ROWS.match(rest) and not _ATTRIBUTE.match(rest):
+        return name, f"{base}.rows"
+    return name, base
+
+
+def step_result(read: Read, text: str, base: str, kind: str | None, looped: bool) -> tuple[str, str] | None:
+    """A read of `result` after the step: `base` is its result, of a loop the list of what its iterations gave."""
+    if read.path[0] not in ("result", "response"):
+        return None
+    if looped and kind == "http":
+        return read.path[0], f"({base} | map(attribute='data') | list)"
+    return result_of(read, text, ("result", "response"), base, None if looped else kind)

@@ -1,0 +1,100 @@
+"""Bringing a stack up: the embedded AWS (MiniStack as a process) or an endpoint that is there, and template.yaml on it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from noetl_infra.deploy import REGION, deploy
+from noetl_infra.stack import Stack, StackDown, answers, current, home, remember, stop
+
+PORT = 4566
+START_S = 60
+
+
+def up(
+    folder: str | Path | None = None, *, endpoint: str | None = None, port: int | None = None, tools: Sequence[str] = ()
+) -> Stack:
+    """Start MiniStack unless it runs (or use `endpoint`), deploy template.yaml, remember both. `tools` are distributions with
+    further tool kinds, for the workers.
+
+    Raises `DeployFailed`, `StackDown`.
+    """
+    known = current(folder)
+    if endpoint is None and known is not None and known.pid is not None and known.alive:
+        started = known
+    elif endpoint is not None:
+        if not answers(endpoint):
+            raise StackDown(f"nothing answers at {endpoint}")
+        started = Stack(endpoint.rstrip("/"), None)
+    else:
+        started = _start(home(folder), port)
+    try:
+        deployed = deploy(started.endpoint, dependencies=started.pid is None, tools=tools)
+    except BaseException:
+        if started is not known and started.pid is not None:
+            stop(started.pid)
+        raise
+    stack = Stack(started.endpoint, started.pid, deployed.api_url, dict(deployed.outputs))
+    remember(home(folder), stack)
+    return stack
+
+
+def _start(folder: Path, port: int | None) -> Stack:
+    folder.mkdir(parents=True, exist_ok=True)
+    port = port or int(os.environ.get("NOETL_STACK_PORT", PORT))
+    if not _free(port):
+        port = _any_port()
+    endpoint = f"http://127.0.0.1:{port}"
+    env = {
+        **os.environ,
+        "GATEWAY_PORT": str(port),
+        "BIND_HOST": "127.0.0.1",
+        "SFTP_ENABLED": "0",
+        "IOT_MTLS_ENABLED": "0",  # neither of them knows another address than all of the machine's
+        "MINISTACK_HOST": "127.0.0.1",
+        "LAMBDA_EXECUTOR": "local",
+        "LAMBDA_WARM_TTL_SECONDS": "60",  # a function's processes but one end a minute after a burst, not five
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "PYTHONWARNINGS": "ignore",
+    }
+    env.pop("AWS_ENDPOINT_URL", None)
+    if through := os.environ.get("NOETL_FUNCTIONS_ENDPOINT"):  # the benchmark's counting proxy
+        env["AWS_ENDPOINT_URL"] = through
+    command = [sys.executable, "-m", "noetl_infra.guard"]
+    with (folder / "stack.log").open("ab") as log:
+        process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    deadline = time.monotonic() + START_S
+    while not answers(endpoint):
+        if process.poll() is not None or time.monotonic() > deadline:
+            tail = (folder / "stack.log").read_text(errors="replace")[-2000:]
+            stop(process.pid)
+            raise StackDown(f"the embedded stack did not start; the end of {folder / 'stack.log'}:\n{tail}")
+        time.sleep(0.1)
+    process.returncode = 0  # it outlives this process and is found by its pid: not a child to be waited for
+    stack = Stack(endpoint, process.pid)
+    remember(folder, stack)
+    return stack
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _any_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

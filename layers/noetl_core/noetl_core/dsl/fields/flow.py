@@ -1,0 +1,365 @@
+"""Steps, their loops, and the routers with the arcs between them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from noetl_core.dsl.fields.playbook import RESOURCES
+from noetl_core.dsl.fields.policies import ADMISSION, FAILURE_MODE, SET, SET_CTX, TASK_POLICY
+from noetl_core.dsl.fields.types import (
+    Anything,
+    Block,
+    Choice,
+    Condition,
+    Field,
+    ListOf,
+    Name,
+    Part,
+    Prose,
+    Shape,
+    Text,
+    Values,
+    also,
+)
+from noetl_core.dsl.model import Loop, Router, Step
+from noetl_core.dsl.numbers import (
+    CHUNK_SIZE,
+    JOIN_COUNT,
+    PRIORITY,
+    TIMEOUT,
+    TOLERATED_COUNT,
+    TOLERATED_PERCENT,
+    WINDOW,
+)
+
+REDUCERS: Final = ("last", "append", "extend", "sum", "min", "max", "merge", "count")
+_STEP: Final = Step("")
+_LOOP: Final = Loop((), "")
+_ROUTER: Final = Router(())
+_PIPELINE: Final = Shape("pipeline", "a task, or a list of tasks")
+_NESTED: Final = Shape("loop", "a loop")
+
+# --- loop ---------------------------------------------------------------------------------------------------------------
+
+_MODE: Final = Field(
+    "mode",
+    Choice(("sequential", "parallel")),
+    "Whether the iterations run one after the other or at the same time.",
+    default=_LOOP.mode,
+)
+_IN_FLIGHT: Final = Field(
+    "max_in_flight",
+    WINDOW,
+    "How many iterations of a parallel loop run at the same time.",
+    default=_LOOP.max_in_flight,
+)
+_CHUNK: Final = Field(
+    "chunk_size",
+    CHUNK_SIZE,
+    "How many elements of a distributed loop a worker gets at once.",
+    otherwise="chosen by how long iterations take",
+    link="loops.md#where-iterations-run",
+)
+
+LOOP_FAILURE: Final = Block(
+    "loop_failure",
+    "What failed iterations do to the loop.",
+    "loops.md#failures",
+    FAILURE_MODE._replace(
+        doc="What a failed iteration does: after it `fail_fast` begins no other, `best_effort` runs all of them.",
+        otherwise="that of the step",
+    ),
+    Field("tolerated_count", TOLERATED_COUNT, "How many iterations of a `fail_fast` loop may fail.", otherwise="none"),
+    Field(
+        "tolerated_percent",
+        TOLERATED_PERCENT,
+        "Which part of the iterations of a `fail_fast` loop may fail, in per cent.",
+        otherwise="none",
+    ),
+    prefix="failure of ",
+)
+
+LOOP_POLICY: Final = Block(
+    "loop_policy",
+    "How the iterations of a loop run, and what comes of them.",
+    "loops.md#loops",
+    Field(
+        "exec",
+        Choice(("local", "distributed")),
+        "Whether one worker runs the whole loop, or many share it in chunks.",
+        otherwise="`local`, but `distributed` where the tasks of a parallel loop wait",
+        link="loops.md#where-iterations-run",
+    ),
+    _MODE._replace(doc="The same as `spec.mode`, which wins."),
+    _IN_FLIGHT._replace(doc="The same as `spec.max_in_flight`, which wins."),
+    _CHUNK._replace(doc="The same as `spec.chunk_size`, which wins."),
+    Field(
+        "reducers",
+        Shape("reducers", f"a mapping of keys of `ctx` to one of {', '.join(f'`{word}`' for word in REDUCERS)}"),
+        "How the values combine that iterations of a parallel loop write to the same key of `ctx`.",
+        link="loops.md#ctx-in-a-parallel-loop",
+    ),
+    Field(
+        "failure",
+        LOOP_FAILURE,
+        "What failed iterations do to the loop, and how many of them it tolerates.",
+        link="loops.md#failures",
+    ),
+    *(
+        Field(name, Anything("anything"), f"{what} Accepted without effect.", effect=False)
+        for name, what in {
+            "ordering": "The order of the iterations.",
+            "backpressure": "How a loop slows down.",
+            "partitioning": "How elements are shared among workers.",
+        }.items()
+    ),
+    prefix="policy of ",
+)
+
+LOOP_SPEC: Final = Block(
+    "loop_spec",
+    "Options of a loop. Any option of a tool kind may stand here, too: as a default for the tasks of the loop.",
+    "loops.md#loops",
+    _MODE,
+    _IN_FLIGHT,
+    _CHUNK,
+    Field("policy", LOOP_POLICY, "Where iterations run, how their writes combine, and how many may fail."),
+    prefix="spec of ",
+    layered=True,
+)
+
+LOOP: Final = Block(
+    "loop",
+    "Repeats the tasks of a step for each element of a collection.",
+    "loops.md#loops",
+    Field(
+        "in",
+        Shape("collection", "a list, a mapping, or an expression for one", template=True),
+        "The collection. A mapping gives pairs `{key, value}`.",
+        required=True,
+    ),
+    Field("iterator", Name("an iterator"), "The name of the element: templates read `iter.<name>`.", required=True),
+    Field("spec", LOOP_SPEC, "Options and policy of the loop."),
+    Field("loop", _NESTED, "A loop inside of each element.", link="loops.md#nested-loops"),
+    legacy={"as": "the element's name is iterator"},
+)
+
+# --- step ---------------------------------------------------------------------------------------------------------------
+
+JOIN: Final = Block(
+    "join_count",
+    "A join that runs on a certain token.",
+    "arcs.md#joins",
+    Field(
+        "count",
+        JOIN_COUNT,
+        "The step runs when so many tokens have come; later ones are dropped.",
+        required=True,
+        label="count of join of {}",
+    ),
+    prefix="join of ",
+)
+
+STEP_LIFECYCLE: Final = Block(
+    "step_lifecycle",
+    "How long a run of the step may take.",
+    "steps.md#timeouts",
+    Field(
+        "timeout_s",
+        TIMEOUT,
+        "Seconds that one run may take from its scheduling on, waits included.",
+        otherwise="`timeouts.step_s` of the executor",
+    ),
+    Field("deadline_s", TIMEOUT, "Seconds after the start of the execution by which a run must have ended."),
+    prefix="lifecycle of ",
+)
+
+STEP_FAILURE: Final = Block(
+    "step_failure",
+    "What a failed iteration does to the loops of the step.",
+    "loops.md#failures",
+    FAILURE_MODE._replace(
+        doc="What a failed iteration does to the loops of the step: `best_effort` runs all iterations.",
+        default=_STEP.failure_mode,
+    ),
+    prefix="failure of ",
+)
+
+STEP_POLICY: Final = Block(
+    "step_policy",
+    "Admission, times and failures of a step. Rules belong to its tasks.",
+    "steps.md#spec-of-a-step",
+    Field("admit", Part(ADMISSION), "Whether a token may start a run of the step.", link="steps.md#admission"),
+    Field(
+        "lifecycle",
+        STEP_LIFECYCLE,
+        "How long a run of the step may take.",
+        link="steps.md#timeouts",
+    ),
+    Field(
+        "failure",
+        STEP_FAILURE,
+        "What a failed iteration does to the loops of the step.",
+        link="loops.md#failures",
+    ),
+    Field("task", Part(TASK_POLICY), "The task policy of the tasks of the step that have none.", link="policies.md#task-policy"),
+    Field("resources", RESOURCES, "The worker pool that runs the step."),
+    Field(
+        "compensation",
+        Shape("compensation", "a task, a list of tasks, or `{loop, tool}`"),
+        "The same as `compensate` of the step.",
+        link="compensation.md",
+    ),
+    *(
+        Field(name, Anything("anything"), f"{what} Accepted without effect.", effect=False)
+        for name, what in {
+            "emit": "Events of your own.",
+            "tracing": "Options of tracing.",
+            "quotas": "Quotas of the step.",
+        }.items()
+    ),
+    prefix="policy of ",
+    misplaced=("rules",),
+)
+
+STEP_SPEC: Final = Block(
+    "step_spec",
+    "Options of a step. Any option of a tool kind may stand here, too: as a default for the tasks of the step.",
+    "steps.md#spec-of-a-step",
+    Field(
+        "join",
+        Shape("join", "`all`, `any` or `{count: n}`"),
+        "How tokens that meet at the step become one run.",
+        otherwise="each token makes a run of its own",
+        link="arcs.md#joins",
+    ),
+    Field("pool", Name("a pool"), "The worker pool that runs the step.", otherwise="that of the executor"),
+    Field("policy", STEP_POLICY, "Admission, times, failures, and the default task policy of the step."),
+    prefix="spec of ",
+    layered=True,
+)
+
+_ARGS_OF_STEP: Final = Field("args", Values(), "Defaults for the arguments of the token; those that the token brings win.")
+
+COMPENSATION: Final = Block(
+    "compensation",
+    "What undoes a finished run of a step when the execution fails.",
+    "compensation.md#compensation",
+    Field("loop", _NESTED, "Repeats the tasks for each element of a collection.", link="compensation.md#loops"),
+    Field("tool", _PIPELINE, "The tasks that undo the step.", required=True),
+)
+
+STEP: Final = Block(
+    "step",
+    "A step takes a token, runs its tasks and makes tokens along its arcs. It has `tool` or `next`, or both.",
+    "steps.md#steps",
+    Field("step", Name("a step"), "Its name, which is unique in the workflow. Arcs lead to it by this name.", required=True),
+    Field("desc", Prose(), "Says to people what the step is for."),
+    Field(
+        "spec",
+        STEP_SPEC,
+        "Options and policy of the step, and defaults for the `spec` of its tasks.",
+        link="steps.md#spec-of-a-step",
+    ),
+    Field("loop", Part(LOOP), "Repeats the tasks for each element of a collection.", link="loops.md"),
+    Field("tool", _PIPELINE, "What the step runs: one tool, or tasks in their order.", link="tasks.md"),
+    Field(
+        "next",
+        Shape("router", "a router"),
+        "Where the token goes when the step has ended. Without it the token ends here.",
+        link="arcs.md",
+    ),
+    *also(_ARGS_OF_STEP, "input"),
+    SET_CTX._replace(doc="Values to write to `ctx` when the step has succeeded, before its arcs are evaluated."),
+    SET._replace(doc="Another way to write `set_ctx`: `ctx.a: value`."),
+    Field(
+        "compensate",
+        Shape("compensation", "a task, a list of tasks, or `{loop, tool}`"),
+        "Tasks that undo a finished run of the step when the execution fails.",
+        link="compensation.md",
+    ),
+    legacy={
+        "when": "admission stands in spec.policy.admit.rules",
+        "case": "outcomes are handled by task policy, routes by next.arcs",
+        "vars": "write set_ctx or set_iter in a task policy",
+        "pipe": "a list under tool is a pipeline",
+        "sink": "storage is a task of its own",
+        "eval": "outcomes are handled by spec.policy.rules of a task",
+        "call": "a tool stands under tool",
+        "type": "kind of the tool says what runs",
+        "retry": "retry is a directive of task policy",
+        "collect": "write set_ctx with a reducer",
+        "as": "a result is steps.<name>.result",
+        "save": "storage is a task of its own",
+    },
+)
+
+# --- router -------------------------------------------------------------------------------------------------------------
+
+_ARGS_OF_ARC: Final = Field("args", Values(), "The arguments of the token; the step that it goes to reads them as `args`.")
+
+ARC: Final = Block(
+    "arc",
+    "One way for a token to go on.",
+    "arcs.md#arcs",
+    Field("step", Text(), "The step that the token goes to.", required=True),
+    Field(
+        "when",
+        Condition(),
+        "The guard: the arc fires only if this holds.",
+        otherwise="the step has succeeded",
+        label="when in {}",
+        link="arcs.md#the-event",
+    ),
+    *also(_ARGS_OF_ARC, "input"),
+    SET_CTX._replace(doc="Values to write to `ctx` when the arc fires."),
+    SET._replace(doc="Another way to write `set_ctx`: `ctx.a: value`."),
+    Field("spec", Anything("anything"), "Options of the arc. Accepted without effect.", effect=False),
+    Field("desc", Prose(), "Says to people what the arc is for."),
+    legacy={"then": "a guard and its target stand in one arc", "else": "an arc without when comes last"},
+)
+
+ROUTER_POLICY: Final = Block(
+    "router_policy",
+    "How tokens of a router are told apart and put in order.",
+    "arcs.md#dedupe-and-priority",
+    Field(
+        "priority",
+        PRIORITY,
+        "Of tokens that may move at the same time the one with the higher number goes first.",
+        default=_ROUTER.priority,
+    ),
+    Field(
+        "dedupe",
+        Shape("dedupe", "true, false, or a template", template=True),
+        "true makes the same token - same target, same arguments - only once; an expression says what to compare instead.",
+        default=_ROUTER.dedupe,
+    ),
+    Field("partitioning", Anything("anything"), "How tokens are shared among workers. Accepted without effect.", effect=False),
+    Field("ordering", Anything("anything"), "The order of the tokens. Accepted without effect.", effect=False),
+    prefix="policy of ",
+)
+
+ROUTER_SPEC: Final = Block(
+    "router_spec",
+    "How the arcs of a router fire.",
+    "arcs.md#arcs",
+    Field(
+        "mode",
+        Choice(("exclusive", "inclusive")),
+        "Which arcs fire: the first one that matches, or every one that matches.",
+        default=_ROUTER.mode,
+        link="arcs.md#fan-out",
+    ),
+    Field("policy", ROUTER_POLICY, "The priority of the tokens, and which of them are made only once."),
+    prefix="spec of ",
+)
+
+ROUTER: Final = Block(
+    "router",
+    "Says where the token goes when a step has ended.",
+    "arcs.md#arcs",
+    Field("spec", ROUTER_SPEC, "How the arcs fire."),
+    Field("arcs", ListOf(ARC), "The arcs, tried in order.", required=True),
+    legacy={"step": "arcs stand in next.arcs", "when": "guards stand in next.arcs"},
+)

@@ -1,0 +1,344 @@
+"""The root of a playbook, its metadata, credentials and workbook, the schema of its inputs, and the options of its execution."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from noetl_core.dsl.fields.policies import FAILURE_MODE, TASK_POLICY, UNMATCHED
+from noetl_core.dsl.fields.types import (
+    Anything,
+    Block,
+    Field,
+    Flag,
+    ListOf,
+    Name,
+    Part,
+    Shape,
+    Text,
+)
+from noetl_core.dsl.model import Executor, Limits
+from noetl_core.dsl.numbers import LIFETIME, LIMITS, TIMEOUT
+
+API_VERSIONS: Final = ("noetl.io/v2", "noetl.io/v10")
+PLAYBOOK_PATH: Final = re.compile(r"[\w][\w.\-]*(/[\w][\w.\-]*)*\Z")
+_EXECUTOR: Final = Executor()
+_LIMITS: Final = Limits()
+
+METADATA: Final = Block(
+    "metadata",
+    "What the playbook is called. Keys of your own may stand beside these.",
+    "playbook.md#root-sections",
+    Field("name", Text(), "What the playbook is called where people read it.", required=True, label="metadata.name"),
+    Field(
+        "path",
+        Text(PLAYBOOK_PATH),
+        "Its path in the catalog, words separated by `/`. Other playbooks call it by this path.",
+        required=True,
+        label="metadata.path",
+    ),
+    open=True,
+)
+
+CREDENTIAL: Final = Block(
+    "credential",
+    "One credential that the playbook needs. Other keys are options of its kind.",
+    "playbook.md#keychain-credentials",
+    Field("name", Name("a credential"), "Templates read its fields as `keychain.<name>.<field>`.", required=True),
+    Field("kind", Text(), "What sort of credential it is, such as `postgres_credential` or `bearer`.", required=True),
+    Field(
+        "credential",
+        Anything("text"),
+        "The name that the credential is stored under.",
+        otherwise="that of the entry",
+    ),
+    open=True,
+)
+
+WORKBOOK: Final = Block(
+    "workbook",
+    "Tasks that `kind: workbook` runs by name.",
+    "playbook.md#workbook-tasks-by-name",
+    Field("tasks", Shape("tools", "a mapping of names to tools"), "The tasks, by name.", required=True),
+)
+
+WORKBOOK_ENTRY: Final = Block(
+    "workbook_entry",
+    "A task of a workbook that is written as a list.",
+    "playbook.md#workbook-tasks-by-name",
+    Field("name", Name("a workbook task"), "What `kind: workbook` runs it by.", required=True),
+    Field("tool", Shape("tool", "a tool"), "The task itself.", otherwise="the entry is the tool"),
+    Field("desc", Anything("text"), "Says to people what the task is for."),
+)
+
+# --- executor -----------------------------------------------------------------------------------------------------------
+
+TIMEOUTS: Final = Block(
+    "timeouts",
+    "Times in seconds for what has no timeout of its own.",
+    "playbook.md#executor",
+    Field("task_s", TIMEOUT, "Seconds that a task may take if nothing nearer to it sets a timeout."),
+    Field("step_s", TIMEOUT, "Seconds that a step run may take if its step sets no `timeout_s`."),
+    Field("execution_s", TIMEOUT, "Seconds that the execution may run if `policy.lifecycle.timeout_s` is left out."),
+    prefix="timeouts of ",
+)
+
+RESOURCES: Final = Block(
+    "resources",
+    "Where tasks run.",
+    "steps.md#spec-of-a-step",
+    Field("pool", Name("a pool"), "The worker pool. `spec.pool` says the same and wins."),
+    Field("memory_mb", Anything("a number"), "Memory in MB. Accepted without effect.", effect=False),
+    prefix="resources of ",
+)
+
+DEFAULTS: Final = Block(
+    "defaults",
+    "What holds for steps and tasks that say nothing themselves.",
+    "playbook.md#executor",
+    Field("timeouts", TIMEOUTS, "Timeouts for what has none of its own."),
+    Field("resources", RESOURCES, "The worker pool of steps that name none."),
+    Field(
+        "on_unmatched", UNMATCHED.type, "What a task policy does after an error that no rule matches.", default=UNMATCHED.default
+    ),
+    prefix="defaults of ",
+)
+
+LIMITS_BLOCK: Final = Block(
+    "limits",
+    "Where an execution fails clearly, with an error of kind `limit`, instead of running for ever.",
+    "playbook.md#executor",
+    *(
+        Field(name, LIMITS[name], doc, default=getattr(_LIMITS, name))
+        for name, doc in {
+            "max_payload_bytes": "Bytes of the largest value that stands in the event log; a larger one is kept by reference.",
+            "max_input_bytes": "Bytes that the inputs of one task may load from behind references, together.",
+            "max_step_visits": "How often one step may be scheduled.",
+            "max_task_visits": "How many tasks one pass over a pipeline may run.",
+            "max_tokens": "Tokens that may be alive at once.",
+            "max_commits": "Commits that one execution may make.",
+        }.items()
+    ),
+    prefix="limits of ",
+)
+
+RESULTS: Final = Block(
+    "results",
+    "Where results are kept.",
+    "results.md#references",
+    Field(
+        "reference_first",
+        Flag(),
+        "true keeps every list and every mapping by reference, not only the large ones.",
+        default=_EXECUTOR.reference_first,
+    ),
+    prefix="results of ",
+)
+
+EXECUTOR_LIFECYCLE: Final = Block(
+    "executor_lifecycle",
+    "How long the execution may take.",
+    "playbook.md#executor",
+    Field("timeout_s", TIMEOUT, "Seconds after which a running execution fails with an error of kind `timeout`."),
+    Field(
+        "lifetime_s",
+        LIFETIME,
+        "Seconds that the execution may exist at all, pauses and waits included.",
+        default=_EXECUTOR.lifetime_s,
+    ),
+    prefix="lifecycle of ",
+)
+
+EXECUTOR_FAILURE: Final = Block(
+    "executor_failure",
+    "What a failure that no arc handles does to the other branches.",
+    "arcs.md#failures",
+    FAILURE_MODE._replace(
+        doc="What a failure that no arc handles does: `fail_fast` ends the execution, `best_effort` lets the other"
+        " branches go on to their ends first.",
+        default=_EXECUTOR.failure_mode,
+    ),
+    prefix="failure of ",
+)
+
+EXECUTOR_POLICY: Final = Block(
+    "executor_policy",
+    "How the whole execution behaves.",
+    "playbook.md#executor",
+    Field("defaults", DEFAULTS, "What holds for steps and tasks that say nothing themselves."),
+    Field(
+        "results",
+        RESULTS,
+        "Where results are kept.",
+    ),
+    Field("limits", LIMITS_BLOCK, "Limits that keep an execution from running for ever."),
+    Field(
+        "task",
+        Part(TASK_POLICY),
+        "The task policy of all tasks that have none. Its rules cannot `jump`.",
+        link="policies.md#task-policy",
+    ),
+    Field(
+        "failure",
+        EXECUTOR_FAILURE,
+        "What a failure that no arc handles does to the other branches.",
+        link="arcs.md#failures",
+    ),
+    Field(
+        "lifecycle",
+        EXECUTOR_LIFECYCLE,
+        "How long the execution may take.",
+    ),
+    Field(
+        "unconditional_on_failure",
+        Flag(),
+        "true lets an arc without `when` fire after a failure, too.",
+        default=_EXECUTOR.unconditional_on_failure,
+        link="arcs.md#failures",
+    ),
+    *(
+        Field(name, Anything("anything"), f"{what} Accepted without effect.", effect=False, link="policies.md#policies")
+        for name, what in {
+            "placement": "Where the execution should run.",
+            "cost": "What the execution may cost.",
+            "tracing": "Options of tracing.",
+            "quotas": "Quotas of the execution.",
+            "quantum": "Options of quantum backends.",
+        }.items()
+    ),
+    prefix="policy of ",
+    misplaced=("rules",),
+)
+
+EXECUTOR_SPEC: Final = Block(
+    "executor_spec",
+    "Options of the execution. Any option of a tool kind may stand here, too: as a default for all tasks.",
+    "playbook.md#executor",
+    Field(
+        "entry_step",
+        Text(),
+        "The step that gets the first token.",
+        otherwise="the step called `start`, else the first one",
+        link="playbook.md#the-entry-step",
+    ),
+    Field(
+        "result",
+        Anything("any value"),
+        "The result of the execution, usually a template over `steps` and `ctx`.",
+        otherwise="the result of the step that ended last",
+        link="results.md#the-result-of-an-execution",
+    ),
+    Field("pool", Name("a pool"), "The worker pool of all steps that name none.", default=_EXECUTOR.pool),
+    Field(
+        "extensions",
+        Flag(),
+        "true allows tool kinds, and options of theirs, that are installed beside the engine.",
+        default=_EXECUTOR.extensions,
+        link="tools.md#your-own",
+    ),
+    Field("policy", EXECUTOR_POLICY, "How the whole execution behaves: limits, timeouts, failures, the default task policy."),
+    Field("lifetime_s", LIFETIME, "The same as `policy.lifecycle.lifetime_s`, which wins.", default=_EXECUTOR.lifetime_s),
+    prefix="spec of ",
+    layered=True,
+)
+
+EXECUTOR: Final = Block(
+    "executor",
+    "Options of the whole execution.",
+    "playbook.md#executor",
+    Field("kind", Text(), "A label of your own; the engine does not read it."),
+    Field("spec", EXECUTOR_SPEC, "Options and policy of the execution, and defaults for the `spec` of all tasks."),
+    Field("desc", Anything("text"), "Says to people what these options are for."),
+    legacy={"profile": "executor.kind says where it runs"},
+)
+
+# --- root ---------------------------------------------------------------------------------------------------------------
+
+ROOT: Final = Block(
+    "playbook",
+    "A whole playbook.",
+    "playbook.md#root-sections",
+    Field(
+        "apiVersion",
+        Shape("api_version", " or ".join(f"`{word}`" for word in API_VERSIONS)),
+        "The version of the language. Both words mean the same one.",
+        required=True,
+    ),
+    Field("kind", Shape("playbook_kind", "`Playbook`"), "Says that the document is a playbook.", required=True),
+    Field("metadata", Part(METADATA), "What the playbook is called, and by which path the catalog knows it.", required=True),
+    Field(
+        "keychain",
+        ListOf(CREDENTIAL),
+        "The credentials that the playbook needs; tasks read them when they run.",
+        link="playbook.md#keychain-credentials",
+    ),
+    Field(
+        "executor",
+        Part(EXECUTOR),
+        "Options of the whole execution: its result, limits, timeouts and defaults.",
+        link="playbook.md#executor",
+    ),
+    Field(
+        "workload",
+        Shape("workload", "a mapping of names to values"),
+        "The inputs with their defaults. What a request sends is merged over them, and they never change afterwards.",
+        link="playbook.md#workload-the-inputs",
+    ),
+    Field(
+        "workflow",
+        ListOf(Shape("step", "a step"), least=1),
+        "The steps. Tokens go from one to the next along their arcs.",
+        required=True,
+        link="steps.md",
+    ),
+    Field(
+        "workbook",
+        Shape("workbook", "a mapping of names to tools"),
+        "Tasks that are written once and run by name, with `kind: workbook`.",
+        link="playbook.md#workbook-tasks-by-name",
+    ),
+    legacy={"steps": "steps stand in workflow", "name": "it stands in metadata", "path": "it stands in metadata"},
+    misplaced=("vars",),
+)
+
+# --- the schema of inputs -----------------------------------------------------------------------------------------------
+
+_COUNT: Final = Shape("count", "a whole number of at least 0")
+_NUMBER: Final = Shape("number", "a number")
+
+VALUE_SCHEMA: Final = Block(
+    "value_schema",
+    "What a value must be, in a plain subset of JSON Schema: `workload.x-schema`, and `schema` of a callback.",
+    "playbook.md#what-may-be-given",
+    Field(
+        "type",
+        Shape("type_names", "a type, or a list of types"),
+        "The type of the value: `object`, `array`, `string`, `number`, `integer`, `boolean`, `null`.",
+    ),
+    Field("enum", Shape("some_values", "a list of values"), "The values that are allowed."),
+    Field("const", Anything("any value"), "The one value that is allowed."),
+    Field("required", Shape("texts", "a list of names"), "Names that an object must have."),
+    Field(
+        "properties", Shape("value_schemas", "a mapping of names to schemas"), "What the values of an object must be, by name."
+    ),
+    Field("additionalProperties", Flag(), "false refuses names that `properties` does not list.", default=True),
+    Field("items", Shape("value_schema", "a schema"), "What each item of an array must be."),
+    Field("minItems", _COUNT, "The least number of items of an array."),
+    Field("maxItems", _COUNT, "The largest number of items of an array."),
+    Field("minLength", _COUNT, "The least number of characters of a text."),
+    Field("maxLength", _COUNT, "The largest number of characters of a text."),
+    Field("minimum", _NUMBER, "The least number that is allowed."),
+    Field("maximum", _NUMBER, "The largest number that is allowed."),
+    Field("title", Anything("text"), "Says to people what the value is called. It checks nothing."),
+    Field("description", Anything("text"), "Says to people what the value is for. It checks nothing."),
+    Field("default", Anything("any value"), "Says to people what a usual value is. It sets nothing."),
+    Field("examples", Anything("a list of values"), "Shows people some values. It checks nothing."),
+)
+
+X_SCHEMA: Final = Field(
+    "x-schema",
+    Part(VALUE_SCHEMA),
+    "What the merged workload must be; a request that does not fit it is refused. Templates do not see it.",
+    link="playbook.md#what-may-be-given",
+)
+"""The one key of `workload` that is no input."""

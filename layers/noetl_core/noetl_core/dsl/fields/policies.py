@@ -1,0 +1,278 @@
+"""What stands under the policy of a task, the rules of both policies, admission, and the forms that save writing jumps."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from noetl_core.dsl.fields.types import Anything, Block, Choice, Condition, Field, Flag, Name, Shape, Text, Values
+from noetl_core.dsl.model import Admission, TaskPolicy, Then
+from noetl_core.dsl.numbers import ATTEMPTS, DELAY, JITTER, MULTIPLIER
+
+DIRECTIVES: Final = ("continue", "retry", "jump", "break", "fail")
+BACKOFFS: Final = ("none", "linear", "exponential", "fixed")
+FAILURE_MODES: Final = ("fail_fast", "best_effort")
+ON_DENY: Final = ("park", "skip", "fail")
+_THEN: Final = Then()
+_PIPELINE: Final = Shape("pipeline", "a task, or a list of tasks")
+
+FAILURE_MODE: Final = Field("mode", Choice(FAILURE_MODES), "What a failure does to the rest.", label="failure mode of {}")
+UNMATCHED: Final = Field(
+    "on_unmatched",
+    Choice(("continue", "fail")),
+    "What happens after an error that no rule matches: the pipeline goes on with the next task, or it fails.",
+    default=TaskPolicy(()).on_unmatched,
+)
+
+# --- writing ------------------------------------------------------------------------------------------------------------
+
+SET_ITER: Final = Field(
+    "set_iter",
+    Values(),
+    "Values to write to `iter`, which belongs to this iteration alone.",
+    link="names.md#writing-iter-and-ctx",
+)
+SET_CTX: Final = Field(
+    "set_ctx",
+    Values(),
+    "Values to write to `ctx`, which the other steps read once this run has ended.",
+    link="names.md#writing-iter-and-ctx",
+)
+SET: Final = Field(
+    "set",
+    Shape("set", "a mapping whose keys begin with `ctx.` or `iter.`"),
+    "Another way to write both: `iter.a` for `set_iter`, `ctx.b` for `set_ctx`.",
+    link="names.md#writing-iter-and-ctx",
+)
+
+# --- rules --------------------------------------------------------------------------------------------------------------
+
+ERROR: Final = Block(
+    "error",
+    "The fields of the error that `do: fail` gives. What is left out is taken from the error of the task.",
+    "policies.md#fail",
+    Field("kind", Anything("text"), "The kind of the error, which policies and arcs further out can ask for."),
+    Field("message", Anything("text"), "What went wrong, in words; at most 4,096 characters."),
+    Field("retryable", Anything("true or false"), "Whether trying again may help."),
+    Field("code", Anything("any value"), "A code of your own, or of the service that failed."),
+    Field("details", Anything("any value"), "Whatever else helps to understand the error."),
+    joint=" in ",
+    prefix="error in ",
+)
+
+THEN: Final = Block(
+    "then",
+    "What a rule of a task policy does.",
+    "policies.md#rules",
+    Field(
+        "do",
+        Choice(DIRECTIVES),
+        "What happens next: `continue` with the next task, `retry` this one, `jump` to another, `break` off, or `fail`.",
+        default=_THEN.do,
+    ),
+    Field(
+        "attempts",
+        ATTEMPTS,
+        "For `retry`: how often the task is executed in all, the first time included.",
+        default=_THEN.attempts,
+        link="policies.md#retry",
+    ),
+    Field(
+        "backoff",
+        Choice(BACKOFFS),
+        "For `retry`: how the delay grows from one attempt to the next. `fixed` means the same as `none`.",
+        default=_THEN.backoff,
+        link="policies.md#retry",
+    ),
+    Field(
+        "delay",
+        DELAY,
+        "For `retry`: seconds to wait before the next attempt.",
+        otherwise="1 with a backoff, else 0",
+        link="policies.md#retry",
+        label="delay in {} (seconds)",
+    ),
+    Field(
+        "max_delay",
+        DELAY,
+        "For `retry`: the longest delay in seconds, however much it has grown.",
+        link="policies.md#retry",
+        label="max_delay in {} (seconds)",
+    ),
+    Field(
+        "jitter",
+        JITTER,
+        "For `retry`: the part of the delay, from 0 to 1, that chance may take off; true is all of it.",
+        otherwise="no jitter",
+        link="policies.md#retry",
+    ),
+    Field(
+        "backoff_multiplier",
+        MULTIPLIER,
+        "For `retry`: what an exponential delay is multiplied by after each attempt.",
+        default=_THEN.backoff_multiplier,
+        link="policies.md#retry",
+    ),
+    Field("to", Text(), "For `jump`: the task of the same step that is next.", link="policies.md#jump"),
+    Field(
+        "scope",
+        Choice(("iteration", "loop")),
+        "For `break`: what ends, this iteration or the whole loop.",
+        default=_THEN.scope,
+        link="loops.md#break",
+    ),
+    SET_ITER,
+    SET_CTX,
+    SET,
+    Field("set_prev", Anything("any value"), "What `_prev` is from here on.", otherwise="the result of the task"),
+    Field(
+        "error",
+        Shape("error", "a message, or a mapping of fields of the error"),
+        "For `fail`: the error. Text is its message; a mapping replaces fields of the task's own error.",
+        otherwise="the error of the task",
+        link="policies.md#fail",
+    ),
+    joint=" in ",
+    legacy={
+        "set_vars": "write set_iter or set_ctx",
+        "set_shared": "write set_ctx, with loop.spec.policy.reducers",
+        "collect": "write set_ctx with a reducer",
+        "sink": "storage is a task of its own",
+        "call": "a task is jumped to",
+        "next": "only step.next.arcs start steps",
+        "result": "write set_prev",
+    },
+)
+
+_WHEN: Final = Field("when", Condition(), "The rule is taken if this holds and no rule before it did.", label="when in {}")
+_RULE_THEN: Final = Field("then", Shape("body", "a mapping"), "What happens if the rule is taken.")
+_RULE_ELSE: Final = Field("else", Shape("body", "a mapping"), "What happens if no rule is taken. Write it last.")
+
+RULE: Final = Block(
+    "rule",
+    "One rule of a policy: `when` and `then`, or `else`.",
+    "policies.md#rules",
+    _WHEN,
+    _RULE_THEN,
+    _RULE_ELSE,
+    legacy={"expr": "conditions are called when", "do": "directives stand under then"},
+)
+
+TASK_POLICY: Final = Block(
+    "task_policy",
+    "What happens after a task has ended, by its outcome.",
+    "policies.md#task-policy",
+    Field(
+        "rules",
+        Shape("rules", "a list of rules"),
+        "The rules, tried in order; the first that holds is taken.",
+        required=True,
+        link="policies.md#rules",
+    ),
+    Field(
+        "mode",
+        Choice(("exclusive",)),
+        "One rule is taken, the first that holds. There is no other mode.",
+        default="exclusive",
+        label="policy mode of {}",
+    ),
+    UNMATCHED,
+    *(
+        Field(
+            name,
+            Anything("anything"),
+            f"A hook {when} the task. Accepted without effect.",
+            effect=False,
+            link="policies.md#policies",
+        )
+        for name, when in {"before": "before", "after": "after", "finally": "after all attempts of"}.items()
+    ),
+    prefix="policy of ",
+)
+HOOKS: Final = TASK_POLICY.idle
+
+# --- admission ----------------------------------------------------------------------------------------------------------
+
+ALLOW: Final = Block(
+    "allow",
+    "What a rule of admission says.",
+    "steps.md#admission",
+    Field(
+        "allow",
+        Flag(template=True),
+        "true admits the token; false denies it, and `on_deny` says what becomes of it.",
+        required=True,
+        label="allow in {}",
+    ),
+    prefix="then of ",
+    legacy={"do": "control actions belong to task policy"},
+)
+
+ADMISSION: Final = Block(
+    "admission",
+    "Whether a token may start a run of the step.",
+    "steps.md#admission",
+    Field(
+        "mode",
+        Choice(("exclusive", "inclusive")),
+        "The first rule that holds decides. `inclusive` is accepted without effect.",
+        default="exclusive",
+    ),
+    Field(
+        "rules",
+        Shape("admission_rules", "a list of rules"),
+        "The rules, tried in order. Without one that holds the token is admitted.",
+        required=True,
+    ),
+    Field(
+        "on_deny",
+        Choice(ON_DENY),
+        "What becomes of a token that is denied: it is parked until something changes, it is skipped, or the step fails.",
+        default=Admission(()).on_deny,
+    ),
+)
+
+# --- choose, while, until -----------------------------------------------------------------------------------------------
+
+_SUGAR: Final = "tasks.md#choose-while-until"
+_LABEL: Final = Field(
+    "name", Name("a task"), "Its name: `jump` may go to it.", otherwise="its form and its place, such as `choose_1`"
+)
+_DESC: Final = Field("desc", Anything("text"), "Says to people what it is for.")
+_BODY: Final = Field("do", _PIPELINE, "The tasks of one round.", required=True)
+
+CHOICE: Final = Block(
+    "choice",
+    "One entry of `choose`: `when` and `then`, or `else`.",
+    _SUGAR,
+    Field("when", Condition(), "The entry is chosen if this holds and no entry before it was chosen."),
+    Field("then", _PIPELINE, "The tasks that run if the entry is chosen."),
+    Field("else", _PIPELINE, "The tasks that run if no entry is chosen. It must be the last entry."),
+)
+SUGAR: Final = {
+    "choose": Block(
+        "choose",
+        "Runs the tasks of the first entry whose condition holds.",
+        _SUGAR,
+        Field("choose", Shape("choices", "a list of entries"), "The entries, tried in order.", required=True),
+        _LABEL,
+        _DESC,
+    ),
+    "while": Block(
+        "while",
+        "Repeats tasks as long as a condition holds.",
+        _SUGAR,
+        Field("while", Condition(), "Asked before each round; when it does not hold, the loop ends.", required=True),
+        _BODY,
+        _LABEL,
+        _DESC,
+    ),
+    "until": Block(
+        "until",
+        "Repeats tasks until a condition holds.",
+        _SUGAR,
+        Field("until", Condition(), "Asked after each round; when it holds, the loop ends.", required=True),
+        _BODY,
+        _LABEL,
+        _DESC,
+    ),
+}

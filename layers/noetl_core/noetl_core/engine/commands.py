@@ -1,0 +1,67 @@
+"""The commands of scheduled runs, derived from the state: they can be made, and sent, again at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from noetl_core.dsl.model import Playbook
+from noetl_core.engine.passes import StepsView
+from noetl_core.engine.reads import steps_read
+from noetl_core.engine.records import Command
+from noetl_core.engine.state import Run, State
+from noetl_core.engine.workload import workload_of
+
+
+def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[Command]:
+    """The commands of scheduled runs: derived, so they can be sent again at any time."""
+    out: list[Command] = []
+    if not runs:
+        return out
+    workload = workload_of(playbook, state)
+    for run_id in runs:
+        run = state.runs.get(run_id)
+        if run is None or run.status != "scheduled":
+            continue
+        current = run.as_of == state.seq  # a later state must not be taken for the one the run was scheduled on
+        context: dict[str, Any] | None = None
+        if current:
+            read = steps_seen(playbook, state, run)
+            context = {"workload": workload, "ctx": dict(state.ctx), "args": run.args, "steps": read}
+            if state.trace_id is not None:
+                context["trace_id"] = state.trace_id
+        loop, carried_over = None, run.carried_over
+        if run.parent is not None:
+            lead = state.runs[run.parent]
+            assert lead.loop is not None
+            loop = {**lead.loop.plan, "run": lead.id}
+            carried_over = (lead.carried_over or {}).get("loop", {}).get("chunks", {}).get(str(run.chunk))
+        out.append(
+            Command(
+                execution_id=state.execution_id,
+                run_id=run.id,
+                step=run.step,
+                expected_seq=run.expected_seq,
+                mode=run.mode,
+                as_of=run.as_of,
+                digest=state.digest,
+                pool=run.pool,
+                chunk=run.chunk,
+                loop=loop,
+                mail=tuple(run.mail),
+                context=context,
+                expires_at=state.expires_at,
+                carried_over=carried_over,
+                undoes=run.undoes,
+            )
+        )
+    return out
+
+
+def steps_seen(playbook: Playbook, state: State, run: Run) -> dict[str, Any]:
+    """The finished steps that a run's templates may read, as its command carries them. A compensation sees its step as the run
+    left it that it undoes."""
+    seen = StepsView(state.steps).plain(steps_read(playbook, run.step))
+    if run.undoes is not None:
+        seen[run.step] = {"status": "ok", "at": run.undoes["at"], "loop": run.undoes["loop"]}
+    return seen

@@ -1,0 +1,262 @@
+"""What is to be done once a commit stands, as values: the shell carries them out in their order and decides nothing. Pure.
+
+Effects follow from the log alone: from the events of a commit and the state behind them (`effects_of`). A process that ends
+between a commit and its effects therefore loses nothing, because others derive them again by the same functions: whoever
+routes a boundary that was routed before (`again`), and the sweeper (`commands_of`, `end_effects`, `next_reconciliation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from noetl_core.dsl.model import Playbook
+from noetl_core.engine.commands import commands_of
+from noetl_core.engine.deadlines import deadlines
+from noetl_core.engine.heads import Head, head_of
+from noetl_core.engine.records import Command, Event, Snapshot
+from noetl_core.engine.snapshots import snapshot
+from noetl_core.engine.state import State, caller_of
+from noetl_core.engine.waits import due_at, signal_name
+
+SECOND: Final = 1_000_000
+FIRST_RECONCILIATION_S: Final = 90
+"""When the sweeper first reconciles an execution: the lease (60 s) and some."""
+RECONCILE_EVERY_S: Final = 55
+"""While something runs: a little less than the schedule's minute, so that every tick finds the execution due."""
+RECONCILE_AT_LEAST_EVERY_S: Final = 3600
+"""An execution that only waits is reconciled when its first timer is due, at least this often."""
+SNAPSHOT_EVENTS: Final = 5_000
+"""Events of one decision that nobody should have to fold again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendCommands:
+    """Ask workers to carry out runs."""
+
+    commands: tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Route the execution again at `at`, when a timer or a deadline is due. The due index finds it too, only later."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartChild:
+    """Create the execution `child` that a run of `parent` asked for with `request`; `depth` is how deep the call is nested."""
+
+    parent: str
+    child: str
+    run: str
+    request: Mapping[str, Any]
+    depth: int
+    trace_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndChild:
+    """Cancel the child that was `asked` for: nobody waits for it any more. `expires_at` is the parent's."""
+
+    asked: StartChild
+    reason: str
+    expires_at: int
+    compensate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WriteHead:
+    """Write what lists show."""
+
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class SaveSnapshot:
+    """Keep the folded state."""
+
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class TellParent:
+    """Tell the execution `parent` how its child has ended; `result` is stored as in `State.result`."""
+
+    parent: str
+    child: str
+    status: str
+    result: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetDue:
+    """Have the sweeper reconcile the execution at `at`."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClearDue:
+    """Nothing is left that the sweeper would reconcile."""
+
+
+Effect: TypeAlias = SendCommands | WakeAt | StartChild | EndChild | WriteHead | SaveSnapshot | TellParent | SetDue | ClearDue
+
+
+def effects_of(playbook: Playbook, state: State, events: Sequence[Event], now: int, *, again: bool = False) -> tuple[Effect, ...]:
+    """The effects of a commit of `events` decided at `now`, which led to `state`; of no events, those that always hold.
+
+    `again`: boundaries came that were routed before, so perhaps nobody has sent what followed from them.
+    """
+    return tuple(_effects(playbook, state, events, now, again))
+
+
+def _effects(playbook: Playbook, state: State, events: Sequence[Event], now: int, again: bool) -> Iterator[Effect]:
+    news = _news_of(state, events)
+    if news.is_first and not state.finished:
+        yield WriteHead(head_of(state))
+    if (news.goes_on or news.resumes) and not state.finished:
+        yield SetDue(now + FIRST_RECONCILIATION_S * SECOND)
+    runs = _open_runs(state) if news.goes_on or (again and not events) else news.scheduled
+    if commands := commands_of(playbook, state, runs):
+        yield SendCommands(tuple(commands))
+    for at in _wakes(playbook, state, news):
+        yield WakeAt(at)
+    for child in news.children:
+        yield child_of(state, child)
+    yield from orphans(state)
+    if news.is_shown and not state.finished:
+        yield WriteHead(head_of(state))
+    if len(events) >= SNAPSHOT_EVENTS:
+        yield SaveSnapshot(snapshot(state))
+    if state.finished:
+        yield from end_effects(state)
+
+
+def end_effects(state: State) -> tuple[Effect, ...]:
+    """Of an execution that has ended: lists show it, its parent is told, and only then is it due no more."""
+    told = parent_news(state)
+    return (WriteHead(head_of(state)), *([told] if told is not None else ()), ClearDue())
+
+
+def parent_news(state: State) -> TellParent | None:
+    """The end of a child, for the run that waits for it; None where nobody does."""
+    caller = caller_of(state.parent)
+    if caller is None or (state.parent or {}).get("detached"):
+        return None
+    return TellParent(caller, state.execution_id, state.status, state.result, state.failure)
+
+
+def child_of(state: State, child: str) -> StartChild:
+    """What was asked for with a child that is not known to have ended."""
+    asked = state.children[child]
+    depth = int((state.parent or {}).get("depth") or 0) + 1
+    return StartChild(state.execution_id, child, asked.run, asked.request, depth, state.trace_id)
+
+
+def orphans(state: State) -> Iterator[EndChild]:
+    """Children whose run has ended without them: by its timeout, a cancel, a redrive."""
+    reason = f"the run of {state.execution_id} that asked for it has ended"
+    for child, asked in state.children.items():
+        if asked.run not in state.runs:
+            yield end_of(state, child, reason)
+
+
+def end_of(state: State, child: str, reason: str, *, compensate: bool = False) -> EndChild:
+    """The end of a child that its parent ends."""
+    return EndChild(child_of(state, child), reason, state.expires_at, compensate)
+
+
+def next_reconciliation(playbook: Playbook, state: State, now: int) -> int:
+    """When the sweeper reconciles next: soon while something is to be claimed (later as that ages); else when the first wait or
+    deadline ends."""
+    latest = now + RECONCILE_AT_LEAST_EVERY_S * SECOND
+    first = min((max(d.at, now + SECOND) for d in deadlines(playbook, state)), default=latest)
+    if state.status == "paused":
+        return min(first, latest)
+    claimable = [run for run in state.runs.values() if run.status == "scheduled"]
+    if claimable:
+        youngest = now - max(run.scheduled_at for run in claimable)
+        return min(first, now + min(max(RECONCILE_EVERY_S * SECOND, youngest // 2), 15 * RECONCILE_EVERY_S * SECOND))
+    return min([max(at, now + SECOND) for at in _times(_open_waits(state))] + [first, latest])
+
+
+@dataclass(slots=True)
+class _News:
+    """What the events of one commit ask for beyond themselves."""
+
+    scheduled: list[str] = field(default_factory=list)
+    """Runs that a worker is asked for, in the order they were scheduled."""
+    waits: list[list[dict[str, Any]]] = field(default_factory=list)
+    """Waits whose time begins, by the event that began it."""
+    children: list[str] = field(default_factory=list)
+    is_first: bool = False
+    begins: bool = False
+    """Started, or redriven: the time of the whole begins."""
+    goes_on: bool = False
+    """Resumed after a pause, or after it was stuck."""
+    resumes: bool = False
+    """A suspended run goes on."""
+    is_shown: bool = False
+    """Lists show it differently now."""
+
+
+def _news_of(state: State, events: Iterable[Event]) -> _News:
+    news = _News()
+    for event in events:
+        match event.name:
+            case "StepScheduled" | "LoopChunkScheduled" | "ResumeScheduled" | "CompensationStarted":
+                run = state.runs.get(event.data["run"])
+                if run is not None and run.status == "scheduled":  # else it had no tasks, or a redrive goes on with its chunks
+                    news.scheduled.append(run.id)
+                    news.resumes |= event.name == "ResumeScheduled"
+            case "BoundaryRouted":
+                if (
+                    event.data["run"] in state.runs
+                ):  # a wait that was over at once is waked for, too: its run is then reconciled soon
+                    news.waits.append(event.data.get("waits", []))
+            case "SignalReceived":
+                if event.data.get("heartbeat"):
+                    name = event.data["name"]
+                    news.waits.append([wait for wait in _open_waits(state) if signal_name(wait) == name])
+            case "ChildRequested":
+                if event.data["child"] in state.children:
+                    news.children.append(event.data["child"])
+            case "PlaybookExecutionRequested":
+                news.is_first = news.begins = True
+            case "ExecutionRedriven":
+                news.begins = news.is_shown = True
+            case "ExecutionResumed":
+                news.goes_on = news.is_shown = True
+                news.waits.append(list(_open_waits(state)))
+            case "ExecutionPaused" | "ExecutionCancelled" | "ExecutionStuck":
+                news.is_shown = True
+    return news
+
+
+def _wakes(playbook: Playbook, state: State, news: _News) -> Iterator[int]:
+    """When deadlines and waits that begin now are due: of the waits of one event the first, which brings the next about."""
+    if (news.scheduled or news.begins or news.goes_on) and not state.finished:
+        fresh = set(news.scheduled)
+        for deadline in deadlines(playbook, state):
+            if deadline.run in fresh or news.goes_on or (news.begins and deadline.run is None):
+                yield deadline.at
+    for waits in news.waits:
+        if times := _times(waits):
+            yield min(times)
+
+
+def _times(waits: Iterable[Mapping[str, Any]]) -> list[int]:
+    return [at for wait in waits if (at := due_at(wait)) is not None]
+
+
+def _open_waits(state: State) -> Iterator[dict[str, Any]]:
+    return (wait for run in state.runs.values() for wait in run.waits)
+
+
+def _open_runs(state: State) -> list[str]:
+    return [run.id for run in state.runs.values() if run.status == "scheduled"]

@@ -1,0 +1,43 @@
+"""The head of an execution: what lists show of it, made from its state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from noetl_core.engine.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What lists show of an execution; a summary that can be rebuilt from the log."""
+
+    execution_id: str
+    status: str
+    path: str
+    version: int
+    digest: str
+    started_at: int
+    updated_at: int
+    finished_at: int | None = None
+    error: Mapping[str, Any] | None = None
+    parent: Mapping[str, str] | None = None
+    expires_at: int = 0
+
+
+def head_of(state: State) -> Head:
+    """The head as the log says it at the state's position."""
+    return Head(
+        execution_id=state.execution_id,
+        status=state.status,
+        path=state.path,
+        version=state.version,
+        digest=state.digest,
+        started_at=state.started_at,
+        updated_at=state.updated_at,
+        finished_at=state.finished_at,
+        error={k: v for k, v in state.failure.items() if k != "fatal"} if state.failure else None,
+        parent=state.parent,
+        expires_at=state.expires_at,
+    )

@@ -1,0 +1,402 @@
+"""Payloads of the control stream: what the control plane decided, in the order it decided it.
+
+`engine.passes.RoutingPass.emit` leaves out what is None, so an optional key is there or it is not: it is never null.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NotRequired
+
+from noetl_core.events.shapes import (
+    ArcsAgain,
+    BoundaryEvent,
+    ChildRequest,
+    Counts,
+    Failure,
+    LoopCounts,
+    LoopPlan,
+    Mail,
+    MailKind,
+    NotUndone,
+    Parent,
+    Pointer,
+    RequestKey,
+    Selected,
+    StepStood,
+    TokenBack,
+    Wait,
+)
+from noetl_core.events.typed import TypedDict
+
+# --- the execution ------------------------------------------------------------------------------------------------------
+
+
+class PlaybookExecutionRequested(TypedDict):
+    """A request was accepted: the first event of every execution."""
+
+    path: str
+    version: int
+    digest: str
+    """The playbook that the execution is pinned to."""
+    payload: NotRequired[dict[str, Any] | None]
+    rendered: NotRequired[dict[str, Any] | None]
+    """What templates among the workload's defaults gave."""
+    ctx: NotRequired[dict[str, Any] | None]
+    parent: NotRequired[Parent | None]
+    key: NotRequired[RequestKey | None]
+    trace_id: NotRequired[str | None]
+
+
+class PlaybookRequestEvaluated(TypedDict):
+    """The request was checked against the playbook."""
+
+    digest: str
+
+
+class WorkflowStarted(TypedDict):
+    """The workflow begins at its entry step."""
+
+    entry: str
+    timeout_s: NotRequired[float | None]
+    """Of the whole, where an expression gave it."""
+
+
+class WorkflowFinished(TypedDict):
+    """Nothing is left to do: the execution has ended."""
+
+    status: Literal["completed", "failed", "cancelled"]
+    error: NotRequired[Failure | None]
+    not_undone: NotRequired[list[NotUndone] | None]
+    """Compensations that failed."""
+
+
+class PlaybookProcessed(TypedDict):
+    """The result of the execution: the last event, unless it is redriven."""
+
+    status: Literal["completed", "failed", "cancelled"]
+    result: NotRequired[Pointer | None]
+
+
+class ExecutionPaused(TypedDict):
+    """An operator paused the execution."""
+
+
+class ExecutionResumed(TypedDict):
+    """An operator resumed a paused or stuck execution."""
+
+
+class ExecutionCancelled(TypedDict):
+    """An operator, or the parent, cancelled the execution: its open runs are ended."""
+
+    reason: NotRequired[str | None]
+    compensate: NotRequired[bool | None]
+    """Finished steps are undone before it ends."""
+
+
+class ExecutionFailing(TypedDict):
+    """The execution as a whole fails: a timeout, a limit, an expression of the control plane."""
+
+    error: Failure
+
+
+class ExecutionStuck(TypedDict):
+    """The control plane gave up deciding: an operator must look."""
+
+    reason: NotRequired[str]
+
+
+if TYPE_CHECKING:
+    _From = TypedDict("_From", {"from": NotRequired[str]})  # no name that a class can give to a key
+else:
+    _From = type("_From", (TypedDict,), {"__annotations__": {"from": "NotRequired[str]"}, "__module__": __name__})
+
+
+class ExecutionRedriven(_From):
+    """An ended execution goes on: the state as it stood before what is run again. The tokens follow in the same commit."""
+
+    epoch: int
+    """How often it was redriven: part of the ids made from here on."""
+    after: int
+    """The control position it was planned on."""
+    again: list[str]
+    """Runs that are run again."""
+    ctx: dict[str, Any]
+    tokens: list[TokenBack]
+    set: NotRequired[dict[str, Any]]
+    """Keys of ctx that the operator set."""
+    args: NotRequired[dict[str, Any]]
+    steps: NotRequired[dict[str, StepStood]]
+    """What `steps` shows of the steps that are taken back."""
+    last_result: NotRequired[Pointer]
+    joins: NotRequired[list[str]]
+    """Joins that have not fired any more."""
+    forgotten: NotRequired[list[str]]
+    """Runs that are not compensated any more."""
+    arcs: NotRequired[list[ArcsAgain]]
+    digest: NotRequired[str]
+    """Another playbook to go on with."""
+    version: NotRequired[int]
+    rendered: NotRequired[dict[str, Any]]
+
+
+class CtxPatched(TypedDict):
+    """Keys of ctx were written."""
+
+    run: NotRequired[str]
+    patch: dict[str, Any]
+
+
+# --- tokens -------------------------------------------------------------------------------------------------------------
+
+
+class TokenEnqueued(TypedDict):
+    """A token was made: by an arc, a join, the start, a redrive."""
+
+    token: str
+    step: str
+    """The step it goes to."""
+    args: NotRequired[dict[str, Any] | None]
+    run: NotRequired[str]
+    """The run whose arc made it."""
+    arc: NotRequired[int]
+    event: NotRequired[BoundaryEvent | None]
+    joined: NotRequired[list[str]]
+    """The tokens that met."""
+    priority: NotRequired[float | None]
+    key: NotRequired[str | None]
+    """Of a router that deduplicates."""
+    rounds: NotRequired[dict[str, int] | None]
+    """Joins that its branch has gone round, and how often."""
+
+
+class TokenClaimed(TypedDict):
+    """A run consumed tokens."""
+
+    tokens: list[str]
+    run: str
+
+
+class TokenParked(TypedDict):
+    """Admission denied a token; it waits for ctx to change."""
+
+    token: str
+
+
+class TokenExpired(TypedDict):
+    """A token is gone without a run."""
+
+    token: str
+    code: Literal["join", "denied", "ended", "error", "limit"]
+    """A join had fired, admission stayed denied, the execution ended, an expression failed, a cycle ran away."""
+    reason: str
+
+
+class StepSkipped(TypedDict):
+    """Admission denied a token, and the step is skipped then."""
+
+    token: str
+    step: str
+
+
+class JoinClosed(TypedDict):
+    """A round of a join of mode any or count fired and drops what comes late, or is over and may fire again."""
+
+    step: str
+    fired: bool
+    round: NotRequired[int | None]
+
+
+class NextEvaluated(TypedDict):
+    """The arcs of a step were judged on a boundary."""
+
+    run: str
+    step: str
+    event: str
+    """`step.done`, `step.failed` or `loop.done`."""
+    selected: list[Selected]
+    unhandled: NotRequired[Failure | None]
+    """The error that no arc took up."""
+    error: NotRequired[str]
+    """Why the arcs could not be judged."""
+
+
+# --- runs ---------------------------------------------------------------------------------------------------------------
+
+
+class StepScheduled(TypedDict):
+    """A step run was opened; its command goes to the pool's queue."""
+
+    run: str
+    step: str
+    args: NotRequired[dict[str, Any] | None]
+    pool: str
+    tokens: list[str]
+    timeout_s: NotRequired[float | None]
+    deadline_s: NotRequired[float | None]
+    """Its time limits, where expressions gave them."""
+
+
+class BoundaryRouted(TypedDict):
+    """A boundary of a run's stream was consumed: everything up to it lies before this commit."""
+
+    run: str
+    step: str
+    seq: int
+    name: Literal["StepDone", "StepFailed", "StepSuspended", "LoopChunkDone"]
+    """The boundary's event."""
+    error: NotRequired[Failure | None]
+    loop: NotRequired[LoopCounts | None]
+    undo: NotRequired[bool | None]
+    """The step has a compensation, which may have to undo this run."""
+    events: NotRequired[int | None]
+    """Envelopes of the run's stream so far."""
+    waits: NotRequired[list[Wait]]
+    succeeded: NotRequired[int]
+    failed: NotRequired[int]
+    """Iterations of a chunk."""
+    innermost: NotRequired[Counts | None]
+    broke: NotRequired[bool | None]
+    writes: NotRequired[bool | None]
+    """The chunk wrote to ctx."""
+    result: NotRequired[Any]
+    """Of a chunk, where it is small."""
+
+
+class StepDone(TypedDict):
+    """A step without tasks was over as soon as it was scheduled."""
+
+    run: str
+    step: str
+    undo: NotRequired[bool | None]
+
+
+class StepFailed(TypedDict):
+    """A step failed before a worker was asked: it was not admitted, or one of its time limits is no number."""
+
+    run: str
+    step: str
+    error: Failure
+
+
+class LoopStarted(TypedDict):
+    """The run of a step with a loop was scheduled."""
+
+    run: str
+    step: str
+    mode: Literal["sequential", "parallel"]
+    exec: NotRequired[str | None]
+
+
+class LoopSliced(TypedDict):
+    """A loop is distributed: its chunks are handed out from here on."""
+
+    run: str
+    step: str
+    plan: LoopPlan
+
+
+class LoopChunkScheduled(TypedDict):
+    """The run of one chunk was opened."""
+
+    run: str
+    step: str
+    parent: str
+    """The step run of the loop."""
+    chunk: int
+
+
+class LoopDone(TypedDict):
+    """A loop is over. Of a distributed loop this is its boundary."""
+
+    run: str
+    step: str
+    total: NotRequired[int]
+    succeeded: NotRequired[int]
+    failed: NotRequired[int]
+    result: NotRequired[Any]
+    error: NotRequired[Failure | None]
+    undo: NotRequired[bool | None]
+
+
+class ResumeScheduled(TypedDict):
+    """What a suspended run waited for has come; a command resumes it."""
+
+    run: str
+    seq: int
+    """The position of its stream at which it goes on."""
+    mail: list[Mail]
+
+
+class TimerFired(TypedDict):
+    """The time of a wait has come."""
+
+    run: str
+    wait_id: str
+    kind: MailKind
+
+
+# --- signals and children -----------------------------------------------------------------------------------------------
+
+
+class SignalReceived(TypedDict):
+    """A signal, an answer to a callback or its heartbeat was recorded; it is matched to a wait now or later."""
+
+    id: str
+    name: str
+    data: NotRequired[Any]
+    error: NotRequired[Failure]
+    heartbeat: NotRequired[bool]
+    by: NotRequired[str]
+    """Which of several that answered at once."""
+
+
+class SignalMatched(TypedDict):
+    """A signal answers a wait."""
+
+    run: str
+    wait_id: str
+    signal: str
+    """Id of the signal."""
+    data: NotRequired[Any]
+    error: NotRequired[Failure | None]
+
+
+class ChildRequested(TypedDict):
+    """A run waits for a sub-playbook, which is started after this commit."""
+
+    child: str
+    """Its execution id."""
+    run: str
+    wait_id: str
+    request: ChildRequest
+
+
+class ChildFinished(TypedDict):
+    """A child has ended, or a detached one has started."""
+
+    child: str
+    status: str
+    result: NotRequired[Any]
+    error: NotRequired[Failure]
+    execution_id: NotRequired[str]
+
+
+# --- compensation -------------------------------------------------------------------------------------------------------
+
+
+class CompensationStarted(TypedDict):
+    """A finished run is being undone."""
+
+    run: str
+    step: str
+    of: str
+    """The run that is undone."""
+
+
+class CompensationDone(TypedDict):
+    """A compensation has ended."""
+
+    run: str
+    step: str
+    of: str
+    error: NotRequired[Failure | None]

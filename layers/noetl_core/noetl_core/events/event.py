@@ -1,0 +1,105 @@
+"""The stored event, and the unions that tell a type checker which payload goes with which name.
+
+Comparing `event.name` narrows `event.data`: behind `if event.name == "TokenParked":`, in `match event.name:` and behind
+`in ("StepStarted", "StepResumed")` its keys are checked, and a name that no event has is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec
+
+from noetl_core.events import control, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from typing_extensions import TypeVar
+
+    Name = TypeVar("Name", covariant=True, default=str)
+    Data = TypeVar("Data", covariant=True, default=Mapping[str, Any])
+else:
+    from typing import TypeVar
+
+    Name, Data = TypeVar("Name", covariant=True), TypeVar("Data", covariant=True)
+
+Keys = ParamSpec("Keys")
+
+LOG_VERSION = 1
+"""Written as `v` in every commit: the lowest reader version that may interpret it. Readers refuse what they do not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event(Generic[Name, Data]):
+    """One state transition as stored: its name (`StepDone`), its instant in microseconds, and what cannot be derived."""
+
+    name: Name
+    ts: int
+    data: Data
+
+
+def new(kind: Callable[Keys, Data], ts: int, /, *_: Keys.args, **data: Keys.kwargs) -> Event[Any, Data]:
+    """An event of the payload type `kind`, whose keys are checked: `new(control.TokenParked, ts, token=...)`."""
+    payload: Any = data
+    return Event(kind.__name__, ts, payload)
+
+
+if TYPE_CHECKING:
+    ControlEvent = (
+        Event[Literal["PlaybookExecutionRequested"], control.PlaybookExecutionRequested]
+        | Event[Literal["PlaybookRequestEvaluated"], control.PlaybookRequestEvaluated]
+        | Event[Literal["WorkflowStarted"], control.WorkflowStarted]
+        | Event[Literal["WorkflowFinished"], control.WorkflowFinished]
+        | Event[Literal["PlaybookProcessed"], control.PlaybookProcessed]
+        | Event[Literal["ExecutionPaused"], control.ExecutionPaused]
+        | Event[Literal["ExecutionResumed"], control.ExecutionResumed]
+        | Event[Literal["ExecutionCancelled"], control.ExecutionCancelled]
+        | Event[Literal["ExecutionFailing"], control.ExecutionFailing]
+        | Event[Literal["ExecutionStuck"], control.ExecutionStuck]
+        | Event[Literal["ExecutionRedriven"], control.ExecutionRedriven]
+        | Event[Literal["CtxPatched"], control.CtxPatched]
+        | Event[Literal["TokenEnqueued"], control.TokenEnqueued]
+        | Event[Literal["TokenClaimed"], control.TokenClaimed]
+        | Event[Literal["TokenParked"], control.TokenParked]
+        | Event[Literal["TokenExpired"], control.TokenExpired]
+        | Event[Literal["StepSkipped"], control.StepSkipped]
+        | Event[Literal["JoinClosed"], control.JoinClosed]
+        | Event[Literal["NextEvaluated"], control.NextEvaluated]
+        | Event[Literal["StepScheduled"], control.StepScheduled]
+        | Event[Literal["BoundaryRouted"], control.BoundaryRouted]
+        | Event[Literal["StepDone"], control.StepDone]
+        | Event[Literal["StepFailed"], control.StepFailed]
+        | Event[Literal["LoopStarted"], control.LoopStarted]
+        | Event[Literal["LoopSliced"], control.LoopSliced]
+        | Event[Literal["LoopChunkScheduled"], control.LoopChunkScheduled]
+        | Event[Literal["LoopDone"], control.LoopDone]
+        | Event[Literal["ResumeScheduled"], control.ResumeScheduled]
+        | Event[Literal["TimerFired"], control.TimerFired]
+        | Event[Literal["SignalReceived"], control.SignalReceived]
+        | Event[Literal["SignalMatched"], control.SignalMatched]
+        | Event[Literal["ChildRequested"], control.ChildRequested]
+        | Event[Literal["ChildFinished"], control.ChildFinished]
+        | Event[Literal["CompensationStarted"], control.CompensationStarted]
+        | Event[Literal["CompensationDone"], control.CompensationDone]
+    )
+    """Every event of the control stream."""
+    RunEvent = (
+        Event[Literal["StepStarted"], runs.StepStarted]
+        | Event[Literal["StepResumed"], runs.StepResumed]
+        | Event[Literal["StepReleased"], runs.StepReleased]
+        | Event[Literal["StepSuspended"], runs.StepSuspended]
+        | Event[Literal["StepDone"], runs.StepDone]
+        | Event[Literal["StepFailed"], runs.StepFailed]
+        | Event[Literal["LoopChunkDone"], runs.LoopChunkDone]
+        | Event[Literal["TaskStarted"], runs.TaskStarted]
+        | Event[Literal["TaskRetried"], runs.TaskRetried]
+        | Event[Literal["TaskProcessed"], runs.TaskProcessed]
+        | Event[Literal["LoopCollected"], runs.LoopCollected]
+        | Event[Literal["LoopIterationStarted"], runs.LoopIterationStarted]
+        | Event[Literal["LoopIterationCompleted"], runs.LoopIterationCompleted]
+    )
+    """Every event of run streams."""
+    AnyEvent = ControlEvent | RunEvent
+else:
+    ControlEvent = RunEvent = AnyEvent = Event

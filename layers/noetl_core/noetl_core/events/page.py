@@ -1,0 +1,119 @@
+"""The page docs/events.md, made from the table and the payload types: `python -m noetl_core.events.page docs/events.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from inspect import cleandoc
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from noetl_core.events import control, runs, shapes
+from noetl_core.events.schema import about, is_shape, keys_of
+from noetl_core.events.table import EVENTS, EventType
+from noetl_core.events.upcasts import UPCASTS
+
+_INTRO = """\
+# Events
+
+What stands in the log of an execution. This page is made from the code that writes and reads the log. The envelope that readers
+see is described by the API's OpenAPI document and shown by `noetl events`.
+
+The control stream of an execution holds what the control plane decided. Each step run, and each chunk of a distributed loop, has
+a stream of its own, which its worker writes. A *commit* is a list of events that is written atomically. A *boundary* ends a
+worker's part: it wakes the router, which consumes it in a commit of the control stream (`BoundaryRouted`). See
+[architecture](architecture.md).
+
+| column | says |
+|---|---|
+| event, type | the name, and the dotted form (`event_type`; filters take either) |
+| entity, status | of the envelope; the status is `error` where the payload holds an error |
+| step run | what it does to its run: opens, claims, suspends, releases or ends it; *boundary* where it wakes the router |
+| since | the reader version of the log that brought it in this form |
+
+Envelopes show the keys `run`, `step`, `task`, `attempt` and `path` of a payload in places of their own: `step_run_id` or
+`task_run_id`, `step`, `task`, `attempt`, `iteration`. Times are microseconds since the epoch (UTC). A key is always there unless
+it is called optional.
+"""
+
+
+def page() -> str:
+    """The text of docs/events.md."""
+    parts = [_INTRO]
+    for title, module in (("The control stream", control), ("Run streams", runs)):
+        rows = [(event, payload) for event in EVENTS.values() if (payload := _payload(event, module.__name__)) is not None]
+        parts.append(f"## {title}\n\n{cleandoc(module.__doc__ or '').splitlines()[0]}\n")
+        parts.append("| event | type | entity | status | step run | since |\n|---|---|---|---|---|---|")
+        parts += [_line(event, payload) for event, payload in rows]
+        parts += [_section(event.name, payload) for event, payload in rows]
+    used = [kind for kind in vars(shapes).values() if is_shape(kind) and kind.__module__ == shapes.__name__]
+    parts.append("\n## Shapes\n\nWhat payloads hold that is itself made of keys.")
+    parts += [_section(kind.__name__, kind) for kind in used]
+    parts.append("\n## Older logs\n\nWhat an older log says otherwise is brought to the form above when it is read.\n")
+    parts.append("| event | of version | what is done |\n|---|---|---|")
+    parts += [f"| `{name}` | {version} | `{f.__name__}`: {about(f)} |" for (name, version), f in sorted(UPCASTS.items())]
+    return "\n".join(parts) + "\n"
+
+
+def _payload(event: EventType, module: str) -> type | None:
+    return next((p for p in (event.control, event.run) if p is not None and p.__module__ == module), None)
+
+
+def _line(event: EventType, payload: type) -> str:
+    of_run: list[str] = [event.of_run] if event.of_run else []
+    if event.wakes and payload is event.run:
+        of_run.append("boundary")
+    link = f"[{event.name}](#{_anchor(payload)})"
+    return f"| {link} | `{event.event_type}` | {event.entity} | {event.status} | {', '.join(of_run)} | {event.version} |"
+
+
+def _anchor(kind: type) -> str:
+    return _heading(kind).lower().replace(" ", "-").replace("(", "").replace(")", "")
+
+
+def _heading(kind: type) -> str:
+    twice = hasattr(control, kind.__name__) and hasattr(runs, kind.__name__)
+    return f"{kind.__name__} (of a run stream)" if twice and kind.__module__ == runs.__name__ else kind.__name__
+
+
+def _section(name: str, kind: type) -> str:
+    lines = [f"\n### {_heading(kind)}\n\n{about(kind)}"]
+    keys = keys_of(kind)
+    if keys:
+        lines.append("\n| key | type | |\n|---|---|---|")
+        for key in keys:
+            words = [*([] if key.required else ["optional"]), *([key.text] if key.text else [])]
+            lines.append(f"| `{key.name}` | {_words(key.type)} | {'. '.join(words)} |")
+    return "\n".join(lines)
+
+
+_WORDS: Mapping[Any, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    NoneType: "null",
+    Any: "any",
+}
+
+
+def _words(hint: Any) -> str:
+    if hint in _WORDS:
+        return _WORDS[hint]
+    if is_shape(hint):
+        return f"[{hint.__name__}](#{_anchor(hint)})"
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in args)
+    if origin in (UnionType, Union):
+        return " or ".join(_words(part) for part in args)
+    if origin is dict:
+        return "mapping" if args[1] is Any else f"mapping of names to {_words(args[1])}"
+    if origin is tuple:
+        return f"pair of {_words(args[0])} and {_words(args[1])}"
+    return f"list of {_words(args[0])}"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page())

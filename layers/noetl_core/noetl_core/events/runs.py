@@ -1,0 +1,180 @@
+"""Payloads of run streams: what a worker did for one step run or chunk; a boundary ends its part.
+
+`path` is the iteration's indexes from the outermost loop in; it is left out outside loops.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired
+
+from noetl_core.events.shapes import Authored, Counts, DirectiveTaken, Failure, LoopPlan, Mail, TaskOutcome, Wait
+from noetl_core.events.typed import TypedDict
+
+# --- activations --------------------------------------------------------------------------------------------------------
+
+
+class StepStarted(TypedDict):
+    """A worker claimed the run."""
+
+    step: str
+    as_of: int
+    """The control position whose ctx the run sees."""
+    worker: str
+    chunk: NotRequired[int]
+    takeover: NotRequired[int]
+    """The worker before was lost: how many of this run were."""
+    asked: NotRequired[bool]
+    """A person asked for the takeover."""
+    goes_on: NotRequired[str]
+    """The run whose finished tasks and iterations are not run again."""
+
+
+class StepResumed(TypedDict):
+    """A worker claimed the run after a suspension."""
+
+    step: str
+    as_of: int
+    worker: str
+    mail: list[Mail]
+    chunk: NotRequired[int]
+
+
+class StepReleased(TypedDict):
+    """The worker's process ended in order: another may go on at once."""
+
+    reason: str
+
+
+class StepSuspended(TypedDict):
+    """Boundary: the run waits and holds no worker; or it hands its loop over to be distributed."""
+
+    waits: list[Wait]
+    loop: NotRequired[LoopPlan]
+    sealed: NotRequired[str]
+    """Secrets that unfinished passes hold, encrypted."""
+    events: NotRequired[int]
+
+
+class StepDone(TypedDict):
+    """Boundary: the pipeline ended well."""
+
+    result: Any
+    set_ctx: NotRequired[dict[str, Any]]
+    events: NotRequired[int]
+
+
+class StepFailed(TypedDict):
+    """Boundary: the pipeline failed, the loop could not begin, or the control plane ended the run."""
+
+    error: Failure
+    set_ctx: NotRequired[dict[str, Any]]
+    source: NotRequired[Literal["server"]]
+    """The control plane wrote it."""
+    events: NotRequired[int]
+
+
+class LoopChunkDone(TypedDict):
+    """Boundary: the loop, or this chunk of it, is over."""
+
+    total: int
+    succeeded: int
+    failed: int
+    result: Any
+    """Results in index order, or a reference to them."""
+    items: NotRequired[int]
+    """Of the outermost loop, where loops are nested."""
+    innermost: NotRequired[Counts]
+    """What a chunk's innermost loop counted."""
+    first: NotRequired[int]
+    """Index of the chunk's first item."""
+    count: NotRequired[int]
+    broke: NotRequired[bool]
+    ctx_writes: NotRequired[list[tuple[int, dict[str, Any]]]]
+    """What a chunk's iterations wrote to ctx, by index; a pair is a list of two in JSON."""
+    set_ctx: NotRequired[dict[str, Any]]
+    error: NotRequired[Failure]
+    events: NotRequired[int]
+
+
+# --- tasks --------------------------------------------------------------------------------------------------------------
+
+
+class TaskStarted(TypedDict):
+    """A task that takes long is running. Readers see one before every task."""
+
+    task: str
+    run: str
+    """The task run: the idempotency key of this visit."""
+    attempt: int
+    path: NotRequired[list[int]]
+    authored: NotRequired[Authored]
+
+
+class TaskRetried(TypedDict):
+    """The task's policy tries it again."""
+
+    task: str
+    run: str
+    attempt: int
+    """The one that failed."""
+    delay: float
+    """Seconds before the next one."""
+    path: NotRequired[list[int]]
+    error: NotRequired[Failure]
+
+
+class TaskProcessed(TypedDict):
+    """A task has its outcome, and the pipeline the directive that its policy took."""
+
+    task: str
+    run: str
+    visit: int
+    """How often the pipeline has come to this task in the run, from 1."""
+    attempt: int
+    outcome: TaskOutcome
+    directive: DirectiveTaken
+    started: NotRequired[int]
+    """When it began, unless a `TaskStarted` says so."""
+    path: NotRequired[list[int]]
+    authored: NotRequired[Authored]
+    set_iter: NotRequired[dict[str, Any]]
+    set_ctx: NotRequired[dict[str, Any]]
+    prev: NotRequired[Any]
+    """What the policy made `_prev`."""
+    error: NotRequired[Failure]
+    """What the pipeline fails with, where it is not the outcome's error."""
+    masked: NotRequired[bool]
+    """The log hides secrets of it."""
+
+
+# --- loops --------------------------------------------------------------------------------------------------------------
+
+
+class LoopCollected(TypedDict):
+    """The collection of a loop was rendered; it is never rendered again."""
+
+    total: int
+    items: Any
+    """The list, or a reference to it."""
+    path: NotRequired[list[int]]
+
+
+class LoopIterationStarted(TypedDict):
+    """An iteration began."""
+
+    path: list[int]
+
+
+class LoopIterationCompleted(TypedDict):
+    """An iteration has ended."""
+
+    path: list[int]
+    status: Literal["success", "error"]
+    result: NotRequired[Any]
+    error: NotRequired[Failure]
+    loop: NotRequired[Counts]
+    """What the loop inside of it counted."""
+    set_ctx: NotRequired[dict[str, Any]]
+    broke: NotRequired[bool]
+    masked: NotRequired[bool]
+    """The log hides secrets of it."""

@@ -1,0 +1,203 @@
+"""The JSON Schema of payloads and of the event envelope, made from the table and the payload types.
+
+What a key means is the text below it in `control`, `runs` and `shapes`. Nothing of this is imported while an execution runs.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cache
+from inspect import cleandoc, get_annotations, getsource
+from types import NoneType, UnionType
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
+
+from noetl_core.events import control, runs, shapes
+from noetl_core.events.table import EVENTS, EventType
+from noetl_core.events.typed import TypedDict
+
+Schema = dict[str, Any]
+
+# --- payload types ------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _texts() -> Mapping[str, Mapping[str, str]]:
+    """By class as `module.Class`, the text below each key."""
+    found: dict[str, Mapping[str, str]] = {}
+    for module in (shapes, control, runs):
+        for node in ast.parse(getsource(module)).body:
+            if isinstance(node, ast.ClassDef):
+                found[f"{module.__name__}.{node.name}"] = dict(_texts_of(node))
+    return found
+
+
+def _texts_of(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for one, following in zip(node.body, node.body[1:], strict=False):
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and isinstance(following, ast.Expr):
+            yield one.target.id, " ".join(cleandoc(ast.literal_eval(following.value)).split())
+
+
+def about(what: Any) -> str:
+    """The docstring of a payload, a shape or a function, on one line."""
+    return " ".join(cleandoc(what.__doc__ or "").split())
+
+
+class Key:
+    """One key of a payload or shape: its type without `NotRequired`, whether it is always there, what it means."""
+
+    def __init__(self, kind: type, name: str, hint: Any) -> None:
+        self.name = name
+        self.required = get_origin(hint) is not NotRequired
+        self.type = hint if self.required else get_args(hint)[0]
+        owner = next(c for c in kind.__mro__ if name in get_annotations(c))
+        self.required = self.required and getattr(owner, "__total__", True)
+        self.text = _texts().get(f"{owner.__module__}.{owner.__name__}", {}).get(name, "")
+        if not self.required and kind.__module__ == control.__name__:
+            self.type = _without_none(self.type)  # left out, never null
+
+
+def keys_of(kind: type) -> list[Key]:
+    """The keys of a payload or shape, in the order in which they are written."""
+    return [Key(kind, name, hint) for name, hint in get_type_hints(kind, include_extras=True).items() if name != "__total__"]
+
+
+def _without_none(hint: Any) -> Any:
+    if get_origin(hint) not in (UnionType, Union):
+        return hint
+    parts = [part for part in get_args(hint) if part is not NoneType]
+    return parts[0] if len(parts) == 1 else Union[tuple(parts)]  # noqa: UP007 - made of a list
+
+
+def is_shape(hint: Any) -> bool:
+    """Whether a type is a payload or a shape."""
+    base: Any = TypedDict
+    return isinstance(hint, type) and issubclass(hint, base)
+
+
+# --- JSON Schema --------------------------------------------------------------------------------------------------------
+
+_PLAIN: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
+
+
+class _Schemas:
+    """Schemas of types; shapes are named in `found`, and referred to below `prefix`."""
+
+    def __init__(self, prefix: str, closed: bool) -> None:
+        self._prefix, self._closed = prefix, closed
+        self.found: dict[str, Schema] = {}
+
+    def of(self, hint: Any) -> Schema:
+        if hint is Any:
+            return {}
+        if hint in _PLAIN:
+            return {"type": _PLAIN[hint]}
+        if is_shape(hint):
+            if hint.__name__ not in self.found:
+                self.found[hint.__name__] = {}
+                self.found[hint.__name__] = self.keys(hint)
+            return {"$ref": self._prefix + hint.__name__}
+        origin, args = get_origin(hint), get_args(hint)
+        if origin is Literal:
+            return {"enum": list(args)}
+        if origin in (UnionType, Union):
+            return {"anyOf": [self.of(part) for part in args]}
+        if origin is list:
+            return {"type": "array", "items": self.of(args[0])}
+        if origin is tuple:
+            return {
+                "type": "array",
+                "prefixItems": [self.of(part) for part in args],
+                "minItems": len(args),
+                "maxItems": len(args),
+            }
+        if origin is dict:
+            values = self.of(args[1])
+            return {"type": "object", "additionalProperties": values} if values else {"type": "object"}
+        raise TypeError(f"{hint} has no JSON Schema")
+
+    def keys(self, kind: type, without: frozenset[str] = frozenset()) -> Schema:
+        keys = [key for key in keys_of(kind) if key.name not in without]
+        out: Schema = {"type": "object", "description": about(kind)}
+        out["properties"] = {k.name: {**self.of(k.type), **({"description": k.text} if k.text else {})} for k in keys}
+        if required := [key.name for key in keys if key.required]:
+            out["required"] = required
+        if self._closed and kind not in shapes.OPEN:
+            out["additionalProperties"] = False
+        return out
+
+
+_ENVELOPE: Mapping[str, tuple[Schema, str]] = {
+    "event_id": ({"type": "string"}, "Execution, stream, position of the commit and place in it; the same at every reading."),
+    "execution_id": ({"type": "string"}, "A decimal number as text."),
+    "timestamp": ({"type": "string", "format": "date-time"}, "RFC 3339, UTC, microseconds."),
+    "source": ({"enum": ["server", "worker"]}, "Who wrote it: the control plane or a worker."),
+    "name": ({"type": "string"}, "The event."),
+    "event_type": ({"type": "string"}, "The same in the dotted form."),
+    "entity": ({"enum": ["playbook", "workflow", "step", "task", "loop", "next"]}, "What it is about."),
+    "entity_id": ({"type": "string"}, "Task run, token, step run or execution."),
+    "status": ({"enum": ["in_progress", "success", "error", "paused"]}, "How that stands."),
+    "step": ({"type": "string"}, ""),
+    "step_run_id": ({"type": "string"}, "The step run or chunk."),
+    "task": ({"type": "string"}, ""),
+    "task_run_id": ({"type": "string"}, "The visit of the task: the idempotency key that tools get."),
+    "iteration": ({"type": "array", "items": {"type": "integer"}}, "Indexes from the outermost loop in."),
+    "attempt": ({"type": "integer"}, "Of the task, from 1."),
+    "parent_id": ({"type": "string"}, "Of a chunk, the step run of its loop."),
+    "trace_id": ({"type": "string"}, "Of the request, where it gave one."),
+    "data": ({"type": "object"}, "What else there is to the event."),
+}
+_ALWAYS = ("event_id", "execution_id", "timestamp", "source", "name", "event_type", "entity", "entity_id", "status", "data")
+_OF_TASKS = frozenset({"step", "path", "task", "run", "attempt", "started"})
+_OF_CONTROL = frozenset({"step", "path", "run", "events"})
+_OF_RUNS = frozenset({"step", "path", "events", "source"})
+
+
+def lifted(event: EventType, payload: type) -> frozenset[str]:
+    """Keys of a payload that the envelope says in a place of its own, or not at all."""
+    if event.name == "PlaybookExecutionRequested":
+        return frozenset()
+    if event.entity == "task":
+        return _OF_TASKS
+    if payload is event.run:
+        return _OF_RUNS
+    return _OF_CONTROL | {"parent"} if event.has("parent") else _OF_CONTROL
+
+
+def event_schema(prefix: str = "#/$defs/", *, closed: bool = False) -> Schema:
+    """The JSON Schema (2020-12) of an event envelope: one of the events of the table, each with its `data`.
+
+    `prefix` is where references look for `$defs`; an OpenAPI document moves them below `#/components/schemas/`. `closed` forbids
+    keys that are not named: for tests, not for clients, who take additions.
+    """
+    schemas = _Schemas(prefix, closed)
+    common = {name: {**schema, **({"description": text} if text else {})} for name, (schema, text) in _ENVELOPE.items()}
+    schemas.found["EventEnvelope"] = {"type": "object", "properties": common, "required": list(_ALWAYS)}
+    events = []
+    for event in EVENTS.values():
+        data = [schemas.keys(p, lifted(event, p)) for p in (event.control, event.run) if p is not None]
+        name = f"{event.name}Event"
+        schemas.found[name] = {
+            "description": " ".join(part["description"] for part in data),
+            "allOf": [{"$ref": prefix + "EventEnvelope"}],
+            "properties": {
+                "name": {"const": event.name},
+                "event_type": {"const": event.event_type},
+                "entity": {"const": event.entity},
+                "data": data[0] if len(data) == 1 else {"anyOf": data},
+            },
+        }
+        events.append({"$ref": prefix + name})
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Event",
+        "description": "One event of an execution's history.",
+        "oneOf": events,
+        "$defs": dict(sorted(schemas.found.items())),
+    }
+
+
+def payload_schema(kind: type) -> Schema:
+    """The JSON Schema of a stored payload, no key besides those it names."""
+    schemas = _Schemas("#/$defs/", True)
+    return {**schemas.keys(kind), "$defs": schemas.found}

@@ -1,0 +1,350 @@
+"""Data that events, states, commands and snapshots share: plain JSON, as it is stored."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, final
+
+from noetl_core.events.typed import TypedDict
+
+
+@final
+class CommitPointer(TypedDict):
+    """A result that the last event of commit `seq` of a run holds."""
+
+    run: str
+    seq: int
+
+
+@final
+class ValuePointer(TypedDict):
+    """A result that the control plane made itself."""
+
+    value: Any
+
+
+Pointer = CommitPointer | ValuePointer
+"""Where a result is."""
+
+
+class Failure(TypedDict):
+    """What went wrong. A policy that fails a task may add keys of its own."""
+
+    kind: str
+    """One of the error kinds of `outcome.error`."""
+    message: str
+    retryable: NotRequired[bool]
+    code: NotRequired[str | int]
+    """What the service said: an HTTP status, an SQLSTATE."""
+    details: NotRequired[Any]
+    """What more there is; a reference when it is large."""
+    step: NotRequired[str]
+    task: NotRequired[str]
+    iteration: NotRequired[list[int]]
+    """Indexes of the failed iteration, from the outermost loop in."""
+    fatal: NotRequired[bool]
+    """The execution ends, whatever its failure mode."""
+
+
+class Counts(TypedDict):
+    """Iterations of a loop: of its innermost loop where loops are nested."""
+
+    total: int
+    succeeded: int
+    failed: int
+
+
+class LoopCounts(Counts):
+    """What a loop's boundary says of it."""
+
+    items: NotRequired[int]
+    """Items of the outermost loop, where loops are nested."""
+
+
+class BoundaryEvent(TypedDict):
+    """`event` as stored with the tokens that a boundary made: what arcs and admission read."""
+
+    name: str
+    """`step.done`, `step.failed` or `loop.done`."""
+    step: str
+    run_id: str
+    at: Pointer | None
+    error: NotRequired[Failure]
+    loop: NotRequired[LoopCounts]
+
+
+WaitKind = Literal["timer", "signal", "callback", "child", "pause", "deadline"]
+
+
+class Wait(TypedDict):
+    """One thing a suspended run waits for."""
+
+    wait_id: str
+    kind: WaitKind
+    """`pause` and `deadline`: the worker stopped between two tasks, because the execution is paused or its invocation ends."""
+    task: NotRequired[str]
+    iteration: NotRequired[list[int]]
+    at: NotRequired[int]
+    """When the wait is over by itself, in microseconds: a timer's instant, a timeout."""
+    signal: NotRequired[str]
+    """Name of the signal that answers it."""
+    callback: NotRequired[str]
+    """Task run of a callback by token."""
+    heartbeat: NotRequired[float]
+    """Seconds within which a callback must be heard of."""
+    beat_by: NotRequired[int]
+    """When it must have been heard of next, in microseconds."""
+    schema: NotRequired[Any]
+    """What an answer must look like."""
+    description: NotRequired[Any]
+    result: NotRequired[Any]
+    """What a timer gives its task."""
+    child: NotRequired[str]
+    """Execution id of a sub-playbook; the keys below are what is asked of it."""
+    path: NotRequired[str]
+    version: NotRequired[int]
+    args: NotRequired[dict[str, Any]]
+    iter: NotRequired[dict[str, Any]]
+    ctx: NotRequired[dict[str, Any]]
+    detach: NotRequired[bool]
+    idempotency_key: NotRequired[str]
+    part: NotRequired[str]
+    """Which part of the child's result the task takes."""
+
+
+class ChildRequest(TypedDict):
+    """What a parent asks of a child."""
+
+    path: str
+    version: NotRequired[int]
+    args: NotRequired[dict[str, Any]]
+    iter: NotRequired[dict[str, Any]]
+    """The iteration that asked, as the child's `iter.parent`."""
+    ctx: NotRequired[dict[str, Any]]
+    detach: NotRequired[bool]
+    """The child belongs to itself once it has started."""
+    idempotency_key: NotRequired[str]
+
+
+MailKind = Literal["timer", "timeout", "heartbeat", "pause", "deadline", "signal", "child"]
+
+
+class Mail(TypedDict):
+    """What answers a wait: that its time has come, a signal's data, a child's end."""
+
+    wait_id: str
+    kind: MailKind
+    """`timeout` and `heartbeat`: nobody answered, or was heard of, in time."""
+    data: NotRequired[Any]
+    error: NotRequired[Failure]
+
+
+class ChildNews(TypedDict):
+    """What a parent hears of a child."""
+
+    status: str
+    """How it ended; `started` for a detached child."""
+    result: NotRequired[Any]
+    error: NotRequired[Failure]
+    execution_id: NotRequired[str]
+    """Of a detached child that another request had started before."""
+
+
+class LoopPlan(TypedDict):
+    """How a distributed loop is cut into chunks."""
+
+    total: int
+    """Items of the collection."""
+    chunk_size: int
+    chunks: int
+    window: int
+    """Chunks open at once."""
+    per_chunk: int
+    """Iterations at once within a chunk."""
+    checksum: NotRequired[str]
+    """Of all slices of the collection."""
+    tolerated: NotRequired[int]
+    """Failed iterations that do not fail the loop."""
+    view: NotRequired[str]
+    """Key of the object with what the templates of the iterations see."""
+    slices: NotRequired[str]
+    """The run whose slices a redriven loop goes on with."""
+
+
+class LoopCommand(LoopPlan):
+    """Of the command of a chunk: the plan, and the step run it belongs to."""
+
+    run: str
+
+
+class ChunkOfLoop(LoopCommand):
+    """A chunk as its worker sees it."""
+
+    chunk: int
+
+
+class ChunkDone(TypedDict):
+    """A finished chunk, as a state keeps it and a redrive takes it over."""
+
+    run: str
+    seq: int
+    succeeded: int
+    failed: int
+    writes: NotRequired[bool]
+    result: NotRequired[Any]
+    innermost: NotRequired[Counts | None]
+
+
+class Again(TypedDict, total=False):
+    """What of an earlier run is run again; all that is not named is carried over."""
+
+    failed: bool
+    """What had failed or not ended."""
+    path: list[int]
+    """This iteration, with what is around and below it."""
+    task: str
+    """From this task on."""
+    ctx: list[str]
+    """Writes to these keys are dropped: an operator has set them."""
+
+
+class PriorChunks(TypedDict):
+    """Earlier runs of one chunk."""
+
+    runs: list[tuple[str, Again]]
+
+
+class PriorLoop(TypedDict):
+    """What a redriven distributed loop carries over."""
+
+    plan: LoopPlan
+    done: dict[str, ChunkDone]
+    """By index of the chunk."""
+    chunks: dict[str, PriorChunks]
+
+
+class Prior(TypedDict, total=False):
+    """What a redriven run carries over from the runs before it: `loop` of a distributed loop, `runs` of any other."""
+
+    runs: list[tuple[str, Again]]
+    """Run and what of it is run again, oldest first; a pair is a list of two in JSON."""
+    loop: PriorLoop
+
+
+class Undoes(TypedDict):
+    """The finished run that a compensation undoes."""
+
+    run: str
+    at: Pointer | None
+    loop: Counts | None
+
+
+class Completed(TypedDict):
+    """A finished run of a step that has a compensation."""
+
+    run: str
+    step: str
+    args: dict[str, Any]
+    at: Pointer | None
+    loop: Counts | None
+    pool: str
+
+
+class NotUndone(TypedDict):
+    """A compensation that failed."""
+
+    step: str
+    kind: str | None
+    message: str | None
+
+
+class StepStood(TypedDict, total=False):
+    """What `steps.<name>` shows of a finished step; nothing where no run of it is kept."""
+
+    status: str | None
+    at: Pointer | None
+    loop: LoopCounts | None
+
+
+class Selected(TypedDict):
+    """An arc that fired."""
+
+    arc: int
+    step: str
+
+
+class TokenBack(TypedDict):
+    """A token that a redrive puts back."""
+
+    token: str
+    of: str
+    """The token it stands for."""
+    step: str
+    run: NotRequired[str]
+    arc: NotRequired[int]
+    args: NotRequired[dict[str, Any]]
+    event: NotRequired[BoundaryEvent]
+    joined: NotRequired[list[str]]
+    priority: NotRequired[float]
+    rounds: NotRequired[dict[str, int]]
+    prior: NotRequired[Prior]
+
+
+class ArcsAgain(TypedDict):
+    """A run whose arcs a redrive evaluates again."""
+
+    run: str
+    step: str
+    args: dict[str, Any]
+    event: BoundaryEvent
+
+
+class RequestKey(TypedDict):
+    """The idempotency key of a request, and the fingerprint of its body."""
+
+    key: str
+    fingerprint: str
+
+
+class Parent(TypedDict):
+    """The execution above one."""
+
+    execution_id: str
+    run_id: NotRequired[str]
+    """The run that called it; without one the parent is a label and gives no rights."""
+    depth: NotRequired[str]
+    detached: NotRequired[str]
+
+
+class TaskOutcome(TypedDict):
+    """The envelope of a tool call's outcome. A kind may add a section of its own: `http`, `pg`, `py`."""
+
+    status: Literal["ok", "error"]
+    meta: dict[str, Any]
+    """Attempt, duration, times, the log's end."""
+    result: NotRequired[Any]
+    error: NotRequired[Failure]
+
+
+class DirectiveTaken(TypedDict):
+    """What a pipeline does after an outcome."""
+
+    do: Literal["continue", "retry", "jump", "break", "fail"]
+    to: NotRequired[str]
+    """The task that is jumped to."""
+    delay: NotRequired[float]
+    """Seconds before the next attempt."""
+    scope: NotRequired[Literal["loop"]]
+    """`break` that ends the loop."""
+    matched: NotRequired[int | str | None]
+    """Which rule of the policy: its index, `else`, or null for none."""
+
+
+class Authored(TypedDict):
+    """Where a task that sugar was compiled to comes from."""
+
+    label: str
+    line: int | None
+
+
+OPEN: frozenset[type] = frozenset({Failure, TaskOutcome})
+"""Shapes that may hold keys besides those they name."""

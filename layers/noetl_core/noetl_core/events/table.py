@@ -1,0 +1,163 @@
+"""Every event, once: what it is about, what it does, and since when logs have it.
+
+A row is what there is to add for a new event besides its payload (`control`, `runs`), its place in a union (`event`) and, for
+the control stream, its effect on the state (`engine.fold`). Whoever asks what kind of event something is uses the sets below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from re import sub
+from typing import Any, Literal, NamedTuple
+
+from noetl_core.events import control, runs
+
+Entity = Literal["playbook", "workflow", "step", "task", "loop", "next"]
+Status = Literal["in_progress", "success", "error", "paused"]
+OfRun = Literal["opens", "claims", "suspends", "releases", "ends"]
+News = Literal["signal", "child", "pause", "resume", "cancel", "fail", "stuck", "redrive"]
+
+
+class EventType(NamedTuple):
+    """One event.
+
+    `control` and `run` are its payloads in the control stream (written by the control plane: source `server`) and in run streams
+    (written by workers: source `worker`). `status` is the envelope's, unless the payload says that something failed.
+
+    `of_run`: what it does to a step run or chunk: it opens it, claims it for a worker, suspends it, gives it back, or ends it.
+    `wakes`: in a run stream it is a boundary, for which the router is woken. `news`: it records a fact of that kind, which came
+    from outside the runs. `becomes`: the status of the execution behind it. `progress`: its worker lived and got on, so it is
+    not what kills workers. `version`: the reader version of the log that brought it in its present form.
+    """
+
+    name: str
+    event_type: str
+    """The dotted form, `step.done`."""
+    control: type | None
+    run: type | None
+    entity: Entity
+    status: Status
+    of_run: OfRun | None
+    wakes: bool
+    news: News | None
+    becomes: str | None
+    progress: bool
+    version: int
+
+    def has(self, key: str) -> bool:
+        """Whether one of its payloads has `key`."""
+        return any(payload is not None and key in payload.__annotations__ for payload in (self.control, self.run))
+
+
+def _row(
+    *,
+    control: type | None = None,
+    run: type | None = None,
+    entity: Entity,
+    status: Status = "success",
+    of_run: OfRun | None = None,
+    wakes: bool = False,
+    news: News | None = None,
+    becomes: str | None = None,
+    progress: bool = False,
+    version: int = 1,
+) -> EventType:
+    payload = control or run
+    assert payload is not None
+    name = payload.__name__
+    return EventType(name, dotted(name), control, run, entity, status, of_run, wakes, news, becomes, progress, version)
+
+
+def dotted(name: str) -> str:
+    """`StepDone` -> `step.done`."""
+    return sub(r"(?<!^)(?=[A-Z])", ".", name).lower()
+
+
+_ROWS = (
+    _row(control=control.PlaybookExecutionRequested, entity="playbook", status="in_progress", becomes="running"),
+    _row(control=control.PlaybookRequestEvaluated, entity="playbook"),
+    _row(control=control.WorkflowStarted, entity="workflow", status="in_progress"),
+    _row(control=control.WorkflowFinished, entity="workflow"),
+    _row(control=control.PlaybookProcessed, entity="playbook"),
+    _row(control=control.ExecutionPaused, entity="playbook", status="paused", news="pause", becomes="paused"),
+    _row(control=control.ExecutionResumed, entity="playbook", news="resume", becomes="running"),
+    _row(control=control.ExecutionCancelled, entity="playbook", news="cancel", becomes="cancelling"),
+    _row(control=control.ExecutionFailing, entity="playbook", status="error", news="fail"),
+    _row(control=control.ExecutionStuck, entity="playbook", status="paused", news="stuck", becomes="stuck"),
+    _row(control=control.ExecutionRedriven, entity="playbook", news="redrive", becomes="running"),
+    _row(control=control.CtxPatched, entity="workflow"),
+    _row(control=control.TokenEnqueued, entity="step", status="in_progress"),
+    _row(control=control.TokenClaimed, entity="step"),
+    _row(control=control.TokenParked, entity="step", status="paused"),
+    _row(control=control.TokenExpired, entity="step", status="error"),
+    _row(control=control.StepSkipped, entity="step"),
+    _row(control=control.JoinClosed, entity="step"),
+    _row(control=control.NextEvaluated, entity="next"),
+    _row(control=control.StepScheduled, entity="step", status="in_progress", of_run="opens"),
+    _row(control=control.BoundaryRouted, entity="step", of_run="ends"),
+    _row(control=control.StepDone, run=runs.StepDone, entity="step", of_run="ends", wakes=True),
+    _row(control=control.StepFailed, run=runs.StepFailed, entity="step", status="error", of_run="ends", wakes=True),
+    _row(control=control.LoopStarted, entity="loop", status="in_progress"),
+    _row(control=control.LoopSliced, entity="loop", status="in_progress"),
+    _row(control=control.LoopChunkScheduled, entity="loop", status="in_progress", of_run="opens"),
+    _row(control=control.LoopDone, entity="loop", of_run="ends"),
+    _row(control=control.ResumeScheduled, entity="step", status="in_progress"),
+    _row(control=control.TimerFired, entity="workflow"),
+    _row(control=control.SignalReceived, entity="workflow", news="signal"),
+    _row(control=control.SignalMatched, entity="workflow"),
+    _row(control=control.ChildRequested, entity="workflow", status="in_progress"),
+    _row(control=control.ChildFinished, entity="workflow", news="child"),
+    _row(control=control.CompensationStarted, entity="step", status="in_progress", of_run="opens"),
+    _row(control=control.CompensationDone, entity="step"),
+    _row(run=runs.StepStarted, entity="step", status="in_progress", of_run="claims"),
+    _row(run=runs.StepResumed, entity="step", status="in_progress", of_run="claims"),
+    _row(run=runs.StepReleased, entity="step", status="paused", of_run="releases", progress=True),
+    _row(run=runs.StepSuspended, entity="step", status="paused", of_run="suspends", wakes=True),
+    _row(run=runs.LoopChunkDone, entity="loop", of_run="ends", wakes=True),
+    _row(run=runs.TaskStarted, entity="task", status="in_progress"),
+    _row(run=runs.TaskRetried, entity="task", status="in_progress"),
+    _row(run=runs.TaskProcessed, entity="task", progress=True),
+    _row(run=runs.LoopCollected, entity="loop"),
+    _row(run=runs.LoopIterationStarted, entity="loop", status="in_progress"),
+    _row(run=runs.LoopIterationCompleted, entity="loop", progress=True),
+)
+
+EVENTS: Mapping[str, EventType] = {row.name: row for row in _ROWS}
+"""All events by name, those of the control stream first."""
+
+
+def event_named(name: str) -> EventType:
+    """The row of an event. One that only newer code knows is shown to readers as it is; `engine.fold` refuses it."""
+    row = EVENTS.get(name)
+    if row is None:
+        row = EventType(name, dotted(name), None, None, "workflow", "success", None, False, None, None, False, 0)
+    return row
+
+
+CONTROL_EVENTS = frozenset(row.name for row in _ROWS if row.control is not None)
+RUN_EVENTS = frozenset(row.name for row in _ROWS if row.run is not None)
+OPENS_RUN = frozenset(row.name for row in _ROWS if row.of_run == "opens")
+"""Control events that open a run's stream: a command follows."""
+CLAIMS_RUN = frozenset(row.name for row in _ROWS if row.of_run == "claims")
+ENDS_RUN = frozenset(row.name for row in _ROWS if row.of_run == "ends" and row.control is not None)
+"""Control events with which a run may have ended; `ends_run` says whether it has."""
+BOUNDARIES = frozenset(row.name for row in _ROWS if row.wakes)
+"""The last events of the commits of run streams that wake the router."""
+TERMINAL = frozenset(name for name in BOUNDARIES if EVENTS[name].of_run == "ends")
+"""Boundaries behind which nothing is written to the stream."""
+NEWS: Mapping[str, News] = {row.name: row.news for row in _ROWS if row.news is not None}
+"""The kind of fact that an event records."""
+OPERATED = frozenset(row.name for row in _ROWS if row.news is not None and row.becomes is not None)
+"""The execution's status changed while it was kept: lists must show it."""
+BEGINS = frozenset(row.name for row in _ROWS if row.becomes == "running")
+"""From here on the execution moves, for the first time or again."""
+PROGRESS = frozenset(row.name for row in _ROWS if row.progress)
+COUNTS_EVENTS = frozenset(row.name for row in _ROWS if row.has("events"))
+"""Say how many envelopes their run's stream has, which is for the summary and not shown."""
+SAYS_MASKED = frozenset(row.name for row in _ROWS if row.has("masked"))
+"""A successor goes on from them, so they say when the log hides secrets of them."""
+
+
+def ends_run(name: str, data: Mapping[str, Any]) -> bool:
+    """Whether a control event ends the run it names: of a boundary that was routed, whether that ended it."""
+    return name in ENDS_RUN and data.get("name") != "StepSuspended"

@@ -1,0 +1,70 @@
+"""Reading older logs: named functions that bring an event's payload to today's form.
+
+`@upcast("TokenExpired", 1)` registers a function from the form of logs of reader version 1 to the next one. Decoding applies
+it to commits of that version and of older ones, one after the other, so everything behind decoding knows today's form alone.
+Keys that are added do not raise the version (`v` is the lowest reader that may interpret a commit), so an upcast leaves a payload
+as it is that has the newer form already. A function that is registered stays: somebody's log has that form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+Payload = dict[str, Any]
+Upcast = Callable[[Payload], Payload]
+
+UPCASTS: dict[tuple[str, int], Upcast] = {}
+"""By the event's name and the version whose form the function takes."""
+
+
+def upcast(event: str, version: int) -> Callable[[Upcast], Upcast]:
+    """Register the decorated function for `event` as logs of `version` may have it. One for an event and version."""
+
+    def register(function: Upcast) -> Upcast:
+        if (event, version) in UPCASTS:
+            raise ValueError(f"{event} of version {version} has an upcast: {UPCASTS[event, version].__name__}")
+        UPCASTS[event, version] = function
+        upcasts_from.cache_clear()
+        return function
+
+    return register
+
+
+@lru_cache(maxsize=8)
+def upcasts_from(version: int) -> Mapping[str, Upcast]:
+    """By event, all that payloads of a commit of `version` go through."""
+    names = sorted(key for key in UPCASTS if key[1] >= version)
+    chains: dict[str, list[Upcast]] = {}
+    for name, number in names:
+        chains.setdefault(name, []).append(UPCASTS[name, number])
+    return {name: functions[0] if len(functions) == 1 else _chain(tuple(functions)) for name, functions in chains.items()}
+
+
+def _chain(functions: tuple[Upcast, ...]) -> Upcast:
+    def apply(data: Payload) -> Payload:
+        for function in functions:
+            data = function(data)
+        return data
+
+    return apply
+
+
+_REASONS = {
+    "join": r"join \S+ (has already fired|waits for \d+ tokens, \d+ came)",
+    "denied": r"admission stayed denied",
+    "ended": r"the execution ended before it was scheduled",
+    "limit": r"step .+ ran \d+ times|too much at once",
+}
+
+
+@upcast("TokenExpired", 1)
+def expired_token_has_a_code(data: Payload) -> Payload:
+    """The first logs tell why a token expired in words only; the code is found by them."""
+    if "code" in data:
+        return data
+    reason = data["reason"]
+    code = next((code for code, words in _REASONS.items() if re.fullmatch(words, reason)), "error")
+    return {"token": data["token"], "code": code, "reason": reason}

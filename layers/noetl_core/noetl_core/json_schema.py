@@ -1,0 +1,148 @@
+"""A plain subset of JSON Schema: what a `kind: callback` may be answered with, and what a workload must be (`x-schema`).
+
+The subset is what forms and approvals need; a keyword that is not in it is refused, never ignored.
+`pattern` is left out on purpose: what strangers send must not meet a regular expression that may take for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+_WORDS: Final = (
+    "type enum const required properties additionalProperties items minItems maxItems minLength maxLength minimum maximum"
+)
+KEYWORDS: Final = frozenset([*_WORDS.split(), "title", "description", "default", "examples"])
+TYPES: Final[dict[str, type | tuple[type, ...]]] = {
+    "object": Mapping,
+    "array": list,
+    "string": str,
+    "number": (int, float),
+    "integer": int,
+    "boolean": bool,
+    "null": type(None),
+}
+MAX_DEPTH: Final = 16
+TOLD: Final = 20
+"""Findings about one value that are told: what strangers send may have millions."""
+SHOWN: Final = 200
+"""Characters of a name or a value in a finding."""
+
+
+_TYPE_NAMES: Final = ", ".join(TYPES)
+_COUNT: Final = ("a whole number of at least 0", lambda v: (type(v) is int or (type(v) is float and v.is_integer())) and v >= 0)
+_NUMBER: Final = ("a number", lambda v: type(v) in (int, float))
+_SHAPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "type": (
+        f"one of {_TYPE_NAMES}, or a list of them",
+        lambda v: bool(v) and all(isinstance(n, str) and n in TYPES for n in _names(v)),
+    ),
+    "enum": ("a list of values", lambda v: isinstance(v, list) and bool(v)),
+    "required": ("a list of names", lambda v: isinstance(v, list) and all(isinstance(n, str) for n in v)),
+    "properties": ("a mapping of names to schemas", lambda v: isinstance(v, Mapping)),
+    "additionalProperties": ("true or false", lambda v: isinstance(v, bool)),
+    **dict.fromkeys(("minItems", "maxItems", "minLength", "maxLength"), _COUNT),
+    **dict.fromkeys(("minimum", "maximum"), _NUMBER),
+}
+"""What the value of a keyword must be, in words and as a test."""
+
+
+class BadSchema(ValueError):
+    """The schema uses something outside the subset. Who acts: the author."""
+
+
+def check_schema(schema: Any, where: str = "schema", depth: int = 0) -> None:
+    """Raise `BadSchema` for a schema that `problems` cannot apply."""
+    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+        raise BadSchema(f"{where} must be a mapping, nested {MAX_DEPTH} deep at most")
+    unknown = sorted(set(schema) - KEYWORDS)
+    if unknown:
+        raise BadSchema(f"{where}: keyword {unknown[0]!r} is not supported; there are {', '.join(sorted(KEYWORDS))}")
+    for keyword, value in schema.items():
+        wanted = _SHAPES.get(keyword)
+        if wanted is not None and not wanted[1](value):
+            raise BadSchema(f"{where}: {keyword} is {wanted[0]}, not {value!r:.80}")
+    for name, part in schema.get("properties", {}).items():
+        check_schema(part, f"{where}.{name}", depth + 1)
+    if "items" in schema:
+        check_schema(schema["items"], f"{where}[]", depth + 1)
+
+
+def problems(value: Any, schema: Mapping[str, Any], where: str = "the answer") -> list[str]:
+    """Return what is wrong with `value`, in words: the first `TOLD` findings, none when it conforms. `schema` has passed
+    `check_schema`."""
+    return list(islice(_problems(value, schema, where), TOLD))
+
+
+def _problems(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:
+    names = _names(schema.get("type", []))
+    if names and not any(_is(value, name) for name in names):
+        yield f"{where} is {_name_of(value)}, not {' or '.join(names)}"
+        return
+    if "enum" in schema and not any(_equal(value, known) for known in schema["enum"]):
+        yield f"{where} is none of {_shown(list(schema['enum']))}"
+    if "const" in schema and not _equal(value, schema["const"]):
+        yield f"{where} is not {_shown(schema['const'])}"
+    if isinstance(value, Mapping):
+        yield from _object(value, schema, where)
+    elif isinstance(value, list):
+        yield from _bounds(len(value), schema.get("minItems"), schema.get("maxItems"), f"the length of {where}")
+        if "items" in schema:
+            for n, item in enumerate(value):
+                yield from _problems(item, schema["items"], f"{where}[{n}]")
+    elif isinstance(value, str):
+        yield from _bounds(len(value), schema.get("minLength"), schema.get("maxLength"), f"the length of {where}")
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from _bounds(value, schema.get("minimum"), schema.get("maximum"), where)
+
+
+def _object(value: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> Iterator[str]:
+    parts = schema.get("properties") or {}
+    yield from (f"{where} has no {_shown(name)}" for name in schema.get("required") or () if name not in value)
+    if schema.get("additionalProperties") is False:
+        yield from (f"{where} has {_shown(name)}, which is not asked for" for name in value if name not in parts)
+    for name, part in parts.items():
+        if name in value:
+            yield from _problems(value[name], part, f"{where}.{name}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def _equal(value: Any, known: Any) -> bool:
+    """Compare as JSON Schema does: 1 and 1.0 are the same number, and neither equals true."""
+    if isinstance(value, bool) or isinstance(known, bool):
+        return value is known
+    if isinstance(value, list) and isinstance(known, list):
+        return len(value) == len(known) and all(map(_equal, value, known))
+    if isinstance(value, Mapping) and isinstance(known, Mapping):
+        return value.keys() == known.keys() and all(_equal(value[k], known[k]) for k in known)
+    return bool(value == known)
+
+
+def _bounds(value: float, low: float | None, high: float | None, where: str) -> Iterator[str]:
+    if low is not None and value < low:
+        yield f"{where} is below {low}"
+    elif high is not None and value > high:
+        yield f"{where} is above {high}"
+
+
+def _names(kind: Any) -> Sequence[Any]:
+    return kind if isinstance(kind, list) else [kind]
+
+
+def _is(value: Any, name: str) -> bool:
+    if isinstance(value, bool):
+        return name == "boolean"
+    if name == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, TYPES[name])
+
+
+def _name_of(value: Any) -> str:
+    return next(
+        (name for name in ("null", "boolean", "integer", "number", "string", "array", "object") if _is(value, name)), "unknown"
+    )

@@ -1,0 +1,261 @@
+"""The local runner: carries executions out in this process, until they end or stand still.
+
+What carries news differs from AWS, nothing else: waking commits reach the router through a list instead of a stream, commands
+through a heap instead of a queue.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+
+from noetl_core.adapters.clock import SteadyClock
+from noetl_core.adapters.local.events import ObservedEventStore
+from noetl_core.adapters.local.queue import SECOND, Delivery, LocalQueue
+from noetl_core.control.core import Control
+from noetl_core.control.fence import boundary_of
+from noetl_core.control.sweep import Swept, reconcile, sweep
+from noetl_core.engine.commands import commands_of
+from noetl_core.engine.records import Boundary, Command, Commit, StreamId
+from noetl_core.engine.state import State
+from noetl_core.ports import NotFound, StorageFailed, Unavailable
+from noetl_core.worker.service import Worker
+
+THREADS = 16
+"""Commands carried out at once; more parallel branches wait their turn."""
+IDLE_LOOK_S = 1.0
+HELD = ("paused", "stuck")
+"""Standing still until somebody acts."""
+HELD_LOOK_S = 5.0
+"""How often a run that another process holds is looked at: that process may end before its lease does."""
+
+
+class Interrupted(Exception):
+    """The process leaves: the run has not ended, the log keeps it, and it can be gone on with."""
+
+
+class LocalRunner:
+    """Router, queue consumer and sweeper of one process over a local store.
+
+    Several processes may share the store: each carries out what it was given, and notices what the others do to it.
+    """
+
+    def __init__(
+        self, control: Control, worker: Worker, store: ObservedEventStore, queue: LocalQueue, clock: SteadyClock
+    ) -> None:
+        self._control, self._worker, self._store, self._queue, self._clock = control, worker, store, queue, clock
+        store.on_wake = self._woken
+        self._wakes: deque[Commit] = deque()
+        self._running = 0
+        self._left = ""
+        self.holder = ""
+        """The worker of another process that holds a run this one was to carry out."""
+        self._carrier: threading.Thread | None = None
+        """The thread that carries executions out."""
+        self._broken: deque[BaseException] = deque()
+        self._pool: ThreadPoolExecutor | None = None
+        self._looked = 0
+        self._alone = True
+        self._states: dict[str, State] = {}
+        self._news: set[str] = set()
+        """Executions that may stand elsewhere than when they were last looked at."""
+        self._mine: set[str] = set()
+        """Executions this process carries out, their children included."""
+        self._foreign: set[str] = set()
+
+    def close(self) -> None:
+        """Begin nothing more; commands under way are left to their leases."""
+        self._store.closed = True
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # --- carrying out ---------------------------------------------------------------------------------------------------
+
+    def run(self, *executions: str, timeout_s: float | None = None) -> bool:
+        """Carry out until all `executions` have ended, or stand still for a reason; False when `timeout_s` came first.
+
+        Raises `Interrupted` once another thread has called `leave`, and `StorageFailed` when the store takes no more.
+        """
+        self._carrier = threading.current_thread()
+        open_ones = set(executions)
+        self._news |= open_ones
+        self._mine |= open_ones
+        self._foreign -= open_ones
+        until = None if timeout_s is None else self._clock.now() + int(timeout_s * SECOND)
+        self._alone = until is None  # with a timeout to keep, this thread stays free
+        while not self._left:
+            ended = {x for x in self._news & open_ones if self._finished(x)}
+            open_ones -= ended
+            if not open_ones:
+                return True
+            self._news = {x for x in self._news - ended if x in open_ones and self._states[x].status in HELD}
+            if until is not None and self._clock.now() >= until:
+                return False
+            if not self._act():
+                self._idle(until)
+        raise Interrupted(self._left)
+
+    def leave(self, reason: str) -> None:
+        """End in an orderly way, whatever is under way: its leases are given up, so that whoever goes on need not wait for them,
+        and nothing is written behind that. Called on another thread than `run`."""
+        self._left = reason
+        self._worker.leave(reason)
+        self._store.closed = True
+        with self._queue.changed:
+            self._queue.changed.notify_all()
+
+    def _finished(self, execution_id: str) -> bool:
+        state = self._states.get(execution_id)
+        if state is None:
+            state = self._states[execution_id] = self._control.load(execution_id)
+        if state.finished:
+            return True
+        return state.status in HELD and not self._running and not self._wakes
+
+    def _woken(self, commit: Commit) -> None:
+        self._wakes.append(commit)
+        if threading.current_thread() is not self._carrier:
+            with self._queue.changed:
+                self._queue.changed.notify_all()
+
+    def _act(self) -> bool:
+        """Do one thing that can be done now."""
+        if self._broken:
+            raise self._broken.popleft()
+        if self._wakes:
+            self._route()
+            return True
+        delivery = self._queue.receive()
+        if delivery is None:
+            return False
+        self._mine.add(delivery.execution_id)
+        if delivery.command is None:
+            reconcile(self._control, delivery.execution_id, Swept())
+            self._states.pop(delivery.execution_id, None)
+            self._news.add(delivery.execution_id)
+        elif self._alone and (
+            (self._running == 0 and self._queue.next_at() is None) or self._worker.runs_inline(delivery.command)
+        ):
+            self._handle(delivery)  # the only thing to do, or over at once: no thread needed
+        else:
+            self._submit(delivery)
+        return True
+
+    def _route(self) -> None:
+        news: dict[str, list[Boundary]] = {}
+        while self._wakes:
+            commit = self._wakes.popleft()
+            boundary = boundary_of(commit)
+            if boundary is not None:
+                news.setdefault(commit.stream.execution_id, []).append(boundary)
+        for execution_id, boundaries in news.items():
+            self._states[execution_id] = self._control.route(execution_id, boundaries)
+            self._news.add(execution_id)
+
+    def _submit(self, delivery: Delivery) -> None:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="worker")
+        self._running += 1
+
+        def work() -> None:
+            try:
+                self._handle(delivery)
+            finally:
+                with self._queue.changed:
+                    self._running -= 1
+                    self._queue.changed.notify_all()
+
+        self._pool.submit(work).add_done_callback(self._worked)
+
+    def _worked(self, work: Future[None]) -> None:
+        """What a worker's thread raised is a bug in the engine, to be seen where the execution is waited for."""
+        wrong = None if work.cancelled() else work.exception()
+        if wrong is not None:
+            self._broken.append(wrong)
+            with self._queue.changed:
+                self._queue.changed.notify_all()
+
+    def _handle(self, delivery: Delivery) -> None:
+        assert delivery.command is not None
+        try:
+            handled = self._worker.handle(delivery.command)
+        except StorageFailed:
+            raise  # somebody must act first
+        except Unavailable:
+            self._queue.put_back(delivery, 1)
+            return
+        if handled.kind == "hand_back":
+            self.holder = handled.holder
+            self._queue.put_back(delivery, min(handled.seconds, HELD_LOOK_S))
+
+    def _idle(self, until: int | None) -> None:
+        """Nothing to do now: look whether something stopped moving, then wait for news or the next timer."""
+        now = self._clock.now()
+        if now - self._looked >= IDLE_LOOK_S * SECOND:
+            self._looked = now
+            if sweep(self._control, mine=self._is_mine).looked or self._others_acted():
+                self._states.clear()
+                self._news |= self._mine
+                return
+        at = self._queue.next_at()
+        wait = IDLE_LOOK_S if at is None else min(IDLE_LOOK_S, max(0.0, (at - now) / SECOND))
+        if until is not None:
+            wait = min(wait, max(0.0, (until - now) / SECOND))
+        with self._queue.changed:
+            if not self._wakes and wait > 0:
+                self._queue.changed.wait(wait)
+
+    # --- sharing the store ----------------------------------------------------------------------------------------------
+
+    def _is_mine(self, execution_id: str) -> bool:
+        """Whether this process carries it out. Other processes look after theirs, and what one left behind waits to be asked
+        for (`adopt`): a run begun now must not bring yesterday's to life."""
+        if execution_id in self._mine:
+            return True
+        if execution_id in self._foreign:
+            return False
+        parent = self._control.load(execution_id).parent
+        mine = parent is not None and parent["execution_id"] in self._mine
+        (self._mine if mine else self._foreign).add(execution_id)
+        return mine
+
+    def _others_acted(self) -> bool:
+        """Whether another process wrote to one of ours: a signal, a pause, a cancel. What follows from it is done here."""
+        acted = False
+        for execution_id in list(self._mine):
+            known = self._states.get(execution_id)
+            last = self._store.last(StreamId(execution_id))
+            if known is not None and last is not None and last.seq > known.seq:
+                self._take_up(execution_id)
+                acted = True
+        return acted
+
+    def adopt(self, execution_id: str) -> None:
+        """Go on, because a person asks for it, with what another process began: route what it did not, and send the command of
+        every open run again. A run that a live process holds stays with it; one whose process has ended is taken over at once,
+        however often that was so before. Raises `NotFound`."""
+        self._take_up(execution_id, asked=True)
+
+    def _take_up(self, execution_id: str, *, asked: bool = False) -> None:
+        self._mine.add(execution_id)
+        self._clock.not_before(self._store.newest(execution_id))
+        reconcile(self._control, execution_id, Swept(), asked=asked)
+        state = self._states[execution_id] = self._control.load(execution_id)
+        if state.seq < 0:
+            raise NotFound(f"there is no execution {execution_id}")
+        if state.finished:
+            return
+        scheduled = [r.id for r in state.runs.values() if r.status == "scheduled"]
+        commands = commands_of(self._control.playbook(state.digest), state, scheduled)
+        self._queue.send([self._standing(c, asked) for c in commands])
+        for child in list(state.children):
+            self._take_up(child, asked=asked)
+
+    def _standing(self, command: Command, asked: bool) -> Command:
+        """The command as it must be now: a takeover where a worker has begun."""
+        last = self._store.last(StreamId(command.execution_id, command.run_id))
+        if last is None or last.seq < command.expected_seq:
+            return command
+        return replace(command, mode="takeover", expected_seq=last.seq + 1, asked=asked)

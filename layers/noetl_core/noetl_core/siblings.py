@@ -1,0 +1,47 @@
+"""Playbooks that call each other, as files of one folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from noetl_core.dsl.model import Playbook
+
+SUFFIXES = (".yaml", ".yml")
+_A_PLAYBOOK = re.compile(r"^kind:\s*[\"']?Playbook\b", re.MULTILINE)
+
+
+class SamePath(ValueError):
+    """Two files of a folder say that they are the playbook that is called. Who acts: the author."""
+
+
+def called(playbook: Playbook) -> Iterator[str]:
+    """The paths that tasks name as they are: what a template makes of one is not known yet."""
+    tasks = [t for step in playbook.steps for t in (*step.tasks, *step.compensate)] + list(playbook.workbook.values())
+    for task in tasks:
+        path = task.inputs.get("path") if task.kind == "playbook" else None
+        if isinstance(path, str) and "{" not in path:
+            yield path
+
+
+def beside(path: str, file: Path) -> Path | None:
+    """The file in the folder of `file` whose `metadata.path` is `path`. Raises `SamePath`."""
+    found = [f for f in sorted(file.parent.glob("*.y*ml")) if f.suffix in SUFFIXES and _path_of(f, path) == path]
+    if len(found) > 1:
+        raise SamePath(f"playbook {path} is called, and {' and '.join(map(str, found))} both say they are it")
+    return found[0] if found else None
+
+
+def _path_of(file: Path, wanted: str) -> str | None:
+    """The `metadata.path` of a file that may be any YAML, or none."""
+    try:
+        text = file.read_text("utf-8")
+        if wanted not in text or not _A_PLAYBOOK.search(text):
+            return None
+        document = yaml.safe_load(text)
+        return str(document["metadata"]["path"])
+    except (OSError, ValueError, yaml.YAMLError, TypeError, KeyError):
+        return None

@@ -1,0 +1,113 @@
+"""A process that has loaded the command line, and forks one that carries a command out for each that it is sent.
+
+Python and the imports of `noetl` take several times as long to start as most commands take to run. A forked process is one of its
+own all the same: its arguments, folder, environment and standard streams, its signals, its exit code. What only a start from
+nothing shows - that a module imports what it needs, streams that are closed already - needs `noetl` itself.
+
+`python -m tests.command_server HANDLE`: HANDLE is a Unix socket over which each command comes as a socket of its own and the
+standard streams. That socket carries the request (JSON, to its end), and back the process id and how the process ended.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import os
+import signal
+import socket
+import sys
+from importlib import import_module
+from typing import Any
+
+from noetl_cli.main import main
+
+STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+LOADED = (
+    "noetl_cli.follow",
+    "noetl_cli.siblings",
+    "noetl_core.control.api.callbacks",
+    "noetl_core.control.api.executions",
+    "noetl_core.control.api.operating",
+    "noetl_core.control.api.playbooks",
+    "noetl_core.control.api.views",
+    "noetl_core.dsl.lint",
+    "noetl_migrate",
+    "noetl_core.local",
+    "noetl_core.tools.noop",
+    "noetl_infra.stack",
+    "rich.table",
+)
+"""What commands import when they run."""
+
+
+def serve(listening: socket.socket) -> dict[str, Any]:
+    """Fork for each command; returns, with the request, in the process that is to carry it out."""
+    while True:
+        message, handles, _, _ = socket.recv_fds(listening, 1, 4)
+        if not message:
+            os._exit(0)  # whoever asked is gone
+        if os.fork() == 0:
+            listening.close()
+            return _carried_out(socket.socket(fileno=handles[0]), handles[1:])
+        for handle in handles:
+            os.close(handle)
+        _forget_the_ended()
+
+
+def _forget_the_ended() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return
+
+
+def _carried_out(asked: socket.socket, streams: list[int]) -> dict[str, Any]:
+    """Fork once more, and wait for that process: its parent tells how it ended."""
+    text = b""
+    while part := asked.recv(1 << 16):
+        text += part
+    request: dict[str, Any] = json.loads(text)
+    process = os.fork()
+    if process == 0:
+        asked.close()
+        _become(request, streams)
+        return request
+    for handle in streams:
+        os.close(handle)
+    try:
+        asked.sendall(f"{process}\n".encode())
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        asked.sendall(f"{code}\n".encode())
+    finally:
+        os._exit(0)
+
+
+def _become(request: dict[str, Any], streams: list[int]) -> None:
+    """This process as if it had been started with the request."""
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    for number, handle in enumerate(streams):
+        os.dup2(handle, number)
+        os.close(handle)
+        name, mode = STREAMS[number]
+        errors = "backslashreplace" if name == "stderr" else "strict"
+        stream = io.TextIOWrapper(open(number, mode + "b"), encoding="utf-8", errors=errors, line_buffering=name == "stderr")  # type: ignore[arg-type] # noqa: SIM115
+        setattr(sys, name, stream)
+    sys.argv = ["noetl", *request["arguments"]]
+    if request["prepare"]:
+        module, function, *arguments = request["prepare"]
+        getattr(import_module(module), function)(*arguments)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_DFL)
+    for loaded in LOADED:
+        import_module(loaded)
+    gc.freeze()
+    serve(socket.socket(fileno=int(sys.argv[1])))
+    main()

@@ -1,0 +1,31 @@
+"""The stack that tests share: an embedded one, or the endpoint that `NOETL_E2E_ENDPOINT` names (LocalStack)."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from noetl_infra.stack import Stack, down
+from noetl_infra.up import up
+
+SCRIPTED_TOOL = Path(__file__).parent / "conformance" / "scripted_tool"
+"""The workers have this kind besides their own."""
+
+
+@contextmanager
+def brought_up(folder: Path) -> Iterator[Stack]:
+    """A stack with a folder and a port of its own, that ends with the block."""
+    endpoint = os.environ.get("NOETL_E2E_ENDPOINT")
+    if endpoint:
+        yield up(folder, endpoint=endpoint, tools=[str(SCRIPTED_TOOL)])
+        return
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    try:
+        yield up(folder, port=port, tools=[str(SCRIPTED_TOOL)])
+    finally:
+        down(folder)

@@ -1,0 +1,22 @@
+"""The tables of the reference and the JSON Schema are those that the table of fields makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.docs.reference import MARKED, generated
+
+GENERATED = generated()
+
+
+@pytest.mark.parametrize("path", sorted(GENERATED), ids=lambda path: path.name)
+def test_a_generated_file_is_what_the_table_of_fields_makes(path: Path) -> None:
+    """Where it is not: `python -m tests.unit.docs.reference`."""
+    assert path.read_text() == GENERATED[path]
+
+
+def test_the_chapters_have_their_tables_from_the_table_of_fields() -> None:
+    pages = {path.name for path in GENERATED if path.suffix == ".md" and MARKED.search(path.read_text())}
+    assert pages == {"playbook.md", "steps.md", "loops.md", "arcs.md", "policies.md", "waiting.md"}

@@ -1,0 +1,124 @@
+"""The table of fields: what it says of each field is true, and the JSON Schema says it of every property."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from noetl_core.dsl.fields import flow, playbook, policies, tools
+from noetl_core.dsl.fields.types import Block, Field
+from noetl_core.dsl.kinds import KINDS
+from noetl_core.dsl.model import UNSET, Executor, Limits, Then
+from noetl_core.dsl.parse import parse_playbook
+from noetl_core.dsl.schema import DOCS, playbook_schema
+from noetl_core.json_schema import KEYWORDS
+
+SCHEMA = playbook_schema()
+PAGES = Path(__file__).parents[3] / "docs/language"
+BLOCKS = [b for module in (playbook, flow, policies, tools) for b in vars(module).values() if isinstance(b, Block)]
+BLOCKS += policies.SUGAR.values()
+FIELDS = {
+    **{(b.name, f.name): (b.link, f) for b in BLOCKS for f in b},
+    **{(kind, f.name): (spec.page, f) for kind, spec in KINDS.items() for f in (*spec.fields, *spec.options)},
+}
+NAMED = pytest.mark.parametrize("page, field", [pytest.param(*v, id=".".join(k)) for k, v in FIELDS.items()])
+
+
+def properties(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every property of a schema, those of conditions left out."""
+    if isinstance(schema, list):
+        for n, part in enumerate(schema):
+            yield from properties(part, (*path, str(n)))
+    elif isinstance(schema, Mapping):
+        for key, part in schema.items():
+            if key == "properties":
+                for name, described in part.items():
+                    if "const" not in described or len(described) > 1:  # `end` may have neither tool nor next
+                        yield (*path, name), described
+                        yield from properties(described, (*path, name))
+            elif key not in ("if", "default", "enum", "const"):
+                yield from properties(part, (*path, key))
+
+
+PROPERTIES = dict(properties(SCHEMA))
+
+
+def test_every_property_of_the_schema_says_what_it_is_and_where_that_is_explained() -> None:
+    silent = [path for path, part in PROPERTIES.items() if f".\n{DOCS}" not in part.get("description", "")]
+    assert silent == []
+    assert len(PROPERTIES) > 550
+
+
+def test_a_field_with_a_default_has_it_in_the_schema() -> None:
+    shown = {path[-1] for path, part in PROPERTIES.items() if "default" in part}
+    assert shown == {f.name for _, f in FIELDS.values() if f.default is not UNSET}
+
+
+@NAMED
+def test_a_link_leads_to_a_section(page: str, field: Field) -> None:
+    name, _, section = (field.link or page).partition("#")
+    text = (PAGES / name).read_text()
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert not section or section in anchors
+
+
+@NAMED
+def test_a_field_is_described_in_whole_sentences(page: str, field: Field) -> None:
+    assert field.doc.endswith(".")
+    assert field.doc[0].isupper() or field.doc.startswith(("true ", "false "))
+    assert "  " not in field.doc
+    assert not field.otherwise.endswith(".")
+
+
+@pytest.mark.parametrize("path", [p for p, part in PROPERTIES.items() if "default" in part], ids=".".join)
+def test_a_default_is_a_value_that_the_field_may_have(path: tuple[str, ...]) -> None:
+    part = PROPERTIES[path]
+    Draft202012Validator({**part, "$defs": SCHEMA["$defs"]}).validate(part["default"])
+
+
+def test_what_is_left_out_is_the_default_of_the_table() -> None:
+    read = parse_playbook(
+        """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: a, path: a }
+executor: { spec: { policy: { limits: {}, lifecycle: {}, failure: {}, results: {} } } }
+workflow:
+  - step: a
+    loop: { in: [1], iterator: n }
+    spec: { policy: { failure: {}, admit: { rules: [{ else: { then: { allow: true } } }] } } }
+    tool: { kind: noop, spec: { policy: { rules: [{ else: { then: {} } }] } } }
+    next: { spec: { policy: {} }, arcs: [] }
+"""
+    )
+    (step,) = read.steps
+    assert read.executor == Executor()
+    assert step.loop is not None and step.router is not None and step.admission is not None and step.tasks[0].policy is not None
+    then = step.tasks[0].policy.rules[0].then
+    assert then == Then()
+    assert {f.name: getattr(then, f.name) for f in policies.THEN if f.default is not UNSET} == defaults(policies.THEN)
+    assert step.tasks[0].policy.on_unmatched == policies.TASK_POLICY["on_unmatched"].default
+    assert step.admission.on_deny == policies.ADMISSION["on_deny"].default
+    assert step.failure_mode == flow.STEP_FAILURE["mode"].default
+    assert {name: getattr(step.loop, name) for name in ("mode", "max_in_flight")} == defaults(flow.LOOP_SPEC)
+    assert {name: getattr(step.router, name) for name in ("priority", "dedupe")} == defaults(flow.ROUTER_POLICY)
+    assert step.router.mode == flow.ROUTER_SPEC["mode"].default
+    assert {name: getattr(read.executor.limits, name) for name in Limits.__slots__} == defaults(playbook.LIMITS_BLOCK)
+
+
+def defaults(block: Block) -> dict[str, Any]:
+    return {f.name: f.default for f in block if f.default is not UNSET}
+
+
+def test_the_schema_of_inputs_has_the_keywords_that_are_understood() -> None:
+    assert playbook.VALUE_SCHEMA.keys == KEYWORDS
+
+
+def test_every_limit_has_a_row() -> None:
+    assert playbook.LIMITS_BLOCK.keys == set(Limits.__slots__)

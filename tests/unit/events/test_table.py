@@ -1,0 +1,116 @@
+"""Every event is stated once: payloads, table, unions and the page agree, and recorded histories are as they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from noetl_core.control.cursor import history
+from noetl_core.control.envelopes import expand
+from noetl_core.events import control, runs, shapes
+from noetl_core.events.event import Event, new
+from noetl_core.events.page import page
+from noetl_core.events.schema import event_schema, is_shape, keys_of, payload_schema
+from noetl_core.events.table import (
+    BOUNDARIES,
+    CONTROL_EVENTS,
+    EVENTS,
+    OPENS_RUN,
+    OPERATED,
+    RUN_EVENTS,
+    TERMINAL,
+    ends_run,
+)
+from tests.golden import logs
+
+ROOT = Path(__file__).parents[3]
+GOLDEN = sorted(path.stem for path in logs.FOLDER.glob("*.json"))
+CLOSED = Draft202012Validator(event_schema(closed=True))
+
+
+def payloads_of(module: Any) -> dict[str, type]:
+    return {
+        name: kind
+        for name, kind in vars(module).items()
+        if is_shape(kind) and kind.__module__ == module.__name__ and name[0] != "_"
+    }
+
+
+@pytest.mark.parametrize(("module", "names"), [(control, CONTROL_EVENTS), (runs, RUN_EVENTS)])
+def test_each_payload_has_a_row_and_each_row_a_payload(module: Any, names: frozenset[str]) -> None:
+    assert payloads_of(module).keys() == names
+    for name, payload in payloads_of(module).items():
+        assert payload in (EVENTS[name].control, EVENTS[name].run)
+
+
+@pytest.mark.parametrize(("union", "module"), [("ControlEvent", control), ("RunEvent", runs)])
+def test_the_unions_that_type_checkers_narrow_name_each_payload_once(union: str, module: Any) -> None:
+    text = (ROOT / "layers/noetl_core/noetl_core/events/event.py").read_text()
+    listed = text.split(f"    {union} = (")[1].split("    )\n")[0]
+    alias = module.__name__.rpartition(".")[2]
+    assert [line.strip(" |") for line in listed.strip().splitlines()] == [
+        f'Event[Literal["{name}"], {alias}.{name}]' for name in payloads_of(module)
+    ]
+
+
+def test_each_payload_and_shape_says_what_it_is() -> None:
+    kinds = [*payloads_of(control).values(), *payloads_of(runs).values(), *payloads_of(shapes).values()]
+    assert [kind.__name__ for kind in kinds if not kind.__doc__ or not kind.__doc__.strip().endswith(".")] == []
+
+
+def test_the_page_is_the_generated_one() -> None:
+    assert (ROOT / "docs/events.md").read_text() == page(), "python -m noetl_core.events.page docs/events.md"
+
+
+def test_what_readers_ask_of_the_table() -> None:
+    assert {"StepDone", "StepFailed", "LoopChunkDone"} == TERMINAL
+    assert TERMINAL | {"StepSuspended"} == BOUNDARIES
+    assert {"StepScheduled", "LoopChunkScheduled", "CompensationStarted"} == OPENS_RUN
+    assert {"ExecutionPaused", "ExecutionResumed", "ExecutionCancelled", "ExecutionStuck", "ExecutionRedriven"} == OPERATED
+    assert EVENTS["LoopChunkDone"].event_type == "loop.chunk.done"
+
+
+def test_a_boundary_that_suspends_does_not_end_its_run() -> None:
+    assert ends_run("BoundaryRouted", {"name": "StepDone"})
+    assert not ends_run("BoundaryRouted", {"name": "StepSuspended"})
+    assert ends_run("LoopDone", {})
+    assert not ends_run("StepScheduled", {})
+
+
+def test_an_event_is_named_by_its_payload() -> None:
+    assert new(control.TokenParked, 5, token="t") == Event("TokenParked", 5, {"token": "t"})
+
+
+def test_the_schema_of_envelopes_is_a_schema_that_can_be_moved() -> None:
+    Draft202012Validator.check_schema(event_schema())
+    moved = str(event_schema("#/components/schemas/"))
+    assert "#/$defs/" not in moved
+    assert "#/components/schemas/TokenParkedEvent" in moved
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_recorded_payloads_have_the_keys_that_their_types_name(name: str) -> None:
+    for commit in logs.read(name).commits:
+        for event in commit.events:
+            row = EVENTS[event.name]
+            kind = row.control if commit.stream.run_id is None else row.run
+            assert kind is not None, f"{event.name} is of the other kind of stream"
+            Draft202012Validator(payload_schema(kind)).validate(event.data)
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_envelopes_are_as_their_schema_says(name: str) -> None:
+    store = logs.read(name).world().store
+    for execution_id in logs.read(name).executions():
+        for envelope in expand(history(store, execution_id), execution_id):
+            assert envelope["status"] == "error" or envelope["status"] == EVENTS[envelope["name"]].status
+            CLOSED.validate(envelope)
+
+
+def test_required_keys_are_those_that_are_always_there() -> None:
+    required = {key.name: key.required for key in keys_of(control.TokenEnqueued)}
+    assert required["token"] and not required["joined"]
+    assert not any(key.required for key in keys_of(shapes.Again))

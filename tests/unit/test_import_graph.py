@@ -1,0 +1,61 @@
+"""No file of the project leads back to itself: not by the imports inside functions, nor by those for type checking alone.
+
+import-linter's `acyclic_siblings` (pyproject.toml) says the same of packages and files, but for cycles through a package's own
+`__init__`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.import_graph import ROOT, Kind, cycles, edges_of, imports_of, modules_of
+
+KINDS: tuple[Kind, ...] = ("start", "call", "typing")
+OPEN = ("noetl_core.control", "noetl_core.expr", "noetl_core.worker")
+"""Packages whose files still have one."""
+CORE = "layers/noetl_core/noetl_core"
+
+
+def test_no_file_leads_back_to_itself() -> None:
+    modules = modules_of(ROOT)
+    assert len(modules) > 200
+    found = cycles(edges_of(imports_of(modules), modules, KINDS))
+    assert [c for c in found if not any(all(name.startswith(f"{package}.") for name in c) for package in OPEN)] == []
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        pytest.param({"a": "import noetl_core.b", "b": "import noetl_core.a"}, ["a", "b"], id="two that import each other"),
+        pytest.param(
+            {
+                "a": "from noetl_core import b",
+                "b": "from noetl_core.c import x",
+                "c": "x = 1\ndef f():\n    from noetl_core.a import y",
+            },
+            ["a", "b", "c"],
+            id="by an import inside a function",
+        ),
+        pytest.param(
+            {"a": "import typing\nif typing.TYPE_CHECKING:\n    from noetl_core.b import T", "b": "import noetl_core.a"},
+            ["a", "b"],
+            id="for type checking alone",
+        ),
+        pytest.param(
+            {"p/__init__": "from noetl_core.p.a import x", "p/a": "from noetl_core.p import y"},
+            ["p", "p.a"],
+            id="by way of a package's own file",
+        ),
+        pytest.param({"a": "import noetl_core.b, noetl_core.c", "b": "import noetl_core.c", "c": "import json"}, [], id="none"),
+    ],
+)
+def test_a_cycle_is_found(tmp_path: Path, files: dict[str, str], found: list[str]) -> None:
+    for name, text in files.items():
+        file = tmp_path / CORE / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    modules = modules_of(tmp_path)
+    expected = [[f"noetl_core.{name}" for name in found]] if found else []
+    assert cycles(edges_of(imports_of(modules), modules, KINDS)) == expected

@@ -1,0 +1,80 @@
+"""Schemas of callbacks: what conforms, what is said when it does not, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl_core.json_schema import BadSchema, check_schema, problems
+
+FORM = {
+    "type": "object",
+    "required": ["approved"],
+    "additionalProperties": False,
+    "properties": {
+        "approved": {"type": "boolean"},
+        "amount": {"type": ["number", "null"], "minimum": 1, "maximum": 9},
+        "tags": {"type": "array", "maxItems": 2, "items": {"type": "string", "minLength": 1}},
+        "who": {"enum": ["ann", "bob"]},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"approved": True, "amount": 2.5, "tags": ["a"], "who": "ann"}, []),
+        ({"approved": False, "amount": None}, []),
+        ("yes", ["the answer is string, not object"]),
+        ({}, ["the answer has no 'approved'"]),
+        ({"approved": 1}, ["the answer.approved is integer, not boolean"]),
+        ({"approved": True, "amount": True}, ["the answer.amount is boolean, not number or null"]),
+        ({"approved": True, "amount": 0}, ["the answer.amount is below 1"]),
+        ({"approved": True, "x": 1}, ["the answer has 'x', which is not asked for"]),
+        ({"approved": True, "who": "eve"}, ["the answer.who is none of ['ann', 'bob']"]),
+        ({"approved": True, "tags": ["a", "", "c"]}, ["the length of the answer.tags is above 2", "the length of the answer.tags[1] is below 1"]),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said(value: Any, said: list[str]) -> None:
+    check_schema(FORM)
+    assert problems(value, FORM) == said
+
+
+def test_true_is_no_number_among_the_values_of_an_enum() -> None:
+    assert problems(True, {"enum": [1]}) == ["the answer is none of [1]"]
+    assert problems(1, {"const": True}) == ["the answer is not True"]
+    assert problems({"a": [1.0]}, {"const": {"a": [1]}}) == []
+
+
+def test_numbers_without_a_fraction_are_integers() -> None:
+    assert problems(3.0, {"type": "integer"}) == []
+    assert problems(3.5, {"type": "integer"}) == ["the answer is number, not integer"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ([], "must be a mapping"),
+        ({"oneOf": []}, "keyword 'oneOf' is not supported"),
+        ({"properties": {"a": {"format": "date"}}}, r"schema\.a: keyword 'format'"),
+        ({"type": "text"}, "type is one of object, .*, not 'text'"),
+        ({"type": ["string", 5]}, "type is one of object"),
+        ({"enum": "a"}, "enum is a list of values"),
+        ({"required": [1]}, "required is a list of names"),
+        ({"maximum": "9"}, "maximum is a number, not '9'"),
+        ({"minLength": True}, "minLength is a whole number of at least 0"),
+        ({"properties": []}, "properties is a mapping"),
+        ({"items": {"pattern": "("}}, r"schema\[\]: keyword 'pattern'"),
+    ],
+)
+def test_what_would_not_be_understood_is_refused(schema: Any, said: str) -> None:
+    with pytest.raises(BadSchema, match=said):
+        check_schema(schema)
+
+
+def test_of_a_million_findings_the_first_are_told_and_no_others_made() -> None:
+    of = {"items": {"enum": ["x" * 100_000]}}
+    said = problems(["y"] * 1_000_000, of)
+    assert len(said) == 20
+    assert max(map(len, said)) < 300
