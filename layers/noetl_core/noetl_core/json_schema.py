@@ -1,7 +1,7 @@
-"""A plain subset of JSON Schema: what a `kind: callback` may be answered with, and what a workload must be (`x-schema`).
+"""A subset of JSON Schema: for answers to `kind: callback` (docs/callbacks.md), and for workloads (`x-schema`).
 
-The subset is what forms and approvals need; a keyword that is not in it is refused, never ignored.
-`pattern` is left out on purpose: what strangers send must not meet a regular expression that may take for ever.
+The subset is what forms and approvals need. A keyword outside it is refused, not ignored. `pattern` is left out on purpose:
+answers come from strangers, and a regular expression may run for ever on such text.
 """
 
 from __future__ import annotations

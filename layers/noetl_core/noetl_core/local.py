@@ -1,4 +1,5 @@
-"""The local wiring: control plane, worker and SQLite store in one process. `local_runner` carries executions out over it."""
+"""The local wiring: control plane, worker and SQLite store in one process (docs/decisions.md, "Two wirings of one engine").
+`local_runner` carries out executions with it."""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ class LocalWiring:
         self.runner = LocalRunner(self.control, self.worker, self.store, self.queue, self.clock)
 
     def stop(self) -> None:
-        """Carry nothing out any more. What stands can be read until `close`."""
+        """Carry out nothing any more. The store can be read until `close`."""
         self.runner.close()
         if self.worker.heartbeat is not None:
             self.worker.heartbeat.close()

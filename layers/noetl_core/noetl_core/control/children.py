@@ -24,8 +24,10 @@ class SubPlaybooks(Children):
     """Starts and ends the children of executions."""
 
     def start(self, control: Control, wanted: StartChild) -> None:
-        """As `Children.start`. `wanted.request` is `{path, version?, args?, iter?, ctx?, detach?, idempotency_key?}`. A detached
-        child belongs to itself once it runs: its parent hears that it was started, and no more."""
+        """As `Children.start`. `wanted.request` is `{path, version?, args?, iter?, ctx?, detach?, idempotency_key?}`.
+
+        A detached child is independent once it runs: its parent is told that it was started, and nothing more.
+        """
         if wanted.depth > MAX_CHILD_DEPTH:
             _failed(control, wanted, "limit", f"sub-playbooks are nested more than {MAX_CHILD_DEPTH} deep")
             return
@@ -61,8 +63,8 @@ class SubPlaybooks(Children):
                 _tell(control, wanted, status="started", execution_id=started.execution_id)
 
     def end(self, control: Control, wanted: EndChild) -> None:
-        """As `Children.end`. A child that was asked for and never created is created behind a closed gate: its start stands in
-        the log, its end too, and whoever is late in starting it finds that done."""
+        """As `Children.end`. A child that was requested and never created is created behind a closed gate: its log then has
+        its start and its end, and a late attempt to start it finds that it has ended."""
         child = wanted.asked.child
         if wanted.asked.request.get("detach"):
             return

@@ -68,14 +68,15 @@ RETENTION_S = 30 * 24 * 3600
 
 
 class Children(Protocol):
-    """What starts and ends sub-playbooks. It stands on a control plane, and one that carries effects out needs it."""
+    """What starts and ends child executions. The implementation needs a control plane, and a control plane needs it for its
+    effects."""
 
     def start(self, control: Control, wanted: StartChild) -> None:
-        """Create the child; again does no harm. What cannot be created is a child that failed. Raises `Unavailable`."""
+        """Create the child. It is safe to repeat. A child that cannot be created counts as failed. Raises `Unavailable`."""
         ...
 
     def end(self, control: Control, wanted: EndChild) -> None:
-        """Cancel the child; again does no harm. Raises `Unavailable`."""
+        """Cancel the child. It is safe to repeat. Raises `Unavailable`."""
         ...
 
 
@@ -173,14 +174,14 @@ class Control:
         raise Unavailable(f"execution {execution_id} is contended: {MAX_ROUNDS} rounds were not enough")
 
     def conclude(self, decision: Decision) -> None:
-        """Keep the state of a decision that stands in the log, and carry out its effects. The state is the next decision's from
-        then on: what is read of it is read before."""
+        """Keep the state of a decision that is committed, and carry out its effects. The next decision then owns the state,
+        so read it before."""
         effects = (*decision.effects, *self._outgrown(decision))
         self._keep(decision.state)
         self.carry_out(decision.state.execution_id, effects)
 
     def commit(self, decision: Decision) -> None:
-        """Write what was decided. Raises `Conflict` where somebody else was first."""
+        """Write the events of a decision. Raises `Conflict` when another writer was first."""
         for key, body in decision.objects:
             self.results.put(key, body)
         state = decision.state
@@ -196,8 +197,8 @@ class Control:
         )
 
     def carry_out(self, execution_id: str, effects: Iterable[Effect]) -> None:
-        """Carry out effects in their order. Raises `Unavailable` where one cannot be: it and those behind it are derived again,
-        by whoever routes the same news again, or by the sweeper."""
+        """Carry out effects in their order. Raises `Unavailable` when one fails: it and the effects after it are derived
+        again by whoever routes the same news again, or by the sweeper."""
         for effect in effects:
             match effect:
                 case SendCommands():
@@ -227,7 +228,7 @@ class Control:
             raise Unavailable(f"{len(unsent)} of {len(commands)} commands of execution {execution_id} were not sent")
 
     def _wake(self, execution_id: str, at: int) -> None:
-        """A delayed wake where the queue reaches that far; the sweeper finds what is due all the same."""
+        """Send a delayed wake if the queue allows so long a delay. The sweeper finds what is due in any case."""
         delay = max(0, -(-(at - self.clock.now()) // SECOND))
         if delay <= MAX_QUEUE_DELAY_S:
             self.queue.wake(execution_id, delay_s=int(delay))
@@ -243,14 +244,16 @@ class Control:
             log.warning("parent %s of execution %s is gone", news.parent, news.child)
 
     def _outgrown(self, decision: Decision) -> Iterator[SaveSnapshot]:
-        """A snapshot of a state whose tail has outgrown the one before, unless the decision asks for one itself."""
+        """Return the effect to store a snapshot when the log since the last one has outgrown it, unless the decision has that
+        effect already."""
         state = decision.state
         due = state.seq >= self._snapshots.get(state.execution_id, SNAPSHOT_EVERY)
         if due and not state.finished and len(decision.events) < SNAPSHOT_EVENTS:
             yield SaveSnapshot(snapshot(state))
 
     def _save(self, snap: Snapshot) -> None:
-        """Keep the folded state; again when the tail has outgrown it, so that a commit's share of the cost stays the same."""
+        """Store a snapshot of the state, and the position at which the next one is due: after as much log as the state is
+        large, so that the cost per commit stays constant."""
         self.store.save_snapshot(snap)
         size = len(json.dumps(snap.state, default=str))
         self._snapshots[snap.execution_id] = snap.seq + max(SNAPSHOT_EVERY, size // COMMIT_BYTES)

@@ -1,9 +1,9 @@
-"""The tool kinds: which inputs and options each takes, and how they go together.
+"""The tool kinds: which inputs and options each takes, and which of them belong together.
 
-Tools implement them; validation and the schema read them.
+Tools implement the kinds; validation and the schema read them.
 
-An input written under another accepted name (`aliases`) keeps that name in `Task.inputs`; tools read the canonical name through
-`canonical_inputs`.
+An input that is written under another accepted name (`aliases`) keeps that name in `Task.inputs`; tools read the canonical
+name through `canonical_inputs`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def words(text: str) -> frozenset[str]:
 
 
 class KindSpec:
-    """What a task of one kind may say."""
+    """What a task of one kind may contain."""
 
     __slots__ = (
         "aliases",

@@ -109,7 +109,7 @@ def _refuse_rules(r: Reader, policy: Node | None, what: str) -> None:
 
 
 def _args(r: Reader, node: Node, given: Given, what: str) -> Node | None:
-    """The arguments of a step or an arc, under either name."""
+    """Read the arguments of a step or an arc, under either name."""
     if "input" in given and "args" in given:
         r.report("E114", (node, "input"), f"{what} has args and input", "keep args")
     return given.node("args") or given.node("input")

@@ -1,4 +1,4 @@
-"""The commands of scheduled runs, derived from the state: they can be made, and sent, again at any time."""
+"""The commands of scheduled runs. They are derived from the state, so they can be sent again at any time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noetl_core.engine.workload import workload_of
 
 
 def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[Command]:
-    """The commands of scheduled runs: derived, so they can be sent again at any time."""
+    """Return the commands of scheduled runs."""
     out: list[Command] = []
     if not runs:
         return out
@@ -59,8 +59,8 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
 
 
 def steps_seen(playbook: Playbook, state: State, run: Run) -> dict[str, Any]:
-    """The finished steps that a run's templates may read, as its command carries them. A compensation sees its step as the run
-    left it that it undoes."""
+    """Return the finished steps that the templates of a run may read, as its command carries them. A compensation sees its
+    own step as the run that it undoes left it."""
     seen = StepsView(state.steps).plain(steps_read(playbook, run.step))
     if run.undoes is not None:
         seen[run.step] = {"status": "ok", "at": run.undoes["at"], "loop": run.undoes["loop"]}

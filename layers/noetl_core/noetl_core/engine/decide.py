@@ -1,8 +1,9 @@
-"""`decide`: the control plane's one decision function, from news to what is committed and what is done after (DESIGN 4).
+"""`decide`: the one decision function of the control plane. It takes news and returns the events to commit and the effects to
+carry out afterwards (docs/architecture.md, "The way of one step").
 
-Pure. The shell loads the state, calls `decide`, commits `Decision.events` at `state.seq + 1` by optimistic concurrency, and
-only then carries out `Decision.effects`, all of which can be derived again from the log (`engine.effects`), so losing them
-loses nothing.
+It is pure. `control.core` loads the state, calls `decide`, commits `Decision.events` at position `state.seq + 1` with
+optimistic concurrency, and carries out `Decision.effects` after that. All effects can be derived again from the log
+(`engine.effects`), so nothing is lost when they are lost.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ __all__ = ["Decision", "Fact", "NewExecution", "decide", "digest_for", "start"]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a pass decided: `objects` to store, then `events` to commit at `seq` (none: nothing to do), then `effects`.
+    """The result of a decision: `objects` to store, then `events` to commit at `seq` (none: nothing to do), then `effects`.
 
-    `state` is the working state, valid as the execution's state once the commit stands at `seq`; the effects hold nothing of it
-    that a later decision changes.
+    `state` is the state of the execution once the commit is stored at `seq`; the effects share nothing with it that a later
+    decision changes.
     """
 
     seq: int

@@ -1,8 +1,9 @@
-"""What is to be done once a commit stands, as values: the shell carries them out in their order and decides nothing. Pure.
+"""Effects: what is to be done once a commit is stored, as values. The control plane carries them out in their order and
+decides nothing. Pure.
 
-Effects follow from the log alone: from the events of a commit and the state behind them (`effects_of`). A process that ends
-between a commit and its effects therefore loses nothing, because others derive them again by the same functions: whoever
-routes a boundary that was routed before (`again`), and the sweeper (`commands_of`, `end_effects`, `next_reconciliation`).
+Effects follow from the log alone: from the events of a commit and the state after them (`effects_of`). So a process that ends
+between a commit and its effects loses nothing, because others derive them again with the same functions: whoever routes a
+boundary that was already routed (`again`), and the sweeper (`commands_of`, `end_effects`, `next_reconciliation`).
 """
 
 from __future__ import annotations
@@ -40,14 +41,15 @@ class SendCommands:
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Route the execution again at `at`, when a timer or a deadline is due. The due index finds it too, only later."""
+    """Route the execution again at `at`, when a timer or a deadline is due. The due index has it too, but is read only once a
+    minute."""
 
     at: int
 
 
 @dataclass(frozen=True, slots=True)
 class StartChild:
-    """Create the execution `child` that a run of `parent` asked for with `request`; `depth` is how deep the call is nested."""
+    """Create the execution `child` that a run of `parent` requested with `request`; `depth` is the depth of nested calls."""
 
     parent: str
     child: str
@@ -59,7 +61,7 @@ class StartChild:
 
 @dataclass(frozen=True, slots=True)
 class EndChild:
-    """Cancel the child that was `asked` for: nobody waits for it any more. `expires_at` is the parent's."""
+    """Cancel the child that was `asked` for, because nobody waits for it any longer. `expires_at` is that of the parent."""
 
     asked: StartChild
     reason: str
@@ -69,14 +71,14 @@ class EndChild:
 
 @dataclass(frozen=True, slots=True)
 class WriteHead:
-    """Write what lists show."""
+    """Write the head that lists show."""
 
     head: Head
 
 
 @dataclass(frozen=True, slots=True)
 class SaveSnapshot:
-    """Keep the folded state."""
+    """Store a snapshot of the state."""
 
     snapshot: Snapshot
 
@@ -101,16 +103,17 @@ class SetDue:
 
 @dataclass(frozen=True, slots=True)
 class ClearDue:
-    """Nothing is left that the sweeper would reconcile."""
+    """Remove the due item: nothing is left to reconcile."""
 
 
 Effect: TypeAlias = SendCommands | WakeAt | StartChild | EndChild | WriteHead | SaveSnapshot | TellParent | SetDue | ClearDue
 
 
 def effects_of(playbook: Playbook, state: State, events: Sequence[Event], now: int, *, again: bool = False) -> tuple[Effect, ...]:
-    """The effects of a commit of `events` decided at `now`, which led to `state`; of no events, those that always hold.
+    """Return the effects of a commit of `events`, decided at `now`, which led to `state`; without events, those that always
+    apply.
 
-    `again`: boundaries came that were routed before, so perhaps nobody has sent what followed from them.
+    `again` says that boundaries came that were already routed, so perhaps nobody has carried out their effects.
     """
     return tuple(_effects(playbook, state, events, now, again))
 
@@ -138,13 +141,13 @@ def _effects(playbook: Playbook, state: State, events: Sequence[Event], now: int
 
 
 def end_effects(state: State) -> tuple[Effect, ...]:
-    """Of an execution that has ended: lists show it, its parent is told, and only then is it due no more."""
+    """Return the effects of an end: write the head, tell the parent, and only then remove the due item."""
     told = parent_news(state)
     return (WriteHead(head_of(state)), *([told] if told is not None else ()), ClearDue())
 
 
 def parent_news(state: State) -> TellParent | None:
-    """The end of a child, for the run that waits for it; None where nobody does."""
+    """Return the end of a child for the run that waits for it; None when nobody waits."""
     caller = caller_of(state.parent)
     if caller is None or (state.parent or {}).get("detached"):
         return None
@@ -152,14 +155,14 @@ def parent_news(state: State) -> TellParent | None:
 
 
 def child_of(state: State, child: str) -> StartChild:
-    """What was asked for with a child that is not known to have ended."""
+    """Return the request for a child that is not known to have ended."""
     asked = state.children[child]
     depth = int((state.parent or {}).get("depth") or 0) + 1
     return StartChild(state.execution_id, child, asked.run, asked.request, depth, state.trace_id)
 
 
 def orphans(state: State) -> Iterator[EndChild]:
-    """Children whose run has ended without them: by its timeout, a cancel, a redrive."""
+    """Return the children whose run has ended before them: by its timeout, by a cancel, or by a redrive."""
     reason = f"the run of {state.execution_id} that asked for it has ended"
     for child, asked in state.children.items():
         if asked.run not in state.runs:
@@ -167,13 +170,13 @@ def orphans(state: State) -> Iterator[EndChild]:
 
 
 def end_of(state: State, child: str, reason: str, *, compensate: bool = False) -> EndChild:
-    """The end of a child that its parent ends."""
+    """Return the effect that ends a child whose parent no longer needs it."""
     return EndChild(child_of(state, child), reason, state.expires_at, compensate)
 
 
 def next_reconciliation(playbook: Playbook, state: State, now: int) -> int:
-    """When the sweeper reconciles next: soon while something is to be claimed (later as that ages); else when the first wait or
-    deadline ends."""
+    """Return when to reconcile next: soon while commands wait for workers (with growing delay), otherwise when the first wait
+    or deadline ends."""
     latest = now + RECONCILE_AT_LEAST_EVERY_S * SECOND
     first = min((max(d.at, now + SECOND) for d in deadlines(playbook, state)), default=latest)
     if state.status == "paused":
@@ -187,7 +190,7 @@ def next_reconciliation(playbook: Playbook, state: State, now: int) -> int:
 
 @dataclass(slots=True)
 class _News:
-    """What the events of one commit ask for beyond themselves."""
+    """What the events of one commit require besides themselves."""
 
     scheduled: list[str] = field(default_factory=list)
     """Runs that a worker is asked for, in the order they were scheduled."""
@@ -239,7 +242,8 @@ def _news_of(state: State, events: Iterable[Event]) -> _News:
 
 
 def _wakes(playbook: Playbook, state: State, news: _News) -> Iterator[int]:
-    """When deadlines and waits that begin now are due: of the waits of one event the first, which brings the next about."""
+    """Return when deadlines and waits that begin now are due. Of the waits of one event only the first counts; it leads to
+    the next."""
     if (news.scheduled or news.begins or news.goes_on) and not state.finished:
         fresh = set(news.scheduled)
         for deadline in deadlines(playbook, state):

@@ -15,8 +15,7 @@ from noetl_core.events.event import Event as Event
 from noetl_core.events.table import PROGRESS
 
 MAX_TAKEOVERS = 5
-"""After so many takeovers in a row that brought nothing no worker tries a run again; the control plane ends it as `lost`
-(DESIGN section 4.4)."""
+"""After so many takeovers in a row without progress no worker tries the run again; the control plane ends it as `lost`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ class Leaseholder(Protocol):
 
 
 class LeaseHeartbeat:
-    """Calls `renew_lease` of every holder about twice a second. The thread starts with the first, sleeps without any,
-    and ends with `close`."""
+    """Calls `renew_lease` of every registered leaseholder about twice a second. The thread starts with the first leaseholder,
+    sleeps while there is none, and ends with `close`."""
 
     def __init__(self) -> None:
         self._holders: set[Leaseholder] = set()
@@ -43,7 +43,7 @@ class LeaseHeartbeat:
                 self._some.clear()
 
     def close(self) -> None:
-        """Renew nothing any more."""
+        """End the thread; no lease is renewed any more."""
         self._closed.set()
         self._some.set()
 
