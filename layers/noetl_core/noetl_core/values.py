@@ -148,7 +148,7 @@ class Values:
             return TooMuch(claimed(ref))
         try:
             return self.reference(ref)
-        except (_TooMuch, NoRoom) as more:
+        except (_TooMuch, LoadLimitExceeded) as more:
             return TooMuch(more.size)
         except (NotFound, ValueError) as error:
             return Unreadable(f"reference {ref['key']}: {error}")
@@ -178,73 +178,73 @@ class Values:
         """Return the first `size` bytes of the JSON text that a reference names. Raises `NotFound`."""
         return self._results.get(ref["key"], 0, size).decode("utf-8", "ignore")
 
-    def opened(self, ref: Mapping[str, Any], room: Room | None = None) -> tuple[Any, bool]:
+    def opened(self, ref: Mapping[str, Any], budget: LoadBudget | None = None) -> tuple[Any, bool]:
         """As `reference`, for a reference of the family; also returns whether the value may contain references."""
-        body = self._unstored.get(ref["key"]) or self._body(ref["key"], room)
-        if room is not None:
-            room.take(len(body) - claimed(ref))
+        body = self._unstored.get(ref["key"]) or self._body(ref["key"], budget)
+        if budget is not None:
+            budget.take(len(body) - claimed(ref))
         if ref.get("checksum") != f"sha256:{sha256(body).hexdigest()}":
             raise Altered(f"the object {ref['key']} is not what was stored when the reference was made: its checksum is another")
         if ref.get("schema_hint") == "manifest":
             owner = str(ref["key"]).partition("/")[0]  # a child's result names runs of the child
             values = self if owner == self._execution_id else Values(self._store, self._results, owner, self._limit)
-            if room is None and self._limit is not None:
-                room = Room(PAGES * self._limit)
-            return [item for page in at_once(lambda part: values._page(part, room), _manifest(body)) for item in page], True
+            if budget is None and self._limit is not None:
+                budget = LoadBudget(PAGES * self._limit)
+            return [item for page in at_once(lambda part: values._page(part, budget), _manifest(body)) for item in page], True
         nested = MARK in body
         if ref.get("format") == "jsonl" or str(ref["key"]).endswith(".jsonl"):
             return [parsed(line) for line in body.splitlines() if line.strip()], nested
         return parsed(body), nested
 
-    def whole(self, value: Any, room: Room | None = None, opened: Open | None = None, place: Path = ()) -> Any:
+    def whole(self, value: Any, budget: LoadBudget | None = None, opened: Open | None = None, place: Path = ()) -> Any:
         """Return `value` with all references in it replaced by their values, at any depth. Lists and mappings without
         references are shared.
 
-        `opened` is another function to open a reference; `place` is where the value itself stands. Raises `NoRoom`,
+        `opened` is another function to open a reference; `place` is where the value itself stands. Raises `LoadLimitExceeded`,
         `NotFound`, `ValueError`, each with the place.
         """
-        return self._whole(value, room, place, opened or self.opened)
+        return self._whole(value, budget, place, opened or self.opened)
 
-    def _whole(self, value: Any, room: Room | None, place: Path, opened: Open) -> Any:
+    def _whole(self, value: Any, budget: LoadBudget | None, place: Path, opened: Open) -> Any:
         found = references_in(value, self.family.owns)
         if not found:
             return value
-        if room is not None:
+        if budget is not None:
             for path, ref in found:
-                room.take(claimed(ref), (*place, *path))
+                budget.take(claimed(ref), (*place, *path))
 
         def load(one: tuple[Path, Mapping[str, Any]]) -> Any:
             path, ref = (*place, *one[0]), one[1]
             try:
-                loaded, nested = opened(ref, room)
-            except NoRoom as full:
-                raise NoRoom(full.size, full.limit, full.path or path) from None
+                loaded, nested = opened(ref, budget)
+            except LoadLimitExceeded as full:
+                raise LoadLimitExceeded(full.size, full.limit, full.path or path) from None
             except NotFound as error:
                 raise NotFound(f"{path_text(path)}: {error}") from None
             except ValueError as error:
                 why = str(error) if isinstance(error, Altered) else f"what {ref['key']} holds is no JSON"
                 raise Unusable(path, why) from error
-            return self._whole(loaded, room, path, opened) if nested else loaded
+            return self._whole(loaded, budget, path, opened) if nested else loaded
 
         return replaced(value, list(zip((path for path, _ in found), at_once(load, found), strict=True)))
 
-    def _body(self, key: str, room: Room | None = None) -> bytes:
+    def _body(self, key: str, budget: LoadBudget | None = None) -> bytes:
         """Return the object. Whatever size its reference claims, no more than the limit is read."""
-        limit = self._limit if room is None else room.limit
+        limit = self._limit if budget is None else budget.limit
         if limit is None:
             return self._results.get(key)
         body = self._results.get(key, 0, limit + 1)
         if len(body) > limit:
-            raise _TooMuch(len(body)) if room is None else NoRoom(len(body), limit)
+            raise _TooMuch(len(body)) if budget is None else LoadLimitExceeded(len(body), limit)
         return body
 
-    def _page(self, part: Mapping[str, Any], room: Room | None) -> Any:
+    def _page(self, part: Mapping[str, Any], budget: LoadBudget | None) -> Any:
         """Return the results of one chunk, in index order."""
         result: Any = part["result"] if "result" in part else self.boundary(part["run"], part["seq"]).get("result")
         if is_reference(result) and self.family.owns(result):
-            if room is not None:
-                room.take(claimed(result))
-            result = self.opened(result, room)[0]
+            if budget is not None:
+                budget.take(claimed(result))
+            result = self.opened(result, budget)[0]
         if not isinstance(result or [], list):
             raise ValueError("a page of it is no list")
         return result or []
@@ -289,7 +289,7 @@ def _is_part(part: Any) -> bool:
 
 MARK = b'"result_ref"'
 """Where this is not in an object, there is no reference in it either: it need not be searched."""
-Open = Callable[[Mapping[str, Any], "Room | None"], tuple[Any, bool]]
+Open = Callable[[Mapping[str, Any], "LoadBudget | None"], tuple[Any, bool]]
 
 
 def claimed(ref: Mapping[str, Any]) -> int:
@@ -298,7 +298,7 @@ def claimed(ref: Mapping[str, Any]) -> int:
     return size if type(size) is int and size > 0 else 0
 
 
-class NoRoom(Exception):
+class LoadLimitExceeded(Exception):
     """The values to load exceed the limit. Who acts: the author."""
 
     def __init__(self, size: int, limit: int, path: Path = ()) -> None:
@@ -317,14 +317,14 @@ class Unusable(ValueError):
         super().__init__(f"{path_text(path)}: {why}" if path else why)
 
 
-class Room:
+class LoadBudget:
     """A budget of bytes that may be loaded together."""
 
     def __init__(self, limit: int) -> None:
         self.limit, self.used = limit, 0
 
     def take(self, size: int, path: Path = ()) -> None:
-        """Reserve bytes. Raises `NoRoom`."""
+        """Reserve bytes. Raises `LoadLimitExceeded`."""
         self.used += max(size, 0)
         if self.used > self.limit:
-            raise NoRoom(self.used, self.limit, path)
+            raise LoadLimitExceeded(self.used, self.limit, path)

@@ -113,4 +113,4 @@ def test_envelopes_are_as_their_schema_says(name: str) -> None:
 def test_required_keys_are_those_that_are_always_there() -> None:
     required = {key.name: key.required for key in keys_of(control.TokenEnqueued)}
     assert required["token"] and not required["joined"]
-    assert not any(key.required for key in keys_of(shapes.Again))
+    assert not any(key.required for key in keys_of(shapes.Rerun))

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from noetl_core.control.core import Control
 from noetl_core.control.envelopes import instant
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.callbacks import Forged, Ticket, callback_tasks, ticket_of, token_of
+from noetl_core.engine.callbacks import CallbackTarget, Forged, callback_tasks, target_of, token_of
 from noetl_core.engine.decide import Fact
 from noetl_core.engine.effects import FIRST_RECONCILIATION_S, SECOND
 from noetl_core.engine.outcome import ERROR_KINDS
@@ -57,7 +57,7 @@ class Reply:
 
 
 @dataclass(slots=True)
-class _Standing:
+class _VisitStatus:
     """What the log says about the visit that a token names: its open wait, whether it was answered, whether it is over."""
 
     state: State
@@ -73,52 +73,52 @@ def answer(control: Control, token: str, data: Any = None, error: Mapping[str, A
 
     Raises `Forged`, `NotFound`, `Unfit`, `Answered`, `Gone`, `Unavailable`.
     """
-    ticket = ticket_of(token, _key(control))
-    standing = _standing(control, ticket)
+    target = target_of(token, _key(control))
+    visit = _visit_status(control, target)
     given: dict[str, Any] = {"data": data} if error is None else {"error": _error(error)}
-    if standing.answered:
-        return _again(control, ticket, given)
-    if standing.over:
-        raise Gone(standing.over)
+    if visit.answered:
+        return _again(control, target, given)
+    if visit.over:
+        raise Gone(visit.over)
     if error is None:
-        wrong = problems(data, schema) if (schema := _schema(control, standing, ticket)) is not None else []
+        wrong = problems(data, schema) if (schema := _schema(control, visit, target)) is not None else []
         if wrong:
             raise Unfit(wrong)
-    execution_id = ticket.execution_id
-    which = standing.wait["wait_id"] if standing.wait is not None else f"early{standing.waits}"
-    signal_id, mine = f"{ticket.task_run}.{which}", control.clock.nonce()
+    execution_id = target.execution_id
+    which = visit.wait["wait_id"] if visit.wait is not None else f"early{visit.waits}"
+    signal_id, mine = f"{target.task_run}.{which}", control.clock.nonce()
     if error is None:
-        given = {"data": _kept(control, standing.state, signal_id, data)}
+        given = {"data": _kept(control, visit.state, signal_id, data)}
     control.index.set_due(execution_id, control.clock.now() + FIRST_RECONCILIATION_S * SECOND)
-    fact = {"id": signal_id, "name": callback_signal(ticket.task_run), **given, "by": mine}
+    fact = {"id": signal_id, "name": callback_signal(target.task_run), **given, "by": mine}
     control.route(execution_id, facts=[Fact("signal", {k: v for k, v in fact.items() if v is not None})])
-    recorded = _recorded(control, ticket, standing.state.seq)
+    recorded = _recorded(control, target, visit.state.seq)
     if recorded is None:
         raise Gone(f"execution {execution_id} ended meanwhile")
     if recorded.get("by") != mine:
         return _same(recorded, given, execution_id)
-    if standing.wait is not None and not recorded["matched"] and not _waits_still(control, ticket, standing.wait):
+    if visit.wait is not None and not recorded["matched"] and not _waits_still(control, target, visit.wait):
         raise Gone("the callback timed out")
-    return Reply(execution_id, "answered" if standing.wait is not None else "early")
+    return Reply(execution_id, "answered" if visit.wait is not None else "early")
 
 
 def heartbeat(control: Control, token: str) -> Reply:
     """Record that whoever is to answer is still at work. Raises `Forged`, `NotFound`, `Answered`, `Gone`, `Unavailable`."""
-    ticket = ticket_of(token, _key(control))
-    standing = _standing(control, ticket)
-    if standing.answered:
+    target = target_of(token, _key(control))
+    visit = _visit_status(control, target)
+    if visit.answered:
         raise Answered("the callback has been answered")
-    if standing.over:
-        raise Gone(standing.over)
-    if standing.wait is None:
-        return Reply(ticket.execution_id, "early")
-    control.index.set_due(ticket.execution_id, control.clock.now() + FIRST_RECONCILIATION_S * SECOND)
-    beat = {"id": control.clock.nonce(), "name": callback_signal(ticket.task_run), "heartbeat": True}
-    control.route(ticket.execution_id, facts=[Fact("signal", beat)])
-    after = _standing(control, ticket)
+    if visit.over:
+        raise Gone(visit.over)
+    if visit.wait is None:
+        return Reply(target.execution_id, "early")
+    control.index.set_due(target.execution_id, control.clock.now() + FIRST_RECONCILIATION_S * SECOND)
+    beat = {"id": control.clock.nonce(), "name": callback_signal(target.task_run), "heartbeat": True}
+    control.route(target.execution_id, facts=[Fact("signal", beat)])
+    after = _visit_status(control, target)
     if after.over:
         raise Gone(after.over)
-    return Reply(ticket.execution_id, "alive")
+    return Reply(target.execution_id, "alive")
 
 
 def open_callbacks(control: Control, execution_id: str) -> list[dict[str, Any]]:
@@ -146,7 +146,7 @@ def _shown(state: State, playbook: Playbook, run: Run, wait: Mapping[str, Any], 
     }
     if (due := due_at(wait)) is not None:
         out["until"] = instant(due)
-    return {**out, "token": token_of(Ticket(state.execution_id, run.id, wait["callback"], place), key)}
+    return {**out, "token": token_of(CallbackTarget(state.execution_id, run.id, wait["callback"], place), key)}
 
 
 def _key(control: Control) -> bytes:
@@ -158,41 +158,41 @@ def _key(control: Control) -> bytes:
 # --- what the log says ------------------------------------------------------------------------------------------------------
 
 
-def _standing(control: Control, ticket: Ticket) -> _Standing:
+def _visit_status(control: Control, target: CallbackTarget) -> _VisitStatus:
     """Raises `NotFound`."""
-    state = control.load(ticket.execution_id)
+    state = control.load(target.execution_id)
     if state.seq < 0:
-        raise NotFound(f"execution {ticket.execution_id} is not kept any more")
-    run = state.runs.get(ticket.run_id)
-    found = _Standing(state, run)
-    name = callback_signal(ticket.task_run)
+        raise NotFound(f"execution {target.execution_id} is not kept any more")
+    run = state.runs.get(target.run_id)
+    found = _VisitStatus(state, run)
+    name = callback_signal(target.task_run)
     if any(s["name"] == name for s in state.signals):
         found.answered = True
     elif state.finished:
-        found.over = f"execution {ticket.execution_id} has ended ({state.status})"
+        found.over = f"execution {target.execution_id} has ended ({state.status})"
     elif run is None:
         found.over = "the step that asked has ended"
     else:
-        _look_at_run(control, ticket, found, run)
-    if found.over and any(x.startswith(f"{ticket.task_run}.") for x in state.seen_signals):
+        _classify_run(control, target, found, run)
+    if found.over and any(x.startswith(f"{target.task_run}.") for x in state.seen_signals):
         found.answered = True
     return found
 
 
-def _waits_still(control: Control, ticket: Ticket, wait: Mapping[str, Any]) -> bool:
+def _waits_still(control: Control, target: CallbackTarget, wait: Mapping[str, Any]) -> bool:
     """Return whether an answer that was not delivered yet will be delivered later, because the execution is paused."""
-    run = control.load(ticket.execution_id).runs.get(ticket.run_id)
+    run = control.load(target.execution_id).runs.get(target.run_id)
     if run is None or not any(w["wait_id"] == wait["wait_id"] for w in run.waits):
         return False
     return not any(m["wait_id"] == wait["wait_id"] for m in run.ready)
 
 
-def _look_at_run(control: Control, ticket: Ticket, found: _Standing, run: Run) -> None:
+def _classify_run(control: Control, target: CallbackTarget, found: _VisitStatus, run: Run) -> None:
     """Classify the state of an open run: it waits, it has its answer, it has left the task, or it has not reached it yet."""
-    wait = next((w for w in run.waits if w.get("callback") == ticket.task_run), None)
+    wait = next((w for w in run.waits if w.get("callback") == target.task_run), None)
     mails = {m["wait_id"]: m["kind"] for m in [*run.mail, *run.ready]}
     if wait is None:
-        waits, left = _in_stream(control, ticket)
+        waits, left = _in_stream(control, target)
         found.waits = len(waits)
         if left:
             found.over = "the task that asked has ended"
@@ -204,31 +204,31 @@ def _look_at_run(control: Control, ticket: Ticket, found: _Standing, run: Run) -
         found.wait = wait
 
 
-def _delivered(found: _Standing, kind: str) -> None:
+def _delivered(found: _VisitStatus, kind: str) -> None:
     if kind == "signal":
         found.answered = True
     else:
         found.over = "the callback timed out"
 
 
-def _in_stream(control: Control, ticket: Ticket) -> tuple[list[str], bool]:
+def _in_stream(control: Control, target: CallbackTarget) -> tuple[list[str], bool]:
     """Return the ids of the waits of the visit so far, in order, and whether the pipeline has left the task."""
     waits: list[str] = []
     left = False
-    for commit in control.store.read(StreamId(ticket.execution_id, ticket.run_id)):
+    for commit in control.store.read(StreamId(target.execution_id, target.run_id)):
         for event in commit.events:
             d = event.data
-            if event.name == "TaskProcessed" and d["run"] == ticket.task_run:
+            if event.name == "TaskProcessed" and d["run"] == target.task_run:
                 left = d["directive"]["do"] != "retry"
             elif event.name == "StepSuspended":
-                waits += [w["wait_id"] for w in d.get("waits", ()) if w.get("callback") == ticket.task_run]
+                waits += [w["wait_id"] for w in d.get("waits", ()) if w.get("callback") == target.task_run]
     return list(dict.fromkeys(waits)), left
 
 
-def _recorded(control: Control, ticket: Ticket, after: int = -1) -> dict[str, Any] | None:
+def _recorded(control: Control, target: CallbackTarget, after: int = -1) -> dict[str, Any] | None:
     """Return the newest answer in the control stream after position `after`, and whether a wait received it (`matched`)."""
-    name, found = callback_signal(ticket.task_run), None
-    for commit in control.store.read(StreamId(ticket.execution_id), after=after):
+    name, found = callback_signal(target.task_run), None
+    for commit in control.store.read(StreamId(target.execution_id), after=after):
         for event in commit.events:
             d = event.data
             if event.name == "SignalReceived" and d["name"] == name and not d.get("heartbeat"):
@@ -238,13 +238,13 @@ def _recorded(control: Control, ticket: Ticket, after: int = -1) -> dict[str, An
     return found
 
 
-def _again(control: Control, ticket: Ticket, given: Mapping[str, Any]) -> Reply:
-    recorded = _recorded(control, ticket)
+def _again(control: Control, target: CallbackTarget, given: Mapping[str, Any]) -> Reply:
+    recorded = _recorded(control, target)
     if recorded is None:
         raise Gone("the callback was answered")
     if isinstance(recorded.get("data"), Mapping) and recorded["data"].get("kind") == "result_ref":
-        recorded = {**recorded, "data": Values(control.store, control.results, ticket.execution_id).reference(recorded["data"])}
-    return _same(recorded, given, ticket.execution_id)
+        recorded = {**recorded, "data": Values(control.store, control.results, target.execution_id).reference(recorded["data"])}
+    return _same(recorded, given, target.execution_id)
 
 
 def _same(recorded: Mapping[str, Any], given: Mapping[str, Any], execution_id: str) -> Reply:
@@ -257,14 +257,14 @@ def _same(recorded: Mapping[str, Any], given: Mapping[str, Any], execution_id: s
 # --- what an answer may be --------------------------------------------------------------------------------------------------
 
 
-def _schema(control: Control, standing: _Standing, ticket: Ticket) -> Mapping[str, Any] | None:
+def _schema(control: Control, visit: _VisitStatus, target: CallbackTarget) -> Mapping[str, Any] | None:
     """Return the schema of the open wait. For an early answer, return what the playbook says without templates."""
-    if standing.wait is not None:
-        return standing.wait.get("schema")
-    assert standing.run is not None  # what has no run is over
-    playbook, run = control.playbook(standing.state.digest), standing.run
+    if visit.wait is not None:
+        return visit.wait.get("schema")
+    assert visit.run is not None  # what has no run is over
+    playbook, run = control.playbook(visit.state.digest), visit.run
     step = playbook.body(run.step, undo=run.undoes is not None)
-    written = step.tasks[ticket.task].inputs.get("schema")
+    written = step.tasks[target.task].inputs.get("schema")
     try:
         check_schema(written)
     except BadSchema:

@@ -15,7 +15,7 @@ from noetl_core.engine.state import State
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.expr import is_reference, references_in
 from noetl_core.ports import Gate, NotFound
-from noetl_core.values import MAX_DECISION_BYTES, NoRoom, Room, Values, claimed
+from noetl_core.values import MAX_DECISION_BYTES, LoadBudget, LoadLimitExceeded, Values, claimed
 
 MAX_CHILD_DEPTH = 20
 
@@ -52,7 +52,7 @@ class SubPlaybooks(Children):
             )
         except KeyReused as error:
             _failed(control, wanted, "client_error", str(error))
-        except NoRoom as error:
+        except LoadLimitExceeded as error:
             _failed(control, wanted, "limit", f"payload: {error}")
         except BadWorkload as error:
             _failed(control, wanted, error.kind, f"the workload of {request['path']}: {error}")
@@ -83,28 +83,28 @@ def _handed(
     """Return payload and ctx of a child. Large values stay references; those that are merged with a default of the child's
     workload, or compared with an earlier request of the same key, are loaded, so that their size does not matter.
 
-    Raises `NoRoom`, `NotFound`, `ValueError`.
+    Raises `LoadLimitExceeded`, `NotFound`, `ValueError`.
     """
     ctx: Mapping[str, Any] = request.get("ctx") or {}
     if not references_in(payload) and not references_in(ctx):
         return payload, ctx
-    values, room = Values(control.store, control.results, parent), Room(MAX_DECISION_BYTES)
+    values, budget = Values(control.store, control.results, parent), LoadBudget(MAX_DECISION_BYTES)
     if request.get("idempotency_key") is not None:
-        return values.whole(payload, room), values.whole(ctx, room)
+        return values.whole(payload, budget), values.whole(ctx, budget)
     version = control.catalog.get(request["path"], request.get("version"))
-    return _mergeable(control.playbook(version.digest).workload, payload, values, room), ctx
+    return _mergeable(control.playbook(version.digest).workload, payload, values, budget), ctx
 
 
-def _mergeable(defaults: Mapping[str, Any], payload: Mapping[str, Any], values: Values, room: Room) -> dict[str, Any]:
+def _mergeable(defaults: Mapping[str, Any], payload: Mapping[str, Any], values: Values, budget: LoadBudget) -> dict[str, Any]:
     """Return `payload` with references loaded where they stand for mappings that are merged with one of `defaults`."""
     out = dict(payload)
     for key, default in defaults.items():
         given = out.get(key)
         if isinstance(default, Mapping) and isinstance(given, Mapping):
             if is_reference(given) and values.family.owns(given):
-                room.take(claimed(given))
-                given = values.opened(given, room)[0]
-            out[key] = _mergeable(default, given, values, room) if isinstance(given, Mapping) else given
+                budget.take(claimed(given))
+                given = values.opened(given, budget)[0]
+            out[key] = _mergeable(default, given, values, budget) if isinstance(given, Mapping) else given
     return out
 
 

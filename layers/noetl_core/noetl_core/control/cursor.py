@@ -29,7 +29,7 @@ class BadCursor(ValueError):
 
 
 @dataclass(slots=True)
-class At:
+class StreamPosition:
     """A position in one stream: the commits before `seq`, and the first `taken` envelopes of commit `seq`, were read."""
 
     seq: int = 0
@@ -41,13 +41,13 @@ class At:
 class Position:
     """A position in the causal order of one execution."""
 
-    control: At = field(default_factory=At)
-    runs: dict[str, At] = field(default_factory=dict)
+    control: StreamPosition = field(default_factory=StreamPosition)
+    runs: dict[str, StreamPosition] = field(default_factory=dict)
     """Of the runs that are open at the control position, with the names of their steps."""
     trace_id: str | None = None
     """The execution's, which every envelope shows."""
 
-    def at(self, commit: Commit) -> At:
+    def at(self, commit: Commit) -> StreamPosition:
         return self.control if commit.stream.run_id is None else self.runs[commit.stream.run_id]
 
     def passed(self, commit: Commit) -> None:
@@ -61,7 +61,7 @@ class Position:
     def _control(self, event: Event) -> None:
         d = event.data
         if event.name in OPENS_RUN:
-            self.runs[d["run"]] = At(step=d["step"])
+            self.runs[d["run"]] = StreamPosition(step=d["step"])
         elif ends_run(event.name, d):
             self.runs.pop(d["run"], None)
 
@@ -77,7 +77,7 @@ class Position:
         owner, control, runs, *trace = value if isinstance(value, list) else (None, (), {})
         if owner != execution_id:
             raise BadCursor("the cursor belongs to another execution")
-        return cls(At(*control), {run: At(*at) for run, at in runs.items()}, *trace)
+        return cls(StreamPosition(*control), {run: StreamPosition(*at) for run, at in runs.items()}, *trace)
 
 
 def sign(value: Any, key: bytes) -> str:

@@ -55,10 +55,10 @@ def _cancelled(control: Control, execution_id: str, reason: str, compensate: boo
     control.index.set_due(execution_id, control.clock.now() + FIRST_RECONCILIATION_S * SECOND)
     given = {"reason": reason, "compensate": compensate}
     state = control.route(execution_id, facts=[Fact("cancel", {k: v for k, v in given.items() if v})])
-    return carry_through(control, state)
+    return complete_operation(control, state)
 
 
-def carry_through(control: Control, state: State) -> State:
+def complete_operation(control: Control, state: State) -> State:
     """Carry out what an operation, or the failure of the whole, requires beyond its event: gate, open runs, children. It is
     safe to repeat: the sweeper does so for an operation that was interrupted."""
     wanted: Mode = _GATES.get(state.status, "run")
@@ -110,7 +110,7 @@ def pause(control: Control, execution_id: str) -> State:
     _alive(state, execution_id)
     if state.status != "running":
         raise NotNow(f"execution {execution_id} is {state.status}, so it cannot be paused")
-    return carry_through(control, control.route(execution_id, facts=[Fact("pause", {})]))
+    return complete_operation(control, control.route(execution_id, facts=[Fact("pause", {})]))
 
 
 def resume(control: Control, execution_id: str) -> State:

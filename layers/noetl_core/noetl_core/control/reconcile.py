@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from noetl_core.control.children import reconcile_child
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of, fence_runs
-from noetl_core.control.operate import carry_through, fence_all
+from noetl_core.control.operate import complete_operation, fence_all
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.commands import commands_of
 from noetl_core.engine.deadlines import deadlines
@@ -75,7 +75,7 @@ def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int |
         control.route(execution_id, facts=[Fact("fail", {"error": {**whole.error, "fatal": True}})])
         state = fence_all(control, execution_id, whole.error)
         swept = swept.plus(fenced=1)
-    state = carry_through(control, state)
+    state = complete_operation(control, state)
     if state.finished:
         return swept
     late = [d for d in late if d.run in state.runs]

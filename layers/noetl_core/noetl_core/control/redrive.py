@@ -105,7 +105,7 @@ def _shown(control: Control, state: State, planned: Plan, old: Playbook, new: Pl
     """Return what is run again and what is kept. Raises `BadRedrive` when the new playbook cannot keep what ran."""
     again = [_rerun(control, state.execution_id, run, spec, old, new) for run, spec in planned.reruns]
     taken = {run.step for run, _ in planned.reruns} | {run.step for run in planned.followers}
-    tokens = [token.data["step"] for token in planned.revived] + [arcs["step"] for arcs in planned.data.get("arcs", ())]
+    tokens = [token.data["step"] for token in planned.put_back] + [arcs["step"] for arcs in planned.data.get("arcs", ())]
     return {
         "epoch": planned.data["epoch"],
         "again": again,
@@ -124,20 +124,20 @@ def _rerun(
     tasks = [t.name for t in new.by_name[run.step].tasks]
     if spec is None:
         return {**out, "tasks": tasks}
-    story = _Story(spec)
+    report = _RunReport(spec)
     for stream, rule in _streams(run, spec):
         for event in _events(control, execution_id, stream):
-            story.take(event, rule)
-    story.close()
-    _same_places(run.step, story.names, old, new)
+            report.take(event, rule)
+    report.close()
+    _same_places(run.step, report.names, old, new)
     if new.by_name[run.step].loop is None:
-        if story.next_task in tasks:
-            tasks = tasks[tasks.index(story.next_task) :]
-        elif story.kept:
-            tasks = tasks[tasks.index(story.kept[-1]) + 1 :]
-        return {**out, "tasks": tasks, "kept_tasks": story.kept}
-    total = (run.plan or {}).get("total", story.total)
-    done = story.finished | _in_kept_chunks(run, spec)
+        if report.next_task in tasks:
+            tasks = tasks[tasks.index(report.next_task) :]
+        elif report.kept:
+            tasks = tasks[tasks.index(report.kept[-1]) + 1 :]
+        return {**out, "tasks": tasks, "kept_tasks": report.kept}
+    total = (run.plan or {}).get("total", report.total)
+    done = report.finished | _in_kept_chunks(run, spec)
     return {
         **out,
         **({"tasks": tasks[tasks.index(spec["task"]) :]} if spec.get("task") else {}),
@@ -153,11 +153,11 @@ def _streams(run: RunLineage, spec: Mapping[str, Any]) -> Iterator[tuple[str, Ma
         yield run.id, spec
         return
     for chunk in run.chunks.values():
-        if "seq" not in chunk or chunk.get("error") or chunk.get("failed") or not _clean(run, chunk, spec):
+        if "seq" not in chunk or chunk.get("error") or chunk.get("failed") or not _is_kept_whole(run, chunk, spec):
             yield chunk["run"], spec
 
 
-def _clean(run: RunLineage, chunk: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+def _is_kept_whole(run: RunLineage, chunk: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     """Return whether a finished chunk is kept as a whole."""
     assert run.plan is not None
     index = next(n for n, c in run.chunks.items() if c is chunk)
@@ -170,7 +170,7 @@ def _in_kept_chunks(run: RunLineage, spec: Mapping[str, Any]) -> set[int]:
     if run.plan is None:
         return set()
     size, total = run.plan["chunk_size"], run.plan["total"]
-    kept = [n for n, chunk in run.chunks.items() if _clean(run, chunk, spec)]
+    kept = [n for n, chunk in run.chunks.items() if _is_kept_whole(run, chunk, spec)]
     return {i for n in kept for i in range(n * size, min((n + 1) * size, total))}
 
 
@@ -182,7 +182,7 @@ def _events(control: Control, execution_id: str, run_id: str) -> Iterator[Event]
         after = page[-1].seq
 
 
-class _Story:
+class _RunReport:
     """What the streams of a run say was done: tasks of a plain pipeline, iterations of the outermost loop."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:

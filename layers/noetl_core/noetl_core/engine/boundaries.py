@@ -16,7 +16,7 @@ from noetl_core.engine.passes import RoutingPass, boundary_event
 from noetl_core.engine.records import Boundary
 from noetl_core.engine.routing import redriven, take_arcs
 from noetl_core.engine.state import ChunkState, LoopState, Run
-from noetl_core.engine.waits import beats_as_one, signal_name
+from noetl_core.engine.waits import is_repeated_heartbeat, signal_name
 from noetl_core.events.table import News
 from noetl_core.expr import TemplateError, references_in
 
@@ -52,7 +52,7 @@ def route_boundary(p: RoutingPass, boundary: Boundary) -> bool:
     elif run.parent is not None:
         _chunk_done(p, run, boundary)
     elif run.undoes is not None:
-        _undone(p, run, boundary)
+        _compensation_ended(p, run, boundary)
     else:
         _run_ended(p, run, boundary.event.name, boundary.seq, data)
     return True
@@ -86,7 +86,7 @@ def _run_ended(p: RoutingPass, run: Run, name: str, seq: int, data: Mapping[str,
     take_arcs(p, step, run, boundary_event(dotted, run.step, run.id, at, error=error, loop=counts))
 
 
-def _undone(p: RoutingPass, run: Run, boundary: Boundary) -> None:
+def _compensation_ended(p: RoutingPass, run: Run, boundary: Boundary) -> None:
     """Process the end of a compensation. A failure is recorded; the remaining compensations run all the same."""
     assert run.undoes is not None
     data = boundary.event.data
@@ -174,7 +174,7 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
         return False
     match fact.kind:
         case "signal":
-            if d["id"] in s.seen_signals or (d.get("heartbeat") and not _beats(p, d["name"])):
+            if d["id"] in s.seen_signals or (d.get("heartbeat") and not _prolongs_callback(p, d["name"])):
                 return False
             p.emit("SignalReceived", **d)
         case "child":
@@ -204,12 +204,12 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
     return True
 
 
-def _beats(p: RoutingPass, name: str) -> bool:
+def _prolongs_callback(p: RoutingPass, name: str) -> bool:
     """Return whether a heartbeat prolongs an open callback."""
     for run in p.state.runs.values():
         for wait in run.waits:
             if "heartbeat" in wait and signal_name(wait) == name:
-                return not _delivered(run, wait) and not beats_as_one(wait, p.now)
+                return not _delivered(run, wait) and not is_repeated_heartbeat(wait, p.now)
     return False
 
 
@@ -292,9 +292,9 @@ def _close_loop(p: RoutingPass, lead: Run, loop: LoopState) -> None:
 
 def _merged_writes(p: RoutingPass, loop: Loop, chunks: list[ChunkState]) -> dict[str, Any]:
     needs = [("writes", chunk.run, chunk.seq) for chunk in chunks if chunk.writes]
-    p.want(needs)
+    p.require(needs)
     writes = [(index, patch) for need in needs for index, patch in p.value(need)]
-    p.ahead(ref for ref in _read_by_merge(writes, loop.reducers))
+    p.prefetch(ref for ref in _read_by_merge(writes, loop.reducers))
     return merge_ctx(writes, loop.reducers, p.state.ctx, p.behind)
 
 

@@ -23,7 +23,7 @@ class Forged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class CallbackTarget:
     """What a token names: the visit `task_run` of the step's task number `task`, in run `run_id`."""
 
     execution_id: str
@@ -32,13 +32,13 @@ class Ticket:
     task: int
 
 
-def token_of(ticket: Ticket, key: bytes) -> str:
-    """Return the token of a ticket."""
-    body = f"{ticket.execution_id}.{ticket.run_id}.{ticket.task_run}.{ticket.task}"
+def token_of(target: CallbackTarget, key: bytes) -> str:
+    """Return the token of a target."""
+    body = f"{target.execution_id}.{target.run_id}.{target.task_run}.{target.task}"
     return f"{body}.{_mark(body, key)}"
 
 
-def ticket_of(token: str, key: bytes) -> Ticket:
+def target_of(token: str, key: bytes) -> CallbackTarget:
     """Return what a token names. Raises `Forged`."""
     parts = token.split(".")
     if len(token) > MAX_TOKEN or not token.isascii() or len(parts) != 5:
@@ -46,7 +46,7 @@ def ticket_of(token: str, key: bytes) -> Ticket:
     body, mark = ".".join(parts[:4]), parts[4]
     if not hmac.compare_digest(mark, _mark(body, key)):
         raise Forged("the token was not made here")
-    return Ticket(parts[0], parts[1], parts[2], int(parts[3]))
+    return CallbackTarget(parts[0], parts[1], parts[2], int(parts[3]))
 
 
 def callback_tasks(playbook: Playbook, step: Step) -> tuple[int, ...]:

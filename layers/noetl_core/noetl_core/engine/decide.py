@@ -105,7 +105,7 @@ def decide(
         take_fact(p, fact)
     routed = [route_boundary(p, boundary) for boundary in boundaries]
     if facts or not boundaries:
-        _look_at_waits(p)
+        _match_all_waits(p)
     else:
         p.judged = ctx_version
     limit = playbook.executor.limits.max_commits
@@ -120,7 +120,7 @@ def decide(
     return _decision(p, again=not all(routed))
 
 
-def _look_at_waits(p: RoutingPass) -> None:
+def _match_all_waits(p: RoutingPass) -> None:
     """Process news from outside the runs: any suspended run may have its answer now, and any loop may go on."""
     for run in list(p.state.runs.values()):
         if run.loop is not None:

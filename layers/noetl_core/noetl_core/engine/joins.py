@@ -29,27 +29,27 @@ def fire_joins(p: RoutingPass, *, quiet: bool) -> bool:
     joins = joins_of(p.playbook)
     if not joins:
         return False
-    growing = _growing(p, quiet=quiet)
+    reachable = _reachable(p, quiet=quiet)
     waiting: dict[str, dict[int, list[Token]]] | None = None
     fired = False
     for n, step in enumerate(joins):
         assert step.join is not None
-        if step.join.mode == "all" and growing.first >> n & 1:
+        if step.join.mode == "all" and reachable.first >> n & 1:
             continue  # thousands may wait here: they are looked at once
         if waiting is None:
             waiting = _waiting(p)
         came = waiting.get(step.name, {})
         for number in sorted({0, *came, *_fired_rounds(p, step.name)}):
-            grows = bool(growing.first >> n & 1) if number == 0 else (step.name, number) in growing.later
-            judged = _judge_join(p, step, number, came.get(number, []), grows=grows)
+            more_may_come = bool(reachable.first >> n & 1) if number == 0 else (step.name, number) in reachable.later
+            judged = _judge_join(p, step, number, came.get(number, []), more_may_come=more_may_come)
             if judged == "expired":
-                growing = _growing(p, quiet=quiet)
+                reachable = _reachable(p, quiet=quiet)
             fired = fired or judged != ""
     return fired
 
 
 @dataclass(frozen=True, slots=True)
-class _Growing:
+class _Reachable:
     """The joins that live tokens can still reach over forward edges: those in their first round as bits, later rounds by
     number."""
 
@@ -57,7 +57,7 @@ class _Growing:
     later: frozenset[tuple[str, int]]
 
 
-def _growing(p: RoutingPass, *, quiet: bool) -> _Growing:
+def _reachable(p: RoutingPass, *, quiet: bool) -> _Reachable:
     below = joins_below(p.playbook)
     first, most = 0, (1 << len(joins_of(p.playbook))) - 1
     bits = {step.name: 1 << n for n, step in enumerate(joins_of(p.playbook))} if next_rounds(p.playbook) else {}
@@ -74,7 +74,7 @@ def _growing(p: RoutingPass, *, quiet: bool) -> _Growing:
         first |= reached
         if first == most and not bits:
             break
-    return _Growing(first, frozenset(later))
+    return _Reachable(first, frozenset(later))
 
 
 def _waiting(p: RoutingPass) -> dict[str, dict[int, list[Token]]]:
@@ -94,23 +94,23 @@ def _fired_rounds(p: RoutingPass, name: str) -> Iterator[int]:
 
 
 def _judge_join(
-    p: RoutingPass, step: Step, number: int, tokens: Sequence[Token], *, grows: bool
+    p: RoutingPass, step: Step, number: int, tokens: Sequence[Token], *, more_may_come: bool
 ) -> Literal["", "fired", "expired"]:
     """Decide for one round of a join whether it fires, and fire it."""
     assert step.join is not None
     if round_key(step.name, number) in p.state.joins_fired:
         for token in tokens:
             p.emit("TokenExpired", token=token.id, code="join", reason=f"join {step.name} has already fired")
-        if not grows:
+        if not more_may_come:
             p.emit("JoinClosed", step=step.name, fired=False, round=number or None)
         return "expired" if tokens else ""
     need = {"any": 1, "count": step.join.count}.get(step.join.mode)
     if need is not None and len(tokens) >= need:
         _merge(p, step, tokens[:need])
-        if grows or len(tokens) > need:
+        if more_may_come or len(tokens) > need:
             p.emit("JoinClosed", step=step.name, fired=True, round=number or None)
         return "fired"
-    if grows or not tokens:
+    if more_may_come or not tokens:
         return ""
     if need is not None:
         reason = f"join {step.name} waits for {need} tokens, {len(tokens)} came"

@@ -47,7 +47,7 @@ class RunLineage:
     error: Mapping[str, Any] | None = None
     unhandled: bool = False
     """It failed and no arc took it up, or it was ended with the whole."""
-    lost_way: bool = False
+    routing_failed: bool = False
     """It ended well, and its arcs could not be evaluated."""
     undone: bool = False
     """Its compensation has run, or begun to."""
@@ -159,7 +159,7 @@ def _fold(x: Lineage, event: Event) -> None:
         case "NextEvaluated":
             run = x.runs[d["run"]]
             run.unhandled = run.unhandled or d.get("unhandled") is not None
-            run.lost_way = d.get("error") is not None
+            run.routing_failed = d.get("error") is not None
             run.branches = len(d["selected"]) > 1
         case "CtxPatched":
             x.writes.append((d.get("run"), d["patch"]))

@@ -138,7 +138,7 @@ class RoutingPass:
                 "event": event or {},
             },
             resolve=self.resolve,
-            ahead=self.ahead,
+            prefetch=self.prefetch,
         )
 
     def resolve(self, ref: Any) -> Any:
@@ -159,7 +159,7 @@ class RoutingPass:
             return load(value, self.scope({}))
         return self.resolve(value) if is_reference(value) else value
 
-    def ahead(self, refs: Iterable[Mapping[str, Any]]) -> None:
+    def prefetch(self, refs: Iterable[Mapping[str, Any]]) -> None:
         """Ask at once for several values that will be read one after the other: each question begins the decision anew."""
         missing = {ref["key"]: ("object", ref["key"], ref) for ref in refs if ("object", ref["key"]) not in self.values}
         if missing:
@@ -192,7 +192,7 @@ class RoutingPass:
         checksum = "sha256:" + sha256(body).hexdigest()
         return {"kind": "result_ref", "store": "s3", "key": key, "size": len(body), "checksum": checksum, "schema_hint": hint}
 
-    def want(self, needs: Iterable[Need]) -> None:
+    def require(self, needs: Iterable[Need]) -> None:
         """Ask for all of `needs` at once, instead of one in each round."""
         missing = [need for need in needs if need not in self.values]
         if missing:

@@ -69,7 +69,7 @@ class Plan:
     data: dict[str, Any]
     reruns: tuple[tuple[RunLineage, Mapping[str, Any] | None], ...]
     followers: tuple[RunLineage, ...]
-    revived: tuple[TokenLineage, ...]
+    put_back: tuple[TokenLineage, ...]
 
 
 def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Redrive) -> Plan:
@@ -78,10 +78,10 @@ def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Re
     _ask_for_one_step(asked, reruns)
     gone_runs, gone_tokens = lineage.after(run.id for run, _ in reruns)
     followers = tuple(r for r in lineage.live() if r.id in gone_runs and all(r is not run for run, _ in reruns))
-    revived = tuple(t for t in lineage.tokens.values() if not t.over and t.id not in gone_tokens and _comes_back(t, gone_tokens))
+    put_back = tuple(t for t in lineage.tokens.values() if not t.over and t.id not in gone_tokens and _comes_back(t, gone_tokens))
     epoch = state.epoch + 1
     tokens = [_token(state, lineage, epoch, run, rerun, new, asked) for run, rerun in reruns]
-    tokens += [_put_back(state, epoch, token, {}) for token in revived]
+    tokens += [_put_back(state, epoch, token, {}) for token in put_back]
     tokens.sort(key=lambda t: lineage.tokens[t["of"]].place)  # they go on in the order in which they branched off
     _fits(new, {t["step"] for t in tokens})
     edits = _edited(lineage.ctx_without(gone_runs), asked.ctx)
@@ -99,10 +99,10 @@ def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Re
         or None,
         "forgotten": [c["run"] for c in state.completed if c["run"] in gone_runs] or None,
         "tokens": tokens,
-        "arcs": [_arcs(run) for run in lineage.live() if run.lost_way and run.id not in gone_runs] or None,
+        "arcs": [_arcs(run) for run in lineage.live() if run.routing_failed and run.id not in gone_runs] or None,
         "digest": new.digest if new.digest != old.digest else None,
     }
-    return Plan({k: v for k, v in data.items() if v is not None}, tuple(reruns), followers, revived)
+    return Plan({k: v for k, v in data.items() if v is not None}, tuple(reruns), followers, put_back)
 
 
 # --- what is run again --------------------------------------------------------------------------------------------------

@@ -256,7 +256,7 @@ def _finish(p: RoutingPass) -> None:
     elif s.failure is not None:
         status = "failed"
     elif p.playbook.executor.result is not UNSET:
-        p.want(result_needs(p.playbook, s))
+        p.require(result_needs(p.playbook, s))
         try:
             result = {"value": render(p.playbook.executor.result, p.scope({}), undefined_ok=True)}
         except TemplateError as wrong:

@@ -38,7 +38,7 @@ def beat_by(seconds: float, now: int) -> int:
     return now + int((seconds + min(seconds / 10, 1.0)) * SECOND)
 
 
-def beats_as_one(wait: Mapping[str, Any], now: int) -> bool:
+def is_repeated_heartbeat(wait: Mapping[str, Any], now: int) -> bool:
     """Return whether a heartbeat comes so soon after the last one that it need not be recorded."""
     seconds = float(wait["heartbeat"])
     return bool(beat_by(seconds, now) - int(wait["beat_by"]) < min(seconds / 10, 1.0) * SECOND)

@@ -194,7 +194,7 @@ class ChunkDone(TypedDict):
     innermost: NotRequired[Counts | None]
 
 
-class Again(TypedDict, total=False):
+class Rerun(TypedDict, total=False):
     """What of an earlier run is run again; all that is not named is carried over."""
 
     failed: bool
@@ -207,27 +207,27 @@ class Again(TypedDict, total=False):
     """Writes to these keys are dropped: an operator has set them."""
 
 
-class PriorChunks(TypedDict):
+class CarriedOverChunks(TypedDict):
     """Earlier runs of one chunk."""
 
-    runs: list[tuple[str, Again]]
+    runs: list[tuple[str, Rerun]]
 
 
-class PriorLoop(TypedDict):
+class CarriedOverLoop(TypedDict):
     """What a redriven distributed loop carries over."""
 
     plan: LoopPlan
     done: dict[str, ChunkDone]
     """By index of the chunk."""
-    chunks: dict[str, PriorChunks]
+    chunks: dict[str, CarriedOverChunks]
 
 
-class Prior(TypedDict, total=False):
+class CarriedOver(TypedDict, total=False):
     """What a redriven run carries over from the runs before it: `loop` of a distributed loop, `runs` of any other."""
 
-    runs: list[tuple[str, Again]]
+    runs: list[tuple[str, Rerun]]
     """Run and what of it is run again, oldest first; a pair is a list of two in JSON."""
-    loop: PriorLoop
+    loop: CarriedOverLoop
 
 
 class Undoes(TypedDict):
@@ -286,7 +286,7 @@ class TokenBack(TypedDict):
     joined: NotRequired[list[str]]
     priority: NotRequired[float]
     rounds: NotRequired[dict[str, int]]
-    prior: NotRequired[Prior]
+    prior: NotRequired[CarriedOver]
 
 
 class ArcsAgain(TypedDict):

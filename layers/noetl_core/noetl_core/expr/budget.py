@@ -33,9 +33,9 @@ class Budget:
         """Count `n` operations."""
         self.ops += n
         if self.ops > self.check:
-            self.look()
+            self.check_limits()
 
-    def look(self) -> None:
+    def check_limits(self) -> None:
         """Check the budgets now; slow operations that count as one call this."""
         if self.ops > self.limits.ops:
             raise LimitExceeded(f"the template needs more than {self.limits.ops} operations")

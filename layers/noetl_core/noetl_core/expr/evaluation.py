@@ -18,9 +18,9 @@ from noetl_core.expr.errors import LimitExceeded, NoSuchName, TemplateError, Und
 from noetl_core.expr.limits import (
     CALL_DEPTH,
     ITEM_SIZE,
-    Lacking,
     Limits,
     Missing,
+    MissingEntry,
 )
 from noetl_core.expr.references import references_in
 from noetl_core.expr.scope import MISSING, Pointer, Scope, is_reference
@@ -109,7 +109,7 @@ class Evaluation(Budget):
             return value
         if type(value) is Pointer or type(value) is Secret:
             return self.read(self.enter(value))
-        if type(value) is Lacking:
+        if type(value) is MissingEntry:
             raise NoSuchName(value._undefined_message)
         return value
 
@@ -123,7 +123,7 @@ class Evaluation(Budget):
 
     def absent(self, value: Any, name: Any) -> Missing:
         """Return the value of a part that `value` does not have."""
-        return Lacking(value.lacks(name)) if isinstance(value, Strict) else Missing(obj=value, name=name)
+        return MissingEntry(value.lacks(name)) if isinstance(value, Strict) else Missing(obj=value, name=name)
 
     def _resolve(self, value: Any) -> Any:
         if self.scope.resolve is None:
@@ -131,24 +131,24 @@ class Evaluation(Budget):
         try:
             if self.walked is not None:
                 walked, self.walked = self.walked, None
-                self._ahead(walked)
+                self._prefetch(walked)
             return self.scope.resolve(value)
         except BaseException as error:
             self.raised = error
             raise
 
-    def _ahead(self, value: Any) -> None:
+    def _prefetch(self, value: Any) -> None:
         """Announce which references in `value` will be read next, so that they can be loaded together."""
-        if self.scope.ahead is not None:
+        if self.scope.prefetch is not None:
             found = [reference for _, reference in references_in(value)]
             if len(found) > 1:
-                self.scope.ahead(found)
+                self.scope.prefetch(found)
 
     def getattr(self, value: Any, name: str) -> Any:
         """`value.name`: data first, then a read-only method."""
         self.ops += 1
         if self.ops > self.check:
-            self.look()
+            self.check_limits()
         kind = type(value)
         if (kind is dict and "kind" in value and is_reference(value)) or kind is Pointer or kind is Secret:
             value = self.read(value)
@@ -183,7 +183,7 @@ class Evaluation(Budget):
         """`value[key]`."""
         self.ops += 1
         if self.ops > self.check:
-            self.look()
+            self.check_limits()
         value = self.read(value)
         if isinstance(value, Undefined):
             return value
@@ -253,7 +253,7 @@ class Evaluation(Budget):
         """One comparison."""
         self.ops += 1
         if self.ops > self.check:
-            self.look()
+            self.check_limits()
         if type(left) not in SCALARS or type(right) not in SCALARS:
             left, right = self.read(left), self.read(right)
             return operators.compare_any(self, operator, left, right)
@@ -380,7 +380,7 @@ class Evaluation(Budget):
         if self.weigh(value):
             return value
         own, before = self.weight, self.loaded
-        if not keep_references and self.scope.ahead is not None:
+        if not keep_references and self.scope.prefetch is not None:
             self._plan(value)
         plain = self._plain(value, undefined_ok, keep_secrets, keep_references)
         self.weight = own + self.loaded - before
@@ -388,7 +388,7 @@ class Evaluation(Budget):
 
     def _plan(self, value: Any) -> None:
         try:
-            self._ahead(value)
+            self._prefetch(value)
         except BaseException as error:
             self.raised = error
             raise

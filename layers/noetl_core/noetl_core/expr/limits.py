@@ -100,7 +100,7 @@ class Missing(Undefined):
         return False
 
 
-class Lacking(Missing):
+class MissingEntry(Missing):
     """A name that a `Strict` mapping does not have: undefined for templates that allow for it, an error for all others."""
 
     __slots__ = ()

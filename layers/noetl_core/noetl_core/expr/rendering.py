@@ -12,7 +12,7 @@ from jinja2.runtime import Undefined
 from noetl_core.expr.compiled import Compiled, compile_text, is_template
 from noetl_core.expr.errors import LimitExceeded, NoSuchName, TemplateError, UndefinedValue
 from noetl_core.expr.evaluation import DEFAULT_LIMITS, Evaluation
-from noetl_core.expr.limits import DATA_DEPTH, Lacking, Limits
+from noetl_core.expr.limits import DATA_DEPTH, Limits, MissingEntry
 from noetl_core.expr.scope import Scope
 from noetl_core.expr.secret import Secret
 from noetl_core.expr.values import SCALARS
@@ -153,7 +153,7 @@ def _checked(compiled: Compiled, evaluation: Evaluation, result: Any, undefined_
     """Return `result` as plain data. Data that was only found in the scope is not walked, unless it may contain pointers."""
     kind = type(result)
     if kind is str or kind is int or kind is bool or kind is float or result is None or isinstance(result, Undefined):
-        return evaluation.read(result) if kind is Lacking else result
+        return evaluation.read(result) if kind is MissingEntry else result
     if (kind is dict or kind is list) and not compiled.builds_value and "steps" not in compiled.names:
         return result
     result = evaluation.plain(result, undefined_ok=undefined_ok, keep_secrets=True, keep_references=True)

@@ -28,7 +28,7 @@ Resolve = Callable[[Any], Any]
 """`resolve(pointer_or_reference) -> value`. Called at every touch, so it should remember. Whatever it raises passes through."""
 
 
-Ahead = Callable[[Sequence[Mapping[str, Any]]], None]
+Prefetch = Callable[[Sequence[Mapping[str, Any]]], None]
 """Told of references that are about to be resolved one after the other, for shells that load them together."""
 
 
@@ -51,16 +51,16 @@ class Scope(Mapping[str, Any]):
     Nothing is copied: a layer may change between evaluations. Values are plain data, `Secret`, `Pointer` or references.
     """
 
-    __slots__ = ("ahead", "layers", "resolve")
+    __slots__ = ("layers", "prefetch", "resolve")
 
-    def __init__(self, *layers: Mapping[str, Any], resolve: Resolve | None = None, ahead: Ahead | None = None) -> None:
+    def __init__(self, *layers: Mapping[str, Any], resolve: Resolve | None = None, prefetch: Prefetch | None = None) -> None:
         self.layers = layers
         self.resolve = resolve
-        self.ahead = ahead
+        self.prefetch = prefetch
 
     def over(self, *layers: Mapping[str, Any]) -> Scope:
         """Return this scope with `layers` in front."""
-        return Scope(*layers, *self.layers, resolve=self.resolve, ahead=self.ahead)
+        return Scope(*layers, *self.layers, resolve=self.resolve, prefetch=self.prefetch)
 
     def lookup(self, name: str) -> Any:
         """Return the stored value of `name` (not resolved), or `MISSING`."""

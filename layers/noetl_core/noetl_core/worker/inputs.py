@@ -11,7 +11,7 @@ from noetl_core.expr import is_reference, path_text
 from noetl_core.expr.values import SCALARS
 from noetl_core.ports import NotFound, TooLarge
 from noetl_core.tools.base import BadInput
-from noetl_core.values import NoRoom, Room, claimed
+from noetl_core.values import LoadBudget, LoadLimitExceeded, claimed
 from noetl_core.worker.view import Resolver
 
 
@@ -38,12 +38,12 @@ def loaded(kind: str, name: str, given: Mapping[str, Any], resolve: Resolver, li
         (taken if spec is not None and canonical in spec.references else values)[key] = value
     if all(type(v) in SCALARS for v in values.values()) and not taken:
         return dict(given)
-    room = Room(limit)
+    budget = LoadBudget(limit)
     try:
-        whole = dict(resolve.whole(values, room))
+        whole = dict(resolve.whole(values, budget))
         for key, value in taken.items():
-            whole[key] = _mapping(key, value, resolve, room) if spec is not None and key in spec.maps else value
-    except NoRoom as full:
+            whole[key] = _mapping(key, value, resolve, budget) if spec is not None and key in spec.maps else value
+    except LoadLimitExceeded as full:
         raise Unloaded(Outcome.failed("limit", _too_large(name, full), retryable=False)) from None
     except NotFound as error:
         raise Unloaded(Outcome.failed("not_found", f"inputs of task {name}: {error}", retryable=False)) from None
@@ -64,22 +64,22 @@ class TaskReferences:
 
     def load(self, value: Any, name: str, limit: int | None = None) -> Any:
         try:
-            return self._resolve.apart(value, Room(self._limit if limit is None else limit), (name,))
-        except NoRoom as full:
+            return self._resolve.apart(value, LoadBudget(self._limit if limit is None else limit), (name,))
+        except LoadLimitExceeded as full:
             raise TooLarge(_too_large(self._name, full)) from None
         except ValueError as error:
             raise BadInput(str(error)) from None
 
 
-def _mapping(key: str, value: Any, resolve: Resolver, room: Room) -> Any:
+def _mapping(key: str, value: Any, resolve: Resolver, budget: LoadBudget) -> Any:
     """Return the mapping that `value` is, or refers to. The mapping may contain references."""
     if not is_reference(value) or not resolve.family.owns(value):
         return value
-    room.take(claimed(value), (key,))
-    return resolve.opened(value, room)
+    budget.take(claimed(value), (key,))
+    return resolve.opened(value, budget)
 
 
-def _too_large(name: str, full: NoRoom) -> str:
+def _too_large(name: str, full: LoadLimitExceeded) -> str:
     """Return an outcome that says which input was too large and what to do about it."""
     where = path_text(full.path) or "what they hold"
     return (

@@ -162,7 +162,7 @@ class LoopRunner:
         r = self._r
         limit = loop_limit(loop, self._whole(loop.max_in_flight, WINDOW, "max_in_flight", ctx, outer))
         size = self._whole(loop.chunk_size, CHUNK_SIZE, "chunk_size", ctx, outer)
-        plan = chunk_plan(len(items), limit, size, waits=self._waits, seconds=self._seen.get(r.step.name))
+        plan = chunk_plan(len(items), limit, size, waits=self._waits, seconds=self._measured.get(r.step.name))
         digest = sha256()
         for chunk in range(plan.chunks):
             try:
@@ -177,18 +177,18 @@ class LoopRunner:
         r.end("StepSuspended", {"waits": [], "loop": {**plan.as_dict(), **spread}})
 
     @property
-    def _seen(self) -> dict[str, float]:
+    def _measured(self) -> dict[str, float]:
         """Seconds that an iteration took recently, by step, as this process measured it in chunks of the playbook."""
         seen: dict[str, float] = self._r.playbook.memo.setdefault("iteration_s", {})
         return seen
 
-    def _see(self, node: LoopNode) -> None:
+    def _measure(self, node: LoopNode) -> None:
         """Record how long the iterations of a chunk took; the new value counts as much as all earlier ones together."""
         ran = node.succeeded + node.failed - self._restored
         if ran <= 0:
             return
         took = (self._r.tool_caller.clock.now() - self._began) / SECOND * min(node.limit, ran) / ran
-        self._seen[self._r.step.name] = (self._seen.get(self._r.step.name, took) + took) / 2
+        self._measured[self._r.step.name] = (self._measured.get(self._r.step.name, took) + took) / 2
 
     # --- iterations -----------------------------------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class LoopRunner:
         if self._r.chunk is None:
             data.update({} if node.loop.inner is None else {"items": len(node.items)})
         else:
-            self._see(node)
+            self._measure(node)
             data.update(total=len(node.items), succeeded=node.succeeded, failed=node.failed)
             data.update({} if node.loop.inner is None else {"innermost": node.innermost})
             data.update(first=node.first, count=len(node.items), broke=node.broke)

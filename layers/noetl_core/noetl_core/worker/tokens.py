@@ -8,7 +8,7 @@ from typing import Any
 
 from noetl_core.dsl.model import Playbook, Step
 from noetl_core.engine import ids
-from noetl_core.engine.callbacks import Ticket, callback_tasks, token_of
+from noetl_core.engine.callbacks import CallbackTarget, callback_tasks, token_of
 from noetl_core.engine.pipeline import Pipeline
 from noetl_core.expr import Secret, TemplateError
 
@@ -46,7 +46,7 @@ class CallbackTokens:
         place = next((n for n in self._places if n >= pipe.pc), self._places[0])
         task = self._step.tasks[place]
         task_run = ids.task_run_id(pipe.run, pipe.path, task.name, pipe.visit(task))
-        token = token_of(Ticket(self._execution_id, self._run_id, task_run, place), self._key())
+        token = token_of(CallbackTarget(self._execution_id, self._run_id, task_run, place), self._key())
         return Secret(token if what == "token" else self._url.format(token=token))
 
 

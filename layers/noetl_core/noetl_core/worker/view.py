@@ -19,7 +19,7 @@ from noetl_core.expr.references import Path
 from noetl_core.history import load_state
 from noetl_core.ports import EventStore, Forbidden, NotFound, ReadsSecrets, ResultStore
 from noetl_core.tools.secrets import flat
-from noetl_core.values import Altered, Room, Values
+from noetl_core.values import Altered, LoadBudget, Values
 
 KEPT_VIEWS = 4
 """Loops whose chunks a worker process runs in turn."""
@@ -122,14 +122,14 @@ class Resolver:
         except ValueError:
             raise TemplateError(f"what {key} holds is no JSON: pass the reference whole, to a tool that reads it") from None
 
-    def whole(self, value: Any, room: Room | None = None) -> Any:
-        """Return `value` with all references in it replaced by their values, at any depth. Raises `NoRoom`, `NotFound`,
-        `ValueError`."""
-        return self._values.whole(value, room, self._opened)
+    def whole(self, value: Any, budget: LoadBudget | None = None) -> Any:
+        """Return `value` with all references in it replaced by their values, at any depth. Raises `LoadLimitExceeded`,
+        `NotFound`, `ValueError`."""
+        return self._values.whole(value, budget, self._opened)
 
-    def apart(self, value: Any, room: Room, place: Path) -> Any:
+    def apart(self, value: Any, budget: LoadBudget, place: Path) -> Any:
         """As `whole`, for use on other threads: nothing is cached. `place` is where the value stands."""
-        return self._values.whole(value, room, place=place)
+        return self._values.whole(value, budget, place=place)
 
     def remember(self, key: object, value: Any, nested: bool = True) -> tuple[Any, bool]:
         """Cache a value that was just loaded or stored; `nested` says that it may contain references."""
@@ -145,12 +145,12 @@ class Resolver:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
-    def opened(self, ref: Mapping[str, Any], room: Room | None = None) -> Any:
+    def opened(self, ref: Mapping[str, Any], budget: LoadBudget | None = None) -> Any:
         """Return the value of a reference of the family; it may contain references. Raises as `whole`."""
-        return self._opened(ref, room)[0]
+        return self._opened(ref, budget)[0]
 
-    def _opened(self, ref: Mapping[str, Any], room: Room | None = None) -> tuple[Any, bool]:
-        return self._at_hand(named(ref)) or self.remember(named(ref), *self._values.opened(ref, room))
+    def _opened(self, ref: Mapping[str, Any], budget: LoadBudget | None = None) -> tuple[Any, bool]:
+        return self._at_hand(named(ref)) or self.remember(named(ref), *self._values.opened(ref, budget))
 
 
 def named(ref: Mapping[str, Any]) -> tuple[str, Any]:

@@ -33,7 +33,7 @@ def _pattern(ev: Evaluation, text: str, pattern: Any, ignorecase: Any, multiline
     if len(text) > TEXT_CHARS:
         raise LimitExceeded(f"a text of more than {TEXT_CHARS} characters for a regular expression")
     ev.tick(16 + (len(text) >> 6))
-    ev.look()
+    ev.check_limits()
     flags = (regex.IGNORECASE if ignorecase else 0) | (regex.MULTILINE if multiline else 0)
     try:
         return _compiled(pattern, flags)

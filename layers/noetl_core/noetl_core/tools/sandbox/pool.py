@@ -40,7 +40,7 @@ MAX_OUTPUT_FRAME: Final = 1 << 20
 STREAMS: Final = {b"O": "stdout", b"E": "stderr"}
 
 _BOOT: Final = (
-    "import sys; sys.path.insert(0, {root!r}); from noetl_core.tools.sandbox.zygote import main; main({fd}, {folder!r})"
+    "import sys; sys.path.insert(0, {root!r}); from noetl_core.tools.sandbox.fork_server import main; main({fd}, {folder!r})"
 )
 
 
@@ -75,7 +75,7 @@ INHERITED: Final = ("LD_LIBRARY_PATH",)
 """Of the worker's environment: where Lambda's interpreter finds its own libraries. A task sees nothing of it."""
 
 
-class Zygote:
+class ForkServer:
     """The process of the fork server and its control socket."""
 
     def __init__(self) -> None:
@@ -141,16 +141,16 @@ class Zygote:
 class Runner:
     """One runner process and its socket. One thread at a time uses it."""
 
-    def __init__(self, zygote: Zygote, key: Key, config: Mapping[str, Any]) -> None:
+    def __init__(self, fork_server: ForkServer, key: Key, config: Mapping[str, Any]) -> None:
         self.key = key
         self.idle_since = 0.0
-        self._zygote = zygote
+        self._fork_server = fork_server
         self._max_result = int(config["max_result"])
-        self._scratch = tempfile.mkdtemp(dir=zygote.folder)
+        self._scratch = tempfile.mkdtemp(dir=fork_server.folder)
         self._sock, theirs = socket.socketpair()
         with theirs:
             try:
-                self._pid = zygote.fork(theirs.fileno())
+                self._pid = fork_server.fork(theirs.fileno())
             except CannotStart:
                 self._sock.close()
                 raise
@@ -204,7 +204,7 @@ class Runner:
             return 0, True
         pid, self._pid = self._pid, 0
         try:
-            return self._zygote.end(pid, grace)
+            return self._fork_server.end(pid, grace)
         except (OSError, CannotStart):
             return 9, True  # the server is gone, and its runners with it
         finally:
@@ -220,7 +220,7 @@ class Pool:
         self._closed_files = landlock and confine.has_landlock()
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(MAX_RUNNING)
-        self._zygote: Zygote | None = None
+        self._fork_server: ForkServer | None = None
         self._idle: OrderedDict[int, Runner] = OrderedDict()
         self._pid = os.getpid()
         atexit.register(self.close)
@@ -245,22 +245,22 @@ class Pool:
             stale = [r for r in self._idle.values() if r is not found and (now - r.idle_since > IDLE_S or self._exposed(r, key))]
             for runner in [*stale, *([found] if found else [])]:
                 del self._idle[id(runner)]
-            zygote = self._server()
+            fork_server = self._server()
         for runner in stale:
             runner.close()
-        return found or Runner(zygote, key, {**config, "landlock": self._closed_files})
+        return found or Runner(fork_server, key, {**config, "landlock": self._closed_files})
 
     def _exposed(self, runner: Runner, key: Key) -> bool:
         """Return whether a task of `key` could reach what `runner` holds of another execution, because files are open to it."""
         return not self._closed_files and runner.key[0] != key[0]
 
-    def _server(self) -> Zygote:
-        if self._zygote is None or not self._zygote.alive:
+    def _server(self) -> ForkServer:
+        if self._fork_server is None or not self._fork_server.alive:
             confine.not_dumpable()  # a task's process is of the same user: it must not read this one
-            if self._zygote is not None:
-                self._zygote.close()
-            self._zygote = Zygote()
-        return self._zygote
+            if self._fork_server is not None:
+                self._fork_server.close()
+            self._fork_server = ForkServer()
+        return self._fork_server
 
     def release(self, runner: Runner) -> None:
         """Keep `runner` for the next task of its key."""
@@ -277,8 +277,8 @@ class Pool:
             return  # a fork of the worker: the processes are not ours
         with self._lock:
             runners, self._idle = list(self._idle.values()), OrderedDict()
-            zygote, self._zygote = self._zygote, None
+            fork_server, self._fork_server = self._fork_server, None
         for runner in runners:
             runner.close()
-        if zygote is not None:
-            zygote.close()
+        if fork_server is not None:
+            fork_server.close()
