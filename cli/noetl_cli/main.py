@@ -19,7 +19,7 @@ COMMANDS = (author, migrate, run, operate, inspect, views, replay, credentials, 
 
 
 def main() -> None:
-    """Entry point: exit codes are 0, 1, 2, 3, 124 (130 for Ctrl-C, 143 for SIGTERM)."""
+    """The entry point. Exit codes are 0, 1, 2, 3, 124 (130 for Ctrl-C, 143 for SIGTERM)."""
     open_streams()
     heed_signals()
     code = _flushed(_code())
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def _code() -> int:
-    """Carry the command out; what it ends with."""
+    """Carry out the command; return its exit code."""
     from noetl_core.dsl.diagnostics import InvalidPlaybook
 
     try:
@@ -62,7 +62,8 @@ def _flushed(code: int) -> int:
 
 
 def _lost(lost: OutputLost, code: int) -> int:
-    """A reader that has seen enough is no failure; a disk that is full is, unless the command had failed before."""
+    """Handle output that is lost. A reader that has closed the pipe is no failure; a full disk is, unless the command had
+    failed before."""
     drop_output()
     if lost.error.errno == errno.EPIPE:
         return code
@@ -71,7 +72,7 @@ def _lost(lost: OutputLost, code: int) -> int:
 
 
 def _other(error: Exception) -> int:
-    """Usage errors of the command line, a service that fails, or a bug (which shows itself)."""
+    """Handle usage errors of the command line, failures of services, and bugs (which show their traceback)."""
     from noetl_core.ports import PortError, StorageFailed
 
     if isinstance(error, click.ClickException):

@@ -1,1 +1,2 @@
-"""The commands, by what they are for. Each module registers its own with the application when it is imported."""
+"""The commands, grouped by purpose. Each module registers its commands with the application when it is imported; what
+commands share is in the package above."""
