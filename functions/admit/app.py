@@ -26,10 +26,10 @@ metrics = Metrics()
 uploads = LoggedBatch(logger, lambda record: {"notification": record.body[:1000]})
 api = build_resolver(control)
 SPARE_S = 5
-"""What is kept of the invocation for saying what was not reached."""
+"""What is kept of the invocation to report what was not processed."""
 LONGEST_S = 20
-"""What one upload may take while others of its batch wait, unless it is a large one to be copied. One that comes again has all
-the time there is."""
+"""The longest time of one upload while others of its batch wait, unless it is large and must be copied. An upload that comes
+again may use all the time there is."""
 left = TimeLeft(None, SPARE_S)
 
 

@@ -30,9 +30,9 @@ metrics = Metrics()
 wakes = LoggedBatch(logger, lambda record: {"execution_id": json.loads(record.body).get("wake")})
 RETRY_AFTER_S = 5
 SPARE_S = 10
-"""What is kept of the invocation for handing on what was not reached."""
+"""What is kept of the invocation to hand on what was not processed."""
 LONGEST_S = 20
-"""What one execution may take while others of its batch wait; a wake that comes again has all the time there is."""
+"""The longest time of one execution while others of its batch wait; a wake that comes again may use all the time there is."""
 left = TimeLeft(None, SPARE_S)
 
 

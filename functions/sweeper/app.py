@@ -23,7 +23,7 @@ from noetl_core.wiring import control
 logger = Logger()
 metrics = Metrics()
 SPARE_S = 15
-"""What is kept of the invocation for the look that runs when its time is over, and for the dead letters."""
+"""What is kept of the invocation for the reconciliation in progress when its time is over, and for the dead letters."""
 LETTERS_SPARE_S = 5
 
 

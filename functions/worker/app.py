@@ -25,7 +25,7 @@ processor = LoggedBatch(logger, lambda record: about_command(record.body))
 SPARE_MS = 10_000
 """What is kept of the invocation for the last commit."""
 RETRY_AFTER_S = 30
-"""When a command whose handling raised is tried again."""
+"""When a command that raised an error is tried again."""
 deadline = 0
 
 

@@ -20,9 +20,10 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 API = "/_aws/execute-api/"
 AT_ONCE = max(4, 2 * (os.cpu_count() or 1))
-"""Requests of the API that are carried out at the same time: more are no faster on so many cores, and each holds a process."""
+"""Requests of the API that are carried out at the same time: more would not be faster on so many cores, and each occupies a
+process."""
 WAIT_S = 5.0
-"""How long a request waits for its turn; a client's own patience is longer."""
+"""How long a request waits for its turn; clients wait longer than this."""
 RETRY_AFTER_S = 1
 
 

@@ -16,8 +16,9 @@ DEFLATED = b"\x78"
 """First byte of a zlib stream; a JSON body begins with `[`."""
 
 LEVEL = 6
-"""Of zlib: a step's commits (300-800 bytes of JSON) pack to 300 in 10 us at any level; for a loop's big ones 6 saves a write unit
-in ten over 1 and costs 40 us more, 9 saves nothing over 6 and doubles the time."""
+"""The zlib level. The commits of a step (300-800 bytes of JSON) pack to 300 bytes in 10 us at any level. For the large
+commits of a loop, level 6 saves a write unit in ten over level 1 and costs 40 us more; level 9 saves nothing over 6 and takes
+twice the time."""
 
 _encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _message_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
@@ -75,7 +76,7 @@ def decode_events(body: bytes, v: int) -> tuple[Event, ...]:
 
 
 _STORED_AS = {"carried_over": "prior"}
-"""Attributes of a command that its message has under another key."""
+"""Attributes of a command that have another key in its message."""
 _READ_AS = {key: name for name, key in _STORED_AS.items()}
 _RARE: Mapping[str, Any] = {"prior": None, "undoes": None, "asked": False}
 _DEFAULTS: Mapping[str, Any] = {

@@ -25,7 +25,7 @@ TYPES: Final[dict[str, type | tuple[type, ...]]] = {
 }
 MAX_DEPTH: Final = 16
 TOLD: Final = 20
-"""Findings about one value that are told: what strangers send may have millions."""
+"""The most findings reported about one value: values from strangers may have millions."""
 SHOWN: Final = 200
 """Characters of a name or a value in a finding."""
 

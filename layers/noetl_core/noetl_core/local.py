@@ -32,7 +32,7 @@ from noetl_core.worker.service import Worker
 from noetl_core.worker.tokens import LOCAL_URL
 
 POOLS = frozenset({"default", "python"})
-"""The template's pools, and what `NOETL_POOLS` names beside them: here one process stands for them all."""
+"""The pools of the template, and those that `NOETL_POOLS` names: this one process runs the commands of all of them."""
 
 
 class LocalWiring:

@@ -24,12 +24,12 @@ from noetl_core.ports import NotFound, StorageFailed, Unavailable
 from noetl_core.worker.service import Worker
 
 THREADS = 16
-"""Commands carried out at once; more parallel branches wait their turn."""
+"""Commands that are carried out at the same time; further parallel branches wait."""
 IDLE_LOOK_S = 1.0
 HELD = ("paused", "stuck")
-"""Standing still until somebody acts."""
+"""Statuses in which an execution stands still until somebody acts."""
 HELD_LOOK_S = 5.0
-"""How often a run that another process holds is looked at: that process may end before its lease does."""
+"""How often a run that another process holds is checked: that process may end before its lease does."""
 
 
 class Interrupted(Exception):

@@ -264,7 +264,7 @@ class Gate:
     mode: Literal["run", "pause", "stop"] = "run"
     stopped_runs: frozenset[str] = frozenset()
     expires_at: int = field(default=0, compare=False)
-    """Seconds; as in the execution's commits: a gate outlives its log no more than anything else of it. 0: never."""
+    """Seconds, as in the commits of the execution, so that a gate expires with the log. 0: never."""
 
 
 class Gates(Protocol):

@@ -18,13 +18,13 @@ from noetl_core.expr.references import Path
 from noetl_core.ports import CorruptLog, EventStore, NotFound, ResultStore
 
 MAX_DECISION_BYTES = 8 * 1024 * 1024
-"""What a guard or an argument may read behind one reference; more is the author's error (`kind: limit`)."""
+"""The most bytes that a guard or an argument may read behind one reference; more is an error of the author (`kind: limit`)."""
 
 
 PAGES = 8
-"""Times that limit, for a list kept in pages: together they are the results of a loop."""
+"""How many times that limit a list kept in pages may have: together its pages are the results of a loop."""
 AT_ONCE = 4
-"""Reads of one decision or manifest that are made together."""
+"""Reads of one decision or manifest that run at the same time."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -48,7 +48,7 @@ class _TooMuch(Exception):
 
 
 MAX_ANCESTORS = 100
-"""Executions above one that are looked at: far more than children may nest."""
+"""The most ancestors of an execution that are followed: far more than children may nest."""
 
 
 class Family:
@@ -288,7 +288,7 @@ def _is_part(part: Any) -> bool:
 
 
 MARK = b'"result_ref"'
-"""Where this is not in an object, there is no reference in it either: it need not be searched."""
+"""An object that does not contain this text contains no reference, so it need not be searched."""
 Open = Callable[[Mapping[str, Any], "LoadBudget | None"], tuple[Any, bool]]
 
 

@@ -46,10 +46,10 @@ class StartRequest:
     parent: Mapping[str, Any] | None = None
     trace_id: str | None = None
     execution_id: str | None = None
-    """Given for children only; otherwise made here."""
+    """Given for children only; otherwise it is created here."""
     registers: bool = True
-    """Whether a playbook given by its text becomes the latest version of its path: its caller may register playbooks. Otherwise
-    it is pinned, and is no playbook of that path."""
+    """Whether a playbook that is given by its text becomes the latest version of its path, because the caller may register
+    playbooks. Otherwise it is only pinned."""
 
     def fingerprint(self) -> str:
         """Return what must be equal in two requests with the same idempotency key."""
@@ -73,7 +73,8 @@ class Started:
     playbook: PlaybookVersion
     created: bool
     warnings: tuple[str, ...] = ()
-    """What looks like a slip in the payload: keys the workload does not know, types other than the defaults'."""
+    """What is probably a mistake in the payload: keys that the workload does not know, types other than those of the
+    defaults."""
 
 
 def register(control: Control, source: str, name: str = "<playbook>") -> tuple[Playbook, PlaybookVersion]:

@@ -45,7 +45,8 @@ class Unfit(Exception):
 
 
 Became = Literal["answered", "early", "recorded", "alive"]
-"""What became of it: it answers an open wait; it is kept for a wait that is to come; it had been given before; a heartbeat."""
+"""What happened to it: it answers an open wait; it is kept for a later wait; the same answer was given before; it is a
+heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)

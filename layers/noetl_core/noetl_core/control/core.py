@@ -54,16 +54,16 @@ from noetl_core.values import Values
 log = logging.getLogger(__name__)
 
 SNAPSHOT_EVERY = 100
-"""Commits between snapshots at least; a large state waits until its tail has outgrown it."""
+"""The least number of commits between snapshots; a large state waits until the log since the last one has outgrown it."""
 COMMIT_BYTES = 512
-"""About what a routing commit holds, for that comparison."""
+"""The usual size of a routing commit, for that comparison."""
 CACHED_STATES = 256
 CACHED_BOUNDARIES = 256
-"""Each within the inline limit, but for the odd one that wrote much ctx."""
+"""How many boundaries are cached; nearly all are within the inline limit."""
 MAX_QUEUE_DELAY_S = 900
-"""SQS DelaySeconds limit: timers beyond it wait in the due index."""
+"""The limit of SQS DelaySeconds: timers beyond it wait in the due index."""
 MAX_ROUNDS = 200
-"""Conflicts and value fetches one routing may go through before it is handed back."""
+"""The most conflicts and value requests of one routing before it is given back to the queue."""
 RETENTION_S = 30 * 24 * 3600
 
 
@@ -94,12 +94,12 @@ class Control:
     children: Children
     retention_s: int = RETENTION_S
     callback_key: Callable[[], bytes] | None = None
-    """What callback tokens are made with."""
+    """The key that signs callback tokens."""
     pools: frozenset[str] | None = None
-    """Where steps may ask to run; None: anywhere."""
+    """The pools in which steps may run; None: any."""
     _states: OrderedDict[str, State] = field(default_factory=OrderedDict)
     _snapshots: dict[str, int] = field(default_factory=dict)
-    """Execution -> the position from which on its state is worth keeping again."""
+    """Execution -> the position from which on the next snapshot is due."""
     _seen: dict[tuple[Any, ...], Mapping[str, Any]] = field(default_factory=dict)
     """Data of recent boundaries, by execution and need."""
     _lock: Lock = field(default_factory=Lock)

@@ -43,9 +43,9 @@ class Position:
 
     control: StreamPosition = field(default_factory=StreamPosition)
     runs: dict[str, StreamPosition] = field(default_factory=dict)
-    """Of the runs that are open at the control position, with the names of their steps."""
+    """Positions in the streams of runs that are open at the control position, with the names of their steps."""
     trace_id: str | None = None
-    """The execution's, which every envelope shows."""
+    """The trace id of the execution, which every envelope shows."""
 
     def at(self, commit: Commit) -> StreamPosition:
         return self.control if commit.stream.run_id is None else self.runs[commit.stream.run_id]

@@ -15,9 +15,10 @@ from noetl_core.history import tally_of
 from noetl_core.ports import Conflict, Unavailable
 
 TRIES = 50
-"""A worker commits once a second, and stops when it hears its gate: more lost races than a few are no worker's doing."""
+"""How often fencing is tried. A worker commits once a second and stops when it reads its gate, so more lost races have
+another cause."""
 MAX_STOPPED = 1_000
-"""Runs a gate names at most, some 25 KB: workers read it every second."""
+"""The most runs that a gate names, some 25 KB: workers read it every second."""
 
 
 def boundary_of(commit: Commit) -> Boundary | None:

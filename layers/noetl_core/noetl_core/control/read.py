@@ -26,9 +26,9 @@ MAX_PAGE_BYTES = 4 * 1024 * 1024
 """Lambda answers with 6 MB at most."""
 
 BEGINNING_BYTES = 2_000
-"""Of an error's large details, in a summary."""
+"""How much of an error's large details a summary shows."""
 BUSY_S = 20
-"""A view reads a log for so long at most: what is left of an API call's 29 seconds goes to the answer."""
+"""A view reads a log for at most so long: the rest of the 29 seconds of an API call is for the answer."""
 
 T = TypeVar("T")
 

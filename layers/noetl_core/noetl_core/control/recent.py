@@ -10,7 +10,7 @@ from noetl_core.engine.records import Commit, StreamId
 from noetl_core.ports import CommitReader
 
 MAX_EVENTS = 16_000
-"""Kept at most; of one commit there may be more."""
+"""The most events in the cache; a single commit may have more."""
 
 
 class RecentCommits:

@@ -26,12 +26,12 @@ from noetl_core.engine.state import Run, State
 from noetl_core.history import tally_of
 
 GRACE_S = 30
-"""How long a command may stay unclaimed before it is sent again; grows with its age."""
+"""How long a command may stay unclaimed before it is sent again; this grows with its age."""
 DEEP_QUEUE = 1000
-"""With more commands waiting than this, an unclaimed one is taken to be among them."""
+"""With more waiting commands than this, an unclaimed command is assumed to be among them."""
 RUNS_PER_RECONCILIATION = 1000
 UNFINISHED_AGAIN_S = 90
-"""When an execution is due again whose reconciliation never ends: the sweeper's next tick but one."""
+"""When an execution whose reconciliation never ends is due again: at the second sweep after this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Swept:
 
     looked: int = 0
     handed: int = 0
-    """Executions left to the router, for want of time."""
+    """Executions handed to the router, because no time was left."""
     routed: int = 0
     resent: int = 0
     takeovers: int = 0

@@ -14,7 +14,7 @@ from noetl_core.ports import NotFound, Unavailable
 from noetl_core.values import Values
 
 MAX_ROUNDS = 50
-"""Values a template may ask for one after the other."""
+"""The most values that a template may ask for one after the other."""
 
 
 def render_context(control: Control, execution_id: str, template: Any, step: str | None = None) -> Any:

@@ -24,9 +24,9 @@ from noetl_core.ports import NotFound
 from noetl_core.values import Values
 
 MAX_KNOWN = 10_000
-"""Values kept while replaying; beyond it they are fetched again when they are read."""
+"""The most values that are cached while replaying; further ones are loaded again when they are read."""
 CHECKPOINT_EVERY = 64
-"""Commits folded again at most when a state was spoilt by a decision that asked for values or came out differently."""
+"""The most commits to fold again when a decision asked for values, or came out differently, and so spoilt its state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ def _plain(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
 
 
 ADDED = {"StepScheduled": ("timeout_s", "deadline_s"), "WorkflowStarted": ("timeout_s",)}
-"""What events say since logs were written that do not say it."""
+"""Keys that events have now and that older logs do not have."""
 
 
 def _as_known_then(decided: tuple[dict[str, Any], ...], recorded: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:

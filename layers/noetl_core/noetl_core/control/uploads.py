@@ -23,7 +23,7 @@ from noetl_core.ports import Inbox, NotFound, PlaybookVersion, TooLarge, Upload
 log = logging.getLogger(__name__)
 
 MAX_UPLOAD = 20 * 1024**3
-"""Bytes: what is copied well within the function's time."""
+"""The most bytes of an upload: they are copied well within the time of the function."""
 FORMATS = {"json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "parquet": "parquet"}
 
 

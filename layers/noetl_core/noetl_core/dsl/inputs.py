@@ -17,7 +17,7 @@ GIVEN_BY_TRIGGERS: Final = frozenset({"s3"})
 """Workload keys that a start from outside adds."""
 READABLE: Final = words("workload execution_id")
 LATER: Final = words("ctx iter args steps event outcome callback _prev _task _attempt _outcome")
-"""Names that mean something once the execution runs."""
+"""Names that have a value only while the execution runs."""
 
 
 def read_workload(r: Reader, node: Node | None) -> tuple[dict[str, Any], Mapping[str, Any] | None]:

@@ -21,11 +21,11 @@ from noetl_core.events.table import News
 from noetl_core.expr import TemplateError, references_in
 
 INLINE_CHUNK_RESULT = 512
-"""Bytes of a chunk's result that the state keeps itself; a larger one is a pointer."""
+"""The most bytes of a chunk's result that the state itself keeps; a larger one is a pointer."""
 
 
 CHILD_REQUEST = ("path", "version", "args", "iter", "ctx", "detach", "idempotency_key")
-"""What a wait says of the child it is for."""
+"""The keys of a wait that request its child."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,13 +50,13 @@ class NewExecution:
     payload: Mapping[str, Any]
     ctx: Mapping[str, Any]
     rendered: Mapping[str, Any] = field(default_factory=dict)
-    """What templates among the workload's defaults gave: recorded, so that nothing renders them again."""
+    """The values of templates among the workload's defaults. They are recorded, so that nothing renders them again."""
     parent: Mapping[str, str] | None = None
     key: Mapping[str, str] | None = None
-    """`{key, fingerprint}` of an idempotent request, compared when the same key comes again."""
+    """`{key, fingerprint}` of an idempotent request; they are compared when the same key comes again."""
     trace_id: str | None = None
     expires_at: int = 0
-    """Until when its log is kept (seconds)."""
+    """The instant until which the log is kept (seconds)."""
 
 
 def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[Need, Any] | None = None) -> Decision:

@@ -23,13 +23,14 @@ from noetl_core.engine.waits import due_at, signal_name
 
 SECOND: Final = 1_000_000
 FIRST_RECONCILIATION_S: Final = 90
-"""When the sweeper first reconciles an execution: the lease (60 s) and some."""
+"""When the sweeper reconciles an execution for the first time: after the lease (60 s) and a margin."""
 RECONCILE_EVERY_S: Final = 55
-"""While something runs: a little less than the schedule's minute, so that every tick finds the execution due."""
+"""The interval while something runs: a little less than the minute of the schedule, so that every sweep finds the execution
+due."""
 RECONCILE_AT_LEAST_EVERY_S: Final = 3600
 """An execution that only waits is reconciled when its first timer is due, at least this often."""
 SNAPSHOT_EVENTS: Final = 5_000
-"""Events of one decision that nobody should have to fold again."""
+"""A decision with so many events is followed by a snapshot, so that nobody must fold them again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from noetl_core.engine.state import Child, ChunkState, LoopState, Run, State, To
 from noetl_core.engine.waits import beat_by, signal_name
 
 REDUCER = 4
-"""Version of this fold, written in snapshots; a snapshot of another version is folded again from the log."""
+"""Version of this fold, stored in snapshots. A snapshot of another version is ignored, and the log is folded again."""
 
 
 class UnknownEvent(Exception):

@@ -14,7 +14,7 @@ from typing import Any
 from noetl_core.engine.records import Commit, Event
 
 STOPPED = ("cancelled", "timeout", "lost")
-"""How runs end that the control plane ends."""
+"""Error kinds of runs that the control plane ended."""
 
 
 @dataclass(slots=True)
@@ -28,9 +28,9 @@ class TokenLineage:
     merged: str | None = None
     expired: str | None = None
     over: bool = False
-    """Taken back, or put back under another id."""
+    """It was taken back, or put back under another id."""
     place: tuple[int, ...] = ()
-    """Where it stands in the tree of branches (`engine.places`), never numbered anew."""
+    """Its place in the tree of branches (`engine.places`); it never changes."""
 
 
 @dataclass(slots=True)
@@ -46,17 +46,17 @@ class RunLineage:
     loop: Mapping[str, int] | None = None
     error: Mapping[str, Any] | None = None
     unhandled: bool = False
-    """It failed and no arc took it up, or it was ended with the whole."""
+    """It failed and no arc handled that, or it was ended with the whole execution."""
     routing_failed: bool = False
-    """It ended well, and its arcs could not be evaluated."""
+    """It ended well, but its arcs could not be evaluated."""
     undone: bool = False
-    """Its compensation has run, or begun to."""
+    """Its compensation has run, or has begun."""
     plan: Mapping[str, Any] | None = None
     chunks: dict[int, dict[str, Any]] = field(default_factory=dict)
     carried_over: Mapping[str, Any] | None = None
     over: bool = False
     branches: bool = False
-    """Its arcs made several tokens."""
+    """Its arcs produced several tokens."""
 
 
 @dataclass(slots=True)
@@ -70,11 +70,11 @@ class Lineage:
     ctx: Mapping[str, Any] = field(default_factory=dict)
     writes: list[tuple[str | None, Mapping[str, Any]]] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
-    """The playbooks it was pinned to, the newest last."""
+    """The playbooks that the execution pinned, the newest last."""
     _chunks: dict[str, tuple[str, int]] = field(default_factory=dict)
     _carried_over: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _put_back: dict[str, str] = field(default_factory=dict)
-    """Token -> the one that a redrive put it back for."""
+    """Token -> the earlier token in whose place a redrive put it."""
     _stopping: bool = False
 
     def after(self, targets: Iterable[str]) -> tuple[set[str], set[str]]:

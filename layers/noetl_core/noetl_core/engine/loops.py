@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 MAX_CHUNKS = 1_000
-"""Chunks of one loop at most: the state of a loop stays small whatever the collection's size."""
+"""The most chunks of one loop, so that the state of a loop stays small whatever the size of the collection."""
 CHUNK_ITEMS = 100
-"""Items of a chunk at most while nobody knows how long an iteration takes."""
+"""The most items of a chunk while the duration of an iteration is unknown."""
 MOST_ITEMS = 1_000
-"""Items of a chunk at most, however short they are: what a lost worker's successor reads again stays small."""
+"""The most items of a chunk, however short they are: a takeover reads all of them again."""
 CHUNK_S = 10.0
-"""How long a chunk should take: much longer than handing it out, much shorter than an invocation may last."""
+"""How long a chunk should take: much longer than starting it, much shorter than the longest invocation."""
 SHORTEST_S = 0.0001
 CHUNKS_PER_SLOT = 8
-"""Chunks every slot of the window gets at least: with one each, a slow chunk would leave the others idle."""
+"""The least number of chunks for each slot of the window: with one each, a slow chunk would leave the others idle."""
 PER_CHUNK = 10
-"""Concurrent iterations inside one chunk at most: a worker is one small machine."""
+"""The most concurrent iterations in one chunk: a worker is one small machine."""
 
 
 class CtxConflict(Exception):
@@ -132,10 +132,10 @@ REDUCERS: Mapping[str, Reducer] = {
 
 
 UNREAD: Final = frozenset({"last", "append", "count"})
-"""Reducers that do not look into what they are given."""
+"""Reducers that do not read the content of their values."""
 
 Load = Callable[[Any, bool], Any]
-"""`load(value, deep)`: the value, what is behind it where it is a reference, and with `deep` what is behind those in it."""
+"""`load(value, deep)` returns the value, or the value of a reference; with `deep`, references inside it are replaced too."""
 
 
 def as_it_is(value: Any, deep: bool) -> Any:

@@ -19,10 +19,11 @@ ERROR_KINDS: frozenset[str] = frozenset(get_args(ErrorKind))
 RETRYABLE_KINDS: frozenset[str] = frozenset(
     {"connection", "timeout", "rate_limit", "server_error", "db_connection", "db_deadlock", "db_timeout", "storage"}
 )
-"""Kinds whose `retryable` is true unless the tool knows better."""
+"""Kinds that are `retryable` unless the tool says otherwise."""
 
 LONGEST: dict[str, int] = {"kind": 64, "message": 4_096}
-"""Characters of an error's texts: they are copied to the step, the execution, its head and its parent. `details` may be large."""
+"""The most characters of an error's texts: they are copied to the step, the execution, its head and its parent. `details` may
+be large."""
 
 
 @dataclass(frozen=True, slots=True)

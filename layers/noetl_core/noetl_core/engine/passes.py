@@ -53,7 +53,7 @@ class Unreadable:
 
 
 MOST_AT_ONCE: Final = 200
-"""Values behind references that a decision asks for in one go."""
+"""The most values behind references that a decision asks for at once."""
 
 
 class StepsView(Mapping[str, Mapping[str, Any]]):
@@ -99,15 +99,15 @@ class RoutingPass:
     events: list[Event] = field(default_factory=list)
     objects: list[tuple[str, bytes]] = field(default_factory=list)
     judged: int = -1
-    """`ctx_version` at which the parked tokens were last judged; -1 judges them all again."""
+    """The `ctx_version` at which the parked tokens were last evaluated; -1 lets all be evaluated again."""
     ended: bool = False
-    """Whether a step has ended since the parked tokens were last judged: admission may read that."""
+    """Whether a step has ended since the parked tokens were last evaluated: admission may read that."""
     advance: list[str] = field(default_factory=list)
-    """Leads of distributed loops that a redrive goes on with: their windows are to be filled."""
+    """Lead runs of distributed loops that a redrive continues: their windows must be filled."""
     issued: list[str] = field(default_factory=list)
-    """Tokens of this pass not judged yet: those of passes before are parked, held by a join, or may not move at all."""
+    """Tokens of this pass that are not evaluated yet. Older tokens are parked, held by a join, or may not move."""
     arcs: int = 0
-    """How many arcs were judged since tokens began to move."""
+    """How many arcs were evaluated since tokens began to move."""
     _workload: dict[str, Any] | None = None
 
     def emit(self, name: str, /, **data: Any) -> None:

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Sequence
 from noetl_core.engine.state import State
 
 DEEPEST = 16
-"""Branches within branches until all that is live is numbered anew: places stay short in cycles that fork at every turn."""
+"""The depth of nested branches at which all live tokens and runs get new places: in cycles that fork in every round, places
+stay short."""
 STALE = 64
-"""Places of what is not live any more (tokens that were not made twice) that may be kept."""
+"""How many places of tokens and runs that are not live any more may be kept."""
 
 
 def branches(state: State, run: str, arcs: Sequence[int]) -> None:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _PLAIN = frozenset({"name", "kind", "path", "label", "desc", "pool", "mode", "index", "inputs"})
-"""Fields of the model that hold no templates; and `inputs`, some of which may be program text."""
+"""Fields of the model without templates; and `inputs`, some of which may be program text."""
 _PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
-"""Class of the model -> its fields that may (and, so that there are always two, the class itself)."""
+"""Class of the model -> its fields that may contain templates (and the class itself, so that there are always two)."""
 _METHODS = frozenset({"get", "items", "keys", "values"})
-"""Of a mapping: `steps.items()` reads every step, unless a step is called so."""
+"""Methods of mappings: `steps.items()` reads every step, unless a step has that name."""
 
 
 def steps_read(playbook: Playbook, name: str) -> frozenset[str] | None:

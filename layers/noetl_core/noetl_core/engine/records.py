@@ -40,9 +40,9 @@ class Tally:
     """Counts of a run's stream, stored in each commit, so that the newest commit is enough to know them."""
 
     events: int
-    """Envelopes of the stream, those of the commit that says so included."""
+    """Envelopes of the stream, with those of this commit."""
     takeovers_without_progress: int = 0
-    """Takeovers in a row that brought nothing."""
+    """Takeovers in a row that brought no outcome."""
 
 
 @dataclass(frozen=True, slots=True)

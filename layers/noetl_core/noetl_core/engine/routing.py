@@ -17,7 +17,8 @@ from noetl_core.expr import Scope, TemplateError, render, truthy
 
 MAX_EVENTS: Final = 100_000
 MAX_ARCS: Final = 100_000
-"""Made and judged by one decision. Steps without tasks follow each other within it: a cycle of such steps ends here."""
+"""The most arcs that one decision evaluates. Steps without tasks follow each other in one decision, so a cycle of such steps
+ends here."""
 
 # --- arcs ---------------------------------------------------------------------------------------------------------------
 

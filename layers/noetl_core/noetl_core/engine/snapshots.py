@@ -10,7 +10,7 @@ from noetl_core.engine.records import Snapshot
 from noetl_core.engine.state import Child, ChunkState, LoopState, Run, State, StepState, Token
 
 _STORED_AS = {"carried_over": "prior", "tokens_carried_over": "priors", "deduplicated": "made"}
-"""Attributes that snapshots keep under another key."""
+"""Attributes that have another key in snapshots."""
 _READ_AS = {key: name for name, key in _STORED_AS.items()}
 
 

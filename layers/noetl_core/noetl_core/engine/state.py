@@ -27,11 +27,11 @@ class Token:
     event: dict[str, Any] | None = None
     parked: bool = False
     joined: bool = False
-    """Made by a join out of the tokens that met there: not held at the join again."""
+    """A join produced it from the tokens that met: it is not held at that join again."""
     rounds: dict[str, int] = field(default_factory=dict)
-    """Joins that its branch has gone round, and how often (`engine.joins`)."""
+    """How often its branch has gone back past each join (`engine.joins`)."""
     priority: float = 0
-    """Among tokens that may move the higher goes first (`next.spec.policy.priority`)."""
+    """Of the tokens that may move, the one with the higher priority moves first (`next.spec.policy.priority`)."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class ChunkState:
     writes: bool = False
     result: Any = None
     innermost: dict[str, int] | None = None
-    """Of a nested loop: what its innermost loop counted."""
+    """For a nested loop: the counts of its innermost loop."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class LoopState:
     open: dict[str, int] = field(default_factory=dict)
     """Chunk run id -> chunk index."""
     done: dict[str, ChunkState] = field(default_factory=dict)
-    """Chunk index (as text, so that snapshots round-trip) -> outcome."""
+    """Chunk index (as text, as in JSON) -> its outcome."""
     next_chunk: int = 0
     error: dict[str, Any] | None = None
     broke: bool = False
@@ -89,20 +89,20 @@ class Run:
     scheduled_at: int
     as_of: int
     opened_at: int = 0
-    """When it was first scheduled; a resume moves `scheduled_at` only."""
+    """When it was scheduled for the first time; a resume changes `scheduled_at` only."""
     pool: str = "default"
     status: Literal["scheduled", "suspended"] = "scheduled"
     expected_seq: int = 0
     handled_seq: int = -1
     events: int = 0
-    """Envelopes of its stream up to the boundary routed last."""
+    """Envelopes of its stream up to the newest boundary that was routed."""
     scheduled_seq: int = 0
-    """Control position of the commit that (last) scheduled it; its commands are derived from that."""
+    """Control position of the commit that scheduled it last; its commands are derived from that."""
     mode: str = "first"
     waits: list[dict[str, Any]] = field(default_factory=list)
     mail: list[dict[str, Any]] = field(default_factory=list)
     ready: list[dict[str, Any]] = field(default_factory=list)
-    """News matched to its waits while it was not yet resumed."""
+    """Mail for its waits, while it was not resumed yet."""
     tokens: list[str] = field(default_factory=list)
     event: dict[str, Any] | None = None
     chunk: int | None = None
@@ -111,7 +111,7 @@ class Run:
     carried_over: dict[str, Any] | None = None
     """What a redrive keeps of the runs before it (`engine.redrive`): their finished tasks and iterations are not run again."""
     limits: dict[str, float] = field(default_factory=dict)
-    """Its `timeout_s` and `deadline_s` where expressions gave them when it was scheduled."""
+    """Its `timeout_s` and `deadline_s`, where expressions gave them when it was scheduled."""
     undoes: dict[str, Any] | None = None
     """The finished run that this one compensates: `{run, at, loop}`."""
 
@@ -124,7 +124,8 @@ class StepState:
     runs: int = 0
     status: str | None = None
     at: dict[str, Any] | None = None
-    """Pointer to the last finished run's result: `{run, seq}`; or `{value}` for what the control plane made itself."""
+    """Pointer to the result of the last finished run: `{run, seq}`; or `{value}` for a result that the control plane
+    computed."""
     loop: dict[str, int] | None = None
 
 
@@ -150,13 +151,14 @@ class State:
     digest: str = ""
     payload: dict[str, Any] = field(default_factory=dict)
     rendered: dict[str, Any] = field(default_factory=dict)
-    """What templates among the workload's defaults gave when the request was admitted, or redriven with another playbook."""
+    """The values of templates among the workload's defaults, from when the request was admitted, or redriven with another
+    playbook."""
     parent: dict[str, str] | None = None
     trace_id: str | None = None
     key: dict[str, str] | None = None
     epoch: int = 0
     timeout_s: float | None = None
-    """Of the whole, where an expression gave it at the start."""
+    """The timeout of the execution, where an expression gave it at the start."""
     started_at: int = 0
     finished_at: int | None = None
     updated_at: int = 0
@@ -167,14 +169,14 @@ class State:
     ctx_version: int = 0
     tokens: dict[str, Token] = field(default_factory=dict)
     places: dict[str, list[int]] = field(default_factory=dict)
-    """Where live tokens and runs stand in the tree of branches (`engine.places`)."""
+    """The places of live tokens and runs in the tree of branches (`engine.places`)."""
     deduplicated: dict[str, str] = field(default_factory=dict)
-    """Tokens of deduplicating routers by their key: what was made is not made again."""
+    """Tokens of deduplicating routers by their key: an equal token is not produced again."""
     rounds: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Run -> the rounds of the token it has consumed, where it has any."""
+    """Run -> the rounds of the token that it consumed, if it has any."""
     joins_fired: list[str] = field(default_factory=list)
-    """Joins of mode any or count that have fired and drop late tokens of the same round until nothing upstream is live in it: the
-    step's name, and `@n` for a later round."""
+    """Joins of mode any or count that have fired, as the name of the step, with `@n` for a later round. They drop late tokens
+    of that round until nothing upstream is live in it."""
     runs: dict[str, Run] = field(default_factory=dict)
     steps: dict[str, StepState] = field(default_factory=dict)
     last_result: dict[str, Any] | None = None
@@ -182,20 +184,20 @@ class State:
     """The first unhandled error; the execution will end failed."""
     redriven_at: int = 0
     tokens_carried_over: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Of a redrive: what the runs of these tokens keep of the runs before them."""
+    """After a redrive: what the runs of these tokens keep of earlier runs."""
     completed: list[dict[str, Any]] = field(default_factory=list)
     """Finished runs of steps with a compensation, in order of completion: `{run, step, args, at, loop, pool}`."""
     cancelled_for: str = ""
     undo: bool = False
-    """Cancelled with compensation."""
+    """The execution was cancelled with compensation."""
     not_undone: list[dict[str, Any]] = field(default_factory=list)
     """Compensations that failed: `{step, kind, message}`."""
     children: dict[str, Child] = field(default_factory=dict)
     signals: list[dict[str, Any]] = field(default_factory=list)
-    """Mailbox: signals received and not yet matched to a wait."""
+    """The mailbox: signals that were received and not yet matched to a wait."""
     seen_signals: list[str] = field(default_factory=list)
     result: dict[str, Any] | None = None
-    """At the end: `{value}` or a pointer."""
+    """At the end: `{value}`, or a pointer."""
     stuck: str | None = None
 
     @property

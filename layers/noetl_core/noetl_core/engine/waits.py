@@ -12,7 +12,7 @@ from typing import Any
 
 SECOND = 1_000_000
 BY_TOKEN = "callback:"
-"""Signals whose names begin so are answers by token; nobody sends them by name."""
+"""The prefix of signals that are answers by token; nobody can send these by name."""
 
 
 def callback_signal(task_run: str) -> str:

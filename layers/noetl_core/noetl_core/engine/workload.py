@@ -22,18 +22,18 @@ from noetl_core.expr.scope import Resolve
 from noetl_core.json_schema import problems
 
 MAX_CHAIN: Final = 50
-"""Defaults that need each other one after the other."""
+"""The longest chain of defaults that need each other."""
 MAX_DEFAULTS: Final = 16_000_000
-"""What templates among the defaults may come to together: characters, and 16 for each value. Some that take others twice and so
-on double at every link of a chain."""
+"""The most that all templates among the defaults may produce: characters, and 16 for each value. Defaults that include others
+twice would double at every link of a chain."""
 MAX_DEFAULTS_S: Final = 5.0
-"""Processor time of the templates among the defaults together: a document has room for thousands, each with its own limits."""
+"""Processor time of all templates among the defaults together: a document may have thousands, each with its own limits."""
 LISTED: Final = 20
-"""Findings about one payload that are told."""
+"""The most findings reported about one payload."""
 COMPARISONS: Final = 5_000
-"""Pairs of a key and a known name that are looked at for slips in one payload: it may have 100,000 keys."""
+"""The most comparisons of a key with a known name for one payload, which may have 100,000 keys."""
 COMPARED: Final = 64
-"""Characters of a key that can be a slip, and of a name that is told."""
+"""The most characters of a key that is compared, and of a name that is reported."""
 _NOTHING: Final[Any] = object()
 
 

@@ -22,7 +22,7 @@ from noetl_core.expr.limits import SOURCE_CHARS, SOURCE_DEPTH, SOURCE_NODES
 ENVIRONMENT: Final = PlaybookEnvironment(FILTERS, TESTS)
 
 _LARGE: Final = 16_384
-"""Longer texts go to a small cache of their own, so that the cache stays bounded in bytes."""
+"""Longer texts have a small cache of their own, so that the cache is limited in bytes."""
 
 _REFUSED: Final[dict[type[nodes.Node], str]] = {
     nodes.Extends: "extends", nodes.Block: "block", nodes.Include: "include", nodes.Import: "import", nodes.FromImport: "import",
@@ -32,7 +32,7 @@ _REFUSED: Final[dict[type[nodes.Node], str]] = {
 
 _NOTHING: Final = frozenset[str]()
 _PATH: Final = re.compile(r" *\{\{ *([A-Za-z_][A-Za-z0-9_]*)((?:\.[A-Za-z_][A-Za-z0-9_]*){0,20}) *\}\} *")
-"""What most templates are: one name with attributes, which needs no parsing to be understood."""
+"""The most frequent template: one name with attributes, which needs no parser."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _WORDS: Final = frozenset(("not", "and", "or", "in", "is", "if", "else", "true", "false", "none", "True", "False", "None"))
 

@@ -23,10 +23,10 @@ from jinja2.utils import Namespace, missing
 from noetl_core.expr.lexer import PositionLexer
 
 _ITERATE: Final = "for"
-"""Stands in the tree for the counting of a loop's items; no author can write a filter of this name."""
+"""The name of a filter that counts the items of a loop; authors cannot write a filter of this name."""
 
 _JUDGE: Final = "judge"
-"""As `_ITERATE`: the value whose truth is asked for."""
+"""As `_ITERATE`: the filter for a value whose truth is tested."""
 
 
 def _judged(node: nodes.Node) -> nodes.Expr:

@@ -31,7 +31,7 @@ FIELD_WIDTH: Final = 10_000
 """Largest width or precision of a formatted field, and of the filters that pad."""
 
 ITEM_SIZE: Final = 16
-"""What one list item counts against `Limits.size`."""
+"""What one list item counts in `Limits.size`."""
 
 RANGE_ITEMS: Final = 100_000
 """Longest `range`."""
@@ -43,7 +43,7 @@ DATA_DEPTH: Final = 200
 """Deepest nesting of data that is walked (printed, compared, serialised)."""
 
 CHECK_EVERY: Final = 1024
-"""Operations between two looks at the clock."""
+"""Operations between two checks of the clock."""
 
 
 @dataclass(frozen=True, slots=True)

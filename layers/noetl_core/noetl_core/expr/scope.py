@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 BARE: Final = ("args", "ctx", "iter", "workload")
-"""Namespaces a bare name is looked up in, in this order, after the named ones."""
+"""Namespaces in which a bare name is looked up, in this order, after the named ones."""
 
 MISSING: Final[Any] = object()
-"""Returned by `Scope.lookup` for a name that means nothing."""
+"""`Scope.lookup` returns this for a name without a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,11 @@ class Pointer:
 
 
 Resolve = Callable[[Any], Any]
-"""`resolve(pointer_or_reference) -> value`. Called at every touch, so it should remember. Whatever it raises passes through."""
+"""`resolve(pointer_or_reference) -> value`. It is called at every access, so it should cache. What it raises passes through."""
 
 
 Prefetch = Callable[[Sequence[Mapping[str, Any]]], None]
-"""Told of references that are about to be resolved one after the other, for shells that load them together."""
+"""Receives references that will be resolved one after the other, so that they can be loaded together."""
 
 
 def is_reference(value: Any) -> bool:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 LISTED: Final = 20
-"""Names told where none is near."""
+"""The most names in the error message when no name is similar."""
 
 
 class Strict:

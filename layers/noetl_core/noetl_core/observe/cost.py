@@ -20,7 +20,7 @@ from noetl_core.engine.records import Commit
 from noetl_core.events.table import CLAIMS_RUN, OPENS_RUN, OPERATED
 
 EXECUTION = "(execution)"
-"""What belongs to no step: the request, heads, due items."""
+"""The row for what belongs to no step: the request, heads, due items."""
 PRICES: Mapping[str, float] = {
     "dynamodb_write_units": 0.625e-6,
     "dynamodb_read_units": 0.125e-6,
@@ -36,7 +36,7 @@ WORKER_MB, ROUTER_MB = 1769, 1024
 ROUTER_MS = 15.0
 """A warm routing invocation: one fold from the cache, one put, one send."""
 WORKER_MS = 5.0
-"""An invocation beside its run: the message in, the result out."""
+"""The time of an invocation besides its run: receiving the message, returning the result."""
 CONTROL_HEADER, RUN_HEADER = 150, 190
 """Bytes of an item beside its body: keys, version, writer, times."""
 MAX_BODY = 300 * 1024

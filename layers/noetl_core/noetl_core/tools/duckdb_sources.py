@@ -20,12 +20,12 @@ from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.values import MARK
 
 DOWNLOADS: Final = 16
-"""Objects fetched at once."""
+"""Objects that are downloaded at the same time."""
 BATCH: Final = 64
 """Objects held in memory at most."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _OF_ROWS = re.compile(rb"\s*(\[\s*)?[{\]]")
-"""How JSON begins that is a row or a list of rows; a list of lists does not."""
+"""How JSON text of a row or a list of rows begins; a list of lists begins differently."""
 
 
 def attach(connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) -> None:

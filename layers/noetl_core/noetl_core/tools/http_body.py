@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx
 
 ACCEPT_ENCODING: Final = "gzip, deflate"
-"""The encodings that can be decompressed in bounded steps with what is at hand."""
+"""The encodings that the standard libraries can decompress in limited steps."""
 STEP: Final = 1 << 20
 EXCERPT_BYTES: Final = 2_000
 _TEXT: Final = frozenset({"", "application/xml", "application/x-ndjson", "application/javascript"})

@@ -29,7 +29,7 @@ for _library in ("httpx", "httpcore"):
 MAX_CONNECTIONS: Final = 200
 KEEPALIVE: Final = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=50, keepalive_expiry=30)
 SLICE_S: Final = 0.5
-"""How often a blocked read looks whether the call is still wanted."""
+"""How often a blocked read checks whether the call is still needed."""
 
 
 class Stopped(Exception):

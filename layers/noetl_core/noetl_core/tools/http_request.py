@@ -18,7 +18,7 @@ SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS: Final = SAFE_METHODS | {"POST", "PUT", "PATCH", "DELETE"}
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OWN_HEADERS: Final = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
-"""Headers that frame the message: saying something else than the client does is request smuggling."""
+"""Headers that frame the message: a value that differs from the client's would be request smuggling."""
 MAX_URL: Final = 64 * 1024
 
 

@@ -18,7 +18,7 @@ from noetl_core.tools.net import AddressPolicy, resolve
 PORT: Final = "5432"
 LOOPBACK: Final = ipaddress.ip_address("127.0.0.1")
 TLS: Final = "require"
-"""Encrypted, whoever answers; `sslmode: verify-full` asks for proof as well."""
+"""Encrypted, without checking who answers; `sslmode: verify-full` checks that too."""
 
 
 def pinned(given: Mapping[str, str], policy: AddressPolicy) -> dict[str, str]:

@@ -27,7 +27,7 @@ from noetl_core.tools.net import platform_endpoints
 from noetl_core.tools.sandbox.pool import Cancelled, CannotStart, Died, Expired, Overflow, Pool, Runner
 
 DEFAULT_TIMEOUT_S: Final = 900.0
-"""Where nobody said: the longest a Lambda function lives."""
+"""The timeout when none is set: the longest time of a Lambda function."""
 DEFAULT_MEMORY_MB: Final = 1024
 SMALLEST_MEMORY_MB: Final = 64
 MAX_OUTPUT_CHARS: Final = 65_536

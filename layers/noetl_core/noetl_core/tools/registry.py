@@ -10,7 +10,7 @@ from typing import Final, cast
 from noetl_core.tools.base import Tool
 
 ENTRY_POINTS: Final = "noetl.tools"
-"""Third-party kinds: an entry point of this group names the kind and a class (or factory) of no arguments."""
+"""Kinds of plugins: an entry point of this group names the kind and a class (or factory) without arguments."""
 
 BUILT_IN: Final[dict[str, str]] = {
     "noop": "noetl_core.tools.noop:NoopTool",

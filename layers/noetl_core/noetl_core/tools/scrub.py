@@ -19,7 +19,7 @@ MASK: Final = "***"
 SHORTEST: Final = 4
 """A secret shorter than this cannot be told from ordinary text."""
 LONGEST_LIST: Final = 100_000
-"""Items of a list that are looked at together, as the characters of a text."""
+"""Items of a list that are examined together, as the characters of a text."""
 
 PUBLIC_FIELDS: Final = frozenset(
     {
@@ -53,7 +53,7 @@ PUBLIC_FIELDS: Final = frozenset(
     }
     | {"description", "tags"}
 )
-"""Fields of a credential that say where and as whom, not with what."""
+"""Fields of a credential that say where to connect and as whom; they are no secrets."""
 
 
 _ATOMS: Final = frozenset({str, int, float, bool, type(None), bytes})

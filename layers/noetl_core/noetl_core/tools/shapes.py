@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import quote, quote_plus
 
 LONG: Final = 8
-"""From this length a text is found in either case, and in part."""
+"""From this length on, a text is found in either letter case, and in part."""
 
 
 def lowered(text: str) -> str:

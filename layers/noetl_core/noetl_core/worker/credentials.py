@@ -10,7 +10,8 @@ from typing import Any
 from noetl_core.ports import Forbidden, NotFound, PlaybookVersion, ReadsSecrets
 
 Registered = Callable[[str], PlaybookVersion]
-"""The registered version that holds a digest's content; version 0: it is registered nowhere. Raises `NotFound`."""
+"""Returns the registered version with the content of a digest; version 0 means that it is registered nowhere. Raises
+`NotFound`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from noetl_core.ports import Clock, Gate, Gates
 
 SECOND = 1_000_000
 STANDS_S = 1
-"""As old as what a running pipeline knows: it reads its gate with its periodic commits, every second. Until
-then a run that was fenced loses its claim, and a paused one runs a step further."""
+"""How long a cached open gate is used. A running pipeline reads its gate with its periodic commits, every second, so it knows
+no newer one. Until then, a run that was fenced loses its claim, and a paused run goes one step further."""
 REMEMBERED = 1024
 
 

@@ -12,15 +12,15 @@ from noetl_core.ports import Clock, Conflict, EventStore, Unavailable
 
 SECOND = 1_000_000
 LEASE_S = 60
-"""How long a worker may be silent; every commit extends it."""
+"""How long a worker may be silent; every commit renews the lease."""
 FLUSH_EVERY_S = 1
-"""Commit at least this often while there is something to say."""
+"""Buffered events are committed at least this often."""
 HEARTBEAT_S = 20
-"""A silent run says so this often: a third of the lease."""
+"""A run without events commits this often: a third of the lease."""
 MAX_BUFFERED = 2_000
-"""Events kept back at most, so that a busy loop stays flat in memory."""
+"""The most events that are buffered, so that the memory of a busy loop stays constant."""
 PAUSES_S = (0.1, 0.5)
-"""Before trying a commit again that the store did not take; then the queue delivers the command again."""
+"""Pauses before a failed commit is tried again; after the last one the queue delivers the command again."""
 
 
 class Fenced(Exception):

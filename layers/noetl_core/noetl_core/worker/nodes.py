@@ -15,7 +15,8 @@ from noetl_core.engine.pipeline import Pipeline
 Path = tuple[int, ...]
 
 RESULTS_PAGE = 1_000
-"""Results of one loop that are kept as objects; whole pages of them become bytes, and large pages objects in the store."""
+"""Results of one loop that are kept as objects; whole pages of them become bytes, and large pages become objects in the
+store."""
 
 
 @dataclass(slots=True)
@@ -79,14 +80,14 @@ class LoopNode:
     next: int = 0
     live: int = 0
     results: dict[int, Any] = field(default_factory=dict)
-    """Results of finished iterations by place, as far as they are not in `pages`."""
+    """Results of finished iterations by index within `items`, as far as they are not in `pages`."""
     pages: list[Any] = field(default_factory=list)
-    """Whole pages of results, from the first place on: bytes, or references to them."""
+    """Complete pages of results, from the first index on: bytes, or references to them."""
     writes: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
     succeeded: int = 0
     failed: int = 0
     innermost: dict[str, int] = field(default_factory=lambda: {"total": 0, "succeeded": 0, "failed": 0})
-    """Iterations of the innermost loop in those that have finished."""
+    """Counts of the innermost loop, over the iterations that have finished."""
     tolerated: int = 0
     error: dict[str, Any] | None = None
     broke: bool = False

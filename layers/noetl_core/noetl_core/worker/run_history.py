@@ -26,9 +26,9 @@ class RunHistory:
     as_of: int | None = None
     takeovers: int = 0
     takeovers_without_progress: int = 0
-    """Takeovers since anything was done."""
+    """Takeovers since the last outcome."""
     worker: str = ""
-    """Who opened the newest activation."""
+    """The worker of the newest activation."""
     collections: dict[Path, Mapping[str, Any]] = field(default_factory=dict)
     tasks: dict[Path, list[Event]] = field(default_factory=dict)
     finished: dict[Path, dict[int, Mapping[str, Any]]] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class RunHistory:
     waits: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     mail: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     sealed: str | None = None
-    """What the newest suspension sealed; `sealed_at` is how many task events of each pass lay before it."""
+    """The encrypted secrets of the newest suspension; `sealed_at` is how many task events of each pass came before it."""
     sealed_at: dict[Path, int] = field(default_factory=dict)
     last: Commit | None = None
     events: int = 0

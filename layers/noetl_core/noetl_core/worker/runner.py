@@ -30,7 +30,7 @@ from noetl_core.worker.view import RunView
 from noetl_core.worker.waiting import INLINE_WAIT_S, WAITING_KINDS, BadWait, TooLong, outcome_of, wait_for
 
 SPARE_S = 30.0
-"""A task without a timeout of its own is not started with less than this left of the invocation."""
+"""A task without a timeout of its own is not started when less than this is left of the invocation."""
 TICK_S = 0.5
 
 Boundary = Literal["StepDone", "StepFailed", "StepSuspended", "LoopChunkDone"]
@@ -59,19 +59,19 @@ class Runner:
     tokens: CallbackTokens
     seals: Seals | None = None
     chunk: Mapping[str, Any] | None = None
-    """For a chunk run: the lead's plan, and `chunk`, its index."""
+    """For a chunk run: the plan of the loop, and the index of the chunk as `chunk`."""
     deadline: int | None = None
     ready: deque[PipelinePass] = field(default_factory=deque)
     sleeping: list[tuple[int, int, PipelinePass]] = field(default_factory=list)
-    """Passes that sleep here for a little, by when they wake."""
+    """Passes with a short wait in this process, by when they wake."""
     waiting: list[PipelinePass] = field(default_factory=list)
-    """Passes that wait longer: the run is suspended once nothing else is left to do."""
+    """Passes with a longer wait: the run suspends when nothing else is left to do."""
     attempts: RunningAttempts = field(default_factory=RunningAttempts)
     halt: Literal["", "pause", "deadline"] = ""
     ended: Ended | None = None
     started_any: bool = False
     _opened: Mapping[tuple[int, ...], Mapping[str, Any]] | None = None
-    """What the newest suspension sealed, once it has been opened."""
+    """The decrypted secrets of the newest suspension, once they are needed."""
     _order: count[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:

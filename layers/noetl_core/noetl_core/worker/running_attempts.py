@@ -17,7 +17,7 @@ from noetl_core.worker.tool_caller import StartedTask
 
 POOL_THREADS = 64
 GRACE_S = 1.0
-"""A tool that keeps its timeout says so itself, and better; this long after it the worker stops waiting."""
+"""A tool that keeps its own timeout reports it better; the worker waits this much longer before it abandons the attempt."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +31,7 @@ class RunningAttempt:
     until: int | None
 
     outcome: Outcome | BaseException | None = None
-    """What the tool gave or raised, once it has ended."""
+    """What the tool returned or raised, once it has ended."""
 
 
 class RunningAttempts:

@@ -17,7 +17,7 @@ from noetl_core.ports import Sealer
 from noetl_core.worker.nodes import PipelinePass
 
 MARK = "\0secret"
-"""The one key of what stands for a secret inside; no other data has it."""
+"""The only key of the mapping that stands for a secret in the encrypted text; other data never has it."""
 Path = tuple[int, ...]
 
 

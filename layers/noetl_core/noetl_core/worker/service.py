@@ -28,7 +28,7 @@ from noetl_core.worker.view import Keychain, Resolver, Views, credential_reader
 from noetl_core.worker.waiting import WAITING_KINDS
 
 FEW = 100
-"""Iterations that pass in milliseconds when their tools are cheap."""
+"""So many iterations take only milliseconds when their tools are cheap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Handled:
     reason: str = ""
     seconds: float = 0.0
     holder: str = ""
-    """The worker that holds it, of one that is handed back."""
+    """The worker that holds the run, when a command is handed back."""
 
 
 @dataclass(eq=False)
@@ -61,12 +61,12 @@ class Worker:
     registered: Registered | None = None
     name: str = "worker"
     gone: Callable[[str], bool] | None = None
-    """Whether the worker of that name is known to have ended: its lease need not be waited for."""
+    """Returns whether the worker of that name is known to have ended: then its lease need not run out."""
     heartbeat: LeaseHeartbeat | None = field(default_factory=LeaseHeartbeat)
     sealer: Sealer | None = None
     callback_key: Callable[[], bytes] | None = None
     callback_url: str = LOCAL_URL
-    """Where a callback is answered, with a place for `{token}`."""
+    """The URL at which callbacks are answered, with `{token}` in it."""
 
     def __post_init__(self) -> None:
         self.views = Views(self.store, self.results, self.playbooks)

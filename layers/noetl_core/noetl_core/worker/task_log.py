@@ -13,7 +13,7 @@ from noetl_core.ports import ResultStore
 TAIL = 4_096
 """Characters of each stream that go into the event."""
 KEPT = 1_048_576
-"""Characters of each stream that are kept at all: its end."""
+"""The last characters of each stream that are kept at all."""
 
 
 class _Stream:

@@ -13,7 +13,7 @@ from noetl_core.engine.pipeline import Pipeline
 from noetl_core.expr import Secret, TemplateError
 
 LOCAL_URL = "noetl-callback:{token}"
-"""Where there is no API: what `noetl callback` takes like the token itself."""
+"""The URL where there is no API: `noetl callback` accepts it like the token itself."""
 KEYS = ("token", "url")
 
 

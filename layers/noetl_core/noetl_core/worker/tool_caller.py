@@ -29,7 +29,7 @@ from noetl_core.worker.task_log import TaskLog
 from noetl_core.worker.view import Resolver, named
 
 MARGIN_S = 5
-"""Left of the invocation when a tool must have given up, for the commit that says so."""
+"""What is left of the invocation when a tool must have ended, for the commit that records it."""
 
 
 class Cancelled(Exception):
@@ -64,13 +64,13 @@ class ToolCaller:
     undoing: bool = False
     gate: str = "run"
     being_ended: bool = False
-    """Whether the control plane is ending this very run, with a reason of its own: the next position is left to it."""
+    """Whether the control plane is ending this run for a reason of its own: then it writes the next position."""
     fenced: Fenced | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
     started_tasks: set[StartedTask] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     tainted: bool = False
-    """Whether secrets may be about: read from the keychain, or given by a tool. Until then nothing needs masking."""
+    """Whether secrets may be present: read from the keychain, or returned by a tool. Before that nothing needs masking."""
 
     def __post_init__(self) -> None:
         self.family_results = FamilyResults(self.results, self.resolve.family, self.execution_id)

@@ -22,9 +22,9 @@ from noetl_core.tools.secrets import flat
 from noetl_core.values import Altered, LoadBudget, Values
 
 KEPT_VIEWS = 4
-"""Loops whose chunks a worker process runs in turn."""
+"""Cached views of distributed loops: a worker process runs the chunks of several loops in turn."""
 KEPT_VALUES = 8
-"""Loaded references a run keeps at hand; pages of a pagination pass through, so few are enough."""
+"""Cached values of references per run; pages of a pagination are used once, so few are enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class RunView:
     args: Mapping[str, Any]
     steps: Mapping[str, Any]
     context: Mapping[str, Any]
-    """The same as a command carries it: plain data, pointers as they are stored."""
+    """The same in the form of a command: plain data with stored pointers."""
 
 
 class Views:

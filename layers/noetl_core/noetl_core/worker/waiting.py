@@ -19,7 +19,7 @@ from noetl_core.worker.run_history import RunHistory
 
 WAITING_KINDS = frozenset({"wait", "callback", "playbook"})
 INLINE_WAIT_S = 5.0
-"""A shorter wait or retry delay is slept in place: suspending and resuming costs more."""
+"""A wait or retry delay shorter than this is slept in the worker, because suspending and resuming costs more."""
 
 
 class BadWait(ValueError):

@@ -30,15 +30,16 @@ from noetl_core.ports import Clock, Due, Gate, Head, NotFound, PlaybookVersion, 
 
 DUE_SHARDS = 4
 HEAD_SHARDS = 8
-"""Partitions of an index of heads for each status and for each path: one takes 1,000 write units a second, and a start and an end
-each write a head."""
+"""Partitions of an index of heads for each status and each path: one partition takes 1,000 write units a second, and each
+start and each end writes a head."""
 MAX_SOURCE = 380 * 1024
 """Bytes of a compressed playbook one item takes."""
 MAX_KEY = 1024
 """Bytes of a path; DynamoDB refuses requests with longer sort keys, which would come again and again."""
 DUE_PAGE = 200
 HEADS_PAGE = 10
-"""Heads read at least per request: a listing reads pages of many partitions, and further ones where the newest are."""
+"""The least number of heads read per request: a listing reads pages of many partitions, and further pages of those with the
+newest heads."""
 LOOKS_AT_ONCE = 10
 """Connections a client keeps (botocore's default)."""
 SECOND = 1_000_000

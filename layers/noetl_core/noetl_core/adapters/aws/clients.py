@@ -25,7 +25,7 @@ _CONFIGS = {
     "s3": _PATIENT.merge(Config(s3={"addressing_style": "path"})),
     "dynamodb": _PATIENT.merge(Config(read_timeout=8)),
 }
-"""A table answers in milliseconds: a lost packet must cost less than the time a lease has to spare."""
+"""DynamoDB answers in milliseconds: waiting for a lost packet must take less time than a lease can spare."""
 
 TRANSIENT = frozenset(
     {

@@ -18,7 +18,7 @@ from noetl_core.ports import NotFound, Upload
 REJECTED, SUFFIX = "rejected/", ".error.json"
 GONE = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
 PARTS_FROM = 1024 * 1024 * 1024
-"""A larger object is copied in parts, several at a time (one request copies 5 GB at most), and its checksum is not known: it is
+"""A larger object is copied in parts, several at a time (one request copies 5 GB at most). Its checksum is not known; it is
 larger than any value that is loaded."""
 PART = 128 * 1024 * 1024
 

@@ -13,7 +13,7 @@ from noetl_core.adapters.cipher import decrypt, encrypt
 from noetl_core.ports import CorruptLog
 
 BROKEN = frozenset({"InvalidCiphertextException", "IncorrectKeyException", "ValidationException", "AccessDeniedException"})
-"""Trying again helps none of these: an operator must look."""
+"""Errors that trying again does not help: an operator must act."""
 
 
 class KmsSealer:

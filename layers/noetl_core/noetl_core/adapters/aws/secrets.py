@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.parameters.secrets import SecretsProvider
 
 MAX_AGE_S = 60
-"""How long a worker goes by what it has read: a template that reads a credential in each of a thousand iterations is one request,
-and a credential that was replaced is in use a minute later."""
+"""How long a worker uses a credential that it has read. A template that reads it in a thousand iterations makes one request,
+and a credential that was replaced is in use after a minute."""
 
 
 class SecretsManager:

@@ -44,7 +44,7 @@ CREATE INDEX IF NOT EXISTS heads_by_status ON heads (status, started_at DESC, ex
 CREATE INDEX IF NOT EXISTS heads_by_path ON heads (path, started_at DESC, execution_id DESC);
 """
 }
-"""What makes a store of a version one of the next."""
+"""Statements that upgrade a store from one version to the next."""
 _NO_STORAGE = frozenset(
     {
         sqlite3.SQLITE_FULL,
@@ -55,15 +55,16 @@ _NO_STORAGE = frozenset(
         sqlite3.SQLITE_NOLFS,
     }
 )
-"""Errors that waiting does not mend. Their extended codes hold them in the lowest byte."""
+"""Errors that waiting does not repair. Extended codes have them in the lowest byte."""
 SECOND = 1_000_000
 SCHEMA_VERSION = 2
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000
-"""Pages (of 4 KB) written before SQLite copies them into the file, which syncs: by default every 1,000, some 300 steps."""
+"""Pages (of 4 KB) after which SQLite copies its write-ahead log into the file and syncs; its default of 1,000 is some 300
+steps."""
 _OF_AN_EXECUTION = ("commits", "snapshots", "gates", "due", "heads")
-"""Tables with rows per execution; the head goes last, because it is what finds the rest."""
+"""Tables with rows per execution. The head is deleted last, because the other rows are found by it."""
 
 
 class Database:

@@ -16,7 +16,7 @@ OK: Final[Facts] = {("outcome", "status"): "ok", ("outcome", "error"): UNDEFINED
 ERROR: Final[Facts] = {("outcome", "status"): "error"}
 
 WAITING: Final = frozenset({"wait", "callback", "playbook"})
-"""Kinds that take their time: a pipeline that goes round with one of them polls."""
+"""Kinds that wait: a pipeline that repeats with one of them is polling."""
 
 _FOR_FAILURE: Final = re.compile(
     r"(^|_)(err|error|errors|fail|failed|failure|fallback|rescue|recover|rollback|dead_letter|dlq)(_|$)"

@@ -30,7 +30,7 @@ _HINTS: Final = (
     "AIza", "eyJ", "earer ", "oken ", "asic ", "BEARER ", "BASIC ", "TOKEN ",
 )  # fmt: skip
 _USERINFO: Final = re.compile(r"://[^/\s]*@")
-"""With `_HINTS`: one look at the whole text tells most playbooks that hold none of these shapes."""
+"""With `_HINTS`: one search of the whole text is enough for most playbooks, which contain none of these forms."""
 
 _PASSWORD: Final = re.compile(r"(^|_)(password|passwd|passphrase|pwd)$")
 _KEY: Final = re.compile(
@@ -38,7 +38,7 @@ _KEY: Final = re.compile(
     r"token|secret|authorization)$"
 )
 _NAMES: Final = words("secret token authorization")
-"""Keys that may as well hold the name of a secret: there the value must look like one."""
+"""Keys that may also hold the name of a secret: there the value must look like a secret."""
 
 _PLACEHOLDER: Final = re.compile(
     r"[*x.\-_]*|<.*>|\$\{.*\}|\$[A-Z_]+|(your|my|the)[-_ ].*|.*(change|replace)[-_ ]?me.*|none|null|todo", re.IGNORECASE
@@ -46,7 +46,7 @@ _PLACEHOLDER: Final = re.compile(
 
 
 _LOOKED_AT: Final = 100_000
-"""Characters of one text that are searched."""
+"""The most characters of one text that are searched."""
 
 
 def secrets(lint: Lint) -> None:

@@ -34,7 +34,7 @@ MAX_RUNNING: Final = 16
 MAX_IDLE: Final = 8
 IDLE_S: Final = 30.0
 SLICE_S: Final = 0.2
-"""How often a waiting call looks at `cancelled`."""
+"""How often a waiting call checks `cancelled`."""
 DIE_GRACE_S: Final = 0.2
 MAX_OUTPUT_FRAME: Final = 1 << 20
 STREAMS: Final = {b"O": "stdout", b"E": "stderr"}
@@ -72,7 +72,8 @@ class CannotStart(Exception):
 WHY_CHARS: Final = 500
 """Of what the fork server said before it ended."""
 INHERITED: Final = ("LD_LIBRARY_PATH",)
-"""Of the worker's environment: where Lambda's interpreter finds its own libraries. A task sees nothing of it."""
+"""Variables that the fork server gets from the worker's environment: where Lambda's interpreter finds its libraries. Tasks do
+not see them."""
 
 
 class ForkServer:
