@@ -94,7 +94,7 @@ def _envelope(
 
 
 def _status(event: EventType, d: Mapping[str, Any]) -> str:
-    """What the event's row says, unless the payload holds an error."""
+    """Return the status that the event's row says, unless the payload contains an error."""
     if event.status == "paused" or event.name == "TaskRetried":
         return event.status
     if d.get("error") or d.get("unhandled") or d.get("status") in ("error", "failed", "cancelled"):

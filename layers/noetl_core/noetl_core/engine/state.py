@@ -214,6 +214,8 @@ class State:
 
 
 def caller_of(parent: Mapping[str, Any] | None) -> str | None:
-    """The execution that called one as its sub-playbook, by what is recorded as its `parent`: with the run that called. A parent
-    without one was named by whoever started the execution, which makes it a label and gives no rights."""
+    """Return the execution that called this one as its child, with the calling run, by the recorded `parent`.
+
+    A parent without a run was named by whoever started the execution; it is only a label and gives no rights.
+    """
     return str(parent["execution_id"]) if parent and "run_id" in parent else None

@@ -87,12 +87,13 @@ class Compiled:
 
 
 def is_template(text: str) -> bool:
-    """Whether `text` is more than literal text."""
+    """Return whether `text` contains more than literal text."""
     return "{{" in text or "{%" in text
 
 
 def compile_text(source: str) -> Compiled:
-    """The compiled form of `source`. Raises `TemplateSyntaxError` with the position, `LimitExceeded` if it is too large."""
+    """Return the compiled form of `source`. Raises `TemplateSyntaxError` with the position, `LimitExceeded` if it is too
+    large."""
     return _compile_large(source) if len(source) > _LARGE else _compile_small(source)
 
 
@@ -269,7 +270,8 @@ def _unknown(what: str, name: str, known: Any, node: nodes.Node) -> TemplateSynt
 
 
 def referenced(value: Any) -> frozenset[tuple[str, ...]]:
-    """The dotted paths that the templates in `value` read, e.g. `("steps", "fetch", "result")`. Raises as `compile_text`."""
+    """Return the dotted paths that the templates in `value` read, e.g. `("steps", "fetch", "result")`. Raises as
+    `compile_text`."""
     found: set[tuple[str, ...]] = set()
     stack = [value]
     while stack:

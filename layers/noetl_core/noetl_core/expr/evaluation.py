@@ -82,7 +82,7 @@ class Evaluation(Budget):
     # Reading
 
     def resolve_or_missing(self, name: str) -> Any:
-        """The value of a name, Jinja2's `missing` when there is none."""
+        """Return the value of a name, or Jinja2's `missing` when there is none."""
         value = self.scope.lookup(name)
         if value is MISSING:
             return self.functions.get(name, missing)
@@ -299,11 +299,11 @@ class Evaluation(Budget):
     # Iterating and calling
 
     def iterate(self, value: Any) -> Any:
-        """What `for` walks over: a sized list of entered items."""
+        """Return what `for` walks over: a sized list of entered items."""
         return Items(self, self.items(value))
 
     def items(self, value: Any) -> list[Any] | tuple[Any, ...] | range:
-        """The items of any sequence, mapping (its keys) or text, counted."""
+        """Return the items of any sequence, mapping (its keys) or text, and count them."""
         value = self.read(value)
         kind = type(value)
         if kind is list or kind is tuple or kind is range or kind is Group:
@@ -321,7 +321,7 @@ class Evaluation(Budget):
         raise TemplateError(f"a {describe(value)} cannot be iterated over")
 
     def each(self, value: Any) -> Iterator[Any]:
-        """As `items`, one by one, each entered and counted."""
+        """Yield the items one by one, each entered and counted."""
         items = self.walked = self.items(value)
         for item in items:
             self.tick()
@@ -329,7 +329,7 @@ class Evaluation(Budget):
             yield self.enter(item) if kind is Secret or kind is Pointer else item
 
     def call(self, context: Evaluation, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """A call written in the template: a function or method of ours, a macro, or a recursive loop."""
+        """Carry out a call of the template: a function or method of ours, a macro, or a recursive loop."""
         self.tick()
         kwargs.pop("_loop_vars", None)
         kwargs.pop("_block_vars", None)

@@ -38,7 +38,7 @@ def find(value: Any, name: str) -> Run | None:
 
 
 def _native(name: str) -> Run:
-    """A string method whose result is about as long as the string."""
+    """Return a string method whose result is about as long as the string."""
     method = getattr(str, name)
 
     def run(ev: Evaluation, value: str, *args: Any, **kwargs: Any) -> Any:
@@ -50,7 +50,7 @@ def _native(name: str) -> Run:
 
 
 def _query(name: str) -> Run:
-    """A string method that answers a question."""
+    """Return a string method that answers a question."""
     method = getattr(str, name)
 
     def run(ev: Evaluation, value: str, *args: Any) -> Any:
@@ -91,7 +91,7 @@ def _replace(ev: Evaluation, value: str, old: Any, new: Any, count: Any = -1) ->
 
 
 def replace(ev: Evaluation, value: str, old: str, new: str, count: int = -1) -> str:
-    """`value` with `old` replaced by `new`, at most `count` times (-1: always)."""
+    """Return `value` with `old` replaced by `new`, at most `count` times (-1: always)."""
     ev.tick(len(value) >> 8)
     found = value.count(old) if count < 0 else min(value.count(old), count)
     ev.charge(len(value) + found * max(len(new) - len(old), 0))
@@ -138,7 +138,7 @@ def _join(ev: Evaluation, value: str, items: Any) -> str:
 
 
 def join(ev: Evaluation, items: Any, separator: str = "") -> str:
-    """The texts of `items` with `separator` between them."""
+    """Return the texts of `items` with `separator` between them."""
     pieces = []
     for item in items:
         piece = ev.text(item)

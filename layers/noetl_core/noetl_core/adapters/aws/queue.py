@@ -118,7 +118,7 @@ def _waiting(url: str) -> Waiting:
 
 
 def read_command(message: str, results: ResultStore) -> Command:
-    """The command of a queue message. Raises `ValueError` for anything else."""
+    """Return the command of a queue message. Raises `ValueError` for anything else."""
     if message.startswith(f'{{"{STORED}"'):
         return decode_command(results.get(json.loads(message)[STORED]))
     return decode_command(message)

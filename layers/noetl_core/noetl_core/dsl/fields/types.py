@@ -229,10 +229,10 @@ SPELLING: Final = "The same as `{}`."
 
 
 def also(field: Field, *names: str) -> tuple[Field, ...]:
-    """The field and its other spellings."""
+    """Return the field with its other spellings."""
     return (field, *(another(field, name) for name in names))
 
 
 def another(field: Field, name: str) -> Field:
-    """Another spelling of a field."""
+    """Return another spelling of a field."""
     return field._replace(name=name, doc=SPELLING.format(field.name), same_as=field.name, required=False)

@@ -19,7 +19,7 @@ class OverBudget(Exception):
 
 
 def reachable(graph: Graph, roots: Iterable[int]) -> set[int]:
-    """Every node on a path from `roots`, these included."""
+    """Return every node on a path from `roots`, with these."""
     seen = set(roots)
     stack = list(seen)
     while stack:
