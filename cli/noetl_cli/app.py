@@ -1,4 +1,4 @@
-"""The command line's application, and the options that commands share. Commands import what they need when they run."""
+"""The application of the command line, and the options that commands share. Commands import what they need when they run."""
 
 from __future__ import annotations
 

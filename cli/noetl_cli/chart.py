@@ -1,4 +1,4 @@
-"""A timeline drawn in characters: a line for every step run, time from left to right."""
+"""A timeline drawn with characters: a line for every step run, time from left to right."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDEST_NAME = 32
 
 
 def draw(timeline: Mapping[str, Any], *, tasks: bool = False, width: int | None = None) -> Iterator[str]:
-    """Lines `name ··███┄┄┄██ ✓ 1.2 s`; with `tasks` a line for each task and iteration under its run."""
+    """Return lines `name ··███┄┄┄██ ✓ 1.2 s`; with `tasks`, also a line for each task and iteration below its run."""
     spans = timeline["spans"]
     whole = max(timeline["duration_ms"], 0.001)
     shown = [s for s in spans if s["kind"] in RUNS or (tasks and s["kind"] in ("task", "iteration"))]

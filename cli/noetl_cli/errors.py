@@ -1,4 +1,4 @@
-"""Exit codes, and the exceptions that carry them (CONTRACT "Exit codes")."""
+"""Exit codes, and the exceptions that carry them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Exit(Exception):
 
 
 class Stopped(BaseException):
-    """A signal asks this process to end. Like `KeyboardInterrupt` it is nobody's `Exception`."""
+    """A signal asks this process to end. Like `KeyboardInterrupt` it is a `BaseException`, so that no error handler catches
+    it."""
 
     def __init__(self, signal: str, number: int) -> None:
         super().__init__(signal)
@@ -29,7 +30,7 @@ class Stopped(BaseException):
 
 
 class OutputLost(Exception):
-    """Standard output takes no more. `code` is what the command would have ended with; `remedy`, where else the output is."""
+    """Standard output cannot be written. The command would have ended with `code`; `remedy` says where else the output is."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"standard output: {error.strerror}")
@@ -39,7 +40,7 @@ class OutputLost(Exception):
 
 
 def say(message: str) -> None:
-    """A line on standard error, unless there is nothing to say; nobody may be there to read it."""
+    """Write a line to standard error, unless it is empty. Standard error may be closed."""
     if message:
         with suppress(OSError):
             print(message, file=sys.stderr, flush=True)

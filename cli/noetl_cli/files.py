@@ -1,4 +1,4 @@
-"""Playbook files as commands take them."""
+"""Playbook files as arguments of commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _A_PLAYBOOK = re.compile(r"^kind:\s*[\"']?Playbook\b", re.MULTILINE)
 
 
 def read(file: Path) -> str:
-    """The text of a file; of standard input for `-`. Raises `Exit(2)`."""
+    """Return the text of a file, or of standard input for `-`. Raises `Exit(2)`."""
     try:
         return sys.stdin.buffer.read().decode() if file == STDIN else file.read_text("utf-8")
     except FileNotFoundError:
@@ -32,7 +32,8 @@ def read(file: Path) -> str:
 
 
 def playbooks(files: Iterable[Path]) -> list[Path]:
-    """The files given; for a folder every .yaml and .yml file below it that says `kind: Playbook`. Raises `Exit(2)`."""
+    """Return the given files; for a folder, every .yaml and .yml file below it that contains `kind: Playbook`. Raises
+    `Exit(2)`."""
     found: list[Path] = []
     for file in files:
         if not file.is_dir():

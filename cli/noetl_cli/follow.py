@@ -1,4 +1,4 @@
-"""Live progress while following an execution, on standard error: a live table at a terminal, lines elsewhere."""
+"""Live progress of an execution, on standard error: a live table at a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BAR = 16
 
 
 def polled(backend: Backend, execution_id: str) -> News:
-    """New envelopes by asking the API after its cursor."""
+    """Yield new envelopes by asking the API after its cursor."""
     cursor: str | None = None
     over = False
 
@@ -68,7 +68,7 @@ class Watch:
         self._lock = threading.Lock()
 
     def tick(self) -> None:
-        """Read and show; called several times a second, by one thread at a time."""
+        """Read and show new events. One thread at a time calls this, several times a second."""
         if self.silent or time.monotonic() - self._began < SHOW_AFTER_S:
             return
         with self._lock:
@@ -79,13 +79,13 @@ class Watch:
                 self._say(ended)
 
     def close(self) -> None:
-        """A last look, when anything was shown at all; then leave the screen to what follows."""
+        """Read and show once more, if anything was shown at all; then leave the screen to later output."""
         self.tick()
         if self._live is not None:
             self._live.stop()
 
     def _now(self) -> float:
-        """Seconds since the epoch, as events have them."""
+        """Return seconds since the epoch, as events have them."""
         return self._clock.now() / 1_000_000
 
     def _say(self, ended: Sequence[StepProgress]) -> None:
@@ -146,7 +146,7 @@ def ended(where: Backend, execution_id: str, how: str, events: bool) -> None:
 
 
 def counts(step: StepProgress, now: float) -> str:
-    """`7/12 3.1/s, 175 tasks, 4 retries`: what there is to count."""
+    """Return what there is to count: `7/12 3.1/s, 175 tasks, 4 retries`."""
     words = []
     seconds = step.seconds(now)
     if step.total is not None:

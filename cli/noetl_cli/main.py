@@ -1,4 +1,4 @@
-"""The `noetl` command (CONTRACT "Command line"): its commands, and how their errors end the process."""
+"""The `noetl` command: its commands, and how their errors end the process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMANDS = (author, migrate, run, operate, inspect, views, replay, credentials, 
 
 
 def main() -> None:
-    """Entry point: exit codes are 0, 1, 2, 3, 124 (130 for Ctrl-C, 143 for SIGTERM)."""
+    """The entry point. Exit codes are 0, 1, 2, 3, 124 (130 for Ctrl-C, 143 for SIGTERM)."""
     open_streams()
     heed_signals()
     code = _flushed(_code())
@@ -62,7 +62,8 @@ def _flushed(code: int) -> int:
 
 
 def _lost(lost: OutputLost, code: int) -> int:
-    """A reader that has seen enough is no failure; a disk that is full is, unless the command had failed before."""
+    """Handle output that is lost. A reader that has closed the pipe is no failure; a full disk is, unless the command had
+    failed before."""
     drop_output()
     if lost.error.errno == errno.EPIPE:
         return code

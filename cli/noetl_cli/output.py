@@ -18,19 +18,19 @@ STYLES = {"completed": "1;32", "failed": "1;31", "cancelled": "1;33", "bold": "1
 
 
 def as_json(value: Any) -> None:
-    """One JSON value on standard output."""
+    """Print one JSON value on standard output."""
     json.dump(value, sys.stdout, ensure_ascii=False, default=str)
     sys.stdout.write("\n")
 
 
 def as_lines(values: Sequence[Any]) -> None:
-    """JSON lines on standard output."""
+    """Print JSON lines on standard output."""
     for value in values:
         as_json(value)
 
 
 def rows(found: Sequence[Mapping[str, Any]], how: str) -> None:
-    """A list in the form asked for: human, json or jsonl."""
+    """Print a list in the requested form: human, json or jsonl."""
     if how == "json":
         as_json(found)
     elif how == "jsonl":
@@ -58,7 +58,7 @@ def table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
 
 
 def result(value: Any, title: str | None = None) -> None:
-    """A result the way it reads best: rows as tables, mappings part by part, anything else as it is."""
+    """Print a result in its most readable form: rows as tables, mappings part by part, anything else as it is."""
     rows = _rows(value)
     if rows:
         table(rows, title)
@@ -78,7 +78,7 @@ def result(value: Any, title: str | None = None) -> None:
 
 
 def summary(s: Mapping[str, Any], on: str) -> None:
-    """The end of a run, for people."""
+    """Print the end of a run, for people."""
     result(s["result"])
     events = f", {s['events']} events" if s.get("events") else ""
     print(f"\n{styled(s['status'], s['status'])} in {s['duration_ms'] / 1000:.2f} s ({len(s['steps'])} steps{events})")
@@ -96,7 +96,7 @@ def summary(s: Mapping[str, Any], on: str) -> None:
 
 
 def _error_details(details: Any) -> None:
-    """What an error says beside its message, part by part."""
+    """Print what an error contains besides its message, part by part."""
     parts = details if isinstance(details, Mapping) else {} if details is None else {"details": details}
     for name, part in parts.items():
         text = part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
@@ -104,13 +104,13 @@ def _error_details(details: Any) -> None:
 
 
 def styled(text: str, style: str) -> str:
-    """The text in a style of `STYLES`, at a terminal."""
+    """Return the text in a style of `STYLES` when the output is a terminal."""
     code = STYLES.get(style)
     return f"\x1b[{code}m{text}\x1b[0m" if code and sys.stdout.isatty() else text
 
 
 def steps(s: Mapping[str, Any]) -> None:
-    """The steps of a summary."""
+    """Print the steps of a summary."""
     rows = []
     for name, step in s["steps"].items():
         loop = step.get("loop")
@@ -146,7 +146,7 @@ def _console() -> Any:
 
 
 def event_line(e: Mapping[str, Any]) -> str:
-    """An envelope on one line."""
+    """Return an envelope as one line."""
     what = "".join(f" {e[k]}" for k in ("step", "task") if e.get(k))
     if "authored" in e["data"]:
         what += f" ({e['data']['authored']['label']}, line {e['data']['authored']['line']})"

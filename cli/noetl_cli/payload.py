@@ -1,4 +1,4 @@
-"""`--payload` and `--set`: what a run is given."""
+"""`--payload` and `--set`: the inputs of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def payload_of(payload: str | None) -> dict[str, Any]:
-    """The payload of `--payload JSON|@file`. Raises `Exit(2)`."""
+    """Return the payload of `--payload JSON|@file`. Raises `Exit(2)`."""
     if payload is None:
         return {}
     value = json_of(payload, "--payload")
@@ -36,7 +36,7 @@ def check_sets(sets: Sequence[str], playbook: Playbook) -> None:
 
 
 def json_of(text: str, option: str) -> Any:
-    """The value of JSON text, or of the file named after `@`. Raises `Exit(2)`."""
+    """Return the value of JSON text, or of the file named after `@`. Raises `Exit(2)`."""
     if text.startswith("@"):
         try:
             text = Path(text[1:]).read_text(encoding="utf-8")

@@ -14,8 +14,8 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def heed_signals() -> None:
-    """Let the signals that end a process raise `Stopped` in the main thread, so that what is under way is left in order; a second
-    one ends it at once. One that is ignored (`nohup`, a shell's background jobs) stays so."""
+    """Let signals that end a process raise `Stopped` in the main thread, so that work in progress ends in order; a second
+    signal ends the process at once. A signal that is ignored (`nohup`, background jobs of a shell) stays ignored."""
     for number in ENDING:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _stop)
@@ -28,8 +28,8 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def open_streams() -> None:
-    """Give the process the standard streams it was started without (`>&-`): nobody wants what they would say, and the next file
-    that is opened must not take their place. Standard output that takes no more raises `OutputLost`."""
+    """Open the standard streams that are closed at the start (`>&-`), so that no file that is opened later takes their place.
+    Writing to standard output that cannot be written raises `OutputLost`."""
     for handle, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(handle)
@@ -41,14 +41,15 @@ def open_streams() -> None:
 
 
 def drop_output() -> None:
-    """Let what is still to be written go nowhere."""
+    """Discard all further output."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
 
 
 class _Output(io.TextIOWrapper):
-    """Standard output whose failures have a name of their own: they are not those of files that a command reads or writes."""
+    """Standard output whose errors have their own type, so that they are not taken for errors of files that a command reads
+    or writes."""
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
         encoding, errors, at_once = stream.encoding, stream.errors, stream.line_buffering

@@ -1,4 +1,4 @@
-"""How far an execution is, folded from its envelopes: the one model behind every progress display."""
+"""The progress of an execution, folded from its envelopes: the one model for every progress display."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from noetl_core.instants import from_text
 
 @dataclass(slots=True)
 class StepProgress:
-    """One step over all its runs. `began`, `ended`: seconds since the epoch. Counters are of the outermost loop of its runs."""
+    """One step with all its runs. `began`, `ended`: seconds since the epoch. Counters are those of the outermost loop of its
+    runs."""
 
     name: str
     runs: int = 0
@@ -35,7 +36,7 @@ class StepProgress:
 
 @dataclass(slots=True)
 class Progress:
-    """The fold. Envelopes may come in any order of concurrent streams, each once."""
+    """The fold. Envelopes of concurrent streams may come in any order, each once."""
 
     steps: dict[str, StepProgress] = field(default_factory=dict)
     status: str = "running"
@@ -44,7 +45,7 @@ class Progress:
     ended: float | None = None
 
     def observe(self, envelopes: Iterable[Mapping[str, Any]]) -> list[StepProgress]:
-        """Apply envelopes; returns the steps that ended with them, each once however often it ran."""
+        """Apply envelopes; return the steps that ended with them, each once however often it ran."""
         ended: dict[str, StepProgress] = {}
         for envelope in cast("Iterable[Envelope]", envelopes):
             self.events += 1

@@ -1,4 +1,4 @@
-"""Local services an example brings along: processes started before a run and stopped after it.
+"""Local services of an example: processes that are started before a run and stopped after it.
 
 A playbook file may declare them under the free root key `x-services`:
 
@@ -8,9 +8,9 @@ A playbook file may declare them under the free root key `x-services`:
         health: /health                             # answers 200 once the service is ready
         bind: workload.api_url                      # where the playbook expects its address
 
-`noetl run FILE` starts each on a free loopback port, waits until it is healthy, hands its address to the run as payload, and
-ends the process when the run is over. A service whose address the caller gave already is not started. Only files are read for
-this: a playbook from the catalog never starts anything on the caller's machine.
+`noetl run FILE` starts each on a free loopback port, waits until it is healthy, passes its address to the run as payload, and
+ends the process when the run is over. A service whose address the caller gave is not started. Only files are read for this: a
+playbook from the catalog never starts anything on the caller's machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STOP_WITHIN_S = 5.0
 
 
 class ServiceError(RuntimeError):
-    """A declared service cannot be started; the author acts: the message says which and why."""
+    """A declared service cannot be started. Who acts: the author; the message says which service and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class Service:
 
 @contextmanager
 def services_for(playbook_file: Path, payload: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
-    """Start what `playbook_file` declares; yields payload overrides (`{"api_url": "http://127.0.0.1:40123"}`), to be merged
-    under the caller's own `payload`. Stops everything on the way out, whatever happened.
+    """Start what `playbook_file` declares; yield payload overrides (`{"api_url": "http://127.0.0.1:40123"}`), to be merged
+    under the caller's own `payload`. All services are stopped at the end, whatever happened.
 
-    Raises ServiceError when a declaration is wrong or a service does not come up within 30 s.
+    Raises ServiceError when a declaration is wrong, or a service does not become healthy within 30 s.
     """
     overrides: dict[str, Any] = {}
     with ExitStack() as stack:

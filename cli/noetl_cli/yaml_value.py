@@ -1,4 +1,4 @@
-"""A value typed as YAML, as far as JSON has it: keys are text and stand once, dates are text."""
+"""A value written as YAML, as far as JSON can express it: keys are text and occur once, dates are text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 
 
 class _Values(yaml.SafeLoader):
-    """PyYAML reads a key that stands twice as its last value, and dates as objects."""
+    """A YAML loader. PyYAML's own keeps the last of duplicate keys and reads dates as objects."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         known: set[str] = set()
@@ -31,5 +31,5 @@ _Values.add_constructor("tag:yaml.org,2002:timestamp", _as_written)
 
 
 def yaml_value(text: str) -> Any:
-    """The value of YAML text. Raises `yaml.YAMLError`, and `RecursionError` for one nested too deeply."""
+    """Return the value of YAML text. Raises `yaml.YAMLError`, and `RecursionError` for one nested too deeply."""
     return yaml.load(text, Loader=_Values)

@@ -1,4 +1,4 @@
-"""The entries of a `case`: which event each answers, under what condition, with which actions."""
+"""The entries of a `case`: the event that each answers, its condition, and its actions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ACTIONS: Final = ("call", "retry", "collect", "sink", "set", "result", "next", "
 
 @dataclass(slots=True)
 class CaseEntry:
-    """One entry of `case`, as far as it answers one event. Conditions are expressions in the dialect's names: what is left of
-    `when` at the event; `true` where nothing is, None for the other events."""
+    """One entry of `case`, as far as it answers one event. Conditions are expressions with the names of the dialect: what is
+    left of `when` at that event; `true` when nothing is left, None at the other events."""
 
     label: str
     entry: Entry
@@ -38,7 +38,7 @@ class CaseEntry:
 
 
 def case_entries_of(c: Context, case: Entry) -> list[CaseEntry]:
-    """Read a `case` block; what cannot be read is refused."""
+    """Read a `case` block; refuse what cannot be read."""
     items = own(case)
     if not isinstance(items, Seq):
         c.refuse(case, "case must be a list of entries with when and then")

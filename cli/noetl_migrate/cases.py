@@ -1,8 +1,9 @@
-"""The case dialect: `case/when/then` -> tasks, policies and arcs.
+"""The case dialect: `case/when/then` -> tasks, policies and arcs (resolutions 29 and 31).
 
-The call becomes a task whose policy carries the `retry` entries. Every other entry becomes a `noop` task of its own after it (of
-`step.enter`: before it), whose rule is the entry's condition, because every entry that matches acts. `call` jumps back, `next`
-is remembered in ctx for the arcs, a last task settles what the entries decided and gives the step's result.
+The call becomes a task whose policy has the `retry` entries. Every other entry becomes a `noop` task after it (for
+`step.enter`: before it). The rule of that task is the condition of the entry, because every entry that matches acts. `call`
+jumps back; `next` is recorded in ctx for the arcs; a last task carries out what the entries decided and gives the result of
+the step.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from noetl_migrate.case_entries import CaseEntry, case_entries_of
 from noetl_migrate.context import HAND, Context, templates, text_of
-from noetl_migrate.entries import Entries, Made, otherwise, rule
+from noetl_migrate.entries import Entries, NewTask, otherwise, rule
 from noetl_migrate.exits import Exits
 from noetl_migrate.names import Names, assignments_of, said
 from noetl_migrate.overrides import Overrides
@@ -21,7 +22,8 @@ from noetl_migrate.tree import Entry, Map, Node, Seq, mappings_of, node, own, sh
 
 
 def rewrite_case(c: Context, step: Map, name: str) -> Replace | None:
-    """Rewrite one step with a `case` in place. What the step's `result` is to the control plane; None when it was refused."""
+    """Rewrite one step with a `case` in place. Returns what the step's `result` is for the control plane; None when it was
+    refused."""
     case = step.entry("case")
     assert case is not None
     case_entries = case_entries_of(c, case)
@@ -109,15 +111,15 @@ class _Case:
 
     # --- the pipeline ---------------------------------------------------------------------------------------------------
 
-    def _pipeline(self, enter: list[list[Made]], after: list[list[Made]], leave: list[list[Made]]) -> list[Entry] | None:
-        """The step's tasks; None where its one tool stays the only one."""
+    def _pipeline(self, enter: list[list[NewTask]], after: list[list[NewTask]], leave: list[list[NewTask]]) -> list[Entry] | None:
+        """Return the tasks of the step; None when its one tool stays the only one."""
         reset = self._resets()
         if not (enter or after or leave or reset):
             return None
         if reset and enter and enter[0][0].takes(reset):
             enter[0][0].set_ctx[:0] = reset
         elif reset:
-            enter.insert(0, [Made("enter", "iter.index == 0" if self.names.looped else "true", set_ctx=reset)])
+            enter.insert(0, [NewTask("enter", "iter.index == 0" if self.names.looped else "true", set_ctx=reset)])
         if enter:
             enter[0][0].name = "enter"
         rules = self._settling()
@@ -127,7 +129,7 @@ class _Case:
         for made in (m for group in [*enter, *after] for m in group if leave and m.do == "break" and m.scope is None):
             made.do, made.to = "jump", leaving  # a step that is skipped exits too
         if self.names.diverted and not any(m.to == leaving for m in enter[-1]):
-            enter.append([Made("entered", f"ctx.{self.names.flag}", do="jump", to=leaving)])
+            enter.append([NewTask("entered", f"ctx.{self.names.flag}", do="jump", to=leaving)])
         end = "settle" if rules and leave else leaving
         called = self.names.call if self.names.tool is not None else after[0][0].name if after else end
         tasks = self._tasks(enter, called)
@@ -145,7 +147,7 @@ class _Case:
         return tasks
 
     def _resets(self) -> list[Entry]:
-        """What each run of the step begins with: nothing collected, no transition taken."""
+        """Return what each run of the step begins with: nothing collected, no transition taken."""
         initial = {n for a in self.names.enters for action in a.actions if action.key == "set" for n, _ in assignments_of(action)}
         collected = [a for case_entry in self.case_entries for a in case_entry.actions if a.key == "collect"]
         into = dict.fromkeys(str(said(a).get("into", "")).removeprefix("ctx.") for a in collected)
@@ -162,7 +164,7 @@ class _Case:
         return f"iter.{n.iter['result']} | default({given})" if n.has_result and not n.looped else given
 
     def _settling(self) -> list[Node]:
-        """The rules that act on what the entries decided."""
+        """Return the rules that carry out what the entries decided."""
         n = self.names
         rules: list[Node] = []
         if self.overrides.deferred:
@@ -174,8 +176,8 @@ class _Case:
             rules.append(rule(f"ctx.{n.flag}", {"do": "break", "scope": "loop"}))
         return [*rules, otherwise({"do": "continue"})] if rules else []
 
-    def _tasks(self, groups: list[list[Made]], end: str) -> list[Entry]:
-        """The tasks of some entries; where the condition of one does not hold, the next one follows, or `end`."""
+    def _tasks(self, groups: list[list[NewTask]], end: str) -> list[Entry]:
+        """Return the tasks of some entries; when the condition of one does not hold, the next one follows, or `end`."""
         out = []
         for i, group in enumerate(groups):
             following = groups[i + 1][0].name if i + 1 < len(groups) else end
@@ -189,7 +191,7 @@ class _Case:
     # --- the call -------------------------------------------------------------------------------------------------------
 
     def _policy(self) -> None:
-        """The call's own policy: `retry`, and what the tasks after it need to know."""
+        """Return the policy of the call itself: `retry`, and what the tasks after it need to know."""
         n = self.names
         if n.tool is None:
             return

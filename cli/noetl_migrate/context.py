@@ -1,4 +1,4 @@
-"""What one migration knows of the whole playbook: names in use, names given, findings."""
+"""What one migration knows of the whole playbook: names in use, new names, findings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROSE: Final = ("desc", "description")
 
 @dataclass(slots=True)
 class Context:
-    """Collected while a playbook is rewritten."""
+    """Data that is collected while a playbook is rewritten."""
 
     source: str
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -42,22 +42,22 @@ class Context:
     """Steps that may run more than once in an execution."""
 
     def kind_of(self, task: Map) -> str | None:
-        """The kind of a task; of `kind: workbook` that of the entry it runs."""
+        """Return the kind of a task; for `kind: workbook`, that of the entry it runs."""
         kind = text_of(task.get("kind"))
         if kind != "workbook":
             return kind
         return self.workbook.get(str(text_of(task.get("task")) or text_of(task.get("name"))))
 
     def place(self, old: Entry, new: Entry) -> None:
-        """What was written in `old` is in `new` now: where its comments go that find no other place."""
+        """Record that the content of `old` is in `new` now: comments without another place go there."""
         self.places.append((old.line, old.line + max(1, len(old.raw or ())), new))
 
     def refuse(self, where: Node | Entry, message: str, hint: str = HAND) -> None:
-        """What has no faithful form: the file is not rewritten."""
+        """Report content that has no equivalent form: the file is not rewritten."""
         self._add("E127", where, message, hint)
 
     def warn(self, where: Node | Entry, message: str, hint: str = "") -> None:
-        """What is rewritten, and worth a look."""
+        """Report content that was rewritten and should be checked."""
         self._add("W450", where, message, hint)
 
     def _add(self, code: str, where: Node | Entry, message: str, hint: str) -> None:
@@ -71,7 +71,7 @@ class Context:
         return any(d.severity == "error" for d in self.diagnostics)
 
     def fresh_ctx(self, name: str) -> str:
-        """A ctx key that nothing else uses."""
+        """Return a ctx key that nothing else uses."""
         name = identifier(name)
         while name in self.ctx_names:
             name += "_2" if not name.endswith("_2") else "_"
@@ -79,7 +79,7 @@ class Context:
         return name
 
     def learn(self, root: Node) -> None:
-        """Which ctx keys and bare names the playbook uses."""
+        """Find which ctx keys and bare names the playbook uses."""
         for scalar in templates(root):
             for read in reads(scalar.value):
                 if read.path[0] == "ctx" and len(read.path) > 1:
@@ -98,19 +98,20 @@ class Context:
                 self.bound |= {str(text_of(mapping.get(key)))}
 
     def global_variable(self, name: str) -> None:
-        """Give `vars.name` its ctx key: of the same name, unless that would mean something else to another template."""
+        """Give `vars.name` its ctx key: the same name, unless that would mean something else in another template."""
         if name not in self.variables:
             taken = name in self.ctx_names or name in self.bare_names
             self.variables[name] = self.fresh_ctx(f"vars_{name}" if taken else name)
 
     def rename_variables(self, root: Node) -> None:
-        """`vars.x` of the whole playbook, in every template."""
+        """Rename `vars.x` in every template of the playbook."""
         if self.variables:
             for scalar in templates(root):
                 edit(scalar, self._variable)
 
     def rename_results(self, root: Node) -> None:
-        """A looping step's result that one of its entries sets: `steps.<name>.result` is the list of its iterations in v10."""
+        """Rename the result of a step with a loop that one of its entries sets: in v10 `steps.<name>.result` is the list of
+        its iterations."""
         for scalar in templates(root) if self.results else ():
             edit(scalar, self._result)
 
@@ -131,24 +132,24 @@ class Context:
 
 
 def identifier(name: str) -> str:
-    """A step's name as part of a ctx key."""
+    """Return a step's name as part of a ctx key."""
     return re.sub(r"\W", "_", name)
 
 
 def path(*names: str) -> str:
-    """`steps.fetch`, or `steps['fetch-all']` where a name is none of Jinja's."""
+    """Return `steps.fetch`, or `steps['fetch-all']` for a name that Jinja2 does not accept."""
     first, *rest = names
     return first + "".join(f".{n}" if n.isidentifier() else f"['{n}']" for n in rest)
 
 
 def variable_read(text: str) -> tuple[str, str] | None:
-    """`vars.x` or `vars['x']` at the beginning of a text: what is there, and the name."""
+    """Return the text and the name of `vars.x` or `vars['x']` at the beginning of a text."""
     found = re.match(r"vars(?:\s*\.\s*(\w+)|\[\s*(['\"])(.*?)\2\s*\])", text)
     return None if found is None else (found[0], found[1] or found[3])
 
 
 def templates(value: Node) -> Iterator[Scalar]:
-    """Template scalars below; program text, descriptions and free keys left out."""
+    """Yield the template scalars below, without program text, descriptions and free keys."""
     if isinstance(value, Map):
         kind = value.get("kind")
         known = KINDS.get(str(kind.value)) if isinstance(kind, Scalar) else None
@@ -164,6 +165,6 @@ def templates(value: Node) -> Iterator[Scalar]:
 
 
 def text_of(value: Node | None) -> str | None:
-    """The text of a scalar that is text."""
+    """Return the text of a scalar that is text."""
     value = None if value is None else followed(value)
     return value.value if isinstance(value, Scalar) and isinstance(value.value, str) else None

@@ -1,4 +1,4 @@
-"""A whole playbook: what is legacy in it is rewritten, the rest stays as it is, and the outcome is a valid playbook."""
+"""A whole playbook: legacy forms are rewritten, the rest stays as it is, and the result is a valid playbook."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from noetl_migrate.write import write
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """`text` is the playbook in canonical form: the same text where there was nothing to do, or where an error in
-    `diagnostics` says why it could not be done."""
+    """`text` is the playbook in canonical form: the same text when there was nothing to do, or when an error in `diagnostics`
+    says why it could not be done."""
 
     text: str
     changed: bool
@@ -49,7 +49,7 @@ class Migrated:
 
 
 def migrate(text: str, source: str = "<string>") -> Migrated:
-    """Rewrite a playbook of a legacy dialect. Idempotent: canonical text comes back as it is, byte for byte."""
+    """Rewrite a playbook of a legacy dialect. Idempotent: canonical text is returned as it is, byte for byte."""
     loaded = load(text, source)
     if loaded.root is None or any(d.severity == "error" for d in loaded.diagnostics):
         return Migrated(text, False, tuple(loaded.diagnostics))
@@ -79,7 +79,7 @@ def _sorted(c: Context) -> tuple[Diagnostic, ...]:
 
 
 def _by_hand(d: Diagnostic) -> Diagnostic:
-    """A legacy form of neither dialect is refused as before, but not with the advice to migrate."""
+    """Refuse a legacy form of neither dialect as before, but without the advice to migrate."""
     return replace(d, hint=f"{HAND}: neither dialect has it") if d.hint == MIGRATE else d
 
 
@@ -101,7 +101,7 @@ def _is_legacy(root: Map) -> bool:
 
 
 def _kinds(root: Map) -> dict[str, str]:
-    """The kinds of the workbook's tasks by name."""
+    """Return the kinds of the workbook's tasks by name."""
     book = root.get("workbook")
     named = book.get("tasks") or book if isinstance(book, Map) else book
     out = {}
@@ -166,7 +166,7 @@ def _speaks_eval(step: Map) -> bool:
 
 
 def _names(step: Map) -> None:
-    """`- label: {kind: ...}` -> `- name: label` (canonical 7.4)."""
+    """Rewrite `- label: {kind: ...}` to `- name: label` (canonical step spec 7.4)."""
     tool = step.get("tool")
     for item in tool.entries if isinstance(tool, Seq) else ():
         held = followed(item.value)
@@ -192,7 +192,7 @@ def _declare(c: Context, root: Map, steps: list[tuple[Entry, Map]]) -> None:
 
 
 def _root_variables(c: Context, root: Map) -> None:
-    """`vars` at the root -> a first step that writes them into ctx."""
+    """Rewrite `vars` at the root to a first step that writes them into ctx."""
     block = root.entry("vars")
     values = own(block) if block is not None else None
     steps = list(_steps(root))
@@ -233,7 +233,7 @@ def _root_variables(c: Context, root: Map) -> None:
 
 
 def _revisited(root: Map, steps: list[tuple[Entry, Map]]) -> set[str]:
-    """Steps that may run more than once: more than one way leads to them, or to a step before them."""
+    """Return the steps that may run more than once: several paths lead to them, or to a step before them."""
     ways: Counter[str] = Counter()
     leads: dict[str, set[str]] = {}
     for _, step in steps:
@@ -260,7 +260,7 @@ def _targets(step: Map) -> Iterator[str]:
 
 
 def _named(value: Node) -> Iterator[str]:
-    """Steps named below `next` or `case`."""
+    """Return the steps that are named below `next` or `case`."""
     if isinstance(value, Scalar):
         if isinstance(value.value, str):
             yield value.value
@@ -281,7 +281,8 @@ def _named(value: Node) -> Iterator[str]:
 
 
 def _with_comments(c: Context, document: Document, before: str) -> str:
-    """The new text; a comment that found no place in it goes above what it stood in is now, else above its step or section."""
+    """Return the new text; a comment without a place in it goes above what now contains its subject, otherwise above its step
+    or section."""
     new = write(document)
     lost = Counter(text for _, text in comments(before)) - Counter(text for _, text in comments(new))
     if not lost:

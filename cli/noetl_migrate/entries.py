@@ -1,4 +1,4 @@
-"""The entries of a `case` as tasks: each a noop whose rule is its condition, a `sink` a task of its own after it."""
+"""The entries of a `case` as tasks: each a noop whose rule is its condition; a `sink` becomes a task of its own after it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ RETRY_KEYS = ("max_attempts", "attempts", "initial_delay", "delay", "backoff_mul
 
 
 @dataclass(slots=True)
-class Made:
-    """A task being made: the noop of an entry, or a `sink`."""
+class NewTask:
+    """A task that the migration writes: the noop of an entry, or a `sink`."""
 
     name: str
     condition: str = "true"
@@ -41,14 +41,15 @@ class Made:
         return not (self.set_ctx or self.set_iter or self.tool) and self.do == "continue"
 
     def takes(self, reset: list[Entry]) -> bool:
-        """Whether the step's beginning values can be written along with this: always, and none of them is read or written."""
+        """Return whether the initial values of the step can be written with this task: it always runs, and reads and writes
+        none of them."""
         names = {e.key for e in reset}
         used = {e.key for e in self.set_ctx}
         used |= {r.path[1] for e in self.set_ctx for s in templates(e.value) for r in reads(s.value) if len(r.path) > 1}
         return self.condition in ("true", "iter.index == 0") and not names & used
 
     def task(self, alternative: dict[str, Any]) -> Map:
-        """The task; `alternative` is what its rule does where the condition does not hold."""
+        """Return the task; `alternative` is what its rule does when the condition does not hold."""
         if self.tool is not None:
             return self.tool
         then = Map([Entry("do", node(self.do))])
@@ -64,55 +65,55 @@ class Made:
         rules: list[Node] = [Map([Entry("else", Map([Entry("then", then)]))])]
         if self.condition != "true":
             rules = [Map([Entry("when", node(braced(self.condition))), Entry("then", then)]), otherwise(alternative)]
-        made = Map([Entry("name", node(self.name)), Entry("kind", node("noop"))])
+        written = Map([Entry("name", node(self.name)), Entry("kind", node("noop"))])
         if self.desc is not None:
-            made.entries.append(self.desc)
-        made.entries.append(Entry("spec", node({"policy": {"rules": rules}})))
-        return made
+            written.entries.append(self.desc)
+        written.entries.append(Entry("spec", node({"policy": {"rules": rules}})))
+        return written
 
 
 class Entries:
-    """Makes the tasks of each entry. `arcs` collects what their `next` transitions to, each with the condition of its arc."""
+    """Builds the tasks of each entry. `arcs` collects the targets of their `next`, each with the condition of its arc."""
 
     def __init__(self, names: Names, overrides: Overrides) -> None:
         self.names, self.overrides, self.c = names, overrides, names.c
         self.arcs: list[tuple[str, list[Entry]]] = []
 
     def condition(self, case_entry: CaseEntry) -> str:
-        """The condition of an entry that answers the call."""
+        """Return the condition of an entry that answers the call."""
         if not self.names.keeps:
             return in_expression(case_entry.ok or "false", self.names.after)
         failed = f"iter.{self.names.iter['error']}"
         return self._either(case_entry, self.names.after, f"not {failed}", failed)
 
-    def group(self, case_entry: CaseEntry, condition: str, scope: Replace) -> list[Made]:
-        """The tasks of one entry. The first one has the condition; a new one begins where an action reads what one before it
-        wrote."""
+    def group(self, case_entry: CaseEntry, condition: str, scope: Replace) -> list[NewTask]:
+        """Return the tasks of one entry. The first one has the condition; a new one begins where an action reads what an
+        earlier one wrote."""
         entering, leaving = scope == self.names.common, scope == self.names.leaving
         if entering:
             condition = in_expression(condition, scope)
             if self.names.looped:
                 condition = all_of(["iter.index == 0", condition])
         desc = case_entry.entry.value.entry("desc") if isinstance(case_entry.entry.value, Map) else None
-        group = [Made(case_entry.label, condition, desc=desc, source=case_entry.entry, before=case_entry.entry.before)]
+        group = [NewTask(case_entry.label, condition, desc=desc, source=case_entry.entry, before=case_entry.entry.before)]
         if self.names.keeps and case_entry.error is not None and not case_entry.does("fail") and not (entering or leaving):
             group[0].set_iter.append(Entry(self.names.iter["handled"], node(True)))
         for action in case_entry.actions:
             if action.key == "next" and case_entry not in self.names.routed:
                 continue  # the arc has the condition itself
-            made = group[-1]
-            if made.tool is not None or self._reads_written(action, made):
-                made = Made(_free(f"{case_entry.label}_{action.key}", group))
-                group.append(made)
+            task = group[-1]
+            if task.tool is not None or self._reads_written(action, task):
+                task = NewTask(_free(f"{case_entry.label}_{action.key}", group))
+                group.append(task)
             getattr(self, f"_{action.key}")(case_entry, action, group, scope)
             if group[-1].do != "continue" or action.key == "skip":
                 break
         return [] if all(m.idle for m in group) else group
 
-    def _reads_written(self, action: Entry, made: Made) -> bool:
-        """Whether an action needs a task of its own: it reads what this one writes (a rule renders all before it writes any),
-        or writes it anew."""
-        written = {e.key for e in made.set_ctx}
+    def _reads_written(self, action: Entry, task: NewTask) -> bool:
+        """Return whether an action needs a task of its own: it reads what this one writes (a rule renders everything before
+        it writes), or writes it again."""
+        written = {e.key for e in task.set_ctx}
         if action.key == "set" and written & {name for name, _ in assignments_of(action)}:
             return True
         return bool(written) and bool(written & self._read_in(action))
@@ -132,7 +133,7 @@ class Entries:
             out.add(read.path[1] if read.path[0] == "ctx" and len(read.path) > 1 else read.path[0])
         return out
 
-    def _set(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
+    def _set(self, case_entry: CaseEntry, action: Entry, group: list[NewTask], scope: Replace) -> None:
         held = own(action)
         if not isinstance(held, Map):
             self.c.refuse(action, "set must be a mapping")
@@ -142,7 +143,7 @@ class Entries:
                 edit(scalar, scope)
             group[-1].set_ctx.append(Entry(name, e.value, e.before, e.eol, None, "", e.line, e.col))
 
-    def _collect(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
+    def _collect(self, case_entry: CaseEntry, action: Entry, group: list[NewTask], scope: Replace) -> None:
         told = said(action)
         source, into, mode = told.get("from"), str(told.get("into", "")).removeprefix("ctx."), told.get("mode", "append")
         if not isinstance(source, str) or not into:
@@ -155,26 +156,26 @@ class Entries:
         added = f"[{value}]" if mode == "append" else alone(value)
         group[-1].set_ctx.append(Entry(into, node(braced(f"ctx.{into} + {added}"))))
 
-    def _result(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
+    def _result(self, case_entry: CaseEntry, action: Entry, group: list[NewTask], scope: Replace) -> None:
         value = sourced(action, scope)
         if self.names.looped:
             group[-1].set_ctx.append(Entry(self.names.result_key, value))
         else:
             group[-1].set_iter.append(Entry(self.names.iter["result"], value))
 
-    def _next(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
+    def _next(self, case_entry: CaseEntry, action: Entry, group: list[NewTask], scope: Replace) -> None:
         arcs = arcs_of(self.c, action)
         kept: list[Entry] = []
         for arc in arcs:
             args = arc.value.get("args") if isinstance(arc.value, Map) else None
             for e in args.entries if isinstance(args, Map) else ():
                 kept += self._kept_argument(case_entry, e, scope)
-        made = group[-1]
+        task = group[-1]
         if kept:
-            made.set_ctx.append(Entry(self._kept_key(case_entry), Map(kept)))
-        made.set_ctx.append(Entry(self.names.flag, node(braced(f"ctx.{self.names.flag} + ['{case_entry.label}']"))))
+            task.set_ctx.append(Entry(self._kept_key(case_entry), Map(kept)))
+        task.set_ctx.append(Entry(self.names.flag, node(braced(f"ctx.{self.names.flag} + ['{case_entry.label}']"))))
         if case_entry.enter is not None and [case_entry] == self.names.diverted and case_entry is self.names.enters[-1]:
-            made.do, made.to = "jump", "done"
+            task.do, task.to = "jump", "done"
         taken = f"'{case_entry.label}' in ctx.{self.names.flag}"
         if self.names.fails_late:
             taken = f"event.name == '{self.names.done}' and {taken}"
@@ -184,7 +185,7 @@ class Entries:
         return f"{identifier(self.names.name)}_{case_entry.label}"
 
     def _kept_argument(self, case_entry: CaseEntry, e: Entry, scope: Replace) -> list[Entry]:
-        """An argument that reads what arcs do not see is rendered where the entry acts; the arc reads it from ctx."""
+        """Render an argument that reads what arcs do not see where the entry acts; the arc reads it from ctx."""
         if not self._is_kept(e.value):
             for scalar in templates(e.value):
                 edit(scalar, scope)
@@ -200,19 +201,19 @@ class Entries:
         return [Entry(e.key, value)]
 
     def _is_kept(self, value: Node) -> bool:
-        """Whether a value reads what only the pipeline sees."""
+        """Return whether a value reads what only the pipeline sees."""
         found = {r.path[0] for s in templates(value) for r in reads(s.value)}
         return bool(found & {*LOCALS, "iter", self.names.iterator})
 
-    def _call(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
-        made = group[-1]
-        made.set_iter.append(Entry(self.names.iter["again"], self.overrides.of(action, scope)))
+    def _call(self, case_entry: CaseEntry, action: Entry, group: list[NewTask], scope: Replace) -> None:
+        task = group[-1]
+        task.set_iter.append(Entry(self.names.iter["again"], self.overrides.of(action, scope)))
         if case_entry is self.names.answers[-1] and action is case_entry.actions[-1]:
-            made.do, made.to = "jump", self.names.call
+            task.do, task.to = "jump", self.names.call
         else:
             self.overrides.deferred = True
 
-    def _sink(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
+    def _sink(self, case_entry: CaseEntry, action: Entry, group: list[NewTask], scope: Replace) -> None:
         body = own(action)
         inner = body.get("tool") if isinstance(body, Map) and body.entry("tool") else body
         if not isinstance(inner, Map) or inner.entry("kind") is None or not isinstance(body, Map):
@@ -229,26 +230,26 @@ class Entries:
             edit(scalar, scope)
         name = inner.pop("name")
         inner.entries.insert(0, name or Entry("name", node(f"{case_entry.label}_sink")))
-        group.append(Made(str(text_of(inner.get("name"))), tool=inner))
+        group.append(NewTask(str(text_of(inner.get("name"))), tool=inner))
 
-    def _fail(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
+    def _fail(self, case_entry: CaseEntry, action: Entry, group: list[NewTask], scope: Replace) -> None:
         value = own(action)
         message = value.get("message") or value.get("reason") or value.get("error") if isinstance(value, Map) else value
-        made = group[-1]
-        made.do = "fail"
+        task = group[-1]
+        task.do = "fail"
         if isinstance(message, Scalar) and isinstance(message.value, str):
             edit(message, scope)
-            made.error = message
+            task.error = message
         elif self.names.keeps and case_entry.ok is None and case_entry.error is not None:
-            made.error = node(braced(f"iter.{self.names.iter['error']}"))
+            task.error = node(braced(f"iter.{self.names.iter['error']}"))
 
-    def _skip(self, case_entry: CaseEntry, action: Entry, group: list[Made], scope: Replace) -> None:
+    def _skip(self, case_entry: CaseEntry, action: Entry, group: list[NewTask], scope: Replace) -> None:
         if scope == self.names.leaving:
             return  # the step is over: only what this entry does ends
         group[-1].do, group[-1].scope = "break", "loop" if self.names.looped else None
 
     def retry(self, case_entry: CaseEntry) -> Map | None:
-        """The rule of the call's policy that an entry with `retry` becomes."""
+        """Return the rule of the call's policy for an entry with `retry`."""
         action = next(a for a in case_entry.actions if a.key == "retry")
         told = said(action)
         unknown = [key for key in told if key not in RETRY_KEYS]
@@ -271,7 +272,7 @@ class Entries:
             "jitter": told.get("jitter"),
         }
         then: dict[str, Any] = {"do": "retry", "attempts": attempts, **{k: v for k, v in given.items() if v is not None}}
-        writes = [Made(case_entry.label)]
+        writes = [NewTask(case_entry.label)]
         for other in case_entry.actions:
             if other.key in ("set", "collect"):
                 getattr(self, f"_{other.key}")(case_entry, other, writes, self.names.in_policy)
@@ -280,7 +281,7 @@ class Entries:
         return rule(condition, then)
 
     def _either(self, case_entry: CaseEntry, scope: Replace, succeeded: str, failed: str) -> str:
-        """The condition of an entry at `call.done`, whatever came back."""
+        """Return the condition of an entry at `call.done`, whatever the outcome was."""
         ok = None if case_entry.ok is None else in_expression(case_entry.ok, scope)
         error = None if case_entry.error is None else in_expression(case_entry.error, scope)
         if ok is not None and ok == error:
@@ -290,8 +291,8 @@ class Entries:
         return parts[0] if len(parts) == 1 else " or ".join(alone(p) for p in parts)
 
 
-def _free(name: str, group: list[Made]) -> str:
-    taken = {made.name for made in group}
+def _free(name: str, group: list[NewTask]) -> str:
+    taken = {task.name for task in group}
     return next(n for n in (name, *(f"{name}_{i}" for i in range(2, 100))) if n not in taken)
 
 

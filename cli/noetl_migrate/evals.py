@@ -1,4 +1,4 @@
-"""The eval dialect's tasks: `eval` -> `spec.policy.rules`."""
+"""The tasks of the eval dialect: `eval` -> `spec.policy.rules` (canonical step spec 13)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXCEPTION: Final = re.compile(r"outcome\s*\.\s*py\s*\.\s*exception\b")
 
 
 def rewrite_task(c: Context, task: Map, parallel: bool) -> None:
-    """`eval` and `policy` of a task -> `spec.policy`; older keys in its rules."""
+    """Rewrite `eval` and `policy` of a task to `spec.policy`, with the older keys in its rules."""
     for key in ("when", "case", "sink", "pipe"):
         found = task.entry(key)
         if found is not None:
@@ -51,7 +51,7 @@ def rewrite_task(c: Context, task: Map, parallel: bool) -> None:
 
 
 def has_older_rules(task: Map) -> bool:
-    """Whether the task's own policy is written with `expr`, loose directives or `set_vars`."""
+    """Return whether the task's own policy is written with `expr`, loose directives or `set_vars`."""
     spec = task.get("spec")
     policy = spec.get("policy") if isinstance(spec, Map) else None
     rules = policy.get("rules") if isinstance(policy, Map) else None
@@ -74,7 +74,7 @@ def _older(rules: Seq) -> bool:
 
 
 def _move(c: Context, task: Map, old: Entry, policy: Node) -> None:
-    """Take `old` out and put the policy under `spec`, in its place or in the spec there is."""
+    """Take `old` out and put the policy under `spec`, in its place or in the spec that exists."""
     at = task.index(old.key)
     task.pop(old.key)
     spec = task.entry("spec")
@@ -90,7 +90,8 @@ def _move(c: Context, task: Map, old: Entry, policy: Node) -> None:
 
 
 def _defaults(rules: Seq) -> None:
-    """Without `else`, the eval dialect goes on after success and fails after an error (its 6.3); v10 goes on (6.3)."""
+    """Add an `else`: without one, the eval dialect continues after success and fails after an error, and v10 always
+    continues."""
     rules.changed, rules.text = True, None
     items = [followed(e.value) for e in rules.entries]
     if any(isinstance(i, Map) and i.entry("else") for i in items):
@@ -155,7 +156,7 @@ def _then_of(c: Context, holder: Map, parallel: bool) -> None:
 
 
 def _then(c: Context, body: Map, parallel: bool) -> Map:
-    """The directives of a rule, as `then` holds them."""
+    """Return the directives of a rule in the form of `then`."""
     body.text, body.changed = None, True
     body.compact = all(not isinstance(followed(e.value), Map | Seq) for e in body.entries)
     for e in body.entries:
@@ -211,7 +212,7 @@ def merged(c: Context, body: Map, old: Entry, key: str, names: dict[str, str] | 
 
 
 def _outcome_words(c: Context, scalar: Scalar) -> None:
-    """`success` -> `ok` where a rule compares the status with it; a status that goes elsewhere keeps its old word."""
+    """Rewrite `success` to `ok` where a rule compares the status with it; a status that is used otherwise keeps its old word."""
     text: str = scalar.value
     compared = _comparisons(text)
     whole = list(edits(text, lambda read, _: ("outcome", "") if read.path == ("outcome",) else None))
@@ -238,7 +239,7 @@ def _outcome_words(c: Context, scalar: Scalar) -> None:
 
 
 def _comparisons(text: str) -> set[tuple[int, int]]:
-    """Positions of `outcome.status` where it is compared with constants."""
+    """Return the positions of `outcome.status` where it is compared with constants."""
     out: set[tuple[int, int]] = set()
     for compare in ENVIRONMENT.parse(text).find_all(nodes.Compare):
         sides = (compare.expr, *(o.expr for o in compare.ops))
@@ -278,7 +279,7 @@ def _words_after(read: Read, rest: str, _text: str) -> tuple[str, str] | None:
 
 
 def _words_before(scalar: Scalar) -> None:
-    """`'success' == outcome.status`."""
+    """Rewrite `'success' == outcome.status`."""
     new = _BEFORE.sub(r"\1ok\1\2", scalar.value)
     if new != scalar.value:
         if scalar.text is not None and scalar.text.count(scalar.value) == 1:
@@ -292,7 +293,7 @@ def _words_before(scalar: Scalar) -> None:
 
 
 def written_variables(step: Node) -> dict[str, Entry]:
-    """Names that the step's rules write with `set_vars`, each with one place that does."""
+    """Return the names that the step's rules write with `set_vars`, each with one place that does."""
     out: dict[str, Entry] = {}
     if isinstance(step, Map | Seq):
         for e in step.entries:

@@ -20,7 +20,7 @@ class Exits:
         self.names, self.c, self.step = names, names.c, names.step
 
     def write(self) -> None:
-        """`set` and `result` after a loop: what the step writes when its boundary is a success."""
+        """Rewrite `set` and `result` after a loop: what the step writes when its boundary is a success."""
         written: dict[str, Node] = {}
         for case_entry in self.names.exits:
             condition = self._condition(case_entry) if case_entry.does("set", "result") else "true"
@@ -54,7 +54,7 @@ class Exits:
             return value
 
     def leaving(self) -> Taken:
-        """The transitions at `step.exit`."""
+        """Rewrite the transitions at `step.exit`."""
         taken: Taken = []
         for case_entry in self.names.exits:
             if case_entry in self.names.routed:
@@ -88,7 +88,7 @@ class Exits:
                 self.c.warn(scalar, message, "write it into ctx at call.done")
 
     def route(self, taken: Taken) -> None:
-        """The step's router: the transitions of its entries, then the structural ones where none of them is taken."""
+        """Return the step's router: the transitions of its entries, then the structural ones when none of these is taken."""
         step, done = self.step, f"event.name == '{self.names.done}'"
         structural = step.entry("next")
         rest = [] if structural is None else arcs_of(self.c, structural)

@@ -1,4 +1,4 @@
-"""What the names of one step with a `case` stand for, at each of its events."""
+"""The meaning of names in one step with a `case`, at each of its events."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LOCALS = ("response", "error", "result")
 class Names:
     """One step: its call, its loop, what its entries write, and the v10 name of each name of the dialect.
 
-    `common`, `in_policy`, `after`, `leaving` and `routing` are replacements (`texts.Replace`) for the places a template may
-    stand in.
+    `common`, `in_policy`, `after`, `leaving` and `routing` are replacements (`texts.Replace`) for the places in which a
+    template may be.
     """
 
     def __init__(self, c: Context, step: Map, name: str, case_entries: list[CaseEntry]) -> None:
@@ -54,7 +54,7 @@ class Names:
 
     @property
     def done(self) -> str:
-        """The step's own boundary, on success."""
+        """Replace names at the step's own boundary, on success."""
         return "loop.done" if self.looped else "step.done"
 
     def _single_tool(self) -> tuple[Map | None, Entry | None]:
@@ -77,7 +77,7 @@ class Names:
         return None, at
 
     def _own_ctx(self) -> set[str]:
-        """Names that the entries write into ctx, which the dialect reads bare."""
+        """Return the names that the entries write into ctx, which the dialect reads bare."""
         out: set[str] = set()
         for action in (a for case_entry in self._case_entries for a in case_entry.actions):
             held = followed(action.value)
@@ -96,7 +96,7 @@ class Names:
         return out
 
     def common(self, read: Read, text: str) -> tuple[str, str] | None:
-        """Names that mean the same at every event of a pipeline."""
+        """Replace names that mean the same at every event of a pipeline."""
         root = read.path[0]
         if root == self.iterator and self.looped:
             return root, f"iter.{root}"
@@ -105,7 +105,7 @@ class Names:
         return None
 
     def in_policy(self, read: Read, text: str) -> tuple[str, str] | None:
-        """In the call's own policy."""
+        """Replace names in the call's own policy."""
         if read.path[0] == "error":
             status = "outcome.http.status" if self.kind == "http" else "outcome.error.code"
             if text.startswith("error.status"):
@@ -115,7 +115,7 @@ class Names:
         return found or self.common(read, text)
 
     def after(self, read: Read, text: str) -> tuple[str, str] | None:
-        """In the tasks after the call."""
+        """Replace names in the tasks after the call."""
         if read.path[0] == "error":
             return result_of(read, text, ("error",), f"iter.{self.iter['error']}", None, f"iter.{self.iter['error']}")
         if self.keeps:
@@ -127,13 +127,13 @@ class Names:
         return found or self.common(read, text)
 
     def leaving(self, read: Read, text: str) -> tuple[str, str] | None:
-        """At `step.exit`, in a task at the pipeline's end."""
+        """Replace names at `step.exit`, in a task at the end of the pipeline."""
         if read.path[0] == "result" and self.has_result:
             return "result", f"(iter.{self.iter['result']} | default({self.body}))"
         return self.after(read, text)
 
     def routing(self, read: Read, text: str) -> tuple[str, str] | None:
-        """At `step.exit`, where the control plane evaluates arcs."""
+        """Replace names at `step.exit`, where the control plane evaluates arcs."""
         if read.path[0] == "result":
             if self.result_key:
                 return "result", f"ctx.{self.result_key}"
@@ -151,7 +151,7 @@ class Names:
 
 
 def sourced(action: Entry, scope: Replace) -> Node:
-    """The value of a `result` action: `{from: expression}`, or any value."""
+    """Return the value of a `result` action: `{from: expression}`, or any value."""
     held = own(action)
     source = text_of(held.get("from")) if isinstance(held, Map) and len(held.entries) == 1 else None
     if source is not None:
@@ -162,7 +162,7 @@ def sourced(action: Entry, scope: Replace) -> Node:
 
 
 def source_expression(source: str, scope: Replace) -> str:
-    """`from` of `collect` and `result`: an expression, with or without braces."""
+    """Return `from` of `collect` and `result`: an expression, with or without braces."""
     text = expression(source) if is_template(source) else source
     return in_expression(text or source, scope)
 
@@ -173,7 +173,7 @@ def said(action: Entry) -> dict[str, Any]:
 
 
 def assignments(held: Map) -> list[tuple[str, Entry]]:
-    """`set: {ctx: {a: 1}}`, `{ctx.a: 1}` and `{a: 1}` alike."""
+    """Read `set: {ctx: {a: 1}}`, `{ctx.a: 1}` and `{a: 1}` in the same way."""
     out: list[tuple[str, Entry]] = []
     for e in held.entries:
         inner = followed(e.value)

@@ -1,4 +1,4 @@
-"""`call` with other inputs: the call task reads them from `iter.again`, and what it was written with otherwise."""
+"""`call` with other inputs: the call task reads them from `iter.again`, and its written inputs otherwise."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MAY_BE_NULL = ("params", "headers", "cookies")
 
 
 class Overrides:
-    """Inputs that the `call` actions of one step give anew. Each call begins with the inputs as written; those it names replace
-    them, in mappings key by key."""
+    """Inputs that the `call` actions of one step set. Each call begins with the written inputs; those it names replace them,
+    key by key in mappings."""
 
     def __init__(self, c: Context, name: str, calls: list[Entry]) -> None:
         self.c, self.name, self.calls = c, name, calls
@@ -80,7 +80,7 @@ class Overrides:
         entry.value, entry.raw = node(braced(f"{read} | default({base})")), None
 
     def of(self, action: Entry, scope: Replace) -> Node:
-        """The inputs of one call, as its rule writes them."""
+        """Return the inputs of one call, as its rule writes them."""
         held = own(action)
         if not isinstance(held, Map):
             return short({})

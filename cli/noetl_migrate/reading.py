@@ -1,4 +1,4 @@
-"""YAML text -> the tree of `migrate.tree`: parser events for the values, the lines between them for the rest."""
+"""YAML text -> the tree of `noetl_migrate.tree`: parser events give the values, the lines between them the rest."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read(text: str) -> Document | None:
-    """The tree of a document that `dsl.load` has found readable; None where it is no mapping."""
+    """Return the tree of a document that `dsl.load` can read; None when it is no mapping."""
     return _Reading(text).document()
 
 
 def comments(text: str) -> list[tuple[int, str]]:
-    """Every comment with its line (from 0), in order."""
+    """Yield every comment with its line (from 0), in order."""
     return [(line, text) for line, (_, text) in sorted(_Reading(text).comments.items())]
 
 
@@ -45,7 +45,8 @@ class _Reading:
         return max(0, bisect_right(self.starts, index) - 1)
 
     def _last_line(self, start: int, end: int) -> int:
-        """Line of a scalar's last character; blank lines after a block scalar are nobody's unless it keeps them (`|+`)."""
+        """Return the line of a scalar's last character; blank lines after a block scalar belong to it only if it keeps them
+        (`|+`)."""
         text = self.text[start:end]
         keeps = text[:1] in ("|", ">") and "+" in text.partition("\n")[0]
         return self._line(start + max(0, len(text if keeps else text.rstrip()) - 1))
@@ -70,7 +71,7 @@ class _Reading:
         return out
 
     def _idle(self, line: int) -> bool:
-        """Whether a line holds nothing but a comment, or nothing."""
+        """Return whether a line contains only a comment, or nothing."""
         if line in self.covered or line >= len(self.lines):
             return False
         stripped = self.lines[line].strip()
@@ -92,7 +93,7 @@ class _Reading:
         end = next((n for n, line in enumerate(self.lines) if line.rstrip() == "..." and n not in self.covered), len(self.lines))
         if root.text is None:
             self._regions(root, end)
-        return Document(root, self.lines[:first], self.lines[end:], *self._habits(root))
+        return Document(root, self.lines[:first], self.lines[end:], *self._indentation(root))
 
     def _node(self, event: Any, home: int) -> Node:
         made: Scalar | Map | Seq
@@ -146,7 +147,7 @@ class _Reading:
         return made
 
     def _flow(self, made: Map | Seq, start: Any, end: Any) -> None:
-        """Of a collection in flow style: its text, and that of its entries."""
+        """Return the text of a collection in flow style, and that of its entries."""
         if not start.flow_style:
             return
         text = self.text[start.start_mark.index : end.end_mark.index]
@@ -162,7 +163,7 @@ class _Reading:
     # --- regions --------------------------------------------------------------------------------------------------------
 
     def _regions(self, block: Map | Seq, end: int) -> None:
-        """Which lines belong to which entry of a block collection that ends before line `end`."""
+        """Return which lines belong to which entry of a block collection that ends before line `end`."""
         for i, e in enumerate(block.entries):
             last = i + 1 == len(block.entries)
             until = end if last else block.entries[i + 1].line
@@ -206,8 +207,8 @@ class _Reading:
         before = self.lines[line][:at]
         return before[len(before.rstrip()) :] + text
 
-    def _habits(self, root: Map) -> tuple[int, int]:
-        """How the author indents: list items below their key, and mappings below theirs."""
+    def _indentation(self, root: Map) -> tuple[int, int]:
+        """Return how the author indents: list items below their key, and mappings below theirs."""
         offset = step = None
         stack: list[tuple[Node, int]] = [(e.value, e.col) for e in root.entries]
         while stack and (offset is None or step is None):

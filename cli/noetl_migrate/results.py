@@ -1,4 +1,4 @@
-"""What the legacy names for a tool's answer stand for."""
+"""What the legacy names for a tool's answer mean."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ATTRIBUTE: Final = re.compile(r"\s*\.\s*\w")
 def result_of(
     read: Read, text: str, names: tuple[str, ...], base: str, kind: str | None, defined: str | None = None
 ) -> tuple[str, str] | None:
-    """A read of `response` or `result` -> where v10 has it.
+    """Return where v10 has what a read of `response` or `result` means.
 
-    `base` is the tool's result. The legacy names mean the body of an http answer and the rows of a query. `defined` is what
-    `... is defined` becomes, unless it can stay.
+    `base` is the result of the tool. The legacy names mean the body of an http answer and the rows of a query. `defined` is
+    what `... is defined` becomes, unless it can stay.
     """
     name = read.path[0]
     if name not in names:
@@ -36,7 +36,8 @@ def result_of(
 
 
 def step_result(read: Read, text: str, base: str, kind: str | None, looped: bool) -> tuple[str, str] | None:
-    """A read of `result` after the step: `base` is its result, of a loop the list of what its iterations gave."""
+    """Return what a read of `result` after the step means: `base` is its result, for a loop the list of its iterations'
+    results."""
     if read.path[0] not in ("result", "response"):
         return None
     if looped and kind == "http":

@@ -1,4 +1,5 @@
-"""`next` as a name or a list -> a router with arcs (formal spec 8); `step.when` -> admission (formal spec 4.2)."""
+"""`next` as a name or a list -> a router with arcs (formal specification 8); `step.when` -> admission (formal specification
+4.2)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ ARC_KEYS: Final = ("step", "when", "args", "desc")
 
 
 def arcs_of(c: Context, next_: Entry) -> list[Entry]:
-    """The targets of a legacy `next`, each as an arc; what is no target is refused."""
+    """Return the targets of a legacy `next`, each as an arc; refuse what is no target."""
     value = own(next_)
     if isinstance(value, Scalar) and isinstance(value.value, str):
         return [Entry("", Map([Entry("step", value, eol=next_.eol)]))]
@@ -43,13 +44,13 @@ def _arc(c: Context, item: Entry) -> Entry | None:
 
 
 def router(arcs: list[Entry], mode: str | None) -> Map:
-    """`next` in canonical form."""
+    """Return `next` in canonical form."""
     spec = [] if mode is None else [Entry("spec", short({"mode": mode}))]
     return Map([*spec, Entry("arcs", Seq(arcs))])
 
 
 def rewrite_next(c: Context, step: Map) -> None:
-    """`next` of a step without `case`, and `spec.next_mode`."""
+    """Rewrite `next` of a step without `case`, and `spec.next_mode`."""
     mode = _next_mode(c, step)
     next_ = step.entry("next")
     if next_ is None:
@@ -79,7 +80,7 @@ def rewrite_next(c: Context, step: Map) -> None:
 
 
 def _implied_mode(c: Context, next_: Entry, arcs: list[Entry]) -> str | None:
-    """Of several targets the eval dialect takes the first that matches, the case dialect all (its "Small patch")."""
+    """Return the mode: of several targets the eval dialect takes the first that matches, the case dialect takes all."""
     guarded = [a for a in arcs if isinstance(a.value, Map) and a.value.entry("when") is not None]
     if len(arcs) < 2:
         return None
@@ -108,7 +109,7 @@ def _next_mode(c: Context, step: Map) -> Entry | None:
 
 
 def rewrite_when(c: Context, step: Map) -> None:
-    """`step.when`, the enable guard -> `spec.policy.admit.rules`; a step that is not enabled waits, as in the eval dialect."""
+    """Rewrite `step.when` to `spec.policy.admit.rules`; a step that is not enabled waits, as in the eval dialect."""
     when = step.entry("when")
     if when is None:
         return

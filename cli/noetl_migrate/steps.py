@@ -28,7 +28,7 @@ OLDER: Final = {
 
 
 def tasks_of(tool: Node | None) -> Iterator[Map]:
-    """The tasks below a step's tool or a list of tasks, in all shapes."""
+    """Yield the tasks below a step's tool or a list of tasks, in all forms."""
     tool = None if tool is None else followed(tool)
     if isinstance(tool, Seq):
         for item in tool.entries:
@@ -54,7 +54,7 @@ def _listed(item: Entry) -> Iterator[Map]:
 
 
 def is_legacy(step: Map) -> bool:
-    """Whether the step is written in a form that the runtime refuses as legacy."""
+    """Return whether the step is written in a form that validation refuses as legacy."""
     spec, next_ = step.get("spec"), step.entry("next")
     if any(step.entry(key) for key in ("when", "case", "vars", "pipe", "sink", *OLDER)):
         return True
@@ -102,7 +102,7 @@ def rewrite_step(c: Context, item: Entry) -> None:
 
 
 def _pipe(c: Context, step: Map) -> None:
-    """`pipe: [tasks]`, on the step or its tool: a list under tool is a pipeline."""
+    """Rewrite `pipe: [tasks]`, on the step or its tool, to a list under `tool`."""
     pipe, tool = step.entry("pipe"), step.entry("tool")
     if pipe is not None and tool is not None:
         c.refuse(pipe, "the step has pipe and tool", "keep tool")
@@ -113,7 +113,7 @@ def _pipe(c: Context, step: Map) -> None:
 
 
 def _sink(c: Context, step: Map) -> None:
-    """A `sink` block of a step without case: a task that stores what its tool gave."""
+    """Rewrite a `sink` block of a step without case to a task that stores what its tool gave."""
     sink, at = step.pop("sink"), step.entry("tool")
     if sink is None:
         return
@@ -163,7 +163,7 @@ def is_parallel(step: Map) -> bool:
 
 
 def _step_variables(c: Context, step: Map, name: str, parallel: bool) -> None:
-    """`set_vars`, the scope of one step run -> iter, or ctx where the step's arcs or later iterations read it (its 3.3, 6.5)."""
+    """Rewrite `set_vars`, which holds for one step run, to iter, or to ctx where the step's arcs or later iterations read it."""
     written = written_variables(step)
     if not written:
         return
@@ -223,7 +223,7 @@ def _iteration_names(step: Map) -> set[str]:
 
 
 def _reset(c: Context, step: Map, reset: dict[str, str], looped: bool) -> None:
-    """Each run of the step begins with its variables unset."""
+    """Let each run of the step begin with its variables unset."""
     tool = step.entry("tool")
     assert tool is not None
     held = own(tool)
@@ -246,7 +246,7 @@ def _reset(c: Context, step: Map, reset: dict[str, str], looped: bool) -> None:
 
 
 def _result_scope(c: Context, step: Map, name: str) -> Replace:
-    """What `result` is to the control plane, of a step without case."""
+    """Return what `result` is for the control plane, in a step without case."""
     kinds = [c.kind_of(task) for task in tasks_of(step.get("tool"))]
     base, kind = path("steps", name) + ".result", kinds[-1] if kinds else None
     looped = step.entry("loop") is not None
@@ -254,7 +254,7 @@ def _result_scope(c: Context, step: Map, name: str) -> Replace:
 
 
 def _extracted(c: Context, step: Map, scope: Replace) -> None:
-    """The `vars` block, taken from the step's result after it ended -> `set_ctx` of the step."""
+    """Rewrite the `vars` block, which is taken from the step's result after it ended, to `set_ctx` of the step."""
     block = step.entry("vars")
     if block is None:
         return

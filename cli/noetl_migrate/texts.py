@@ -1,4 +1,4 @@
-"""Expressions as text: names replaced where they are read, conditions taken apart by the event they ask for."""
+"""Expressions as text: names are replaced where they are read, and conditions are split by the event for which they ask."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORDS: Final[dict[bool | None, str]] = {None: "none", True: "true", False: "fal
 
 
 def expression(text: str) -> str | None:
-    """What stands between the braces of a text that is one `{{ expression }}`."""
+    """Return what is between the braces of a text that is one `{{ expression }}`."""
     if not compile_text(text).is_expression:
         return None
     found = _WHOLE.match(text)
@@ -36,12 +36,12 @@ def braced(expression: str) -> str:
 
 
 def reads(text: str) -> tuple[Read, ...]:
-    """The reads of a template; none of other text."""
+    """Return the reads of a template; none for other text."""
     return compile_text(text).reads if is_template(text) else ()
 
 
 def edits(text: str, replace: Replace) -> list[tuple[int, int, str]]:
-    """Where `replace` changes a template: `(start, end, new text)`, in order."""
+    """Yield where `replace` changes a template: `(start, end, new text)`, in order."""
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -55,7 +55,7 @@ def edits(text: str, replace: Replace) -> list[tuple[int, int, str]]:
 
 
 def replaced(text: str, replace: Replace) -> str:
-    """The template with `replace` applied to every read."""
+    """Return the template with `replace` applied to every read."""
     return _applied(text, edits(text, replace))
 
 
@@ -67,7 +67,7 @@ def in_expression(text: str, replace: Replace) -> str:
 
 
 def edit(scalar: Scalar, replace: Replace) -> None:
-    """Apply `replace` to a scalar; its quotes and lines stay where they can."""
+    """Apply `replace` to a scalar; its quotes and lines are kept where possible."""
     if not isinstance(scalar.value, str) or not is_template(scalar.value):
         return
     changes = edits(scalar.value, replace)
@@ -87,7 +87,7 @@ def _applied(text: str, changes: list[tuple[int, int, str]]) -> str:
 
 
 def _edited_text(scalar: Scalar, changes: list[tuple[int, int, str]]) -> str | None:
-    """The source text with the changes made in it; None where the characters do not stand there one for one."""
+    """Return the source text with the changes made in it; None when its characters are not there one for one."""
     text, value = scalar.text, scalar.value
     if text is None:
         return None
@@ -110,7 +110,7 @@ def _edited_text(scalar: Scalar, changes: list[tuple[int, int, str]]) -> str | N
 
 
 def split(text: str, word: str) -> list[str]:
-    """The operands of `and` or `or` at the top of an expression; the whole where there is none."""
+    """Return the operands of `and` or `or` at the top of an expression; the whole expression when there is none."""
     parts, depth, start, at = [], 0, 0, 0
     while at < len(text):
         character = text[at]
@@ -146,7 +146,7 @@ def _string_end(text: str, at: int) -> int:
 
 
 def _wrapped(text: str) -> str | None:
-    """What a pair of brackets around the whole expression holds."""
+    """Return the content of a pair of brackets around the whole expression."""
     if not (text.startswith("(") and text.endswith(")")):
         return None
     depth, at = 0, 0
@@ -162,7 +162,7 @@ def _wrapped(text: str) -> str | None:
 
 
 def alone(text: str) -> str:
-    """The expression as an operand: in brackets where `and`, `or` or `if` stand at its top."""
+    """Return the expression as an operand: in brackets when `and`, `or` or `if` is at its top."""
     plain = len(split(text, "or")) == 1 and len(split(text, "and")) == 1 and not re.search(r"\bif\b", text)
     return text if plain or _wrapped(text) is not None else f"({text})"
 
@@ -183,13 +183,13 @@ def _operand(text: str) -> str:
 
 
 def residual(text: str, event: str, known: Mapping[str, bool]) -> str | None:
-    """What is left of a condition when `event.name` is `event`; None when it cannot hold, `true` when it does.
+    """Return what is left of a condition when `event.name` is `event`; None when it cannot hold, `true` when it does.
 
     `known`: names that are or are not defined at that event.
     """
-    verdict = _verdict(_parsed(text), event, known)
-    if verdict is not None:
-        return "true" if verdict else None
+    truth = _truth(_parsed(text), event, known)
+    if truth is not None:
+        return "true" if truth else None
     for word in ("or", "and"):
         parts = split(text, word)
         if len(parts) > 1:
@@ -214,17 +214,17 @@ def _parsed(text: str) -> nodes.Expr:
     return found
 
 
-def _verdict(node: nodes.Node, event: str, known: Mapping[str, bool]) -> bool | None:
-    """Three-valued: None where it depends on more than the event."""
+def _truth(node: nodes.Node, event: str, known: Mapping[str, bool]) -> bool | None:
+    """Return the truth of a condition; None when it depends on more than the event."""
     match node:
         case nodes.And():
-            sides = [_verdict(node.left, event, known), _verdict(node.right, event, known)]
+            sides = [_truth(node.left, event, known), _truth(node.right, event, known)]
             return False if False in sides else True if sides == [True, True] else None
         case nodes.Or():
-            sides = [_verdict(node.left, event, known), _verdict(node.right, event, known)]
+            sides = [_truth(node.left, event, known), _truth(node.right, event, known)]
             return True if True in sides else False if sides == [False, False] else None
         case nodes.Not():
-            inner = _verdict(node.node, event, known)
+            inner = _truth(node.node, event, known)
             return None if inner is None else not inner
         case nodes.Test(name="defined" | "undefined") if isinstance(node.node, nodes.Name) and node.node.name in known:
             return known[node.node.name] == (node.name == "defined")
@@ -261,7 +261,7 @@ def _constant(node: nodes.Node, event: str) -> Any:
 
 
 def events_named(text: str) -> Iterator[str]:
-    """Text constants in a condition that look like event names."""
+    """Return the text constants in a condition that look like event names."""
     for found in _parsed(text).find_all(nodes.Const):
         if isinstance(found.value, str) and re.fullmatch(r"[a-z]+\.[a-z_]+", found.value):
             yield found.value
@@ -274,11 +274,11 @@ def events_named(text: str) -> Iterator[str]:
 
 
 class NoExpression(Exception):
-    """The value holds statements, which have no form as an expression."""
+    """The value contains statements, which have no form as an expression."""
 
 
 def as_expression(value: Any) -> str:
-    """A value with templates as one expression. Raises `NoExpression`."""
+    """Return a value with templates as one expression. Raises `NoExpression`."""
     if isinstance(value, str):
         return _text_expression(value)
     if isinstance(value, Mapping):
@@ -316,6 +316,6 @@ def _literal(text: str) -> str:
 
 
 def defined_test(text: str) -> tuple[str, bool] | None:
-    """`name is [not] defined` at the beginning of a text: what is there, and whether it asks for defined."""
+    """Return the parts of `name is [not] defined` at the beginning of a text: the text, and whether it asks for defined."""
     found = _DEFINED.match(text)
     return None if found is None else (found[0], found[3] is None)

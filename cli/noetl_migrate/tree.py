@@ -1,7 +1,7 @@
-"""A YAML document as it is written: values, and the text, comments and blank lines they came from.
+"""A YAML document as it is written: its values, with the text, comments and blank lines from which they were read.
 
-Rewriting a legacy playbook must leave alone what it does not concern. Each entry of a mapping or list therefore keeps the
-lines it was read from (`reading`); `write` gives them back as they are, moved sideways where it must, unless something below
+Rewriting a legacy playbook must not change what it does not concern. So each entry of a mapping or list keeps the lines from
+which it was read (`reading`); `write` returns them as they are, indented differently where necessary, unless something below
 them changed.
 """
 
@@ -17,10 +17,10 @@ Comment = tuple[int, str]
 
 @dataclass(slots=True, eq=False)
 class Scalar:
-    """A plain value. `text`: as written, quotes and block headers included; None for one that is new.
+    """A plain value. `text`: as written, with quotes and block headers; None for a new value.
 
-    `home` is the column of the entry it was read in: a text of several lines moves with it. `line` and `col` (from 0) say
-    where it stands in the source.
+    `home` is the column of the entry in which it was read: a text of several lines moves with it. `line` and `col` (from 0)
+    are its position in the source.
     """
 
     value: Any
@@ -35,7 +35,7 @@ class Scalar:
 
 @dataclass(slots=True, eq=False)
 class Alias:
-    """`*name`, and the node it stands for."""
+    """`*name`, and the node that it names."""
 
     name: str
     target: Node
@@ -62,7 +62,7 @@ class Entry:
 
 @dataclass(slots=True, eq=False)
 class Collection:
-    """What mappings and lists have in common. `text`: of one in flow style, as written."""
+    """What mappings and lists have in common. `text`: the source of a collection in flow style."""
 
     entries: list[Entry] = field(default_factory=list)
     tail: list[Comment] = field(default_factory=list)
@@ -85,7 +85,7 @@ class Map(Collection):
         return next((e for e in self.entries if e.key == key), None)
 
     def get(self, key: str) -> Node | None:
-        """The value of `key`, an alias followed; None where there is none."""
+        """Return the value of `key`, with an alias followed; None when there is none."""
         found = self.entry(key)
         return None if found is None else followed(found.value)
 
@@ -93,7 +93,7 @@ class Map(Collection):
         return next(i for i, e in enumerate(self.entries) if e.key == key)
 
     def pop(self, key: str) -> Entry | None:
-        """Take an entry out; the comments above it go with it."""
+        """Take an entry out, with the comments above it."""
         found = self.entry(key)
         if found is not None:
             self.entries.remove(found)
@@ -101,7 +101,7 @@ class Map(Collection):
         return found
 
     def put(self, key: str, value: Any, at: int | None = None) -> Entry:
-        """Add an entry, or give the one there is a new value."""
+        """Add an entry, or give the existing one a new value."""
         found = self.entry(key)
         self.changed = True
         if found is None:
@@ -127,8 +127,8 @@ N = TypeVar("N", Map, Seq)
 
 @dataclass(slots=True)
 class Document:
-    """`root` is the playbook, `head` what stands above its first key, `foot` what follows it. `offset`: how far list items stand
-    in from their key, `step`: mappings from theirs."""
+    """`root` is the playbook, `head` the text above its first key, `foot` the text after it. `offset`: how far list items are
+    indented from their key, `step`: mappings from theirs."""
 
     root: Map
     head: list[str]
@@ -138,7 +138,7 @@ class Document:
 
 
 def node(value: Any) -> Node:
-    """A node for a plain value; nodes stay what they are, also inside."""
+    """Return a node for a plain value; nodes stay as they are, also inside."""
     if isinstance(value, Scalar | Alias | Map | Seq):
         return value
     if isinstance(value, Mapping):
@@ -149,7 +149,7 @@ def node(value: Any) -> Node:
 
 
 def short(value: Mapping[str, Any]) -> Map:
-    """A mapping to be written in one line where it fits."""
+    """Return a mapping that is written in one line where it fits."""
     made = Map([Entry(k, node(v)) for k, v in value.items()])
     made.compact = True
     return made
@@ -162,7 +162,7 @@ def followed(value: Node) -> Node:
 
 
 def own(holder: Entry) -> Node:
-    """The value of an entry for changing: what an alias stands for is copied, so that its other uses stay."""
+    """Return the value of an entry to be changed: what an alias names is copied, so that its other uses stay."""
     if isinstance(holder.value, Alias):
         holder.value = copied(followed(holder.value))
         holder.raw = None
@@ -170,7 +170,7 @@ def own(holder: Entry) -> Node:
 
 
 def copied(value: Node) -> Node:
-    """A copy without anchors and comments."""
+    """Return a copy without anchors and comments."""
     if isinstance(value, Alias):
         return Alias(value.name, value.target)
     if isinstance(value, Scalar):
@@ -182,7 +182,7 @@ def copied(value: Node) -> Node:
 
 
 def plain(value: Node) -> Any:
-    """The value without its text; merge keys are followed."""
+    """Return the value without its text; merge keys are followed."""
     value = followed(value)
     if isinstance(value, Map):
         out: dict[str, Any] = {}
@@ -197,14 +197,14 @@ def plain(value: Node) -> Any:
 
 
 def unchanged(value: Node) -> bool:
-    """Whether everything below is as it was read."""
+    """Return whether everything below is as it was read."""
     if value.changed:
         return False
     return not isinstance(value, Map | Seq) or all(e.raw is not None and unchanged(e.value) for e in value.entries)
 
 
 def scalars(value: Node) -> Iterator[Scalar]:
-    """All scalars below, aliases not followed."""
+    """Yield all scalars below; aliases are not followed."""
     if isinstance(value, Scalar):
         yield value
     elif isinstance(value, Map | Seq):
@@ -213,7 +213,7 @@ def scalars(value: Node) -> Iterator[Scalar]:
 
 
 def write_out_aliases(value: Map | Seq, seen: set[str] | None = None) -> None:
-    """Copy what an alias stands for where its anchor does not come before it any more."""
+    """Copy what an alias names where its anchor does not come before it any more."""
     seen = set() if seen is None else seen
     for e in value.entries:
         if isinstance(e.value, Alias) and e.value.name not in seen:
@@ -225,7 +225,7 @@ def write_out_aliases(value: Map | Seq, seen: set[str] | None = None) -> None:
 
 
 def mappings_of(value: Node) -> Iterator[Map]:
-    """All mappings below, aliases not followed."""
+    """Yield all mappings below; aliases are not followed."""
     if isinstance(value, Map):
         yield value
     if isinstance(value, Map | Seq):

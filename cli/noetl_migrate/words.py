@@ -18,7 +18,7 @@ def inputs_of(task: Map) -> frozenset[str]:
 
 
 def tool_words(c: Context, task: Map) -> None:
-    """The case dialect's words for a tool: short kinds, `with` for args, `timeout` outside spec."""
+    """Replace the case dialect's words for a tool: short kinds, `with` for args, `timeout` outside spec."""
     kind = task.get("kind")
     if isinstance(kind, Scalar) and kind.value in KIND_WORDS:
         task.put("kind", KIND_WORDS[str(kind.value)])

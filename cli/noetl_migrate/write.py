@@ -1,4 +1,4 @@
-"""The tree back to text: what did not change as it was, the rest in the author's indentation."""
+"""From the tree back to text: what did not change stays as it was, the rest gets the author's indentation."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][\w./\-]*\Z")
 
 
 def write(document: Document) -> str:
-    """The text of the document."""
+    """Return the text of the document."""
     body = _Writing(document.offset, document.step).entries(document.root, 0)
     return "\n".join([*document.head, *body, *document.foot]) + "\n"
 
 
 def quoted(value: object) -> str:
-    """A new scalar in one line."""
+    """Return a new scalar in one line."""
     if not isinstance(value, str):
         return json.dumps(value)
     if _PLAIN.match(value) and surprise(value) is None and isinstance(_resolved(value), str):
@@ -39,7 +39,7 @@ def _resolved(text: str) -> object:
 
 
 def moved(lines: list[str], by: int) -> list[str]:
-    """Lines after the first, `by` columns further in (or out)."""
+    """Return the lines after the first, `by` columns further in (or out)."""
     if by >= 0:
         return [lines[0], *(" " * by + line if line.strip() else line for line in lines[1:])]
     return [lines[0], *(line[min(-by, len(line) - len(line.lstrip())) :] for line in lines[1:])]
@@ -58,12 +58,12 @@ class _Writing:
         return out + self._comments(block.tail, col, block.entries[0] if block.entries else None)
 
     def _comments(self, comments: list[Comment], col: int, beside: Entry | None) -> list[str]:
-        """Comments where they stood beside their entry; in its column where that is new, or has moved."""
+        """Return comments as they stood beside their entry; in its column when that is new, or has moved."""
         by = col - beside.col if beside is not None and beside.line else None
         return [" " * (col if by is None else max(0, at + by)) + text if text else "" for at, text in comments]
 
     def entry(self, e: Entry, col: int) -> list[str]:
-        """The lines of an entry at column `col`."""
+        """Return the lines of an entry at column `col`."""
         head = " " * col
         if e.raw and unchanged(e.value):
             first, *rest = moved(e.raw, col - e.col)
@@ -116,7 +116,7 @@ class _Writing:
         return [f"{head} {line}{eol}"]
 
     def _inline(self, value: Node) -> str | None:
-        """A collection in one line; None where something in it needs more."""
+        """Return a collection in one line; None when something in it needs more."""
         if isinstance(value, Alias):
             return f"*{value.name}"
         if value.anchor:
@@ -146,7 +146,7 @@ def _with_eol(lines: list[str], eol: str) -> list[str]:
 
 
 def _block_safe(text: str) -> bool:
-    """Whether a text of several lines can stand as a literal block and be read back the same."""
+    """Return whether a text of several lines can be a literal block and be read back the same."""
     body = text.removesuffix("\n")
     return not (body.endswith("\n") or body[:1] in (" ", "\n") or not body) and all(
         line.isprintable() for line in body.split("\n")
@@ -158,7 +158,7 @@ def _fold_safe(text: str) -> bool:
 
 
 def _folded(text: str, col: int) -> list[str]:
-    """The text in lines that folding joins with one space each."""
+    """Return the text in lines that folding joins with one space each."""
     lines: list[str] = []
     for word in re.findall(r"(?:[^ ]|  +)+", text):  # runs of spaces stay within a line
         if lines and col + len(lines[-1]) + 1 + len(word) <= WIDTH:

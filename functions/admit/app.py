@@ -1,4 +1,4 @@
-"""Admit: the HTTP API, and uploads to the inbox bucket."""
+"""Admit function: the HTTP API, and uploads to the inbox bucket."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ metrics = Metrics()
 uploads = LoggedBatch(logger, lambda record: {"notification": record.body[:1000]})
 api = build_resolver(control)
 SPARE_S = 5
-"""What is kept of the invocation for saying what was not reached."""
+"""What is kept of the invocation to report what was not processed."""
 LONGEST_S = 20
-"""What one upload may take while others of its batch wait, unless it is a large one to be copied. One that comes again has all
-the time there is."""
+"""The longest time of one upload while others of its batch wait, unless it is large and must be copied. An upload that comes
+again may use all the time there is."""
 left = TimeLeft(None, SPARE_S)
 
 
@@ -37,7 +37,7 @@ left = TimeLeft(None, SPARE_S)
 @metrics.log_metrics
 @traced
 def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
-    """An API request, or a batch of upload notifications."""
+    """Handle an API request, or a batch of upload notifications."""
     global left
     if "Records" in event:
         left = TimeLeft(context, SPARE_S)
@@ -61,7 +61,8 @@ def _notified(record: SQSRecord) -> None:
 
 
 def _uploads(body: str) -> list[Upload]:
-    """The puts that a notification tells of. One that cannot be read is reported and done with: it would never read."""
+    """Return the puts in a notification. A notification that cannot be read is logged and dropped, because it can never be
+    read."""
     try:
         told = [r["s3"] for r in json.loads(body).get("Records", ())]  # a test notification has none
         return [

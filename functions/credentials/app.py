@@ -1,4 +1,4 @@
-"""Credentials: the part of the HTTP API that touches secrets, apart from everything that reads playbooks."""
+"""Credentials function: the part of the HTTP API that touches secrets, separate from everything that reads playbooks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ api = Api(
 @metrics.log_metrics
 @traced
 def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
-    """An API request about credentials. Neither its body nor its answer is logged or traced."""
+    """Handle an API request about credentials. Neither its body nor its answer is logged or traced."""
     answer = api.resolve(event, context)
     logger.info("answered", extra={"route": api.route(event), "status": answer["statusCode"]})
     return answer

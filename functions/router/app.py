@@ -1,7 +1,7 @@
-"""Router: news from the log's stream and wakes from the control queue, to `Control.route`.
+"""Router function: it passes news from the stream of the event log, and wakes from the control queue, to `Control.route`.
 
-A batch is grouped by execution. An execution whose routing fails, or for which no time is left, is woken again through the
-control queue, so that it never blocks the shard; only when that is impossible too is the batch raised, and Lambda delivers it
+A batch is grouped by execution. An execution whose routing fails, or for which no time is left, gets a wake through the
+control queue, so that it never blocks the shard. Only when that fails too, the function raises, and Lambda delivers the batch
 again.
 """
 
@@ -30,9 +30,9 @@ metrics = Metrics()
 wakes = LoggedBatch(logger, lambda record: {"execution_id": json.loads(record.body).get("wake")})
 RETRY_AFTER_S = 5
 SPARE_S = 10
-"""What is kept of the invocation for handing on what was not reached."""
+"""What is kept of the invocation to hand on what was not processed."""
 LONGEST_S = 20
-"""What one execution may take while others of its batch wait; a wake that comes again has all the time there is."""
+"""The longest time of one execution while others of its batch wait; a wake that comes again may use all the time there is."""
 left = TimeLeft(None, SPARE_S)
 
 
@@ -40,7 +40,7 @@ left = TimeLeft(None, SPARE_S)
 @metrics.log_metrics
 @traced
 def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
-    """A batch of stream records, or of wakes."""
+    """Handle a batch of stream records, or of wakes."""
     global left
     left = TimeLeft(context, SPARE_S)
     records = event["Records"]
@@ -61,7 +61,7 @@ def _stream(records: list[dict[str, Any]]) -> Mapping[str, Any]:
         except Exception:  # a record of whatever shape is no reason to hold up the others
             logger.exception("a stream record does not read; the sweeper looks at its execution", extra=_named(record))
             metrics.add_metric("CommitsUnreadable", MetricUnit.Count, 1)
-            _look_soon(_named(record).get("execution_id"))
+            _set_due_now(_named(record).get("execution_id"))
             continue
         if commit is not None and boundary is not None:
             news.setdefault(commit.stream.execution_id, []).append(boundary)
@@ -76,7 +76,7 @@ def _stream(records: list[dict[str, Any]]) -> Mapping[str, Any]:
 
 
 def _named(record: Mapping[str, Any]) -> dict[str, str]:
-    """The execution a record is of, as its key says."""
+    """Return the execution of a record, from its key."""
     try:
         kind, execution_id, *_ = record["dynamodb"]["NewImage"]["pk"]["S"].split("#")
     except (LookupError, TypeError, AttributeError, ValueError):
@@ -84,7 +84,7 @@ def _named(record: Mapping[str, Any]) -> dict[str, str]:
     return {"execution_id": execution_id} if kind in ("m", "r") and execution_id.isdecimal() else {}
 
 
-def _look_soon(execution_id: str | None) -> None:
+def _set_due_now(execution_id: str | None) -> None:
     if execution_id is not None:
         control().index.set_due(execution_id, control().clock.now())
 
@@ -100,8 +100,8 @@ def _route(execution_id: str, boundaries: list[Boundary]) -> None:
 
 
 def _later(execution_id: str, delay_s: int) -> None:
-    """Through the control queue; and if that loses it, by the sweeper."""
-    _look_soon(execution_id)
+    """Wake the execution through the control queue; if that message is lost, the sweeper finds it."""
+    _set_due_now(execution_id)
     control().queue.wake(execution_id, delay_s=delay_s)
 
 

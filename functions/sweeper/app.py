@@ -1,4 +1,5 @@
-"""Sweeper: every minute, timers that are due and whatever stopped moving; then the dead letters."""
+"""Sweeper function: every minute it reconciles executions whose timers are due or that stopped moving; then it handles the
+dead letters."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from noetl_core.wiring import control
 logger = Logger()
 metrics = Metrics()
 SPARE_S = 15
-"""What is kept of the invocation for the look that runs when its time is over, and for the dead letters."""
+"""What is kept of the invocation for the reconciliation in progress when its time is over, and for the dead letters."""
 LETTERS_SPARE_S = 5
 
 
@@ -30,7 +31,7 @@ LETTERS_SPARE_S = 5
 @metrics.log_metrics
 @traced
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
-    """One sweep over what is due, as far as the time goes: what is not reached is due still."""
+    """Make one sweep, as far as the time allows. What is not reached stays due."""
     until = control().clock.now() + int(max(1.0, TimeLeft(context, SPARE_S).seconds) * 1_000_000)
     done = sweep(control(), until)
     left = TimeLeft(context, LETTERS_SPARE_S)

@@ -1,4 +1,5 @@
-"""Worker: one command a message. A message is deleted only after its run ended or suspended (DESIGN section 4.6)."""
+"""Worker function: one command per message. A message is deleted only after its run has ended or suspended
+(docs/architecture.md, "The way of one step")."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ processor = LoggedBatch(logger, lambda record: about_command(record.body))
 SPARE_MS = 10_000
 """What is kept of the invocation for the last commit."""
 RETRY_AFTER_S = 30
-"""When a command whose handling raised is tried again."""
+"""When a command that raised an error is tried again."""
 deadline = 0
 
 
@@ -33,7 +34,7 @@ deadline = 0
 @metrics.log_metrics
 @traced
 def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
-    """A batch of commands."""
+    """Handle a batch of commands."""
     global deadline
     deadline = time.time_ns() // 1000 + max(1_000, context.get_remaining_time_in_millis() - SPARE_MS) * 1000
     return process_partial_response(event=event, record_handler=_command, processor=processor, context=context)
@@ -62,6 +63,6 @@ def _command(record: SQSRecord) -> None:
 
 
 def _hand_back(record: SQSRecord, seconds: int) -> None:
-    """Make the message visible again sooner than its queue's long visibility timeout would."""
+    """Make the message visible again sooner than the long visibility timeout of its queue would."""
     url = client("sqs").get_queue_url(QueueName=record.event_source_arn.rsplit(":", 1)[1])["QueueUrl"]
     client("sqs").change_message_visibility(QueueUrl=url, ReceiptHandle=record.receipt_handle, VisibilityTimeout=seconds)

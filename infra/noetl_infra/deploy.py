@@ -1,4 +1,4 @@
-"""template.yaml onto an endpoint: the same template for MiniStack, LocalStack and AWS."""
+"""Deploys template.yaml to an endpoint: the same template for MiniStack, LocalStack and AWS."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Deployed:
 
 
 def local_environment(endpoint: str) -> dict[str, str]:
-    """Environment for AWS clients of an emulator: its endpoint, and credentials where none are set."""
+    """Return the environment for AWS clients of an emulator: its endpoint, and credentials where none are set."""
     return {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": os.environ.get("AWS_ACCESS_KEY_ID", "test"),
@@ -66,7 +66,7 @@ def deploy(
     name: str = STACK,
     tools: Sequence[str] = (),
 ) -> Deployed:
-    """Package the code, create or update the stack, wait. `tools` are distributions with further tool kinds, a layer each
+    """Package the code, create or update the stack, and wait. `tools` are distributions with further tool kinds, a layer each
     (`package.tools`). Raises `DeployFailed`."""
     env = local_environment(endpoint)
     make = {
@@ -96,8 +96,8 @@ def deploy(
 
 
 def _write_numbers(template: dict[str, Any], values: Mapping[str, str]) -> None:
-    """Put numbers in place of the parameters that hold them: MiniStack hands a `Number` parameter on as text, on which its queue
-    poller stops."""
+    """Replace parameters that hold numbers by the numbers: MiniStack passes a `Number` parameter on as text, which stops its
+    queue poller."""
     numbers = {
         name: int(values.get(name, declared["Default"]))
         for name, declared in template["Parameters"].items()
@@ -117,7 +117,7 @@ def _write_numbers(template: dict[str, Any], values: Mapping[str, str]) -> None:
 
 
 def _packaged(s3: Any, bucket: str, *, dependencies: bool) -> dict[str, Any]:
-    """The template with its code uploaded and named."""
+    """Return the template with its code uploaded and named."""
     template: dict[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())
     try:
         s3.create_bucket(Bucket=bucket)
@@ -142,7 +142,7 @@ def _uploaded(s3: Any, bucket: str, package: Package) -> str:
 
 
 def _published(functions: Any, name: str, s3: Any, bucket: str, package: Package) -> str:
-    """The ARN of the layer version with this content."""
+    """Return the ARN of the layer version with this content."""
     for version in functions.list_layer_versions(LayerName=name).get("LayerVersions", []):
         if version.get("Description") == package.key:
             return str(version["LayerVersionArn"])

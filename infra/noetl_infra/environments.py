@@ -1,13 +1,14 @@
-"""Execution environments of MiniStack's functions that fail alone.
+"""Execution environments of MiniStack's functions: a failing one must not end the others.
 
-MiniStack (1.5.33) keeps a pool of processes per function (`ministack.core.lambda_runtime`). When one cannot be started - it was
-killed while it was, say - `lambda_svc._execute_function_warm` calls `invalidate_worker`, and that ends *all* processes of the
-function, those at work too, and removes the folder of each, also of one that another thread is just unpacking. That thread then
-fails in turn (`FileNotFoundError: .../code`, `No module named 'app'`) and ends all others again: under load a single lost process
-goes round for minutes. What was ended while it started is in no pool any more, and its process stays for ever.
+MiniStack (1.5.33) keeps a pool of processes per function (`ministack.core.lambda_runtime`). When one cannot be started - for
+example because it was killed during its start - `lambda_svc._execute_function_warm` calls `invalidate_worker`. That ends
+*all* processes of the function, also those at work, and removes the folder of each, also one that another thread is just
+unpacking. That thread then fails too (`FileNotFoundError: .../code`, `No module named 'app'`) and ends all others again:
+under load a single lost process keeps this going for minutes. A process that was ended during its start is in no pool any
+more, and stays for ever.
 
-The remedy upstream is to end the one process that failed. Here it is done from outside: nothing that goes wrong with one
-environment leaves `Worker.invoke` as an exception, so `invalidate_worker` is left to deployments, for which it is meant.
+The remedy upstream is to end only the process that failed. Here it is done from outside: no failure of one environment leaves
+`Worker.invoke` as an exception, so `invalidate_worker` is called for deployments only, for which it is meant.
 """
 
 from __future__ import annotations

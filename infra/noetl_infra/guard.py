@@ -1,11 +1,12 @@
-"""MiniStack behind a guard: only programs on this machine reach it, never web pages that somebody's browser shows.
+"""MiniStack behind a guard: only programs on this machine reach it, not web pages in a browser.
 
-It takes any request for the user's own, and answers every page (`Access-Control-Allow-Origin: *`). A page could so run code on
-the machine of whoever looks at it: with a plain form, or, by a name that resolves to 127.0.0.1, with anything. So a request is
-refused whose `Host` is not this machine, and one that a browser says comes from a page that is not of this machine.
+MiniStack accepts any request as the user's own, and lets every page read its answers (`Access-Control-Allow-Origin: *`). So a
+web page could run code on the machine of its reader: with a plain form, or, under a name that resolves to 127.0.0.1, with any
+request. The guard refuses a request whose `Host` is not this machine, and one that, according to the browser, comes from a
+page of another host.
 
-`python -m noetl_infra.guard` is `ministack` with that; the environment is MiniStack's own, `NOETL_STACK_HOSTS` (by commas) adds
-names that this machine is reached by.
+`python -m noetl_infra.guard` is `ministack` with the guard. The environment is MiniStack's own; `NOETL_STACK_HOSTS`
+(separated by commas) adds names under which this machine is reached.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ OURS = frozenset({"same-origin", "same-site", "none"})
 
 
 def refusal(headers: Mapping[str, str], hosts: frozenset[str] = LOOPBACK) -> str:
-    """Why a request with these headers (names in lower case) is none of a program of this machine; empty: it may pass."""
+    """Return why a request with these headers (names in lower case) does not come from a program on this machine; empty: it
+    may pass."""
     if not _is_here(_name(f"//{headers.get('host', '')}"), hosts):
         return f"Host {headers.get('host', '')[:60]!r} is not this machine"
     origin = headers.get("origin")
@@ -73,7 +75,8 @@ class Guarded:
 
 
 def main() -> None:
-    """Run MiniStack, guarded, with what it does not bear under load held off it (`throttle`, `environments`)."""
+    """Run MiniStack with the guard, and with protection against what it does not endure under load (`throttle`,
+    `environments`)."""
     ministack: Any = import_module("ministack.app")
     more = frozenset(name.strip() for name in os.environ.get("NOETL_STACK_HOSTS", "").split(",") if name.strip())
     ministack.app = Guarded(Throttled(ministack.app), LOOPBACK | more)

@@ -1,4 +1,5 @@
-"""What a stack's functions have used: invocations and billed time, from the lines that Lambda itself writes to their logs."""
+"""What the functions of a stack have used: invocations and billed time, from the report lines that Lambda writes to their
+logs."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _BILLED = re.compile(r"Billed Duration: ([\d.]+) ms")
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Ended invocations, and the milliseconds that they are billed for."""
+    """Invocations that have ended, and their billed milliseconds."""
 
     invocations: int = 0
     billed_ms: float = 0.0
@@ -49,7 +50,7 @@ class Functions:
             self._groups[short] = logging.get("LogGroup", f"/aws/lambda/{name}")
 
     def take(self) -> dict[str, Used]:
-        """What each function has used since it was deployed."""
+        """Return what each function has used since it was deployed."""
         return {short: self._used(group) for short, group in self._groups.items()}
 
     def _used(self, group: str) -> Used:
@@ -59,7 +60,8 @@ class Functions:
 
 
 def billed_ms(line: str) -> float | None:
-    """Billed milliseconds of a log line that reports an ended invocation, as text or as JSON; None for every other line."""
+    """Return the billed milliseconds of a log line that reports an ended invocation, as text or as JSON; None for every other
+    line."""
     if line.startswith("REPORT RequestId"):
         found = _BILLED.search(line)
         return float(found.group(1)) if found else None

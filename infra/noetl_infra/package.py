@@ -1,4 +1,4 @@
-"""Code as zip files named by their content, so that deploying the same code twice uploads nothing."""
+"""Code as zip files that are named by their content, so that deploying the same code twice uploads nothing."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _bytecode(arc: str, source: bytes) -> bytes:
 
 
 def function(folder: str) -> Package:
-    """A function's folder, e.g. `functions/admit/`."""
+    """Return the package of a function's folder, e.g. `functions/admit/`."""
     return pack(Path(folder).name, _tree(ROOT / folder, ""))
 
 

@@ -1,5 +1,5 @@
-"""What `sam local` needs to run the functions in containers against a stack on this machine: the environment that the stack's own
-functions have, and a way from a container to a stack that listens on the loopback address alone."""
+"""What `sam local` needs to run the functions in containers against a stack on this machine: the environment that the stack's
+own functions have, and a route from a container to a stack that listens on the loopback address only."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class _Engine(HTTPConnection):
 
 
 def gateway(engine: str | None = None) -> str:
-    """The address under which containers of the engine (`DOCKER_HOST`, or Docker's own) see this machine. Raises `NoEngine`."""
+    """Return the address under which containers of the engine (`DOCKER_HOST`, or Docker's own) see this machine. Raises
+    `NoEngine`."""
     engine = engine or os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     try:
         with closing(_Engine(engine)) as connection:
@@ -62,9 +63,10 @@ def gateway(engine: str | None = None) -> str:
 
 
 def environment(endpoint: str, seen_as: str, name: str = STACK) -> dict[str, dict[str, str]]:
-    """What the stack's functions have in their environment, by logical id: the content of `sam local`'s file of `env_vars`.
+    """Return the environment of the stack's functions, by logical id: the content of `sam local`'s file of `env_vars`.
 
-    `endpoint` is the stack, `seen_as` its address for a container."""
+    `endpoint` is the stack, `seen_as` its address for a container.
+    """
     have = local_environment(endpoint)
     make: dict[str, Any] = {
         "endpoint_url": endpoint,
@@ -85,7 +87,8 @@ def environment(endpoint: str, seen_as: str, name: str = STACK) -> dict[str, dic
 
 @contextmanager
 def reachable(endpoint: str, address: str) -> Iterator[str]:
-    """Let containers reach what listens at `endpoint` by `address` of this machine, at the same port; the URL for them."""
+    """Let containers reach what listens at `endpoint` by `address` of this machine, at the same port; return the URL for
+    them."""
     to = urlsplit(endpoint)
     target = (to.hostname or "127.0.0.1", to.port or 80)
     listener = socket.socket()
@@ -113,7 +116,7 @@ def _accept(listener: socket.socket, target: tuple[str, int]) -> None:
 
 
 def _serve(incoming: socket.socket, target: tuple[str, int]) -> None:
-    """Copy both ways until both sides have said all they had to."""
+    """Copy both ways until both sides have closed."""
     with suppress(OSError), incoming, socket.create_connection(target) as outgoing:
         back = threading.Thread(target=_copy, args=(outgoing, incoming), daemon=True)
         back.start()
@@ -130,7 +133,7 @@ def _copy(one: socket.socket, other: socket.socket) -> None:
 
 
 def main() -> int:
-    """Write the environment file, and stay until told to stop: `python -m noetl_infra.sam_local`."""
+    """Write the environment file and stay until told to stop: `python -m noetl_infra.sam_local`."""
     options = argparse.ArgumentParser(description=main.__doc__)
     options.add_argument("--file", type=Path, default=Path(".noetl/environment.json"), help="where the environment is written")
     options.add_argument("--address", help="this machine as containers see it; asked of the container engine where not given")

@@ -1,4 +1,4 @@
-"""The stack that was brought up last: found again, and stopped by its pid. (`up` starts and deploys it.)"""
+"""The embedded AWS: MiniStack as a process of its own, which is started, found again and stopped by its pid."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StackDown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A stack that was brought up: what `.noetl/stack.json` holds. `pid` is None for an endpoint somebody else runs."""
+    """A stack that was brought up: the content of `.noetl/stack.json`. `pid` is None for an endpoint that somebody else runs."""
 
     endpoint: str
     pid: int | None
@@ -37,12 +37,12 @@ class Stack:
 
 
 def home(folder: str | Path | None = None) -> Path:
-    """Where the stack's files are: `folder`, or this machine's `.noetl`."""
+    """Return where the stack's files are: `folder`, or this machine's `.noetl`."""
     return (Path(folder) if folder else local_home()).resolve()
 
 
 def current(folder: str | Path | None = None) -> Stack | None:
-    """The stack brought up last, or None."""
+    """Return the stack that was brought up last, or None."""
     try:
         return Stack(**json.loads((home(folder) / "stack.json").read_text()))
     except (FileNotFoundError, ValueError, TypeError):
@@ -50,12 +50,12 @@ def current(folder: str | Path | None = None) -> Stack | None:
 
 
 def absent() -> str:
-    """What to say where no stack is found."""
+    """Return what to say when no stack is found."""
     return f"no stack is up here ({home()} knows of none; NOETL_HOME names another place)"
 
 
 def down(folder: str | Path | None = None) -> bool:
-    """Stop the embedded stack and forget it; False when none was running."""
+    """Stop the embedded stack and forget it; return False when none was running."""
     known = current(folder)
     if known is None:
         return False

@@ -1,4 +1,5 @@
-"""Bringing a stack up: the embedded AWS (MiniStack as a process) or an endpoint that is there, and template.yaml on it."""
+"""Brings a stack up: starts the embedded AWS (MiniStack as a process) or uses a given endpoint, and deploys template.yaml to
+it."""
 
 from __future__ import annotations
 

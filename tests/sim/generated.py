@@ -159,7 +159,7 @@ def tool_for(tasks: tuple[GenTask, ...]) -> Any:
 
 
 def expected(tasks: tuple[GenTask, ...]) -> Expected:
-    """The oracle (formal spec 6, resolutions 6, 7 and 8)."""
+    """The oracle (formal specification 6, resolutions 6, 7 and 8)."""
     out, n, pc, attempt = Expected(), 0, 0, 1
     visits: Counter[int] = Counter()
     while pc < len(tasks):

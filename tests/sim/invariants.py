@@ -1,4 +1,21 @@
-"""The invariants of the written model, by their numbers (RELIABILITY "Invariants"), asserted on a whole log."""
+"""The invariants of an execution, by number, asserted on a whole log.
+
+* I1: every stream is dense from 0, and its commits never change.
+* I2: the fold of the log equals the stored snapshot, from any snapshot.
+* I3: each step run, and each loop index, has exactly one terminal event; each attempt of a task has at most one
+  `TaskProcessed`;
+  `LoopDone` comes after all of them.
+* I4: the iterations in progress never exceed `max_in_flight`.
+* I5: a run schedules and commits nothing after the terminal event of the execution, until it is redriven.
+* I6: the arcs of a boundary are evaluated once; an exclusive router selects at most one.
+* I7: once faults stop, every execution reaches a terminal state or an explained wait within a limited time.
+* I8: ctx is the fold of its patches.
+* I9: every scheduled step run is commanded.
+* I10: no secret, nor its base64, URL, hex or reversed form, is anywhere outside the worker's memory.
+* I11: the same playbook, inputs and tool outcomes give the same events locally and on the stack, except for ids, times and
+  the order of
+  concurrent runs.
+"""
 
 from __future__ import annotations
 

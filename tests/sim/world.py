@@ -1,4 +1,4 @@
-"""The simulated world: control plane and workers over `tests.sim.ports`, driven by a seed (RELIABILITY "The oracle")."""
+"""The simulated world: control plane and workers over `tests.sim.ports`, driven by a seed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,5 @@
-"""The commands, by what they are for. Each module registers its own with the application when it is imported."""
+"""The commands, grouped by purpose. Each module registers its commands with the application when it is imported.
+
+A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
+here.
+"""

@@ -1,16 +1,23 @@
-"""NoETL core: the Playbook DSL (v10) and its event-sourced engine, shared by the Lambda functions and the local runner.
+"""NoETL core: the playbook language (v10) and its event-sourced engine. The Lambda functions and the local runner share it.
 
-`dsl`, `expr` and `engine` are pure: no input or output, no clock, no randomness, no environment. `control` and `worker` are
-the two services; they reach the world only through `ports`. `adapters` implement the ports; `tools` run tasks.
+* `dsl`, `expr`, `events` and `engine` are pure: no input or output, no clock, no randomness, no environment.
+* `control` and `worker` are the two services. They reach the outside world only through `ports`.
+* `adapters` implement the ports: `adapters.aws` and `adapters.local`. `wiring`, `local` and `local_runner` put services and
+  adapters
+  together.
+* `tools` run the tasks of playbooks. `observe` turns histories into timelines, graphs, costs and logs.
 
-Programs that run playbooks need `run`, which gives an `Execution`:
+The command line (`cli`), the Lambda handlers (`functions`), the deployment (`infra`) and further tool kinds (`plugins`) are
+not here; they import this package.
+
+Programs that run playbooks need `run`, which returns an `Execution`:
 
     import noetl_core
 
     execution = noetl_core.run("hello.yaml", {"name": "Ada"})
     print(execution.status, execution.result)
 
-They are loaded when they are asked for: importing this package loads nothing.
+Both are loaded at their first use: importing this package loads nothing.
 """
 
 from importlib import import_module

@@ -1,4 +1,5 @@
-"""Commits and commands as bytes: one compact JSON body per commit, read back by the version that wrote it or a newer one."""
+"""Commits and commands as bytes: one compact JSON body per commit, which the version that wrote it and newer versions can
+read."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ DEFLATED = b"\x78"
 """First byte of a zlib stream; a JSON body begins with `[`."""
 
 LEVEL = 6
-"""Of zlib: a step's commits (300-800 bytes of JSON) pack to 300 in 10 us at any level; for a loop's big ones 6 saves a write unit
-in ten over 1 and costs 40 us more, 9 saves nothing over 6 and doubles the time."""
+"""The zlib level. The commits of a step (300-800 bytes of JSON) pack to 300 bytes in 10 us at any level. For the large
+commits of a loop, level 6 saves a write unit in ten over level 1 and costs 40 us more; level 9 saves nothing over 6 and takes
+twice the time."""
 
 _encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _message_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
@@ -26,8 +28,8 @@ _message_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 def encode_events(events: tuple[AnyEvent, ...], *, compress: bool = False) -> bytes:
     """The body of a commit. A result that a `TaskProcessed` of the same commit holds is stored once (DESIGN section 4.5).
 
-    Data is what JSON can say: tuples come back as lists, keys as text. Raises `ValueError` for NaN and infinities, and `TooLarge`
-    for data nested deeper than a reader could follow.
+    Data is what JSON can express: tuples come back as lists, keys as text. Raises `ValueError` for NaN and infinities, and
+    `TooLarge` for data that is nested too deeply for a reader.
     """
     rows: list[list[Any]] = [[e.name, e.ts, e.data] for e in events]
     if len(events) > 1 and events[-1].name == "StepDone":
@@ -74,7 +76,7 @@ def decode_events(body: bytes, v: int) -> tuple[AnyEvent, ...]:
 
 
 _STORED_AS = {"carried_over": "prior"}
-"""Attributes of a command that its message has under another key."""
+"""Attributes of a command that have another key in its message."""
 _READ_AS = {key: name for name, key in _STORED_AS.items()}
 _RARE: Mapping[str, Any] = {"prior": None, "undoes": None, "asked": False}
 _DEFAULTS: Mapping[str, Any] = {
@@ -89,13 +91,13 @@ _DEFAULTS: Mapping[str, Any] = {
 
 
 def encode_command(command: Command) -> str:
-    """A command as a queue message."""
+    """Return a command as a queue message."""
     fields = {_STORED_AS.get(name, name): getattr(command, name) for name in Command.__slots__}
     return _message_encoder.encode({k: v for k, v in fields.items() if k not in _DEFAULTS or v != _DEFAULTS[k]})
 
 
 def decode_command(message: str | bytes) -> Command:
-    """A queue message as a command. Raises `ValueError` for anything else."""
+    """Return the command of a queue message. Raises `ValueError` for anything else."""
     try:
         fields = {_READ_AS.get(key, key): value for key, value in json.loads(message).items()}
         return Command(**{**fields, "mail": tuple(fields.get("mail", ()))})

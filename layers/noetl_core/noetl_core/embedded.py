@@ -1,7 +1,7 @@
-"""Running a playbook from a program, in its own process: `noetl_core.run`.
+"""`noetl_core.run`: runs a playbook from a program, in its own process.
 
-It is the local runner, so tasks, retries, loops and history are what they are everywhere. Without `store` all of it is in memory:
-a program that runs a playbook leaves no files behind, and meets no other process's executions.
+It uses the local runner, so tasks, retries, loops and history are the same as everywhere. Without `store` everything is in
+memory: a program that runs a playbook leaves no files behind and does not meet the executions of other processes.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ FRAMES = 5
 
 
 class Execution:
-    """An execution that has ended, or stands still until somebody acts (`status` paused, stuck).
+    """An execution that has ended, or that stands still until somebody acts (`status` paused, stuck).
 
-    It can be read as long as it is there, also when it was kept in memory. Attributes are what they were when `run` returned.
+    It can be read as long as this object exists, also when it was kept in memory. Attributes have the values of when `run`
+    returned.
     """
 
     id: str
@@ -59,16 +60,16 @@ class Execution:
 
     @cached_property
     def result(self) -> Any:
-        """What the playbook gives, with everything that is kept by reference; None unless it completed."""
+        """The result of the playbook, with references replaced by their values; None unless it completed."""
         return self._values.whole(self._values.at(self._state.result)) if self.status == "completed" else None
 
     @cached_property
     def ctx(self) -> dict[str, Any]:
-        """The execution's `ctx` at its end, with everything that is kept by reference."""
+        """The execution's `ctx` at its end, with references replaced by their values."""
         return cast(dict[str, Any], self._values.whole(self._state.ctx))
 
     def events(self) -> list[dict[str, Any]]:
-        """The whole history as event envelopes, in causal order. Large values in them are references."""
+        """Return the whole history as event envelopes, in causal order. Large values in them are references."""
         expand = Expander(self.id)
         return [dict(envelope) for commit in history(self._wiring.store, self.id) for envelope in expand(commit)]
 
@@ -84,19 +85,18 @@ def run(
     store: str | Path | None = None,
     timeout_s: float | None = None,
 ) -> Execution:
-    """Run a playbook in this process, to its end. That it failed is its status, no exception.
+    """Run a playbook in this process to its end. A failure is the status of the execution, not an exception.
 
-    `playbook` is a path (a `Path`, or a text in one line: a file, or a folder with a `playbook.yaml`), the text of a playbook, or
-    its model. Playbooks that it calls are found beside its file.
-    `payload` is JSON data, and goes over the workload's defaults.
-    `tools` are kinds of this run alone, before all others: a function, which is called with a task's inputs by name and gives its
-    result (or raises: the task fails with kind `python`), or a `Tool`. They are called from several threads at once. A playbook
-    with kinds that the language does not know says `executor.spec.extensions: true`.
-    `store` is a database file to keep the execution in, as of `noetl run --store`: `noetl show` and `noetl resume` find it there.
-    `timeout_s` is how long to wait for the end.
+    `playbook` is a path (a `Path`, or a text of one line: a file, or a folder with a `playbook.yaml`), the text of a
+    playbook, or its model. Playbooks that it calls are found beside its file. `payload` is JSON data, and is merged over the
+    defaults of the workload. `tools` are kinds for this run only, with precedence over all others: a function, which is
+    called with a task's inputs by name and returns its result (if it raises, the task fails with kind `python`), or a `Tool`.
+    They are called from several threads at the same time. A playbook with kinds that the language does not know sets
+    `executor.spec.extensions: true`. `store` is a database file for the execution, as in `noetl run --store`: `noetl show`
+    and `noetl resume` find it there. `timeout_s` is how long to wait for the end.
 
-    Raises `InvalidPlaybook`, `BadWorkload` (inputs that the playbook does not take), `ValueError` (a payload that is no JSON
-    data), `TimeoutError`, `OSError` (a file that does not read).
+    Raises `InvalidPlaybook`, `BadWorkload` (inputs that the playbook does not accept), `ValueError` (a payload that is no
+    JSON data), `TimeoutError`, `OSError` (a file that cannot be read).
     """
     source, file, model = _read(playbook)
     given = _data(payload or {}, "payload")
@@ -117,7 +117,7 @@ def run(
 
 
 def _read(playbook: str | Path | Playbook) -> tuple[str, Path | None, Playbook | None]:
-    """Its text, and the file and the model where it is read from a file."""
+    """Return the text, and the file and the model when it was read from a file."""
     if isinstance(playbook, Playbook):
         return dump(playbook), None, None
     if isinstance(playbook, str) and ("\n" in playbook or playbook.lstrip().startswith("{")):
@@ -129,7 +129,7 @@ def _read(playbook: str | Path | Playbook) -> tuple[str, Path | None, Playbook |
 
 
 def _register_called(wiring: LocalWiring, playbook: Playbook, file: Path) -> None:
-    """Put what the playbook calls, and what that calls, into the catalog, from files beside it."""
+    """Register what the playbook calls, and what that calls, from the files beside it."""
     known, wanted = {playbook.path}, list(called(playbook))
     while wanted:
         path = wanted.pop()
@@ -140,7 +140,7 @@ def _register_called(wiring: LocalWiring, playbook: Playbook, file: Path) -> Non
 
 
 def _data(value: Any, what: str) -> Any:
-    """`value` as JSON data of its own. Raises `ValueError`."""
+    """Return `value` as JSON data of its own. Raises `ValueError`."""
     try:
         strict_json.check(value)
     except ValueError as error:
@@ -157,7 +157,7 @@ def _tool(kind: str, tool: Tool | Callable[..., Any]) -> Tool:
 
 
 class _FunctionTool:
-    """A kind whose work is a function: inputs by name go in, the result comes out."""
+    """A kind whose work is a function: it gets the inputs by name and returns the result."""
 
     inline = False
 

@@ -1,4 +1,4 @@
-"""Reading an execution's log page by page, and folding it: from its newest snapshot, or as of a position."""
+"""Reading the log of an execution page by page, and folding it: from its newest snapshot, or up to a position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE_EVENTS = 2_000
 
 
 def commits_of(store: CommitReader, stream: StreamId, after: int = -1) -> Iterator[Commit]:
-    """The commits of a stream behind `after`, in order, read as they are taken."""
+    """Yield the commits of a stream after `after`, in order, one page at a time."""
     limit = FIRST
     while page := store.read(stream, after=after, limit=limit):
         yield from page
@@ -29,7 +29,8 @@ def commits_of(store: CommitReader, stream: StreamId, after: int = -1) -> Iterat
 
 
 def tally_of(store: EventStore, last: Commit) -> Tally:
-    """What the stream that `last` ends comes to. Commits of older versions do not say: then it is counted, page by page."""
+    """Return the counts of the stream that `last` ends. Commits of older versions do not have them; then the stream is read
+    and counted."""
     if last.tally is not None:
         return last.tally
     events = lost = 0
@@ -41,9 +42,10 @@ def tally_of(store: EventStore, last: Commit) -> Tally:
 
 
 def load_state(store: EventStore, execution_id: str, upto: int | None = None) -> State:
-    """The state at the end of the control stream, or at position `upto`. `seq` -1 means: there is no such execution.
+    """Return the state at the end of the control stream, or at position `upto`. `seq` -1 means that the execution does not
+    exist.
 
-    Raises `CorruptLog`, and `NewerLog` for what newer code wrote.
+    Raises `CorruptLog`, and `NewerLog` for a log that newer code wrote.
     """
     state = State(execution_id)
     snap = store.load_snapshot(execution_id)

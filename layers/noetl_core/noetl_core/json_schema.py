@@ -1,7 +1,7 @@
-"""A plain subset of JSON Schema: what a `kind: callback` may be answered with, and what a workload must be (`x-schema`).
+"""A subset of JSON Schema: for answers to `kind: callback` (docs/callbacks.md), and for workloads (`x-schema`).
 
-The subset is what forms and approvals need; a keyword that is not in it is refused, never ignored.
-`pattern` is left out on purpose: what strangers send must not meet a regular expression that may take for ever.
+The subset is what forms and approvals need. A keyword outside it is refused, not ignored. `pattern` is left out on purpose:
+answers come from strangers, and a regular expression may run for ever on such text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TYPES: Final[dict[str, type | tuple[type, ...]]] = {
 }
 MAX_DEPTH: Final = 16
 TOLD: Final = 20
-"""Findings about one value that are told: what strangers send may have millions."""
+"""The most findings reported about one value: values from strangers may have millions."""
 SHOWN: Final = 200
 """Characters of a name or a value in a finding."""
 
@@ -49,11 +49,11 @@ _SHAPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 
 
 class BadSchema(ValueError):
-    """The schema is not of the subset. Who acts: the author."""
+    """The schema uses something outside the subset. Who acts: the author."""
 
 
 def check_schema(schema: Any, where: str = "schema", depth: int = 0) -> None:
-    """Raises `BadSchema` for what `problems` would not understand."""
+    """Raise `BadSchema` for a schema that `problems` cannot apply."""
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         raise BadSchema(f"{where} must be a mapping, nested {MAX_DEPTH} deep at most")
     unknown = sorted(set(schema) - KEYWORDS)
@@ -70,7 +70,8 @@ def check_schema(schema: Any, where: str = "schema", depth: int = 0) -> None:
 
 
 def problems(value: Any, schema: Mapping[str, Any], where: str = "the answer") -> list[str]:
-    """What is wrong with `value`, in words: the first `TOLD` findings; none when it conforms. `schema` passed `check_schema`."""
+    """Return what is wrong with `value`, in words: the first `TOLD` findings, none when it conforms. `schema` has passed
+    `check_schema`."""
     return list(islice(_problems(value, schema, where), TOLD))
 
 
@@ -112,7 +113,7 @@ def _shown(value: Any) -> str:
 
 
 def _equal(value: Any, known: Any) -> bool:
-    """As JSON Schema compares: 1 and 1.0 are one number, and neither is true."""
+    """Compare as JSON Schema does: 1 and 1.0 are the same number, and neither equals true."""
     if isinstance(value, bool) or isinstance(known, bool):
         return value is known
     if isinstance(value, list) and isinstance(known, list):

@@ -1,4 +1,5 @@
-"""The local wiring: control plane, worker and SQLite store in one process. `local_runner` carries executions out over it."""
+"""The local wiring: control plane, worker and SQLite store in one process (docs/decisions.md, "Two wirings of one engine").
+`local_runner` carries out executions with it."""
 
 from __future__ import annotations
 
@@ -31,15 +32,15 @@ from noetl_core.worker.service import Worker
 from noetl_core.worker.tokens import LOCAL_URL
 
 POOLS = frozenset({"default", "python"})
-"""The template's pools, and what `NOETL_POOLS` names beside them: here one process stands for them all."""
+"""The pools of the template, and those that `NOETL_POOLS` names: this one process runs the commands of all of them."""
 
 
 class LocalWiring:
-    """Everything of one local store. Close it when done.
+    """All services over one local store. Close it when done.
 
-    `store` is a database file, or `:memory:`; results lie beside the file. `durable` as in `Database`. Without `secrets`,
-    credentials come from `credentials.json` in `home` and the environment. Several processes may share a
-    store: each carries out what it was given, and notices what the others do to it.
+    `store` is a database file, or `:memory:`; results are stored beside the file. `durable` is as in `Database`. Without
+    `secrets`, credentials come from `credentials.json` in `home` and from the environment. Several processes may share a
+    store: each carries out what it was given, and notices what the others write to it.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class LocalWiring:
         self.runner = LocalRunner(self.control, self.worker, self.store, self.queue, self.clock)
 
     def stop(self) -> None:
-        """Carry nothing out any more. What stands can be read until `close`."""
+        """Carry out nothing any more. The store can be read until `close`."""
         self.runner.close()
         if self.worker.heartbeat is not None:
             self.worker.heartbeat.close()
@@ -101,7 +102,7 @@ class LocalWiring:
         self.database.close()
 
     def observe(self, observer: Callable[[Commit], None] | None) -> None:
-        """Call `observer` after every commit, on the thread that made it."""
+        """Call `observer` after every commit, on the thread that wrote it."""
         self.store.observer = observer
 
     def start(self, request: StartRequest) -> Started:
@@ -114,13 +115,14 @@ class LocalWiring:
 
 
 def _callback_url() -> str:
-    """Where callbacks are answered: an API that serves this store, if `NOETL_API_URL` names one."""
+    """Return where callbacks are answered: at the API that serves this store, if `NOETL_API_URL` names one."""
     api = os.environ.get("NOETL_API_URL")
     return f"{api.rstrip('/')}/api/callbacks/{{token}}" if api else LOCAL_URL
 
 
 def run_text(source: str, payload: Mapping[str, Any] | None = None, **wiring: Any) -> tuple[LocalWiring, State]:
-    """Run a playbook's text to its end in memory; the wiring (to read results from) and the final state."""
+    """Run the text of a playbook to its end in memory; return the wiring, from which results can be read, and the final
+    state."""
     local = LocalWiring(**wiring)
     started = local.start(StartRequest(playbook=source, payload=payload or {}))
     local.run(started.execution_id)

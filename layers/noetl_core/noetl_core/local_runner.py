@@ -1,6 +1,6 @@
-"""The local runner: carries executions out in this process, until they end or stand still.
+"""The local runner: it carries out executions in this process until they end or stand still.
 
-What carries news differs from AWS, nothing else: waking commits reach the router through a list instead of a stream, commands
+Only the transport of news differs from AWS: waking commits reach the router through a list instead of a stream, commands
 through a heap instead of a queue.
 """
 
@@ -26,21 +26,21 @@ from noetl_core.ports import NotFound, StorageFailed, Unavailable
 from noetl_core.worker.service import Worker
 
 THREADS = 16
-"""Commands carried out at once; more parallel branches wait their turn."""
+"""Commands that are carried out at the same time; further parallel branches wait."""
 IDLE_LOOK_S = 1.0
 """Standing still until somebody acts."""
 HELD_LOOK_S = 5.0
-"""How often a run that another process holds is looked at: that process may end before its lease does."""
+"""How often a run that another process holds is checked: that process may end before its lease does."""
 
 
 class Interrupted(Exception):
-    """The process leaves: the run has not ended, the log keeps it, and it can be gone on with."""
+    """The process ends before the run has ended. The log keeps the run, and it can be continued."""
 
 
 class LocalRunner:
     """Router, queue consumer and sweeper of one process over a local store.
 
-    Several processes may share the store: each carries out what it was given, and notices what the others do to it.
+    Several processes may share the store: each carries out what it was given, and notices what the others write to it.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class LocalRunner:
         self._foreign: set[str] = set()
 
     def close(self) -> None:
-        """Begin nothing more; commands under way are left to their leases."""
+        """Begin nothing more. Commands in progress are left to their leases."""
         self._store.closed = True
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -75,9 +75,9 @@ class LocalRunner:
     # --- carrying out ---------------------------------------------------------------------------------------------------
 
     def run(self, *executions: str, timeout_s: float | None = None) -> bool:
-        """Carry out until all `executions` have ended, or stand still for a reason; False when `timeout_s` came first.
+        """Carry out executions until all have ended, or stand still for a reason. Returns False when `timeout_s` came first.
 
-        Raises `Interrupted` once another thread has called `leave`, and `StorageFailed` when the store takes no more.
+        Raises `Interrupted` after another thread has called `leave`, and `StorageFailed` when the store cannot be written.
         """
         self._carrier = threading.current_thread()
         open_ones = set(executions)
@@ -99,8 +99,8 @@ class LocalRunner:
         raise Interrupted(self._left)
 
     def leave(self, reason: str) -> None:
-        """End in an orderly way, whatever is under way: its leases are given up, so that whoever goes on need not wait for them,
-        and nothing is written behind that. Called on another thread than `run`."""
+        """End in an orderly way: give up the leases of all runs in progress, so that nobody need wait for them, and write
+        nothing afterwards. Another thread than that of `run` calls this."""
         self._left = reason
         self._worker.leave(reason)
         self._store.closed = True
@@ -122,7 +122,7 @@ class LocalRunner:
                 self._queue.changed.notify_all()
 
     def _act(self) -> bool:
-        """Do one thing that can be done now."""
+        """Do one thing that can be done now. Returns False when there is none."""
         if self._broken:
             raise self._broken.popleft()
         if self._wakes:
@@ -171,7 +171,7 @@ class LocalRunner:
         self._pool.submit(work).add_done_callback(self._worked)
 
     def _worked(self, work: Future[None]) -> None:
-        """What a worker's thread raised is a bug in the engine, to be seen where the execution is waited for."""
+        """Raise an error of a worker's thread, which is a bug of the engine, where somebody waits for the execution."""
         wrong = None if work.cancelled() else work.exception()
         if wrong is not None:
             self._broken.append(wrong)
@@ -192,7 +192,7 @@ class LocalRunner:
             self._queue.put_back(delivery, min(handled.seconds, HELD_LOOK_S))
 
     def _idle(self, until: int | None) -> None:
-        """Nothing to do now: look whether something stopped moving, then wait for news or the next timer."""
+        """Nothing can be done now: reconcile what stopped moving, then wait for news or for the next timer."""
         now = self._clock.now()
         if now - self._looked >= IDLE_LOOK_S * SECOND:
             self._looked = now
@@ -211,8 +211,8 @@ class LocalRunner:
     # --- sharing the store ----------------------------------------------------------------------------------------------
 
     def _is_mine(self, execution_id: str) -> bool:
-        """Whether this process carries it out. Other processes look after theirs, and what one left behind waits to be asked
-        for (`adopt`): a run begun now must not bring yesterday's to life."""
+        """Return whether this process carries out the execution. Other processes handle theirs, and an execution that one
+        left unfinished waits for `adopt`: a run that begins now must not continue older ones."""
         if execution_id in self._mine:
             return True
         if execution_id in self._foreign:
@@ -223,7 +223,8 @@ class LocalRunner:
         return mine
 
     def _others_acted(self) -> bool:
-        """Whether another process wrote to one of ours: a signal, a pause, a cancel. What follows from it is done here."""
+        """Return whether another process wrote to an execution of this one: a signal, a pause, a cancel. Its effects are
+        carried out here."""
         acted = False
         for execution_id in list(self._mine):
             known = self._states.get(execution_id)
@@ -234,9 +235,12 @@ class LocalRunner:
         return acted
 
     def adopt(self, execution_id: str) -> None:
-        """Go on, because a person asks for it, with what another process began: route what it did not, and send the command of
-        every open run again. A run that a live process holds stays with it; one whose process has ended is taken over at once,
-        however often that was so before. Raises `NotFound`."""
+        """Continue, on request of a person, what another process began: route what it did not route, and send the commands of
+        all open runs again.
+
+        A run that a live process holds stays with it; one whose process has ended is taken over at once, however often that
+        happened before. Raises `NotFound`.
+        """
         self._take_up(execution_id, asked=True)
 
     def _take_up(self, execution_id: str, *, asked: bool = False) -> None:
@@ -255,7 +259,7 @@ class LocalRunner:
             self._take_up(child, asked=asked)
 
     def _standing(self, command: Command, asked: bool) -> Command:
-        """The command as it must be now: a takeover where a worker has begun."""
+        """Return the command as it must be now: a takeover where a worker has begun."""
         last = self._store.last(StreamId(command.execution_id, command.run_id))
         if last is None or last.seq < command.expected_seq:
             return command

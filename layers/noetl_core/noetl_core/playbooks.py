@@ -1,4 +1,4 @@
-"""Playbooks parsed once per digest and process."""
+"""A cache of parsed playbooks: each digest is parsed once per process."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from noetl_core.ports import PlaybookCatalog
 
 
 class PlaybookCache:
-    """Digest -> parsed playbook. What a digest names never changes, so it is never looked up twice."""
+    """Maps a digest to its parsed playbook. The content of a digest never changes, so it is never read twice."""
 
     def __init__(self, catalog: PlaybookCatalog) -> None:
         self._catalog = catalog
         self._parsed: dict[str, Playbook] = {}
 
     def __call__(self, digest: str) -> Playbook:
-        """The playbook pinned by `digest`. Raises `NotFound`."""
+        """Return the playbook that `digest` names. Raises `NotFound`."""
         known = self._parsed.get(digest)
         if known is None:
             known = self._parsed[digest] = parse_playbook(self._catalog.by_digest(digest).source)
         return known
 
     def parse(self, source: str, name: str = "<playbook>") -> Playbook:
-        """The playbook of a text, kept under its digest. Raises `InvalidPlaybook`."""
+        """Parse the text of a playbook and cache it under its digest. Raises `InvalidPlaybook`."""
         digest = digest_of(source)
         known = self._parsed.get(digest)
         if known is None:

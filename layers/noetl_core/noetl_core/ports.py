@@ -1,16 +1,17 @@
-"""What the engine needs of the world, as small protocols. Each has one contract test suite that all its adapters pass.
+"""The ports: small protocols through which the engine reaches the outside world. Each has one contract test suite
+(`tests/contract`) that all its adapters pass.
 
-Errors of the ports are one small vocabulary, split by who must act:
+The errors of the ports, by who must act:
 
 * `PortError`
-  * `Conflict`: the position is taken; the caller reloads and decides again (control) or stops (worker).
-  * `NotFound`: there is no such thing; the caller answers so.
-  * `Unavailable`: the service did not answer or throttled; the platform retries (queue redelivery, stream retry).
-    * `StorageFailed`: the disk is full, read-only or broken; whoever owns the machine must make room, and go on then.
-  * `Forbidden`: it is not for whom it was asked for; whoever gives out rights acts.
-  * `TooLarge`: the value exceeds the service's limit; the author must make it smaller or reference it.
-    * `NewerLog`: a newer version of the code wrote it; whoever runs that version goes on, and this one waits.
-  * `CorruptLog`: a commit that cannot be interpreted (gap, checksum); an operator must look.
+  * `Conflict`: the position is taken. The caller reloads and decides again (control) or stops (worker).
+  * `NotFound`: there is no such item. The caller says so.
+  * `Unavailable`: the service did not answer, or throttled. The platform tries again (queue redelivery, stream retry).
+    * `StorageFailed`: the disk is full, read-only or broken. The owner of the machine must act; then the work can continue.
+    * `NewerLog`: a newer version of the code wrote it. Processes of that version continue; this one waits.
+  * `Forbidden`: the caller may not have the item. Whoever grants rights acts.
+  * `TooLarge`: the value exceeds the limit of the service. The author must make it smaller or pass it by reference.
+  * `CorruptLog`: a commit cannot be interpreted (gap, checksum). An operator must act.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from noetl_core.engine.records import Command, Commit, Snapshot, StreamId
 
 
 class PortError(Exception):
-    """Base of all port errors."""
+    """Base class of all errors of ports."""
 
 
 class Conflict(PortError):
-    """The condition of a write failed: somebody else was first. `existing` is what stands there, when the store says."""
+    """The condition of a write failed, because another writer was first. `existing` is the stored item, when the store
+    returns it."""
 
     def __init__(self, message: str, existing: Commit | None = None) -> None:
         super().__init__(message)
@@ -40,32 +42,32 @@ class NotFound(PortError):
 
 
 class Unavailable(PortError):
-    """The service did not answer, or refused for load; trying again later is right."""
+    """The service did not answer, or refused because of load. Trying again later is right."""
 
 
 class StorageFailed(Unavailable):
-    """What is kept on this machine cannot be written: no room, read-only, broken. Trying again helps once somebody acted."""
+    """The storage of this machine cannot be written: full, read-only or broken. Trying again helps only after somebody acted."""
 
 
 class TooLarge(PortError):
-    """The value exceeds what the service takes."""
+    """The value exceeds what the service accepts."""
 
 
 class Forbidden(PortError):
-    """The item is there, and not for whom it was asked for; whoever gives out rights acts."""
+    """The item exists, but the caller may not have it. Whoever grants rights acts."""
 
 
 class NewerLog(Unavailable):
-    """A commit asks for a newer reader: while a release is rolled out, or after one was rolled back. It is not broken, so it is
-    not given up: it waits for the code that reads it."""
+    """A commit requires a newer reader: a release is being rolled out, or was rolled back. The execution is not given up: it
+    waits for code that can read it."""
 
 
 class CorruptLog(PortError):
-    """The log holds something this reader must not interpret."""
+    """The log contains something that this reader must not interpret."""
 
 
 class CommitReader(Protocol):
-    """What readers of a history need of the log."""
+    """The part of the event store that readers of a history need."""
 
     def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
         """As `EventStore.read`."""
@@ -73,22 +75,24 @@ class CommitReader(Protocol):
 
 
 class EventStore(Protocol):
-    """The append-only log. Reads are strongly consistent."""
+    """The append-only event log. Reads are strongly consistent."""
 
     def append(self, commit: Commit) -> None:
-        """Write `commit` at its position or raise `Conflict`. A position that holds a commit of the same `writer` is success."""
+        """Write `commit` at its position, or raise `Conflict`. It also succeeds when the position holds a commit of the same
+        `writer`."""
         ...
 
     def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
-        """Commits of `stream` with `seq > after` in order, at most `limit` (None: all). Raises `CorruptLog` on a gap."""
+        """Return the commits of `stream` with `seq > after` in order, at most `limit` (None: all). Raises `CorruptLog` on a
+        gap."""
         ...
 
     def last(self, stream: StreamId) -> Commit | None:
-        """The newest commit of `stream`, or None."""
+        """Return the newest commit of `stream`, or None."""
         ...
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep `snapshot` if it is newer than the kept one; silently do nothing otherwise."""
+        """Store `snapshot` if it is newer than the stored one; otherwise do nothing."""
         ...
 
     def load_snapshot(self, execution_id: str) -> Snapshot | None: ...
@@ -96,7 +100,7 @@ class EventStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Messages of one queue: to be received, received and not yet deleted, to become visible later."""
+    """Numbers of messages in one queue: visible, received and not yet deleted, delayed."""
 
     waiting: int = 0
     in_flight: int = 0
@@ -105,7 +109,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Commands by pool, wakes of the control plane, and what was given up, by the queue it was in."""
+    """Waiting commands by pool, wakes of the control plane, and dead letters by the queue from which they come."""
 
     pools: Mapping[str, Waiting]
     control: Waiting
@@ -114,7 +118,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message of `execution_id` whose handling failed every time: a wake, or (with `run_id`) a command."""
+    """A message of `execution_id` that failed every time: a wake, or (with `run_id`) a command."""
 
     execution_id: str
     run_id: str | None = None
@@ -123,22 +127,22 @@ class DeadLetter:
 
 
 class CommandQueue(Protocol):
-    """Where the control plane puts work. Delivery is at least once, in no order."""
+    """Where the control plane sends work. Messages are delivered at least once, in no order."""
 
     def send(self, commands: Sequence[Command], delay_s: int = 0) -> Sequence[Command]:
-        """Send to each command's pool (delay 0-900 s); returns those that could not be sent."""
+        """Send each command to its pool (delay 0-900 s). Returns the commands that could not be sent."""
         ...
 
     def wake(self, *executions: str, delay_s: int = 0) -> None:
-        """Ask the router to look at executions after `delay_s` (0-900 s)."""
+        """Ask the router to reconcile executions after `delay_s` (0-900 s)."""
         ...
 
     def depth(self, pool: str | None) -> int:
-        """About how many commands of `pool`, or (None) wakes, are waiting to be received."""
+        """Return about how many commands of `pool`, or wakes (None), wait to be received."""
         ...
 
     def backlog(self) -> Backlog:
-        """About what every queue holds."""
+        """Return about what every queue holds."""
         ...
 
 
@@ -146,21 +150,22 @@ class ResultStore(Protocol):
     """Objects under `<execution_id>/...`: large results, collections, large commit bodies."""
 
     def put(self, key: str, body: bytes, content_type: str = "application/json") -> Mapping[str, Any]:
-        """Store and return the reference `{kind, store, key, size, checksum}` (resolution 22). Same key, same body: no change."""
+        """Store an object and return its reference `{kind, store, key, size, checksum}` (resolution 22). The same key with
+        the same body changes nothing."""
         ...
 
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
-        """The object, or its bytes `start` to `end` exclusive. Raises `NotFound`."""
+        """Return the object, or its bytes from `start` to `end` (exclusive). Raises `NotFound`."""
         ...
 
     def url(self, key: str) -> str:
-        """Where a tool of its own (DuckDB) reads the object: `s3://bucket/key`, or a file path."""
+        """Return where a library of a tool (DuckDB) reads the object: `s3://bucket/key`, or a file path."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PlaybookVersion:
-    """One immutable version in the catalog."""
+    """One immutable version of a playbook in the catalog."""
 
     path: str
     version: int
@@ -170,46 +175,48 @@ class PlaybookVersion:
 
 
 class PlaybookCatalog(Protocol):
-    """Registered playbooks. Versions are immutable; `latest` moves."""
+    """The registered playbooks. Versions are immutable; `latest` moves."""
 
     def register(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
-        """A new version, or the existing one if its digest is already the latest of `path`."""
+        """Store a new version, or return the existing one when the latest version of `path` has the same digest."""
         ...
 
     def pin(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
-        """Keep content for executions that name its digest: version 0, which is none of `path`, or that it is registered as."""
+        """Store content for executions that name its digest: as version 0 without a path, or the version under which it is
+        registered."""
         ...
 
     def get(self, path: str, version: int | None = None) -> PlaybookVersion:
-        """A version (None: latest). Raises `NotFound`."""
+        """Return a version (None: the latest). Raises `NotFound`."""
         ...
 
     def by_digest(self, digest: str) -> PlaybookVersion:
-        """The content pinned by an execution; version 0 unless it is registered. Raises `NotFound`."""
+        """Return the content that an execution pins; version 0 unless it is registered. Raises `NotFound`."""
         ...
 
     def versions(self, path: str) -> Sequence[PlaybookVersion]: ...
 
     def list(self, prefix: str = "") -> Sequence[PlaybookVersion]:
-        """The latest version of every path that starts with `prefix`, by path."""
+        """Return the latest version of every path that starts with `prefix`, by path."""
         ...
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Due:
-    """That an execution is to be reconciled at `at` (microseconds)."""
+    """An execution is to be reconciled at `at` (microseconds)."""
 
     at: int
     execution_id: str
 
 
 class Heads(Protocol):
-    """Summaries of executions beside the log, for lists; and all that is left where a log does not read."""
+    """Summaries of executions beside the log, for lists. When a log cannot be read, its head is all there is."""
 
     def head(self, execution_id: str) -> Head | None: ...
 
     def put_head(self, head: Head) -> None:
-        """Write unless a newer one (`updated_at`) stands, or a terminal one does and this is not terminal and not newer."""
+        """Write a head unless a newer one is stored (`updated_at`), or a terminal one while this one is neither terminal nor
+        newer."""
         ...
 
     def heads(
@@ -220,47 +227,49 @@ class Heads(Protocol):
         limit: int = 50,
         before: str | None = None,
     ) -> Sequence[Head]:
-        """Newest first; `before` is the execution id to continue after."""
+        """Return heads, newest first; `before` is the execution id after which to continue."""
         ...
 
 
 class DueItems(Protocol):
-    """When executions are next to be reconciled: for the sweeper, which is the timer service too."""
+    """When executions are to be reconciled next: the sweeper reads them, which is also the timer service."""
 
     def set_due(self, execution_id: str, at: int, seen: int | None = None) -> None:
-        """The execution wants a look at `at` (microseconds); replaces what stood. With `seen`: only if what stands is still that
-        instant, and nothing otherwise, so that whoever asked for another one meanwhile gets it."""
+        """Record that the execution is to be reconciled at `at` (microseconds), in place of the stored instant. With `seen`,
+        write only if the stored instant is `seen`, so that an earlier instant that somebody else recorded meanwhile is not
+        lost."""
         ...
 
     def clear_due(self, execution_id: str) -> None: ...
 
     def claim_due(self, due: Due, at: int) -> int | None:
-        """Move `due` on to `at` before reconciling, as a queue hides a message: if that never ends, it comes again then. Returns
-        how many attempts in a row have begun so, this one included, and none since put off by `set_due`; None if it has moved
-        meanwhile."""
+        """Move `due` on to `at` before reconciling, as a queue hides a message: if the process never ends its attempt, the
+        execution comes again then. Returns how many attempts in a row have begun since `set_due`, this one included; None if
+        the item has moved meanwhile."""
         ...
 
     def due(self, now: int) -> Iterator[Due]:
-        """What is due, the oldest first, read as it is taken."""
+        """Yield the items that are due, the oldest first, reading as they are taken."""
         ...
 
 
 class ExecutionIndex(Heads, DueItems, Protocol):
-    """Finding executions beside the log."""
+    """Heads and due items: how executions are found beside the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What running workers must know without being told: go on, pause, or stop; and single runs to stop."""
+    """What running workers must know: run, pause or stop; and single runs that are to stop."""
 
     mode: Literal["run", "pause", "stop"] = "run"
     stopped_runs: frozenset[str] = frozenset()
     expires_at: int = field(default=0, compare=False)
-    """Seconds; as in the execution's commits: a gate outlives its log no more than anything else of it. 0: never."""
+    """Seconds, as in the commits of the execution, so that a gate expires with the log. 0: never."""
 
 
 class Gates(Protocol):
-    """One small item per execution, read at claim and with each periodic commit. Absent, or expired, means `run`."""
+    """One small item per execution, which workers read when they claim a run and with each periodic commit. An absent or
+    expired gate means `run`."""
 
     def gate(self, execution_id: str) -> Gate: ...
 
@@ -268,15 +277,15 @@ class Gates(Protocol):
 
 
 class ReadsSecrets(Protocol):
-    """Credentials by name, to read."""
+    """Read access to credentials by name."""
 
     def get(self, name: str) -> Mapping[str, Any]:
-        """The credential's fields, e.g. `{type: postgres, data: {...}}`. Raises `NotFound`, `Forbidden`."""
+        """Return the fields of a credential, e.g. `{type: postgres, data: {...}}`. Raises `NotFound`, `Forbidden`."""
         ...
 
 
 class Secrets(ReadsSecrets, Protocol):
-    """Credentials by name. Only the worker and the credentials API hold an adapter."""
+    """Credentials by name. Only the worker and the credentials API have an adapter."""
 
     def put(self, name: str, value: Mapping[str, Any]) -> None: ...
 
@@ -286,20 +295,20 @@ class Secrets(ReadsSecrets, Protocol):
 
 
 class Sealer(Protocol):
-    """Encrypts what a resumed run needs and the log may not show. Only workers hold an adapter."""
+    """Encrypts what a resumed run needs and the log must not show. Only workers have an adapter."""
 
     def seal(self, plain: bytes, context: Mapping[str, str]) -> str:
-        """Text that gives away nothing of `plain` but its length. The same `context` is needed to open it."""
+        """Return encrypted text, which reveals nothing of `plain` but its length. The same `context` is needed to decrypt it."""
         ...
 
     def open(self, sealed: str, context: Mapping[str, str]) -> bytes:
-        """What was sealed. Raises `CorruptLog` for another key or context, and for what was tampered with."""
+        """Return the decrypted content. Raises `CorruptLog` for another key or context, and for text that was changed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """One put into the inbox, as its notification tells it. `version_id` (or `sequencer`) makes one put differ from the next."""
+    """One put into the inbox, as its notification describes it. `version_id` (or `sequencer`) tells one put from the next."""
 
     bucket: str
     key: str
@@ -310,36 +319,36 @@ class Upload:
 
     @property
     def identity(self) -> str:
-        """Equal for every delivery of the same put, different for every put."""
+        """Return a value that is equal for every delivery of the same put and different for every other put."""
         mark = self.version_id if self.version_id not in (None, "", "null") else self.sequencer or self.etag
         return f"s3:{self.bucket}/{self.key}@{mark}"
 
 
 class Inbox(Protocol):
-    """Where uploads are. Raises `NotFound` for an object that is gone."""
+    """Where uploads are stored. Raises `NotFound` for an object that no longer exists."""
 
     def read(self, upload: Upload) -> bytes:
-        """The object's content; the caller has looked at its size."""
+        """Return the content of the object. The caller has checked its size."""
         ...
 
     def copy(self, upload: Upload, key: str) -> Mapping[str, Any]:
-        """Copy the object into the result store, as this put left it; the reference `{kind, store, key, size}`."""
+        """Copy the object into the result store, as this put left it. Returns the reference `{kind, store, key, size}`."""
         ...
 
     def reject(self, upload: Upload, error: Mapping[str, Any]) -> None:
-        """Move the object aside, with what is wrong with it beside it."""
+        """Move the object aside and store the reason beside it."""
         ...
 
 
 class Clock(Protocol):
-    """Time and chance, injected, so that tests own both."""
+    """Time and random names, injected, so that tests control both."""
 
     def now(self) -> int:
-        """Microseconds since the epoch, UTC."""
+        """Return microseconds since the epoch, UTC."""
         ...
 
     def sleep(self, seconds: float) -> None: ...
 
     def nonce(self) -> str:
-        """A fresh random name for a writer."""
+        """Return a new random name for a writer."""
         ...

@@ -15,11 +15,11 @@ _A_PLAYBOOK = re.compile(r"^kind:\s*[\"']?Playbook\b", re.MULTILINE)
 
 
 class SamePath(ValueError):
-    """Two files of a folder say that they are the playbook that is called. Who acts: the author."""
+    """Two files of a folder have the path of the playbook that is called. Who acts: the author."""
 
 
 def called(playbook: Playbook) -> Iterator[str]:
-    """The paths that tasks name as they are: what a template makes of one is not known yet."""
+    """Return the paths that tasks name literally; the value of a template is not known yet."""
     tasks = [t for step in playbook.steps for t in (*step.tasks, *step.compensate)] + list(playbook.workbook.values())
     for task in tasks:
         path = task.inputs.get("path") if task.kind == "playbook" else None
@@ -28,7 +28,7 @@ def called(playbook: Playbook) -> Iterator[str]:
 
 
 def beside(path: str, file: Path) -> Path | None:
-    """The file in the folder of `file` whose `metadata.path` is `path`. Raises `SamePath`."""
+    """Return the file in the folder of `file` whose `metadata.path` is `path`. Raises `SamePath`."""
     found = [f for f in sorted(file.parent.glob("*.y*ml")) if f.suffix in SUFFIXES and _path_of(f, path) == path]
     if len(found) > 1:
         raise SamePath(f"playbook {path} is called, and {' and '.join(map(str, found))} both say they are it")
@@ -36,7 +36,7 @@ def beside(path: str, file: Path) -> Path | None:
 
 
 def _path_of(file: Path, wanted: str) -> str | None:
-    """The `metadata.path` of a file that may be any YAML, or none."""
+    """Return the `metadata.path` of a file, which may be any YAML, or none."""
     try:
         text = file.read_text("utf-8")
         if wanted not in text or not _A_PLAYBOOK.search(text):

@@ -1,4 +1,4 @@
-"""JSON as every store and encoder on the way takes it: finite numbers, whole characters, bounded depth, each key once."""
+"""JSON that every store and encoder accepts: finite numbers, valid characters, bounded depth, each key once per object."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class _Twice(ValueError):
 
 
 def loads(text: str) -> Any:
-    """The value of JSON text. Raises `ValueError` that says what is wrong, for NaN, infinities, halves of surrogate pairs, keys
-    written twice and values nested deeper than `MAX_DEPTH` too."""
+    """Return the value of JSON text. Raises `ValueError`, with the reason, also for NaN, infinities, halves of surrogate
+    pairs, duplicate keys, and values nested deeper than `MAX_DEPTH`."""
     try:
         value = json.loads(text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_once)
         check(value)
@@ -30,7 +30,7 @@ def loads(text: str) -> Any:
 
 
 def check(value: Any) -> None:
-    """Raise `ValueError` unless `value` is JSON data in that sense."""
+    """Raise `ValueError` unless `value` is such JSON data."""
     try:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, RecursionError) as error:
@@ -56,7 +56,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _where_twice(text: str) -> str:
-    """The first key of valid JSON text that its object has already, and where it stands."""
+    """Return the first duplicate key of valid JSON text, and its position."""
     stack: list[set[str] | None] = []
     key_next = False
     for token in _TOKEN.finditer(text):

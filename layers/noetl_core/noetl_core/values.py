@@ -1,4 +1,5 @@
-"""Values behind pointers and references, for decisions and for readers: fetched by the shell, bounded, cached per use."""
+"""Values of pointers and references, for decisions and for readers: loaded from the log and the result store, with limits and
+a cache."""
 
 from __future__ import annotations
 
@@ -19,20 +20,20 @@ from noetl_core.ports import CorruptLog, EventStore, NotFound, ResultStore
 from noetl_core.result_refs import MARK
 
 MAX_DECISION_BYTES = 8 * 1024 * 1024
-"""What a guard or an argument may read behind one reference; more is the author's error (`kind: limit`)."""
+"""The most bytes that a guard or an argument may read behind one reference; more is an error of the author (`kind: limit`)."""
 
 
 PAGES = 8
-"""Times that limit, for a list kept in pages: together they are the results of a loop."""
+"""How many times that limit a list kept in pages may have: together its pages are the results of a loop."""
 AT_ONCE = 4
-"""Reads of one decision or manifest that are made together."""
+"""Reads of one decision or manifest that run at the same time."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def at_once(read: Callable[[T], R], what: Sequence[T]) -> Iterator[R]:
-    """`read` of each, in order; several at a time when there are many, because each waits for a service."""
+    """Apply `read` to each item, in order; to many items in parallel, because each call waits for a service."""
     if len(what) <= AT_ONCE:
         yield from map(read, what)
         return
@@ -49,14 +50,14 @@ class _TooMuch(Exception):
 
 
 MAX_ANCESTORS = 100
-"""Executions above one that are looked at: far more than children may nest."""
+"""The most ancestors of an execution that are followed: far more than children may nest."""
 
 
 class Family:
-    """Whose objects an execution may read: its own, and those of executions that have the same first ancestor.
+    """The executions whose objects an execution may read: itself, and all with the same first ancestor.
 
-    Results of children and what a parent passes on by reference are among them; what a tool answers may name any key, and is
-    plain data then.
+    This covers results of children and references that a parent passes on. A reference in a tool's answer may name any key;
+    outside the family it is plain data.
     """
 
     def __init__(self, store: EventStore, execution_id: str) -> None:
@@ -65,7 +66,7 @@ class Family:
         self._first: str | None = None
 
     def owns(self, ref: Mapping[str, Any]) -> bool:
-        """Whether what looks like a reference leads to an object of the family."""
+        """Return whether data that looks like a reference names an object of the family."""
         return self.has(str(ref["key"]))
 
     def has(self, key: str) -> bool:
@@ -82,7 +83,7 @@ class Family:
         return self._first
 
     def _ancestor(self, execution_id: str) -> str | None:
-        """The first execution above one; None where there is no log."""
+        """Return the first ancestor of an execution; None where there is no log."""
         for _ in range(MAX_ANCESTORS):
             commits = self._store.read(StreamId(execution_id), limit=1)
             if not commits:
@@ -95,7 +96,7 @@ class Family:
 
 
 class FamilyResults:
-    """The result store as tools of one execution see it: they read what is the family's and write what is their own."""
+    """The result store for the tools of one execution: they read objects of the family and write their own."""
 
     def __init__(self, results: ResultStore, family: Family, execution_id: str) -> None:
         self._results, self._family, self._own = results, family, f"{execution_id}/"
@@ -118,7 +119,7 @@ class FamilyResults:
 
 
 class Values:
-    """Loads what `Need`s and stored pointers stand for, of one execution."""
+    """Loads the values of stored pointers and of a decision's `Need`s, for one execution."""
 
     def __init__(
         self, store: EventStore, results: ResultStore, execution_id: str, limit: int | None = MAX_DECISION_BYTES
@@ -131,7 +132,7 @@ class Values:
         self._unstored: dict[str, bytes] = {}
 
     def supply(self, known: dict[Need, Any], missing: NeedValues) -> None:
-        """Fetch what a decision asks for into what it knows."""
+        """Load the values that a decision asks for into `known`."""
         self._unstored.update(missing.objects)
         for need, value in zip(missing.needs, at_once(self, missing.needs), strict=True):
             known[("object", need[1]) if need[0] == "object" else need] = value
@@ -149,13 +150,13 @@ class Values:
             return TooMuch(claimed(ref))
         try:
             return self.reference(ref)
-        except (_TooMuch, NoRoom) as more:
+        except (_TooMuch, LoadLimitExceeded) as more:
             return TooMuch(more.size)
         except (NotFound, ValueError) as error:
             return Unreadable(f"reference {ref['key']}: {error}")
 
     def boundary(self, run_id: str, seq: int) -> Mapping[str, Any]:
-        """Data of the last event of a run's commit."""
+        """Return the data of the last event of a run's commit."""
         commits = self._store.read(StreamId(self._execution_id, run_id), after=seq - 1, limit=1)
         if not commits:
             raise CorruptLog(f"run {run_id} of execution {self._execution_id} has no commit {seq}")
@@ -168,91 +169,94 @@ class Values:
         return at["value"] if "value" in at else self.boundary(at["run"], at["seq"]).get("result")
 
     def reference(self, ref: Mapping[str, Any]) -> Any:
-        """The value of a `result_ref` (resolution 22), in which there may be others; what only looks like one is what it is.
+        """Return the value of a `result_ref` (resolution 22). It may contain references. Data that only looks like a
+        reference is returned as it is.
 
         Raises `NotFound`, `ValueError`.
         """
         return self.opened(ref)[0] if self.family.owns(ref) else ref
 
     def beginning(self, ref: Mapping[str, Any], size: int) -> str:
-        """The first `size` bytes of the JSON text behind a reference. Raises `NotFound`."""
+        """Return the first `size` bytes of the JSON text that a reference names. Raises `NotFound`."""
         return self._results.get(ref["key"], 0, size).decode("utf-8", "ignore")
 
-    def opened(self, ref: Mapping[str, Any], room: Room | None = None) -> tuple[Any, bool]:
-        """As `reference`, of one of the family; and whether there may be references in it."""
-        body = self._unstored.get(ref["key"]) or self._body(ref["key"], room)
-        if room is not None:
-            room.take(len(body) - claimed(ref))
+    def opened(self, ref: Mapping[str, Any], budget: LoadBudget | None = None) -> tuple[Any, bool]:
+        """As `reference`, for a reference of the family; also returns whether the value may contain references."""
+        body = self._unstored.get(ref["key"]) or self._body(ref["key"], budget)
+        if budget is not None:
+            budget.take(len(body) - claimed(ref))
         if ref.get("checksum") != f"sha256:{sha256(body).hexdigest()}":
             raise Altered(f"the object {ref['key']} is not what was stored when the reference was made: its checksum is another")
         if ref.get("schema_hint") == "manifest":
             owner = str(ref["key"]).partition("/")[0]  # a child's result names runs of the child
             values = self if owner == self._execution_id else Values(self._store, self._results, owner, self._limit)
-            if room is None and self._limit is not None:
-                room = Room(PAGES * self._limit)
-            return [item for page in at_once(lambda part: values._page(part, room), _manifest(body)) for item in page], True
+            if budget is None and self._limit is not None:
+                budget = LoadBudget(PAGES * self._limit)
+            return [item for page in at_once(lambda part: values._page(part, budget), _manifest(body)) for item in page], True
         nested = MARK in body
         if ref.get("format") == "jsonl" or str(ref["key"]).endswith(".jsonl"):
             return [parsed(line) for line in body.splitlines() if line.strip()], nested
         return parsed(body), nested
 
-    def whole(self, value: Any, room: Room | None = None, opened: Open | None = None, place: Path = ()) -> Any:
-        """`value` with everything in it that is behind references, however deep; lists and mappings that hold none are shared.
+    def whole(self, value: Any, budget: LoadBudget | None = None, opened: Open | None = None, place: Path = ()) -> Any:
+        """Return `value` with all references in it replaced by their values, at any depth. Lists and mappings without
+        references are shared.
 
-        `opened` is another way to open one than by reading it; `place` is where the value itself stands. Raises `NoRoom`,
+        `opened` is another function to open a reference; `place` is where the value itself stands. Raises `LoadLimitExceeded`,
         `NotFound`, `ValueError`, each with the place.
         """
-        return self._whole(value, room, place, opened or self.opened)
+        return self._whole(value, budget, place, opened or self.opened)
 
-    def _whole(self, value: Any, room: Room | None, place: Path, opened: Open) -> Any:
+    def _whole(self, value: Any, budget: LoadBudget | None, place: Path, opened: Open) -> Any:
         found = references_in(value, self.family.owns)
         if not found:
             return value
-        if room is not None:
+        if budget is not None:
             for path, ref in found:
-                room.take(claimed(ref), (*place, *path))
+                budget.take(claimed(ref), (*place, *path))
 
         def load(one: tuple[Path, Mapping[str, Any]]) -> Any:
             path, ref = (*place, *one[0]), one[1]
             try:
-                loaded, nested = opened(ref, room)
-            except NoRoom as full:
-                raise NoRoom(full.size, full.limit, full.path or path) from None
+                loaded, nested = opened(ref, budget)
+            except LoadLimitExceeded as full:
+                raise LoadLimitExceeded(full.size, full.limit, full.path or path) from None
             except NotFound as error:
                 raise NotFound(f"{path_text(path)}: {error}") from None
             except ValueError as error:
                 why = str(error) if isinstance(error, Altered) else f"what {ref['key']} holds is no JSON"
                 raise Unusable(path, why) from error
-            return self._whole(loaded, room, path, opened) if nested else loaded
+            return self._whole(loaded, budget, path, opened) if nested else loaded
 
         return replaced(value, list(zip((path for path, _ in found), at_once(load, found), strict=True)))
 
-    def _body(self, key: str, room: Room | None = None) -> bytes:
-        """The object, whatever size its reference claims: not more than the limit of it is read."""
-        limit = self._limit if room is None else room.limit
+    def _body(self, key: str, budget: LoadBudget | None = None) -> bytes:
+        """Return the object. Whatever size its reference claims, no more than the limit is read."""
+        limit = self._limit if budget is None else budget.limit
         if limit is None:
             return self._results.get(key)
         body = self._results.get(key, 0, limit + 1)
         if len(body) > limit:
-            raise _TooMuch(len(body)) if room is None else NoRoom(len(body), limit)
+            raise _TooMuch(len(body)) if budget is None else LoadLimitExceeded(len(body), limit)
         return body
 
-    def _page(self, part: Mapping[str, Any], room: Room | None) -> Any:
-        """One chunk's results, in index order."""
+    def _page(self, part: Mapping[str, Any], budget: LoadBudget | None) -> Any:
+        """Return the results of one chunk, in index order."""
         result: Any = part["result"] if "result" in part else self.boundary(part["run"], part["seq"]).get("result")
         if is_reference(result) and self.family.owns(result):
-            if room is not None:
-                room.take(claimed(result))
-            result = self.opened(result, room)[0]
+            if budget is not None:
+                budget.take(claimed(result))
+            result = self.opened(result, budget)[0]
         if not isinstance(result or [], list):
             raise ValueError("a page of it is no list")
         return result or []
 
 
 def parsed(body: bytes) -> Any:
-    """The value of stored JSON text. Not everything stored was written here: there are uploads, and what answers name.
+    """Return the value of stored JSON text. Not everything stored was written by this system: there are uploads, and objects
+    that answers name.
 
-    Raises `ValueError`, also for what no log could hold: NaN, infinities, halves of surrogate pairs, nesting without end.
+    Raises `ValueError`, also for what the log cannot hold: NaN, infinities, halves of surrogate pairs, unbounded nesting.
     """
     try:
         value = json.loads(body, parse_constant=_no_number)
@@ -272,7 +276,7 @@ def _no_number(text: str) -> Any:
 
 
 def _manifest(body: bytes) -> list[Mapping[str, Any]]:
-    """The parts of a list kept in pages. Raises `ValueError`."""
+    """Return the parts of a list that is stored in pages. Raises `ValueError`."""
     parts = parsed(body)
     if not isinstance(parts, list) or not all(map(_is_part, parts)):
         raise ValueError("it is no list of pages")
@@ -289,13 +293,13 @@ Open = Callable[[Mapping[str, Any], "Room | None"], tuple[Any, bool]]
 
 
 def claimed(ref: Mapping[str, Any]) -> int:
-    """The size that a reference says."""
+    """Return the size that a reference states."""
     size = ref.get("size")
     return size if type(size) is int and size > 0 else 0
 
 
-class NoRoom(Exception):
-    """What is to be loaded is over the limit. Who acts: the author."""
+class LoadLimitExceeded(Exception):
+    """The values to load exceed the limit. Who acts: the author."""
 
     def __init__(self, size: int, limit: int, path: Path = ()) -> None:
         super().__init__(f"{size} bytes are over the limit of {limit}")
@@ -303,24 +307,24 @@ class NoRoom(Exception):
 
 
 class Altered(ValueError):
-    """An object is not the one that its reference was made for: somebody wrote over it, or made the reference up."""
+    """An object differs from the one for which its reference was created: somebody overwrote it, or invented the reference."""
 
 
 class Unusable(ValueError):
-    """A reference leads to something that is no value. Who acts: the author."""
+    """A reference names something that is no value. Who acts: the author."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{path_text(path)}: {why}" if path else why)
 
 
-class Room:
-    """Bytes that may be loaded, together."""
+class LoadBudget:
+    """A budget of bytes that may be loaded together."""
 
     def __init__(self, limit: int) -> None:
         self.limit, self.used = limit, 0
 
     def take(self, size: int, path: Path = ()) -> None:
-        """Raises `NoRoom`."""
+        """Reserve bytes. Raises `LoadLimitExceeded`."""
         self.used += max(size, 0)
         if self.used > self.limit:
-            raise NoRoom(self.used, self.limit, path)
+            raise LoadLimitExceeded(self.used, self.limit, path)

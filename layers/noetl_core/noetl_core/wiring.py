@@ -19,7 +19,7 @@ from noetl_core.control.core import RETENTION_S, Control
 
 @cache
 def control() -> Control:
-    """The control plane: admit, router and sweeper functions, once per process."""
+    """Return the control plane for the admit, router and sweeper functions; one per process."""
     catalog = os.environ["CATALOG_TABLE"]
     pools = json.loads(os.environ["COMMAND_QUEUES"])
     return Control(
@@ -38,7 +38,7 @@ def control() -> Control:
 
 
 def _dead_letters() -> dict[str, str]:
-    """Queue URLs by what was in the queue, for the function that shows them."""
+    """Return queue URLs of dead letters, by the queue from which they come, for the function that shows them."""
     found: dict[str, str] = json.loads(os.environ.get("DEAD_LETTERS", "{}"))
     return found
 

@@ -1,4 +1,4 @@
-"""What one more step or chunk costs does not grow with what went before (DESIGN section 6)."""
+"""What one more step or chunk costs does not grow with what went before."""
 
 from __future__ import annotations
 

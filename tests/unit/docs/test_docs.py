@@ -66,6 +66,13 @@ def test_each_page_of_the_language_stands_once_in_its_index() -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_a_package_says_what_lives_in_it_and_what_does_not(package: Path) -> None:
+    docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    assert len(re.findall(r"[.:](?:\s|$)", docstring)) >= 2, docstring
+    assert re.search(r"\b(not|no|nothing|never|only|none|nobody)\b", docstring, re.IGNORECASE), docstring
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
 def test_a_package_names_modules_that_it_has(package: Path) -> None:
     """Of a package's docstring: `name` that is a plain word and said to be or do something (`name` is, are, finds ...)."""
     docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""

@@ -1,4 +1,4 @@
-"""The pipeline machine: its state is the fold of its events (pipeline spec, formal spec 6.4, resolution 8)."""
+"""The pipeline machine: its state is the fold of its events (pipeline execution, formal specification 6.4, resolution 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Task policy: outcome in, directive out (formal spec 6, resolutions 6, 7, 29)."""
+"""Task policy: outcome in, directive out (formal specification 6, resolutions 6, 7, 29)."""
 
 from __future__ import annotations
 

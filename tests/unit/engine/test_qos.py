@@ -1,4 +1,4 @@
-"""`next.spec.policy`: priority and dedupe (canonical 5.5, resolution 30)."""
+"""`next.spec.policy`: priority and dedupe (canonical step spec 5.5, resolution 30)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile templates (RELIABILITY.md): each is refused with a clear error, within its budget, and the process lives."""
+"""Hostile templates: each is refused with a clear error, within its budget, and the process lives."""
 
 from __future__ import annotations
 

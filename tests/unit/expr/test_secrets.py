@@ -1,4 +1,4 @@
-"""Whatever is made from a secret is a secret (DESIGN section 7, invariant I10)."""
+"""Whatever is made from a secret is a secret (docs/access.md)."""
 
 from __future__ import annotations
 

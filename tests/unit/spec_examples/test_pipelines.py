@@ -66,7 +66,7 @@ def test_a_failure_is_handled_by_the_arc_on_step_failed(fetch: Outcome, store: O
     assert played.state.status == "completed"
 
 
-# --- canonical 12: streaming pagination ---------------------------------------------------------------------------------
+# --- canonical step spec 12: streaming pagination -----------------------------------------------------------------------
 
 
 class Api:
@@ -143,7 +143,7 @@ def test_the_step_ends_at_its_timeout_and_cleans_up() -> None:
     assert played.state.steps["fetch_all_endpoints"].status == "error"
 
 
-# --- canonical 6.4 and 11: loops in loops -------------------------------------------------------------------------------
+# --- canonical step spec 6.4 and 11: loops in loops ---------------------------------------------------------------------
 
 
 def test_rooms_are_paged_in_order_per_hotel_while_cities_and_hotels_run_in_parallel() -> None:

@@ -409,9 +409,9 @@ def test_many_threads_share_the_tool(tool: PythonTool) -> None:
 def test_the_fork_server_is_replaced_when_it_dies(python: Python, tool: PythonTool) -> None:
     assert python("result = 1").result == 1
     pool = tool._ready()
-    assert pool._zygote is not None
-    pool._zygote._process.kill()
-    pool._zygote._process.wait()
+    assert pool._fork_server is not None
+    pool._fork_server._process.kill()
+    pool._fork_server._process.wait()
     assert python("result = 'again'", execution="after").result == "again"
 
 
@@ -420,9 +420,9 @@ def test_a_warmed_tool_is_ready_and_warming_twice_starts_nothing_twice() -> None
     registry.warm(["python", "http", "nonsense"])
     tool = registry.get("python")
     assert isinstance(tool, PythonTool)
-    first = tool._ready()._zygote
+    first = tool._ready()._fork_server
     registry.warm(["python"])
-    assert first is not None and tool._ready()._zygote is first
+    assert first is not None and tool._ready()._fork_server is first
     assert tool.run(ToolCall("python", {"code": "result = 1"})).result == 1
     registry.close()
 

@@ -1,4 +1,4 @@
-"""A canary secret goes through every tool, by every way in, and is looked for at every way out of the worker (promise P5).
+"""A canary secret goes through every tool, by every way in, and is looked for at every way out of the worker (docs/access.md).
 
 Ways out: the log's commits and snapshots, what lists show, queue messages, stored objects, task logs, every read of the API, the
 process's own logs and output. Traces and metrics: `tests/unit/functions/test_traces.py`.

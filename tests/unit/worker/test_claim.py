@@ -1,4 +1,4 @@
-"""The claim table, the lease, the fence and the gate (DESIGN section 4.4, 4.5)."""
+"""The claim table, the lease, the fence and the gate (docs/architecture.md, "The way of one step")."""
 
 from __future__ import annotations
 

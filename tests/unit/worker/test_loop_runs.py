@@ -1,4 +1,4 @@
-"""Loops in the worker: windows, isolation, failure modes, nesting, chunks (DESIGN section 4 "Loops"; resolutions 9, 10, 17, 23)."""
+"""Loops in the worker: windows, isolation, failure modes, nesting, chunks (resolutions 9, 10, 17 and 23)."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_break_of_scope_loop_ends_the_loop_early_and_well(mode: str) -> None:
 
 
 def test_three_levels_and_pagination_by_jump() -> None:
-    """parallel x sequential x pages, with `iter.parent.parent` (canonical 6.4)."""
+    """parallel x sequential x pages, with `iter.parent.parent` (canonical step spec 6.4)."""
     innermost = loop("{{ range(2) | list }}", "parallel", iterator="c")
     block = loop(
         "{{ range(3) | list }}",

@@ -1,4 +1,4 @@
-"""AES-256-GCM as both sealers use it: a fresh nonce each time, and the context bound to what is sealed."""
+"""AES-256-GCM for both sealers: a new nonce each time; the context is authenticated with the content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine's clock."""
+"""The clock of the machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SystemClock:
 
 
 def _elapsed() -> int:
-    """Microseconds that have passed, with those the machine was suspended where the system counts them."""
+    """Return the microseconds that have passed, with the time the machine was suspended where the system counts it."""
     return time.clock_gettime_ns(_STEADY) // 1000
 
 
@@ -30,10 +30,11 @@ _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class SteadyClock(SystemClock):
-    """The machine's time as it was when the process began, and what has passed since: a machine whose clock is set, forwards or
-    back, ends no lease, timer or timeout of a running process early or late, and no event is dated before the one it follows.
+    """A clock that starts with the machine's time and then only counts elapsed time.
 
-    `not_before` moves it on to what a log has seen: the clock may have been set back since another process wrote that.
+    When the machine's clock is set, forwards or back, no lease, timer or timeout of a running process ends early or late, and
+    no event is dated before an earlier one. `not_before` moves it forward to instants that a log has recorded: the machine's
+    clock may have been set back since another process wrote them.
     """
 
     def __init__(self, wall: Callable[[], int] | None = None, elapsed: Callable[[], int] = _elapsed) -> None:
@@ -44,5 +45,5 @@ class SteadyClock(SystemClock):
         return self._offset + self._elapsed()
 
     def not_before(self, instant: int) -> None:
-        """From here on it is `instant` (microseconds) or later."""
+        """Let the clock show `instant` (microseconds) or later from now on."""
         self._offset = max(self._offset, instant - self._elapsed())

@@ -1,4 +1,4 @@
-"""What a stored credential looks like: one JSON object."""
+"""The form of a stored credential: one JSON object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noetl_core.ports import NotFound
 
 
 def fields_of(name: str, text: str) -> Mapping[str, Any]:
-    """The fields of a credential's text. Raises `NotFound` for anything but a JSON object, without showing what it is."""
+    """Return the fields of a credential's text. Raises `NotFound` for anything but a JSON object, without showing it."""
     try:
         fields = strict_json.loads(text)
     except ValueError:

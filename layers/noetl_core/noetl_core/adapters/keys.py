@@ -1,4 +1,4 @@
-"""What a key of an object may be: the same everywhere, so that what runs in a folder also runs on S3."""
+"""Which keys objects may have: the same for all stores, so that what runs in a folder also runs on S3."""
 
 from __future__ import annotations
 

@@ -1,0 +1,13 @@
+"""The control plane: it admits requests, turns news into commits of control streams, sends commands to workers, and answers
+reads.
+
+* `core.Control` is the one way from news to a commit and its effects. `admit` starts executions, `operate`, `redrive` and
+  `callbacks`
+  take requests about existing ones, `children` starts and ends child executions, `fence` ends runs, `uploads` handles the inbox.
+* `reconcile` repairs one execution from its log; `sweep` does so for all that are due; `dead_letters` handles messages that a
+  queue
+  gave up; `unreadable` handles executions whose log cannot be read.
+* `read`, `envelopes`, `cursor`, `recent`, `render` and `replay` answer reads. `api` is the HTTP API over all of this.
+
+The rules themselves are pure and are in `engine`. No module here runs a tool: `worker` does.
+"""

@@ -1,4 +1,5 @@
-"""Admit: from a request to an execution whose first commit stands (formal spec 4.1, resolutions 26 and 28)."""
+"""Admission of requests: from a request to an execution whose first commit is stored (formal specification 4.1; resolutions
+26 and 28)."""
 
 from __future__ import annotations
 
@@ -26,16 +27,16 @@ from noetl_core.values import Values
 
 
 class UnknownPool(ValueError):
-    """A step asks for a pool that is not there (HTTP 422). Who acts: the author, or who deploys."""
+    """A step asks for a pool that does not exist (HTTP 422). Who acts: the author, or the operator who deploys pools."""
 
 
 class KeyReused(Exception):
-    """The idempotency key was used before with another request (HTTP 409). Who acts: the caller."""
+    """The idempotency key was used before with a different request (HTTP 409). Who acts: the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
-    """A request to start: by `path` and `version`, by `digest`, or with the playbook's own text in `playbook`."""
+    """A request to start an execution: by `path` and `version`, by `digest`, or with the text of the playbook in `playbook`."""
 
     path: str | None = None
     version: int | None = None
@@ -47,13 +48,13 @@ class StartRequest:
     parent: Mapping[str, Any] | None = None
     trace_id: str | None = None
     execution_id: str | None = None
-    """Given for children only; otherwise made here."""
+    """Given for children only; otherwise it is created here."""
     registers: bool = True
-    """Whether a playbook given by its text becomes the latest version of its path: its caller may register playbooks. Otherwise
-    it is pinned, and is no playbook of that path."""
+    """Whether a playbook that is given by its text becomes the latest version of its path, because the caller may register
+    playbooks. Otherwise it is only pinned."""
 
     def fingerprint(self) -> str:
-        """What must be equal for the same key to mean the same request."""
+        """Return what must be equal in two requests with the same idempotency key."""
         body = {
             "path": self.path,
             "version": self.version,
@@ -67,31 +68,32 @@ class StartRequest:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """An admitted execution; `created` is False when the same key had started it before."""
+    """An admitted execution; `created` is False when an earlier request with the same key had started it."""
 
     execution_id: str
     status: str
     playbook: PlaybookVersion
     created: bool
     warnings: tuple[str, ...] = ()
-    """What looks like a slip in the payload: keys the workload does not know, types other than the defaults'."""
+    """What is probably a mistake in the payload: keys that the workload does not know, types other than those of the
+    defaults."""
 
 
 def register(control: Control, source: str, name: str = "<playbook>") -> tuple[Playbook, PlaybookVersion]:
-    """Validate and register a playbook under its `metadata.path`. Raises `InvalidPlaybook`."""
+    """Validate a playbook and register it under its `metadata.path`. Raises `InvalidPlaybook`."""
     playbook = control.playbook.parse(source, name)
     return playbook, control.catalog.register(playbook.path, playbook.digest, source, control.clock.now())
 
 
 def pin(control: Control, source: str) -> PlaybookVersion:
-    """Validate a playbook and keep it for whoever names its digest, under no path. Raises `InvalidPlaybook`."""
+    """Validate a playbook and store it under its digest only, without a path. Raises `InvalidPlaybook`."""
     playbook = control.playbook.parse(source)
     return control.catalog.pin(playbook.path, playbook.digest, source, control.clock.now())
 
 
 def check_pools(control: Control, playbook: Playbook) -> None:
-    """Raises `UnknownPool` where a step would run in a pool that is not there: nothing else may take its place, since a pool is
-    what its workers may do."""
+    """Raise `UnknownPool` where a step would run in a pool that does not exist. No other pool may take its place, because a
+    pool decides what its workers may do."""
     for step in playbook.steps:
         if control.pools is not None and step.pool not in control.pools:
             hint = suggest(step.pool, control.pools) or f"there are: {', '.join(sorted(control.pools))}"
@@ -99,10 +101,10 @@ def check_pools(control: Control, playbook: Playbook) -> None:
 
 
 def admit(control: Control, request: StartRequest) -> Started:
-    """Pin the playbook, write the first commit with the first routing pass, send the first commands.
+    """Pin the playbook, write the first commit with the first routing pass, and send the first commands.
 
-    Raises `InvalidPlaybook`, `NotFound` (no such playbook), `UnknownPool`, `BadWorkload`, `KeyReused`, `Unavailable`. What was
-    refused leaves nothing behind.
+    Raises `InvalidPlaybook`, `NotFound` (no such playbook), `UnknownPool`, `BadWorkload`, `KeyReused`, `Unavailable`. A
+    refused request leaves nothing behind.
     """
     version = _resolve(control, request)
     playbook = control.playbook(version.digest)
@@ -136,15 +138,15 @@ def _admit(control: Control, request: StartRequest, playbook: Playbook, version:
 
 
 def _rendered(control: Control, playbook: Playbook, request: StartRequest, execution_id: str) -> dict[str, Any]:
-    """What templates among the defaults give, once the whole workload has been found fit. Raises `BadWorkload`."""
+    """Return the values of the templates among the defaults, after the whole workload was checked. Raises `BadWorkload`."""
     family = caller_of(request.parent) or execution_id
     return settled_inputs(playbook, request.payload, execution_id, Values(control.store, control.results, family))
 
 
 def settled_inputs(playbook: Playbook, payload: Mapping[str, Any], execution_id: str, values: Values) -> dict[str, Any]:
-    """What templates among `playbook`'s defaults give under `payload`, whose references `values` loads.
+    """Return the values of the templates among `playbook`'s defaults under `payload`; `values` loads the references in it.
 
-    Raises `BadWorkload` where they cannot be rendered, or where the workload is not what the playbook's `x-schema` asks for.
+    Raises `BadWorkload` when they cannot be rendered, or when the workload does not conform to the playbook's `x-schema`.
     """
 
     def resolve(ref: Any) -> Any:
@@ -163,7 +165,8 @@ def settled_inputs(playbook: Playbook, payload: Mapping[str, Any], execution_id:
 
 
 def _looked_into(value: Any, schema: Mapping[str, Any], resolve: Callable[[Any], Any]) -> Any:
-    """`value` with what its references stand for, as far as `schema` says something of them: a size has no part in a check."""
+    """Return `value` with references replaced where `schema` describes their content, so that the size of a value does not
+    matter to a check."""
     if not schema:
         return value
     if is_reference(value):

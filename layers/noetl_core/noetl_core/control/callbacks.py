@@ -1,7 +1,8 @@
-"""Answering `kind: callback` by token: verified, checked, recorded once, and honest about early, double and late answers.
+"""Answers to `kind: callback` by token (docs/callbacks.md): they are verified, checked against the schema and recorded once;
+early, double and late answers get an exact reply.
 
-The answer is first a signal in the control stream (mailbox rule), so one that comes before the run is suspended is kept. Of
-answers that race the log has one; the others learn what it says.
+An answer is first recorded as a signal in the control stream (mailbox rule), so an answer that comes before the run is
+suspended is not lost. Of several answers the log records one; the others are told what it is.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from noetl_core.values import Values
 
 
 class Gone(Exception):
-    """Nobody waits for this answer any more: it timed out, or the execution ended (HTTP 410). Who acts: nobody."""
+    """Nobody waits for this answer any longer: the callback timed out, or the execution ended (HTTP 410). Who acts: nobody."""
 
 
 class Answered(Exception):
-    """Another answer was first (HTTP 409). Who acts: the caller, if its answer mattered."""
+    """Another answer came first (HTTP 409). Who acts: the caller, if the answer mattered."""
 
 
 class Unfit(Exception):
-    """The answer is not what the callback asks for; it still waits (HTTP 422). Who acts: the caller."""
+    """The answer does not conform to what the callback asks for; the callback still waits (HTTP 422). Who acts: the caller."""
 
     def __init__(self, wrong: list[str]) -> None:
         super().__init__("the answer is not what the callback asks for: " + "; ".join(wrong))
@@ -45,20 +46,21 @@ class Unfit(Exception):
 
 
 Became = Literal["answered", "early", "recorded", "alive"]
-"""What became of it: it answers an open wait; it is kept for a wait that is to come; it had been given before; a heartbeat."""
+"""What happened to it: it answers an open wait; it is kept for a later wait; the same answer was given before; it is a
+heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Where the execution stands after an answer or a heartbeat."""
+    """The status of the execution after an answer or a heartbeat."""
 
     execution_id: str
     became: Became
 
 
 @dataclass(slots=True)
-class _Standing:
-    """What the log says of a token's visit: its open wait, and whether it was answered or is over."""
+class _VisitStatus:
+    """What the log says about the visit that a token names: its open wait, whether it was answered, whether it is over."""
 
     state: State
     run: Run | None
@@ -73,20 +75,20 @@ def answer(control: Control, token: str, data: Any = None, error: Mapping[str, A
 
     Raises `Forged`, `NotFound`, `Unfit`, `Answered`, `Gone`, `Unavailable`.
     """
-    ticket = ticket_of(token, _key(control))
-    standing = _standing(control, ticket)
+    target = target_of(token, _key(control))
+    visit = _visit_status(control, target)
     given: dict[str, Any] = {"data": data} if error is None else {"error": _error(error)}
-    if standing.answered:
-        return _again(control, ticket, given)
-    if standing.over:
-        raise Gone(standing.over)
+    if visit.answered:
+        return _again(control, target, given)
+    if visit.over:
+        raise Gone(visit.over)
     if error is None:
-        wrong = problems(data, schema) if (schema := _schema(control, standing, ticket)) is not None else []
+        wrong = problems(data, schema) if (schema := _schema(control, visit, target)) is not None else []
         if wrong:
             raise Unfit(wrong)
-    execution_id = ticket.execution_id
-    which = standing.wait["wait_id"] if standing.wait is not None else f"early{standing.waits}"
-    signal_id, mine = f"{ticket.task_run}.{which}", control.clock.nonce()
+    execution_id = target.execution_id
+    which = visit.wait["wait_id"] if visit.wait is not None else f"early{visit.waits}"
+    signal_id, mine = f"{target.task_run}.{which}", control.clock.nonce()
     if error is None:
         given = {"data": _kept(control, standing.state, signal_id, data)}
     control.due_soon(execution_id)
@@ -101,16 +103,16 @@ def answer(control: Control, token: str, data: Any = None, error: Mapping[str, A
         raise Gone(f"execution {execution_id} ended meanwhile")
     if recorded.get("by") != mine:
         return _same(recorded, given, execution_id)
-    if standing.wait is not None and not recorded["matched"] and not _waits_still(control, ticket, standing.wait):
+    if visit.wait is not None and not recorded["matched"] and not _waits_still(control, target, visit.wait):
         raise Gone("the callback timed out")
-    return Reply(execution_id, "answered" if standing.wait is not None else "early")
+    return Reply(execution_id, "answered" if visit.wait is not None else "early")
 
 
 def heartbeat(control: Control, token: str) -> Reply:
-    """Say that whoever is to answer is alive. Raises `Forged`, `NotFound`, `Answered`, `Gone`, `Unavailable`."""
-    ticket = ticket_of(token, _key(control))
-    standing = _standing(control, ticket)
-    if standing.answered:
+    """Record that whoever is to answer is still at work. Raises `Forged`, `NotFound`, `Answered`, `Gone`, `Unavailable`."""
+    target = target_of(token, _key(control))
+    visit = _visit_status(control, target)
+    if visit.answered:
         raise Answered("the callback has been answered")
     if standing.over:
         raise Gone(standing.over)
@@ -122,11 +124,12 @@ def heartbeat(control: Control, token: str) -> Reply:
     after = _standing(control, ticket)
     if after.over:
         raise Gone(after.over)
-    return Reply(ticket.execution_id, "alive")
+    return Reply(target.execution_id, "alive")
 
 
 def open_callbacks(control: Control, execution_id: str) -> list[dict[str, Any]]:
-    """The callbacks by token that an execution waits for, with their tokens: for those who may answer. Raises `NotFound`."""
+    """Return the callbacks by token for which an execution waits, with their tokens, for callers who may answer. Raises
+    `NotFound`."""
     state = control.load(execution_id)
     if state.seq < 0:
         raise NotFound(f"there is no execution {execution_id}")
@@ -159,23 +162,23 @@ def _key(control: Control) -> bytes:
 # --- what the log says ------------------------------------------------------------------------------------------------------
 
 
-def _standing(control: Control, ticket: Ticket) -> _Standing:
+def _visit_status(control: Control, target: CallbackTarget) -> _VisitStatus:
     """Raises `NotFound`."""
-    state = control.load(ticket.execution_id)
+    state = control.load(target.execution_id)
     if state.seq < 0:
-        raise NotFound(f"execution {ticket.execution_id} is not kept any more")
-    run = state.runs.get(ticket.run_id)
-    found = _Standing(state, run)
-    name = callback_signal(ticket.task_run)
+        raise NotFound(f"execution {target.execution_id} is not kept any more")
+    run = state.runs.get(target.run_id)
+    found = _VisitStatus(state, run)
+    name = callback_signal(target.task_run)
     if any(s["name"] == name for s in state.signals):
         found.answered = True
     elif state.finished:
-        found.over = f"execution {ticket.execution_id} has ended ({state.status})"
+        found.over = f"execution {target.execution_id} has ended ({state.status})"
     elif run is None:
         found.over = "the step that asked has ended"
     else:
-        _look_at_run(control, ticket, found, run)
-    if found.over and any(x.startswith(f"{ticket.task_run}.") for x in state.seen_signals):
+        _classify_run(control, target, found, run)
+    if found.over and any(x.startswith(f"{target.task_run}.") for x in state.seen_signals):
         found.answered = True
     return found
 
@@ -188,12 +191,12 @@ def _waits_still(control: Control, ticket: Ticket, wait: Wait) -> bool:
     return not any(m["wait_id"] == wait["wait_id"] for m in run.ready)
 
 
-def _look_at_run(control: Control, ticket: Ticket, found: _Standing, run: Run) -> None:
-    """An open run: it waits, has its answer and goes on, has left the task behind, or has not come to it yet."""
-    wait = next((w for w in run.waits if w.get("callback") == ticket.task_run), None)
+def _classify_run(control: Control, target: CallbackTarget, found: _VisitStatus, run: Run) -> None:
+    """Classify the state of an open run: it waits, it has its answer, it has left the task, or it has not reached it yet."""
+    wait = next((w for w in run.waits if w.get("callback") == target.task_run), None)
     mails = {m["wait_id"]: m["kind"] for m in [*run.mail, *run.ready]}
     if wait is None:
-        waits, left = _in_stream(control, ticket)
+        waits, left = _in_stream(control, target)
         found.waits = len(waits)
         if left:
             found.over = "the task that asked has ended"
@@ -205,18 +208,18 @@ def _look_at_run(control: Control, ticket: Ticket, found: _Standing, run: Run) -
         found.wait = wait
 
 
-def _delivered(found: _Standing, kind: str) -> None:
+def _delivered(found: _VisitStatus, kind: str) -> None:
     if kind == "signal":
         found.answered = True
     else:
         found.over = "the callback timed out"
 
 
-def _in_stream(control: Control, ticket: Ticket) -> tuple[list[str], bool]:
-    """Ids of the waits that the visit had so far, in order; and whether the pipeline has left it."""
+def _in_stream(control: Control, target: CallbackTarget) -> tuple[list[str], bool]:
+    """Return the ids of the waits of the visit so far, in order, and whether the pipeline has left the task."""
     waits: list[str] = []
     left = False
-    for commit in control.store.read(StreamId(ticket.execution_id, ticket.run_id)):
+    for commit in control.store.read(StreamId(target.execution_id, target.run_id)):
         for event in commit.events:
             if event.name == "TaskProcessed" and event.data["run"] == ticket.task_run:
                 left = event.data["directive"]["do"] != "retry"
@@ -238,8 +241,8 @@ def _recorded(control: Control, ticket: Ticket, after: int = -1) -> dict[str, An
     return found
 
 
-def _again(control: Control, ticket: Ticket, given: Mapping[str, Any]) -> Reply:
-    recorded = _recorded(control, ticket)
+def _again(control: Control, target: CallbackTarget, given: Mapping[str, Any]) -> Reply:
+    recorded = _recorded(control, target)
     if recorded is None:
         raise Gone("the callback was answered")
     if is_reference(recorded.get("data")):
@@ -248,7 +251,7 @@ def _again(control: Control, ticket: Ticket, given: Mapping[str, Any]) -> Reply:
 
 
 def _same(recorded: Mapping[str, Any], given: Mapping[str, Any], execution_id: str) -> Reply:
-    """The same answer again is the recorded one; another is refused."""
+    """Accept a repetition of the recorded answer; refuse a different one."""
     if (recorded.get("data"), recorded.get("error")) != (given.get("data"), given.get("error")):
         raise Answered("the callback has been answered otherwise")
     return Reply(execution_id, "recorded")
@@ -257,14 +260,14 @@ def _same(recorded: Mapping[str, Any], given: Mapping[str, Any], execution_id: s
 # --- what an answer may be --------------------------------------------------------------------------------------------------
 
 
-def _schema(control: Control, standing: _Standing, ticket: Ticket) -> Mapping[str, Any] | None:
-    """What the open wait asks for; for an early answer, what the playbook says, as far as it says it without templates."""
-    if standing.wait is not None:
-        return standing.wait.get("schema")
-    assert standing.run is not None  # what has no run is over
-    playbook, run = control.playbook(standing.state.digest), standing.run
+def _schema(control: Control, visit: _VisitStatus, target: CallbackTarget) -> Mapping[str, Any] | None:
+    """Return the schema of the open wait. For an early answer, return what the playbook says without templates."""
+    if visit.wait is not None:
+        return visit.wait.get("schema")
+    assert visit.run is not None  # what has no run is over
+    playbook, run = control.playbook(visit.state.digest), visit.run
     step = playbook.body(run.step, undo=run.undoes is not None)
-    written = step.tasks[ticket.task].inputs.get("schema")
+    written = step.tasks[target.task].inputs.get("schema")
     try:
         check_schema(written)
     except BadSchema:
@@ -281,7 +284,7 @@ def _has_template(value: Any) -> bool:
 
 
 def _error(error: Mapping[str, Any]) -> dict[str, Any]:
-    """An error answer as the task's outcome takes it. Raises `Unfit`."""
+    """Return an error answer in the form of a task outcome. Raises `Unfit`."""
     kind = error.get("kind") or "unknown"
     if kind not in ERROR_KINDS:
         raise Unfit([f"error.kind {kind!r} is none of {', '.join(sorted(ERROR_KINDS))}"])
@@ -290,7 +293,7 @@ def _error(error: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kept(control: Control, state: State, signal_id: str, data: Any) -> Any:
-    """The answer, or a reference to it when it is over the inline limit."""
+    """Return the answer, or a reference to it when it is over the inline limit."""
     body = json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
     if len(body) <= control.playbook(state.digest).executor.limits.max_payload_bytes:
         return data

@@ -16,7 +16,7 @@ from noetl_core.events.event import fact
 from noetl_core.events.shapes import ChildRequest, Failure
 from noetl_core.expr import is_reference, references_in
 from noetl_core.ports import Gate, NotFound
-from noetl_core.values import MAX_DECISION_BYTES, NoRoom, Room, Values, claimed
+from noetl_core.values import MAX_DECISION_BYTES, LoadBudget, LoadLimitExceeded, Values, claimed
 
 MAX_CHILD_DEPTH = 20
 
@@ -25,8 +25,10 @@ class SubPlaybooks(Children):
     """Starts and ends the children of executions."""
 
     def start(self, control: Control, wanted: StartChild) -> None:
-        """As `Children.start`. `wanted.request` is `{path, version?, args?, iter?, ctx?, detach?, idempotency_key?}`. A detached
-        child belongs to itself once it runs: its parent hears that it was started, and no more."""
+        """As `Children.start`. `wanted.request` is `{path, version?, args?, iter?, ctx?, detach?, idempotency_key?}`.
+
+        A detached child is independent once it runs: its parent is told that it was started, and nothing more.
+        """
         if wanted.depth > MAX_CHILD_DEPTH:
             _failed(control, wanted, "limit", f"sub-playbooks are nested more than {MAX_CHILD_DEPTH} deep")
             return
@@ -51,7 +53,7 @@ class SubPlaybooks(Children):
             )
         except KeyReused as error:
             _failed(control, wanted, "client_error", str(error))
-        except NoRoom as error:
+        except LoadLimitExceeded as error:
             _failed(control, wanted, "limit", f"payload: {error}")
         except BadWorkload as error:
             _failed(control, wanted, error.kind, f"the workload of {request['path']}: {error}")
@@ -62,8 +64,8 @@ class SubPlaybooks(Children):
                 _tell(control, wanted, {"child": wanted.child, "status": "started", "execution_id": started.execution_id})
 
     def end(self, control: Control, wanted: EndChild) -> None:
-        """As `Children.end`. A child that was asked for and never created is created behind a closed gate: its start stands in
-        the log, its end too, and whoever is late in starting it finds that done."""
+        """As `Children.end`. A child that was requested and never created is created behind a closed gate: its log then has
+        its start and its end, and a late attempt to start it finds that it has ended."""
         child = wanted.asked.child
         if wanted.asked.request.get("detach"):
             return
@@ -79,31 +81,31 @@ class SubPlaybooks(Children):
 def _handed(
     control: Control, parent: str, payload: Mapping[str, Any], request: ChildRequest
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Payload and ctx of a child, which hold references to what is large. What is merged with a default of the child's workload,
-    or compared with another request of the same key, is loaded, so that its size has no part in it.
+    """Return payload and ctx of a child. Large values stay references; those that are merged with a default of the child's
+    workload, or compared with an earlier request of the same key, are loaded, so that their size does not matter.
 
-    Raises `NoRoom`, `NotFound`, `ValueError`.
+    Raises `LoadLimitExceeded`, `NotFound`, `ValueError`.
     """
     ctx: Mapping[str, Any] = request.get("ctx") or {}
     if not references_in(payload) and not references_in(ctx):
         return payload, ctx
-    values, room = Values(control.store, control.results, parent), Room(MAX_DECISION_BYTES)
+    values, budget = Values(control.store, control.results, parent), LoadBudget(MAX_DECISION_BYTES)
     if request.get("idempotency_key") is not None:
-        return values.whole(payload, room), values.whole(ctx, room)
+        return values.whole(payload, budget), values.whole(ctx, budget)
     version = control.catalog.get(request["path"], request.get("version"))
-    return _mergeable(control.playbook(version.digest).workload, payload, values, room), ctx
+    return _mergeable(control.playbook(version.digest).workload, payload, values, budget), ctx
 
 
-def _mergeable(defaults: Mapping[str, Any], payload: Mapping[str, Any], values: Values, room: Room) -> dict[str, Any]:
-    """`payload` with the mappings in it that are merged with one of `defaults` as they are, not as references."""
+def _mergeable(defaults: Mapping[str, Any], payload: Mapping[str, Any], values: Values, budget: LoadBudget) -> dict[str, Any]:
+    """Return `payload` with references loaded where they stand for mappings that are merged with one of `defaults`."""
     out = dict(payload)
     for key, default in defaults.items():
         given = out.get(key)
         if isinstance(default, Mapping) and isinstance(given, Mapping):
             if is_reference(given) and values.family.owns(given):
-                room.take(claimed(given))
-                given = values.opened(given, room)[0]
-            out[key] = _mergeable(default, given, values, room) if isinstance(given, Mapping) else given
+                budget.take(claimed(given))
+                given = values.opened(given, budget)[0]
+            out[key] = _mergeable(default, given, values, budget) if isinstance(given, Mapping) else given
     return out
 
 
@@ -117,7 +119,7 @@ def _tell(control: Control, wanted: StartChild, data: ChildFinished) -> None:
 
 
 def reconcile_child(control: Control, parent: State, child: str) -> None:
-    """A child that was never created, or whose end its parent never heard of."""
+    """Start a child that was requested and never created, or report an end that the parent was never told."""
     wanted = child_of(parent, child)
     if wanted.request.get("detach"):
         control.children.start(control, wanted)

@@ -1,6 +1,6 @@
 """The control plane's shell around `engine.decide`: load, decide, commit, then carry out the effects.
 
-`Control` is the one way through for admit, router, sweeper and operator requests, on AWS and in the local runner alike.
+Admit, router, sweeper and operators all go through `Control`, on AWS and in the local runner.
 """
 
 from __future__ import annotations
@@ -56,34 +56,35 @@ from noetl_core.values import Values
 log = logging.getLogger(__name__)
 
 SNAPSHOT_EVERY = 100
-"""Commits between snapshots at least; a large state waits until its tail has outgrown it."""
+"""The least number of commits between snapshots; a large state waits until the log since the last one has outgrown it."""
 COMMIT_BYTES = 512
-"""About what a routing commit holds, for that comparison."""
+"""The usual size of a routing commit, for that comparison."""
 CACHED_STATES = 256
 CACHED_BOUNDARIES = 256
 """Each within the inline limit."""
 MAX_QUEUE_DELAY_S = 900
-"""SQS DelaySeconds limit: timers beyond it wait in the due index."""
+"""The limit of SQS DelaySeconds: timers beyond it wait in the due index."""
 MAX_ROUNDS = 200
-"""Conflicts and value fetches one routing may go through before it is handed back."""
+"""The most conflicts and value requests of one routing before it is given back to the queue."""
 RETENTION_S = 30 * 24 * 3600
 
 
 class Children(Protocol):
-    """What starts and ends sub-playbooks. It stands on a control plane, and one that carries effects out needs it."""
+    """What starts and ends child executions. The implementation needs a control plane, and a control plane needs it for its
+    effects."""
 
     def start(self, control: Control, wanted: StartChild) -> None:
-        """Create the child; again does no harm. What cannot be created is a child that failed. Raises `Unavailable`."""
+        """Create the child. It is safe to repeat. A child that cannot be created counts as failed. Raises `Unavailable`."""
         ...
 
     def end(self, control: Control, wanted: EndChild) -> None:
-        """Cancel the child; again does no harm. Raises `Unavailable`."""
+        """Cancel the child. It is safe to repeat. Raises `Unavailable`."""
         ...
 
 
 @dataclass
 class Control:
-    """The control plane over its ports. Thread-safe; states are cached by the control position they stand for."""
+    """The control plane over its ports. Thread-safe. States are cached by control position."""
 
     store: EventStore
     queue: CommandQueue
@@ -95,12 +96,12 @@ class Control:
     children: Children
     retention_s: int = RETENTION_S
     callback_key: Callable[[], bytes] | None = None
-    """What callback tokens are made with."""
+    """The key that signs callback tokens."""
     pools: frozenset[str] | None = None
-    """Where steps may ask to run; None: anywhere."""
+    """The pools in which steps may run; None: any."""
     _states: OrderedDict[str, State] = field(default_factory=OrderedDict)
     _snapshots: dict[str, int] = field(default_factory=dict)
-    """Execution -> the position from which on its state is worth keeping again."""
+    """Execution -> the position from which on the next snapshot is due."""
     _seen: dict[tuple[Any, ...], Mapping[str, Any]] = field(default_factory=dict)
     """Data of recent boundaries, by execution and need."""
     _lock: Lock = field(default_factory=Lock)
@@ -112,11 +113,11 @@ class Control:
         self.recent = RecentCommits(self.store)
 
     def load(self, execution_id: str, upto: int | None = None) -> State:
-        """`load_state` of the log."""
+        """Return the state of an execution from its log (`history.load_state`)."""
         return load_state(self.store, execution_id, upto)
 
     def _take(self, execution_id: str) -> tuple[State, bool]:
-        """The cached state, or a fresh one; the caller owns it until `_keep`. Second: whether it is fresh."""
+        """Return the cached state or a newly loaded one, and whether it is newly loaded. The caller owns it until `_keep`."""
         with self._lock:
             state = self._states.pop(execution_id, None)
         return (state, False) if state is not None else (self.load(execution_id), True)
@@ -130,7 +131,7 @@ class Control:
                 self._snapshots.pop(gone, None)
 
     def _remember(self, execution_id: str, boundaries: Sequence[Boundary]) -> None:
-        """Keep the data of recent boundaries: guards behind them read their results."""
+        """Cache the data of recent boundaries: guards of later steps read their results."""
         with self._lock:
             for b in boundaries:
                 if not {"waits", "ctx_writes"} & b.event.data.keys():  # who waits has no result; a chunk may have written much
@@ -141,10 +142,11 @@ class Control:
     # --- routing --------------------------------------------------------------------------------------------------------
 
     def route(self, execution_id: str, boundaries: Sequence[Boundary] = (), facts: Sequence[Fact] = ()) -> State:
-        """Consume news of one execution and carry out what follows. Without news: fire due timers, judge again.
+        """Process news of one execution and carry out what follows. Without news: fire timers that are due, and evaluate
+        tokens again.
 
-        Safe to repeat. Raises `NotFound`, `Unavailable` (try again; `NewerLog`: with newer code) and `CorruptLog` (an operator
-        must look).
+        It is safe to repeat. Raises `NotFound`, `Unavailable` (try again; `NewerLog`: with newer code) and `CorruptLog` (an
+        operator must act).
         """
         values: dict[Need, Any] = {(("boundary", b.run_id, b.seq)): b.event.data for b in boundaries}
         fetch = Values(self.store, self.results, execution_id)
@@ -174,14 +176,14 @@ class Control:
         raise Unavailable(f"execution {execution_id} is contended: {MAX_ROUNDS} rounds were not enough")
 
     def conclude(self, decision: Decision) -> None:
-        """Keep the state of a decision that stands in the log, and carry out its effects. The state is the next decision's from
-        then on: what is read of it is read before."""
+        """Keep the state of a decision that is committed, and carry out its effects. The next decision then owns the state,
+        so read it before."""
         effects = (*decision.effects, *self._outgrown(decision))
         self._keep(decision.state)
         self.carry_out(decision.state.execution_id, effects)
 
     def commit(self, decision: Decision) -> None:
-        """Write what was decided. Raises `Conflict` where somebody else was first."""
+        """Write the events of a decision. Raises `Conflict` when another writer was first."""
         for key, body in decision.objects:
             self.results.put(key, body)
         state = decision.state
@@ -202,8 +204,8 @@ class Control:
         self.index.set_due(execution_id, now + FIRST_RECONCILIATION_S * SECOND)
 
     def carry_out(self, execution_id: str, effects: Iterable[Effect]) -> None:
-        """Carry out effects in their order. Raises `Unavailable` where one cannot be: it and those behind it are derived again,
-        by whoever routes the same news again, or by the sweeper."""
+        """Carry out effects in their order. Raises `Unavailable` when one fails: it and the effects after it are derived
+        again by whoever routes the same news again, or by the sweeper."""
         for effect in effects:
             match effect:
                 case SendCommands():
@@ -233,7 +235,7 @@ class Control:
             raise Unavailable(f"{len(unsent)} of {len(commands)} commands of execution {execution_id} were not sent")
 
     def _wake(self, execution_id: str, at: int) -> None:
-        """A delayed wake where the queue reaches that far; the sweeper finds what is due all the same."""
+        """Send a delayed wake if the queue allows so long a delay. The sweeper finds what is due in any case."""
         delay = max(0, -(-(at - self.clock.now()) // SECOND))
         if delay <= MAX_QUEUE_DELAY_S:
             self.queue.wake(execution_id, delay_s=int(delay))
@@ -253,14 +255,16 @@ class Control:
             log.warning("parent %s of execution %s is gone", news.parent, news.child)
 
     def _outgrown(self, decision: Decision) -> Iterator[SaveSnapshot]:
-        """A snapshot of a state whose tail has outgrown the one before, unless the decision asks for one itself."""
+        """Return the effect to store a snapshot when the log since the last one has outgrown it, unless the decision has that
+        effect already."""
         state = decision.state
         due = state.seq >= self._snapshots.get(state.execution_id, SNAPSHOT_EVERY)
         if due and not state.finished and len(decision.events) < SNAPSHOT_EVENTS:
             yield SaveSnapshot(snapshot(state))
 
     def _save(self, snap: Snapshot) -> None:
-        """Keep the folded state; again when the tail has outgrown it, so that a commit's share of the cost stays the same."""
+        """Store a snapshot of the state, and the position at which the next one is due: after as much log as the state is
+        large, so that the cost per commit stays constant."""
         self.store.save_snapshot(snap)
         size = len(json.dumps(snap.state, default=str))
         self._snapshots[snap.execution_id] = snap.seq + max(SNAPSHOT_EVERY, size // COMMIT_BYTES)

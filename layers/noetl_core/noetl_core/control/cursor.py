@@ -1,6 +1,7 @@
-"""Where a reader of a history is: a position per stream, small however long the history, signed so that it is not made up.
+"""Cursors: the position of a reader in a history. A cursor is small however long the history is, and signed, so that it
+cannot be invented.
 
-Only runs that were open at the control position have an entry: what a closed run wrote lies, in causal order, before the
+Only runs that were open at the control position have an entry. What a closed run wrote comes, in causal order, before the
 control commit that closed it.
 """
 
@@ -24,12 +25,12 @@ SIGNATURE_BYTES = 12
 
 
 class BadCursor(ValueError):
-    """The cursor was not made here, or was changed. Who acts: the caller."""
+    """The cursor was not issued here, or was changed. Who acts: the caller."""
 
 
 @dataclass(slots=True)
-class At:
-    """A place in one stream: the commits before `seq` and the first `taken` envelopes of commit `seq` were read."""
+class StreamPosition:
+    """A position in one stream: the commits before `seq`, and the first `taken` envelopes of commit `seq`, were read."""
 
     seq: int = 0
     taken: int = 0
@@ -38,19 +39,19 @@ class At:
 
 @dataclass(slots=True)
 class Position:
-    """A place in the causal order of one execution."""
+    """A position in the causal order of one execution."""
 
-    control: At = field(default_factory=At)
-    runs: dict[str, At] = field(default_factory=dict)
-    """Of the runs that are open at the control position, with the names of their steps."""
+    control: StreamPosition = field(default_factory=StreamPosition)
+    runs: dict[str, StreamPosition] = field(default_factory=dict)
+    """Positions in the streams of runs that are open at the control position, with the names of their steps."""
     trace_id: str | None = None
-    """The execution's, which every envelope shows."""
+    """The trace id of the execution, which every envelope shows."""
 
-    def at(self, commit: Commit) -> At:
+    def at(self, commit: Commit) -> StreamPosition:
         return self.control if commit.stream.run_id is None else self.runs[commit.stream.run_id]
 
     def passed(self, commit: Commit) -> None:
-        """All of `commit` was read."""
+        """Record that all of `commit` was read."""
         at = self.at(commit)
         at.seq, at.taken = commit.seq + 1, 0
         if commit.stream.run_id is None:
@@ -64,28 +65,28 @@ class Position:
             self.runs.pop(event.data["run"], None)
 
     def sign(self, execution_id: str, key: bytes) -> str:
-        """As text for a caller to hand back."""
+        """Return the position as a cursor."""
         runs = {run: [at.seq, at.taken, at.step] for run, at in self.runs.items()}
         return sign([execution_id, [self.control.seq, self.control.taken], runs, self.trace_id], key)
 
     @classmethod
     def open(cls, cursor: str, execution_id: str, key: bytes) -> Position:
-        """Raises `BadCursor`."""
+        """Return the position of a cursor. Raises `BadCursor`."""
         value = unsign(cursor, key)
         owner, control, runs, *trace = value if isinstance(value, list) else (None, (), {})
         if owner != execution_id:
             raise BadCursor("the cursor belongs to another execution")
-        return cls(At(*control), {run: At(*at) for run, at in runs.items()}, *trace)
+        return cls(StreamPosition(*control), {run: StreamPosition(*at) for run, at in runs.items()}, *trace)
 
 
 def sign(value: Any, key: bytes) -> str:
-    """A JSON value as a cursor: text that is given back as it is, or refused."""
+    """Return a JSON value as a signed cursor."""
     body = json.dumps(value, separators=(",", ":")).encode()
     return "c" + urlsafe_b64encode(_signature(body, key) + body).decode().rstrip("=")
 
 
 def unsign(cursor: str, key: bytes) -> Any:
-    """The value of a cursor. Raises `BadCursor`."""
+    """Return the value of a cursor after checking its signature. Raises `BadCursor`."""
     try:
         raw = urlsafe_b64decode(cursor[1:] + "=" * (-len(cursor[1:]) % 4))
     except ValueError as error:
@@ -101,8 +102,8 @@ def _signature(body: bytes, key: bytes) -> bytes:
 
 
 def history(store: CommitReader, execution_id: str, since: Position | None = None) -> Iterator[Commit]:
-    """Commits in causal order from `since`: the control stream is the spine; a run's commits up to a boundary come before the
-    control commit that consumed it, and what nothing has consumed yet comes last."""
+    """Yield commits in causal order from `since`. The control stream gives the order: the commits of a run up to a boundary
+    come before the control commit that processed it; commits that nothing has processed yet come last."""
     since = since or Position()
     held: dict[str, Iterator[Commit]] = {}
     ahead: dict[str, Commit] = {}
@@ -133,7 +134,7 @@ def history(store: CommitReader, execution_id: str, since: Position | None = Non
 
 
 def envelopes(store: CommitReader, execution_id: str, position: Position) -> Iterator[dict[str, Any]]:
-    """Envelopes from `position`, which moves with every one that is taken."""
+    """Yield envelopes from `position`, and advance `position` with each of them."""
     expand = Expander(execution_id, position.trace_id, {run: at.step for run, at in position.runs.items()})
     for commit in history(store, execution_id, position):
         at = position.at(commit)

@@ -1,4 +1,4 @@
-"""Dead letters: messages that a queue gave up on, and what they mean for their executions."""
+"""Dead letters: messages that a queue gave up after repeated failures, and what they mean for their executions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ log = logging.getLogger(__name__)
 
 
 def handle_dead_letter(control: Control, letter: DeadLetter) -> None:
-    """Do what a dead letter asks for, after which it may be deleted.
+    """Handle a dead letter, after which it may be deleted.
 
-    A command that nobody could carry out marks its execution stuck; but what has ended, is suspended, or has a worker's commit
-    where the command was to begin is left alone: such a command was a duplicate. A wake makes its execution due, so that the
-    sweeper reconciles it, and counts the attempts that do not end. Raises `Unavailable`: keep the letter.
+    A command that no worker could carry out marks its execution stuck. A duplicate command is ignored: its run has ended, is
+    suspended, or has a commit of a worker at the position where the command was to begin. A dead wake makes its execution
+    due; the sweeper reconciles it and counts attempts that do not end. Raises `Unavailable`: keep the letter.
     """
     execution_id = letter.execution_id
     try:
@@ -51,7 +51,7 @@ def _wake(control: Control, execution_id: str) -> None:
 
 
 def _is_wanted(control: Control, state: State, letter: DeadLetter) -> bool:
-    """Whether the run still waits for this command, or for one in its place."""
+    """Return whether the run still waits for this command, or for one in its place."""
     run = state.runs.get(letter.run_id or "")
     if run is None or run.status != "scheduled" or run.expected_seq > letter.expected_seq or state.status != "running":
         return False

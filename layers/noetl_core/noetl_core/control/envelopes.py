@@ -1,4 +1,4 @@
-"""Stored events as the public envelope (CONTRACT "Event envelope")."""
+"""Stored events as envelopes: the public form of events, which the API and the command line show (docs/looking.md)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from noetl_core.instants import to_rfc3339
 
 
 class Expander:
-    """Envelopes of commits as they come, with what can be derived put back: a `TaskStarted` before each task that was not
-    announced, the step of a run. Commits of one stream come in order; `steps` names the steps of runs scheduled before."""
+    """Turns commits into envelopes and adds what can be derived: a `TaskStarted` before each task for which none was
+    recorded, and the step of each run. Commits of one stream come in order; `steps` names the steps of runs that were
+    scheduled before."""
 
     def __init__(self, execution_id: str, trace_id: str | None = None, steps: Mapping[str, str] | None = None) -> None:
         self._execution_id, self._trace_id = execution_id, trace_id
@@ -37,7 +38,7 @@ class Expander:
 
 
 def expand(commits: Iterable[Commit], execution_id: str, trace_id: str | None = None) -> Iterator[dict[str, Any]]:
-    """Envelopes of `commits`, in their order."""
+    """Return the envelopes of `commits`, in their order."""
     one = Expander(execution_id, trace_id)
     for commit in commits:
         yield from one(commit)
@@ -87,7 +88,7 @@ def _envelope(
 
 
 def _status(event: EventType, d: Mapping[str, Any]) -> str:
-    """What the event's row says, unless the payload holds an error."""
+    """Return the status that the event's row says, unless the payload contains an error."""
     if event.status == "paused" or event.name == "TaskRetried":
         return event.status
     if d.get("error") or d.get("unhandled") or d.get("status") in ("error", "failed", "cancelled"):

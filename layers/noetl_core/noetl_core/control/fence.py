@@ -1,4 +1,5 @@
-"""Fencing: the control plane ends a run by winning its next position with a terminal event (DESIGN section 4)."""
+"""Fencing: the control plane ends a run by writing a terminal event at its next position, before its worker can
+(docs/architecture.md, "When things break")."""
 
 from __future__ import annotations
 
@@ -16,9 +17,10 @@ from noetl_core.history import tally_of
 from noetl_core.ports import Conflict, Unavailable
 
 TRIES = 50
-"""A worker commits once a second, and stops when it hears its gate: more lost races than a few are no worker's doing."""
+"""How often fencing is tried. A worker commits once a second and stops when it reads its gate, so more lost races have
+another cause."""
 MAX_STOPPED = 1_000
-"""Runs a gate names at most, some 25 KB: workers read it every second."""
+"""The most runs that a gate names, some 25 KB: workers read it every second."""
 
 
 def boundary_of(commit: Commit) -> Boundary | None:
@@ -32,8 +34,8 @@ def boundary_of(commit: Commit) -> Boundary | None:
 def fence_runs(control: Control, state: State, errors: Mapping[str, Failure]) -> list[Boundary]:
     """End each run with `StepFailed` and its error, or accept the terminal event that was first; the boundaries that stand.
 
-    Where a worker is first at a position, the gate is closed for all the runs: a worker stops where it hears that, however fast
-    it commits. Raises `Unavailable`.
+    Where a worker writes first, the gates of all these runs are closed: the worker stops when it reads its gate, however
+    often it commits. Raises `Unavailable`.
     """
     closed = False
     ended = []
@@ -71,7 +73,7 @@ def _end(control: Control, stream: StreamId, last: Commit | None, error: Failure
 
 
 def _close_gate(control: Control, state: State, runs: list[str]) -> None:
-    """Tell the workers of these runs to stop; what has ended since is not named any more."""
+    """Tell the workers of these runs to stop. Runs that have ended since are removed from the gate."""
     gate = control.gates.gate(state.execution_id)
     named = [*runs, *(run for run in sorted(gate.stopped_runs) if run in state.runs and run not in runs)]
     stopped = frozenset(named[:MAX_STOPPED])

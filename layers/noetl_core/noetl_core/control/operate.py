@@ -1,4 +1,5 @@
-"""Operating a run: cancel, pause, resume, signals. Each is a fact in the control stream, then what follows from it."""
+"""Operations on an execution: cancel, pause, resume, signal. Each is first a fact in the control stream; its effects follow
+from that."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ Mode = Literal["run", "pause", "stop"]
 
 
 class NotNow(Exception):
-    """The execution's status does not allow the request (HTTP 409). Who acts: the caller."""
+    """The status of the execution does not allow the request (HTTP 409). Who acts: the caller."""
 
 
 def _alive(state: State, execution_id: str) -> None:
@@ -34,11 +35,11 @@ def _alive(state: State, execution_id: str) -> None:
 
 
 def cancel(control: Control, execution_id: str, reason: str = "", *, compensate: bool = False) -> State:
-    """Cancel, and cancel the children: nothing new starts, every open run is ended. With `compensate` finished steps are undone
-    then; without it, an execution that is being undone stops doing so.
+    """Cancel an execution and its children: nothing new starts, and every open run is ended. With `compensate`, finished
+    steps are compensated afterwards; without it, compensations that are in progress stop too.
 
-    What is cancelled already stays so; one whose log does not read is closed. Raises `NotFound`, and `NotNow` for what has ended
-    otherwise.
+    To cancel again changes nothing. An execution whose log cannot be read is closed in its head. Raises `NotFound`, and
+    `NotNow` for an execution that has ended in another way.
     """
     try:
         return _cancelled(control, execution_id, reason, compensate)
@@ -62,9 +63,9 @@ def _cancelled(control: Control, execution_id: str, reason: str, compensate: boo
     return carry_through(control, state)
 
 
-def carry_through(control: Control, state: State) -> State:
-    """Do what an operation, or a failure of the whole, asks for beyond its event: the gate, the open runs, the children. Again
-    does no harm: the sweeper does it for what was interrupted."""
+def complete_operation(control: Control, state: State) -> State:
+    """Carry out what an operation, or the failure of the whole, requires beyond its event: gate, open runs, children. It is
+    safe to repeat: the sweeper does so for an operation that was interrupted."""
     wanted: Mode = _GATES.get(state.status, "run")
     if state.finished:
         return state
@@ -103,9 +104,10 @@ def fence_all(control: Control, execution_id: str, error: Failure) -> State:
 
 
 def pause(control: Control, execution_id: str) -> State:
-    """Pause, and pause the children: nothing new starts, no timer fires, running pipelines suspend at their next task boundary.
+    """Pause an execution and its children: nothing new starts, no timer fires, and running pipelines suspend at their next
+    task boundary.
 
-    What is paused stays so. Raises `NotFound`, `NotNow`.
+    To pause again changes nothing. Raises `NotFound`, `NotNow`.
     """
     state = control.load(execution_id)
     if state.status == "paused":
@@ -117,9 +119,9 @@ def pause(control: Control, execution_id: str) -> State:
 
 
 def resume(control: Control, execution_id: str) -> State:
-    """Go on after a pause, or after `stuck`; the children too. What was due meanwhile happens now.
+    """Continue after a pause, or after `stuck`, with the children. What became due meanwhile happens now.
 
-    What runs goes on running. Raises `NotFound`, `NotNow`.
+    To resume a running execution changes nothing. Raises `NotFound`, `NotNow`.
     """
     state = control.load(execution_id)
     if state.status == "running":
@@ -139,12 +141,12 @@ def resume(control: Control, execution_id: str) -> State:
 
 
 def _children(state: State) -> list[str]:
-    """Open children that were created and belong to their parent."""
+    """Return the open children that were created and are not detached."""
     return [child for child, asked in state.children.items() if not asked.request.get("detach")]
 
 
 def signal(control: Control, execution_id: str, name: str, data: Any, signal_id: str | None = None) -> State:
-    """A named signal: recorded first, then matched to a wait of that name, now or later. Raises `NotFound`, `NotNow`."""
+    """Record a named signal; it is matched to a wait of that name, now or later. Raises `NotFound`, `NotNow`."""
     _alive(control.load(execution_id), execution_id)
     control.due_soon(execution_id)
     received = fact(SignalReceived, id=signal_id or control.clock.nonce(), name=name, data=data)

@@ -1,4 +1,4 @@
-"""Reading executions: the summary, lists, histories, state (CONTRACT "HTTP API")."""
+"""Reads of executions: summary, lists, histories, state (docs/looking.md)."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ MAX_PAGE_BYTES = 4 * 1024 * 1024
 """Lambda answers with 6 MB at most."""
 
 BEGINNING_BYTES = 2_000
-"""Of an error's large details, in a summary."""
+"""How much of an error's large details a summary shows."""
 BUSY_S = 20
-"""A view reads a log for so long at most: what is left of an API call's 29 seconds goes to the answer."""
+"""A view reads a log for at most so long: the rest of the 29 seconds of an API call is for the answer."""
 
 T = TypeVar("T")
 
 
 class Bounded(Iterator[T]):
-    """`found` as far as it can be read within `BUSY_S`; `partial` says whether that was not all."""
+    """What was found (`found`) within `BUSY_S` seconds of reading; `partial` says that there is more."""
 
     def __init__(self, found: Iterator[T], control: Control) -> None:
         self._found, self._clock = found, control.clock
@@ -55,7 +55,7 @@ class Bounded(Iterator[T]):
 
 
 def load(control: Control, execution_id: str) -> State:
-    """The state; raises `NotFound`."""
+    """Return the state. Raises `NotFound`."""
     state = control.load(execution_id)
     if state.seq < 0:
         raise NotFound(f"there is no execution {execution_id}")
@@ -63,7 +63,7 @@ def load(control: Control, execution_id: str) -> State:
 
 
 def status_of(state: State) -> str:
-    """`waiting` is a running execution all of whose open runs are suspended."""
+    """Return the status; a running execution whose open runs are all suspended is `waiting`."""
     runs = [r for r in state.runs.values() if r.loop is None]
     if state.status == "running" and runs and all(r.status == "suspended" for r in runs):
         return "waiting"
@@ -71,7 +71,7 @@ def status_of(state: State) -> str:
 
 
 def summary(control: Control, execution_id: str) -> dict[str, Any]:
-    """The object `noetl run --output json` prints. Raises `NotFound`."""
+    """Return the summary that `noetl run --output json` prints. Raises `NotFound`."""
     try:
         state = load(control, execution_id)
     except CorruptLog as error:
@@ -120,7 +120,8 @@ def _error(control: Control, state: State, values: Values) -> dict[str, Any] | N
 
 
 def _details(control: Control, details: Any, values: Values) -> Any:
-    """What more there is to an error; of what is kept beside the log its beginning, and where all of it is."""
+    """Return the details of an error; of details that are stored outside the log, their beginning and a reference to all of
+    it."""
     if not is_reference(details) or not values.family.owns(details):
         return details
     try:
@@ -131,7 +132,7 @@ def _details(control: Control, details: Any, values: Values) -> Any:
 
 
 def _steps(state: State, values: Values) -> dict[str, dict[str, Any]]:
-    """Every step as the summary has it; results are read several at a time."""
+    """Return every step for the summary; several results are read at the same time."""
     open_runs: dict[str, list[Run]] = {}
     for run in state.runs.values():
         if run.parent is None:
@@ -156,7 +157,7 @@ def _step(step: StepState, open_runs: list[Run], result: Any) -> dict[str, Any]:
 
 
 def head_as_dict(head: Head) -> dict[str, Any]:
-    """An execution as lists show it."""
+    """Return a head as lists show it."""
     return {
         "execution_id": head.execution_id,
         "status": head.status,
@@ -175,7 +176,7 @@ def version_as_dict(v: PlaybookVersion) -> shapes.PlaybookVersion:
 
 
 def events(control: Control, execution_id: str, **wanted: Any) -> tuple[list[dict[str, Any]], str | None]:
-    """`page`, without its last word."""
+    """Return a page of envelopes and the cursor after it (see `page`)."""
     found, cursor, _ = page(control, execution_id, **wanted)
     return found, cursor
 
@@ -189,11 +190,11 @@ def page(
     limit: int | None = None,
     key: bytes = b"",
 ) -> tuple[list[dict[str, Any]], str | None, bool]:
-    """Envelopes in causal order, the cursor to go on after the last one (None at the end of a finished execution), and whether
-    there are more by now.
+    """Return envelopes in causal order, the cursor after the last one (None at the end of a finished execution), and whether
+    there are more now.
 
-    `name` filters by either form; `after` is a cursor given here or an event id. A page ends at `limit` events, and with a limit
-    at `MAX_PAGE_BYTES` and after `BUSY_S` too. Raises `NotFound`, `BadCursor`.
+    `name` filters by either form of event names; `after` is a cursor or an event id. A page ends at `limit` events; with a
+    limit it also ends at `MAX_PAGE_BYTES` and after `BUSY_S` seconds. Raises `NotFound`, `BadCursor`.
     """
     found, position = since(control, execution_id, after, key)
     bounded = Bounded(found, control)
@@ -204,7 +205,8 @@ def page(
 
 
 def since(control: Control, execution_id: str, after: str | None, key: bytes) -> tuple[Iterator[dict[str, Any]], Position]:
-    """Envelopes after a cursor or an event id, and the position that moves with them. Raises `NotFound`, `BadCursor`."""
+    """Yield envelopes after a cursor or an event id, with the position that advances with them. Raises `NotFound`,
+    `BadCursor`."""
     if after is not None and not after.startswith(f"{execution_id}."):
         position = Position.open(after, execution_id, key)
     else:
@@ -219,8 +221,8 @@ def since(control: Control, execution_id: str, after: str | None, key: bytes) ->
 
 
 def onward(control: Control, execution_id: str, position: Position, over: bool, key: bytes) -> tuple[str | None, bool]:
-    """The cursor of a page that ends at `position` (None: there will be no more), and whether there is more by now. `over`: the
-    log was read to where it ended then. The state is only asked at that end: it costs a fold."""
+    """Return the cursor of a page that ends at `position` (None: nothing will follow), and whether there is more now. `over`
+    says that the log was read to its end. The state is loaded only in that case, because a fold costs time."""
     if over:
         state = load(control, execution_id)
         over = position.control.seq > state.seq
@@ -230,7 +232,7 @@ def onward(control: Control, execution_id: str, position: Position, over: bool, 
 
 
 def page_of(found: Iterator[dict[str, Any]], limit: int | None) -> tuple[list[dict[str, Any]], bool]:
-    """The next page, and whether it was the last."""
+    """Return the next page, and whether it was the last."""
     if limit is None:
         return list(found), True
     page, size = [], 0
@@ -243,9 +245,9 @@ def page_of(found: Iterator[dict[str, Any]], limit: int | None) -> tuple[list[di
 
 
 def state_at(control: Control, execution_id: str, event_id: str | None = None) -> dict[str, Any]:
-    """ctx, status, tokens and open runs now, or just after the event `event_id`. Raises `NotFound`, `BadCursor`.
+    """Return ctx, status, tokens and open runs, now or just after the event `event_id`. Raises `NotFound`, `BadCursor`.
 
-    Of an event of a run the state is that of the control plane at the time, and `run` says how far that run was.
+    For an event of a run it is the state of the control plane at that time; `run` says how far the run was.
     """
     if event_id is None:
         return _state(load(control, execution_id))
@@ -264,7 +266,8 @@ def state_at(control: Control, execution_id: str, event_id: str | None = None) -
 
 
 def _place(event_id: str, execution_id: str) -> tuple[str, int, int]:
-    """Stream, position and place of an event. A derived `TaskStarted` (`...s`) lies just before what it was derived from."""
+    """Return stream, position and index of an event. A derived `TaskStarted` (`...s`) comes just before the event from which
+    it is derived."""
     parts = event_id.removesuffix("s").split(".")
     numbers = [int(p) for p in parts[2:] if p.isascii() and p.isdecimal() and len(p) < 10]
     if len(parts) != 4 or parts[0] != execution_id or len(numbers) != 2:
@@ -273,7 +276,7 @@ def _place(event_id: str, execution_id: str) -> tuple[str, int, int]:
 
 
 def _before(control: Control, execution_id: str, run: str, seq: int) -> int:
-    """The control position at which commit `seq` of a run had not been consumed yet, and everything before it had."""
+    """Return the control position at which commit `seq` of a run was not processed yet, but everything before it was."""
     commits = control.store.read(StreamId(execution_id))
     for commit in commits:
         for event in commit.events:
@@ -283,7 +286,7 @@ def _before(control: Control, execution_id: str, run: str, seq: int) -> int:
 
 
 def _run_at(control: Control, execution_id: str, run: str, seq: int, place: int) -> dict[str, Any]:
-    """How far a run was: its last outcome of each task, what it wrote to ctx, its iterations."""
+    """Return how far a run was: the last outcome of each task, its ctx writes, its iterations."""
     commits = control.store.read(StreamId(execution_id, run), limit=seq + 1)
     if len(commits) <= seq or place >= len(commits[seq].events):
         raise BadCursor(f"there is no event {execution_id}.{run}.{seq}.{place}")

@@ -1,4 +1,4 @@
-"""Commits read a moment ago, decoded: a history is read page by page, and a page may end within a commit of thousands."""
+"""A cache of decoded commits: a history is read page by page, and a page may end within a commit of thousands of events."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from noetl_core.engine.records import Commit, StreamId
 from noetl_core.ports import CommitReader
 
 MAX_EVENTS = 16_000
-"""Kept at most; of one commit there may be more."""
+"""The most events in the cache; a single commit may have more."""
 
 
 class RecentCommits:
-    """`EventStore.read`, remembering. A commit never changes; what a stream holds behind those known is always asked for.
+    """`EventStore.read` with a cache. Commits never change; the store is always asked for commits after those in the cache.
     Thread-safe."""
 
     def __init__(self, store: CommitReader) -> None:

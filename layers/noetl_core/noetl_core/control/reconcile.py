@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from noetl_core.control.children import reconcile_child
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of, fence_runs
-from noetl_core.control.operate import carry_through, fence_all
+from noetl_core.control.operate import complete_operation, fence_all
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.commands import commands_of
 from noetl_core.engine.deadlines import deadlines
@@ -27,21 +27,21 @@ from noetl_core.history import tally_of
 from noetl_core.instants import SECOND
 
 GRACE_S = 30
-"""How long a command may stay unclaimed before it is sent again; grows with its age."""
+"""How long a command may stay unclaimed before it is sent again; this grows with its age."""
 DEEP_QUEUE = 1000
-"""With more commands waiting than this, an unclaimed one is taken to be among them."""
+"""With more waiting commands than this, an unclaimed command is assumed to be among them."""
 RUNS_PER_RECONCILIATION = 1000
 UNFINISHED_AGAIN_S = 90
-"""When an execution is due again whose reconciliation never ends: the sweeper's next tick but one."""
+"""When an execution whose reconciliation never ends is due again: at the second sweep after this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What reconciliations did, for logs and metrics."""
+    """Counts of what reconciliations did, for logs and metrics."""
 
     looked: int = 0
     handed: int = 0
-    """Executions left to the router, for want of time."""
+    """Executions handed to the router, because no time was left."""
     routed: int = 0
     resent: int = 0
     takeovers: int = 0
@@ -53,10 +53,11 @@ class Swept:
 
 
 def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int | None = None, *, asked: bool = False) -> Swept:
-    """Do what the log says should have happened, and say when the next reconciliation is due.
+    """Do what the log says should have happened, and record when the next reconciliation is due.
 
-    `again_at` is when the execution is due if this call never ends, where that has been said already. `asked`: because a person
-    wants it to go on, so no run is given up for how often its workers died. Raises as `Control.route`.
+    `again_at` is when the execution is due if this call never ends, when that was recorded already. `asked` says that a
+    person wants the execution to continue: then no run is given up because its workers died too often. Raises as
+    `Control.route`.
     """
     now = control.clock.now()
     if again_at is None:
@@ -75,7 +76,7 @@ def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int |
         control.route(execution_id, facts=[fact(ExecutionFailing, error={**whole.error, "fatal": True})])
         state = fence_all(control, execution_id, whole.error)
         swept = swept.plus(fenced=1)
-    state = carry_through(control, state)
+    state = complete_operation(control, state)
     if state.finished:
         return swept
     late = [d for d in late if d.run in state.runs]
@@ -95,7 +96,7 @@ def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int |
 
 
 def _reconcile_without_log(control: Control, execution_id: str, swept: Swept) -> Swept:
-    """Due, but no log: admit died before its first commit (nothing was acknowledged)."""
+    """Remove a due item that has no log: admission died before its first commit, so nothing was acknowledged."""
     control.index.clear_due(execution_id)
     return swept
 
@@ -135,7 +136,7 @@ def _inspect(
 
 
 class _Queues:
-    """How full the pools' queues are, asked once a reconciliation."""
+    """The depth of each pool's queue, read at most once per reconciliation."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -148,7 +149,7 @@ class _Queues:
 
 
 def _some(runs: list[Run], now: int) -> list[Run]:
-    """As many as one reconciliation can read; where there are more, the next one takes those after them."""
+    """Return as many runs as one reconciliation can read; when there are more, the next one reads those after them."""
     if len(runs) <= RUNS_PER_RECONCILIATION:
         return runs
     first = now // (RECONCILE_EVERY_S * SECOND) * RUNS_PER_RECONCILIATION % len(runs)

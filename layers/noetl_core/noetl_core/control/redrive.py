@@ -1,7 +1,8 @@
-"""Redriving an execution that has ended: from its failure, or from any step, task or iteration (`engine.redrive`).
+"""Redriving an execution that has ended: from its failure, or from any step, task or iteration (docs/redriving.md;
+`engine.redrive` plans it).
 
-Order: the due item and the gate first, then the one commit that makes it run again. What dies in between leaves an ended
-execution that is looked at once more.
+The due item and the gate are written first, then the one commit that makes the execution run again. If the process dies in
+between, the execution is still ended and is reconciled once more.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """The execution after a redrive, or untouched by a preview; and what is run again, in words for people and programs."""
+    """The execution after a redrive, or unchanged after a preview; and what is run again, in words for people and programs."""
 
     state: State
     shown: dict[str, Any]
@@ -48,11 +49,11 @@ def redrive(
     preview: bool = False,
     registers: bool = True,
 ) -> Redriven:
-    """Run an ended execution again, with the playbook `source`, or `version` of its playbook, if one is given. `registers` as in
-    `StartRequest`.
+    """Run an ended execution again, with the playbook `source`, or `version` of its playbook, if one is given. `registers` is
+    as in `StartRequest`.
 
-    `preview` writes nothing. Raises `NotFound`, `UnknownPool`, `NotNow` (it has not ended, or its log ends soon), `BadRedrive`,
-    `BadWorkload`, `InvalidPlaybook`.
+    `preview` writes nothing. Raises `NotFound`, `UnknownPool`, `NotNow` (it has not ended, or its log ends soon),
+    `BadRedrive`, `BadWorkload`, `InvalidPlaybook`.
     """
     state = control.load(execution_id)
     if state.seq < 0:
@@ -87,7 +88,7 @@ def redrive(
 def _playbook(
     control: Control, state: State, old: Playbook, source: str | None, version: int | None, *, preview: bool, registers: bool
 ) -> tuple[Playbook, int | None]:
-    """The playbook to go on with, and its version when it is another one."""
+    """Return the playbook with which to continue, and its version when it is a different one."""
     if source is None and version is None:
         return old, None
     if source is None:
@@ -105,10 +106,10 @@ def _playbook(
 
 
 def _shown(control: Control, state: State, planned: Plan, old: Playbook, new: Playbook) -> dict[str, Any]:
-    """What is run again and what is kept. Raises `BadRedrive` where the new playbook cannot keep what ran."""
+    """Return what is run again and what is kept. Raises `BadRedrive` when the new playbook cannot keep what ran."""
     again = [_rerun(control, state.execution_id, run, spec, old, new) for run, spec in planned.reruns]
     taken = {run.step for run, _ in planned.reruns} | {run.step for run in planned.followers}
-    tokens = [token.data["step"] for token in planned.revived] + [arcs["step"] for arcs in planned.data.get("arcs", ())]
+    tokens = [token.data["step"] for token in planned.put_back] + [arcs["step"] for arcs in planned.data.get("arcs", ())]
     return {
         "epoch": planned.data["epoch"],
         "again": again,
@@ -122,12 +123,12 @@ def _shown(control: Control, state: State, planned: Plan, old: Playbook, new: Pl
 def _rerun(
     control: Control, execution_id: str, run: RunLineage, spec: Rerun | None, old: Playbook, new: Playbook
 ) -> dict[str, Any]:
-    """Of one run: its tasks, or its iterations, that run again, and those that are kept."""
+    """Return for one run the tasks, or the iterations, that run again, and those that are kept."""
     out: dict[str, Any] = {"step": run.step, "run": run.id}
     tasks = [t.name for t in new.by_name[run.step].tasks]
     if spec is None:
         return {**out, "tasks": tasks}
-    story = _Story(spec)
+    report = _RunReport(spec)
     for stream, rule in _streams(run, spec):
         for commit in commits_of(control.store, StreamId(execution_id, stream)):
             for event in run_events(commit):
@@ -157,7 +158,7 @@ def _streams(run: RunLineage, spec: Rerun) -> Iterator[tuple[str, Rerun]]:
         yield run.id, spec
         return
     for chunk in run.chunks.values():
-        if "seq" not in chunk or chunk.get("error") or chunk.get("failed") or not _clean(run, chunk, spec):
+        if "seq" not in chunk or chunk.get("error") or chunk.get("failed") or not _is_kept_whole(run, chunk, spec):
             yield chunk["run"], spec
 
 
@@ -174,7 +175,7 @@ def _in_kept_chunks(run: RunLineage, spec: Rerun) -> set[int]:
     if run.plan is None:
         return set()
     size, total = run.plan["chunk_size"], run.plan["total"]
-    kept = [n for n, chunk in run.chunks.items() if _clean(run, chunk, spec)]
+    kept = [n for n, chunk in run.chunks.items() if _is_kept_whole(run, chunk, spec)]
     return {i for n in kept for i in range(n * size, min((n + 1) * size, total))}
 
 
@@ -209,7 +210,7 @@ class _Story:
                 self.finished.add(index)
 
     def close(self) -> None:
-        """The pipeline begins again at the named task, if one is named."""
+        """Begin the pipeline again at the named task, if one is named."""
         task = self.spec.get("task")
         if task is None or task not in [*self.kept, self.next_task]:
             return
@@ -221,7 +222,7 @@ class _Story:
 
 
 def _same_places(step: str, kept: set[str], old: Playbook, new: Playbook) -> None:
-    """Kept tasks must stand where they stood: the pipeline goes on behind them."""
+    """Check that the tasks that are kept have the same places in the new pipeline, because it continues after them."""
     before = [t.name for t in old.by_name[step].tasks] if step in old.by_name else []
     now = [t.name for t in new.by_name[step].tasks]
     for name in sorted(kept):
@@ -233,7 +234,7 @@ def _same_places(step: str, kept: set[str], old: Playbook, new: Playbook) -> Non
 
 
 def _ranges(numbers: Iterator[int]) -> list[str]:
-    """`0-4`, `7`, ...; the first of them."""
+    """Return `0-4`, `7`, ... for a set of indexes; only the first ranges."""
     out: list[list[int]] = []
     for n in numbers:
         if out and out[-1][1] == n - 1:

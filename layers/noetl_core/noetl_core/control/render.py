@@ -1,4 +1,5 @@
-"""What a template would give in an execution as it stands: the control plane's view of it, for authors who look for a mistake."""
+"""What a template would give in an execution as it stands now, as the control plane sees it, for authors who search for a
+mistake."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from noetl_core.ports import NotFound, Unavailable
 from noetl_core.values import Values
 
 MAX_ROUNDS = 50
-"""Values a template may ask for one after the other."""
+"""The most values that a template may ask for one after the other."""
 
 
 def render_context(control: Control, execution_id: str, template: Any, step: str | None = None) -> Any:
-    """The value of `template` (text, or data with templates in it): workload, ctx, steps, execution_id; with `step` its args and
-    the event that led to it, of its newest open run or token.
+    """Return the value of `template` (text, or data with templates in it) over workload, ctx, steps and execution_id; with
+    `step` also its args and the event that led to it, of its newest open run or token.
 
-    Sees no secrets: what reads the keychain is refused. Raises `NotFound`, `TemplateError`.
+    Secrets are not available: a template that reads the keychain is refused. Raises `NotFound`, `TemplateError`.
     """
     state = read.load(control, execution_id)
     playbook = control.playbook(state.digest)

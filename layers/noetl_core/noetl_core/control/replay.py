@@ -1,7 +1,7 @@
-"""Replay: fold the log and take every control decision again from the news it was taken on; report any difference.
+"""Replay: take every decision of the control plane again from the recorded news, and report any difference (docs/looking.md).
 
-Each control commit records the boundaries it consumed and the facts it took, and its events carry the instant it was decided
-at, so the same playbook must give the same events. Another playbook shows what it would have decided.
+Each control commit records the boundaries and facts it took, and its events have the time of the decision. So the same
+playbook must give the same events. Another playbook shows what it would have decided.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from noetl_core.ports import NotFound
 from noetl_core.values import Values
 
 MAX_KNOWN = 10_000
-"""Values kept while replaying; beyond it they are fetched again when they are read."""
+"""The most values that are cached while replaying; further ones are loaded again when they are read."""
 CHECKPOINT_EVERY = 64
-"""Commits folded again at most when a state was spoilt by a decision that asked for values or came out differently."""
+"""The most commits to fold again when a decision asked for values, or came out differently, and so spoilt its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A control commit that would be another one today: its position, what stands there, what would."""
+    """A control commit that would be different today: its position, its recorded events, and the events decided now."""
 
     seq: int
     recorded: tuple[dict[str, Any], ...]
@@ -40,7 +40,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A control commit that cannot be decided again: what it read is not there any more, or is no data."""
+    """A control commit that cannot be decided again, because a value it read no longer exists or is no data."""
 
     seq: int
     reasons: tuple[str, ...]
@@ -48,10 +48,10 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How many control commits were decided again, and where they differ (the first of them, when another playbook is tried).
+    """How many control commits were decided again, and where they differ (with another playbook: the first difference).
 
-    `missing` are those of which that cannot be said. `last` is the position of the last one; `over` says whether that was the end
-    of the log, or where its limit was.
+    `missing` are the commits that cannot be decided again. `last` is the position of the last commit; `over` says whether
+    that was the end of the log or the time limit.
     """
 
     commits: int
@@ -69,10 +69,11 @@ def replay(
     after: int = -1,
     until: int | None = None,
 ) -> Replay:
-    """Decide the control commits of an execution behind position `after` again, till `until` (microseconds on control's clock).
+    """Decide the control commits of an execution after position `after` again, until `until` (microseconds on the control
+    clock).
 
-    With another `playbook` the replay ends at the first difference: behind it the histories have nothing to do with each other.
-    Raises `NotFound`, `CorruptLog`, and `Unfit` for a playbook that cannot go on from `after`.
+    With another `playbook` the replay ends at the first difference, because later commits cannot be compared. Raises
+    `NotFound`, `CorruptLog`, and `Unfit` for a playbook that cannot continue from `after`.
     """
     commits = control.store.read(StreamId(execution_id))
     if not commits:
@@ -105,7 +106,7 @@ def replay(
 
 
 def _take_unread(known: dict[Need, Any]) -> tuple[str, ...]:
-    """Why values that the newest decision asked for could not be read; the next one that wants them asks again."""
+    """Return why values for the newest decision could not be read; the next decision that needs them asks again."""
     unread = {need: value.reason for need, value in known.items() if isinstance(value, Unreadable)}
     for need in unread:
         del known[need]
@@ -113,7 +114,7 @@ def _take_unread(known: dict[Need, Any]) -> tuple[str, ...]:
 
 
 class Unfit(ValueError):
-    """The other playbook lacks steps that are under way where the replay begins. Who acts: the caller."""
+    """The other playbook lacks steps that are in progress where the replay begins. Who acts: the caller."""
 
 
 def _fits(playbook: Playbook, before: _StateBefore) -> None:
@@ -125,8 +126,8 @@ def _fits(playbook: Playbook, before: _StateBefore) -> None:
 
 
 class _StateBefore:
-    """The state before each commit in turn. A decision that came out as recorded has folded its commit already; otherwise the
-    state is folded again, from a copy kept every so often."""
+    """The state before each commit in turn. A decision that matched the record has already folded its commit; otherwise the
+    state is folded again from a copy that is kept every `CHECKPOINT_EVERY` commits."""
 
     def __init__(self, execution_id: str, commits: Sequence[Commit], seq: int) -> None:
         self._commits, self._seq = commits, seq
@@ -134,12 +135,12 @@ class _StateBefore:
         self._kept, self._kept_seq = deepcopy(self._state), seq
 
     def take(self) -> State:
-        """The state before the current commit, the caller's own."""
+        """Return the state before the current commit; the caller owns it."""
         state, self._state = self._state, None
         return state if state is not None else fold_commits(deepcopy(self._kept), self._commits[self._kept_seq : self._seq])
 
     def passed(self, state: State | None) -> None:
-        """Go on to the next commit, `state` being the one behind the current, if it is known."""
+        """Advance to the next commit. `state` is the state after the current commit, if it is known."""
         if state is not None:
             state.expires_at = self._commits[self._seq].expires_at
         self._state = state
@@ -158,7 +159,8 @@ def _decided_again(
     values: Values,
     known: dict[Need, Any],
 ) -> Decision:
-    """`first` decided the first commit, `chosen` all of them; without it each is decided by what it was pinned to."""
+    """Decide one commit again. `first` decides the first commit; `chosen`, if given, decides all commits, otherwise the
+    pinned playbook does."""
     now = commit.events[0].ts
     boundaries = list(_boundaries(commit, values))
     if len(known) > MAX_KNOWN:
@@ -210,11 +212,11 @@ def _plain(events: Sequence[AnyEvent]) -> tuple[dict[str, Any], ...]:
 
 
 ADDED = {"StepScheduled": ("timeout_s", "deadline_s"), "WorkflowStarted": ("timeout_s",)}
-"""What events say since logs were written that do not say it."""
+"""Keys that events have now and that older logs do not have."""
 
 
 def _as_known_then(decided: tuple[dict[str, Any], ...], recorded: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
-    """Without what an older log could not say."""
+    """Remove fields that an older log could not have."""
     if len(decided) != len(recorded):
         return decided
     return tuple(
@@ -224,5 +226,5 @@ def _as_known_then(decided: tuple[dict[str, Any], ...], recorded: tuple[dict[str
 
 
 def _undated(events: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
-    """Without the digest of the playbook, which another playbook always changes."""
+    """Remove the digest of the playbook, which is always different for another playbook."""
     return tuple({**e, "data": {k: v for k, v in e["data"].items() if k != "digest"}} for e in events)

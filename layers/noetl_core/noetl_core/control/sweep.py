@@ -1,9 +1,9 @@
 """The sweeper: whatever stopped moving, found by the due index, and the timer service.
 
-With the stream and every queue message lost, executions still complete by this alone, only slower. One execution's trouble is
-its own: it is moved on in the index before it is reconciled, so that one that kills its process does not come first again for
-ever. After some attempts that did not end it is marked stuck, and at once where its log does not read; who repairs it resumes it,
-and nothing reconciles it until then.
+If the stream and every queue message are lost, executions still complete by the sweeper alone, only slower. Trouble of one
+execution does not affect the others: its due item is moved on before it is reconciled, so an execution that kills the process
+does not come first again. After `MAX_ATTEMPTS` attempts that did not end, it is marked stuck; when its log cannot be read, at
+once. Then nothing reconciles it until somebody resumes it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ HANDED = 100
 
 
 def sweep(control: Control, until: int | None = None, mine: Callable[[str], bool] | None = None) -> Swept:
-    """Reconcile every execution that is due (and `mine`), the oldest first, until `until` (microseconds; None: until the last).
+    """Reconcile every execution that is due (and `mine`), the oldest first, until `until` (microseconds; None: all of them).
 
-    When half of the time is gone the rest is handed to the router, which is as many as it takes; unless much of what was handed
-    on before waits there still. What an attempt did not end at before comes last: should it end this process too, the others are
-    through.
+    When half of the time is over, the rest is handed to the router, which runs as often as necessary in parallel - unless
+    many wakes from before still wait there. Executions with an unfinished attempt come last: if one ends this process too,
+    the others are done.
     """
     began = control.clock.now()
     all_due = control.index.due(began)
@@ -75,7 +75,7 @@ def sweep(control: Control, until: int | None = None, mine: Callable[[str], bool
 
 
 def _hand_over(control: Control, rest: Iterator[Due], until: int | None) -> int:
-    """Wake what is due. It stays due until the router reconciles it: a wake that is lost is no loss."""
+    """Send wakes for what is due. An execution stays due until the router reconciles it, so a lost wake does no harm."""
     handed = 0
     while (until is None or control.clock.now() < until) and (some := [due.execution_id for due in islice(rest, HANDED)]):
         control.queue.wake(*some)
@@ -84,7 +84,7 @@ def _hand_over(control: Control, rest: Iterator[Due], until: int | None) -> int:
 
 
 def reconcile_safely(control: Control, execution_id: str, swept: Swept, attempts: int = 1, again_at: int | None = None) -> Swept:
-    """`reconcile`; what goes wrong is logged and remembered with its execution, and raised to nobody."""
+    """`reconcile`, with all errors logged and recorded for this execution; it raises nothing."""
     try:
         return reconcile(control, execution_id, swept, again_at)
     except CorruptLog as error:
@@ -106,7 +106,7 @@ def reconcile_safely(control: Control, execution_id: str, swept: Swept, attempts
 
 
 def mark_stuck(control: Control, execution_id: str, why: str) -> None:
-    """Mark it stuck: in its log, and in its head alone where that cannot be. `resume` tries again."""
+    """Mark an execution stuck: in its log, or in its head alone when the log takes nothing. `resume` tries again."""
     try:
         control.route(execution_id, facts=[fact(ExecutionStuck, reason=why)])
     except Exception:  # what went wrong before goes wrong here too

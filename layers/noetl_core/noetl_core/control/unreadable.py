@@ -1,7 +1,7 @@
-"""An execution whose log does not read, or kills what reads it: its head is all there is to say it with.
+"""Executions whose log cannot be read, or kills the process that reads it: only the head can say so.
 
-No fact can be recorded about it, so it is marked stuck, and cancelled, in its head; a closed gate stops its workers. When its log
-reads again, `resume` goes on with it.
+No fact can be recorded in such a log, so the execution is marked stuck, or cancelled, in its head, and a closed gate stops
+its workers. When the log can be read again, `resume` continues the execution.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REMEDY = "restore its log and `noetl resume` it, or close it with `noetl cancel`
 
 
 def mark_head_stuck(control: Control, execution_id: str, why: str) -> None:
-    """Say in lists that it is stuck, and why."""
+    """Show in lists that the execution is stuck, and why."""
     head = control.index.head(execution_id)
     if head is not None and head.status not in TERMINAL:
         # of the same instant as the head that stood: the head of a log that reads again replaces it
@@ -27,7 +27,7 @@ def mark_head_stuck(control: Control, execution_id: str, why: str) -> None:
 
 
 def close(control: Control, execution_id: str, reason: str) -> Head:
-    """Cancel it. Raises `NotFound`."""
+    """Cancel the execution in its head. Raises `NotFound`."""
     head = _head(control, execution_id)
     control.gates.set_gate(execution_id, Gate("stop", expires_at=head.expires_at))
     if head.status not in TERMINAL:
@@ -40,7 +40,7 @@ def close(control: Control, execution_id: str, reason: str) -> Head:
 
 
 def summary(control: Control, execution_id: str, why: str) -> dict[str, Any]:
-    """The summary of an execution, as far as its head knows it. Raises `NotFound`."""
+    """Return the summary as far as the head knows it. Raises `NotFound`."""
     head = _head(control, execution_id)
     over = head.status in TERMINAL
     if not over and head.status != "stuck":

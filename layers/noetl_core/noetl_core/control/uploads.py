@@ -1,7 +1,9 @@
-"""Objects put into the inbox bucket: `triggers/<playbook path>/...` starts, `playbooks/...` registers (CONTRACT "S3").
+"""Uploads to the inbox bucket: `triggers/<playbook path>/...` starts an execution, `playbooks/...` registers a playbook
+(docs/operating.md).
 
-An execution that an upload starts has the object as a reference in `workload.s3.object`: a copy among its results, as this put
-left it, so that it reads what started it, even when the key is put again. What cannot be taken is moved aside with its error.
+An execution that an upload starts gets a copy of the object as the reference `workload.s3.object`. So it reads the object
+that started it, even when a new object is put under the same key. An upload that cannot be accepted is moved aside with its
+error.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ from noetl_core.ports import Inbox, NotFound, PlaybookVersion, TooLarge, Upload
 log = logging.getLogger(__name__)
 
 MAX_UPLOAD = 20 * 1024**3
-"""Bytes: what is copied well within the function's time."""
+"""The most bytes of an upload: they are copied well within the time of the function."""
 FORMATS = {"json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "parquet": "parquet"}
 
 
 class Refused(Exception):
-    """The upload cannot be taken, however often it is tried. Who acts: who put it."""
+    """The upload cannot be accepted, however often it is tried. Who acts: whoever put it there."""
 
     def __init__(self, code: str, message: str, details: list[dict[str, Any]] | None = None) -> None:
         super().__init__(message)
@@ -34,9 +36,9 @@ class Refused(Exception):
 
 
 def take_upload(control: Control, upload: Upload, inbox: Inbox) -> str:
-    """Start or register what was uploaded; says what became of it. However often the notification comes, it happens once.
+    """Start or register what was uploaded, and return what was done. However often the notification comes, it is done once.
 
-    Raises `Unavailable`: the notification comes again.
+    Raises `Unavailable`: then the notification comes again.
     """
     folder, _, rest = upload.key.partition("/")
     try:
@@ -101,7 +103,7 @@ def _start(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
 
 
 def _reference(inbox: Inbox, upload: Upload, execution_id: str) -> Mapping[str, Any]:
-    """A copy of the object among the execution's own; the same at every delivery of the same put."""
+    """Return a copy of the object among the execution's own objects; it is the same for every delivery of the same put."""
     suffix = upload.key.rpartition("/")[2].rpartition(".")[2].lower()
     form = FORMATS.get(suffix)
     reference = inbox.copy(upload, f"{execution_id}/upload/object" + (f".{suffix}" if form else ""))
@@ -109,7 +111,7 @@ def _reference(inbox: Inbox, upload: Upload, execution_id: str) -> Mapping[str, 
 
 
 def _playbook_of(control: Control, rest: str) -> PlaybookVersion | None:
-    """The playbook with the longest path that the key begins with; the last part of the key is the file's own name."""
+    """Return the playbook with the longest path with which the key begins; the last part of the key is the name of the file."""
     parts = rest.split("/")
     for end in range(len(parts) - 1, 0, -1):
         try:

@@ -1,7 +1,7 @@
-"""What is wrong with a playbook, where, and what to do about it.
+"""Findings: what is wrong with a playbook, where, and what to do about it.
 
-A `Diagnostic` has a stable code: E1xx structure, E2xx references, E3xx templates, W4xx and W5xx lint. `to_text` is one line each,
-`to_json` and `to_sarif` are for editors and code review.
+A `Diagnostic` has a stable code: E1xx structure, E2xx references, E3xx templates, W4xx and W5xx lint. `to_text` gives one
+line each; `to_json` and `to_sarif` are for editors and code review.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ MIGRATE: Final = "rewrite it with `noetl migrate`"
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. `line` and `col` count from 1; `path` is the place in the document, as far as there is one."""
+    """One finding. `line` and `col` count from 1; `path` is the place in the document, as far as it is known."""
 
     code: str
     severity: Severity
@@ -110,7 +110,7 @@ class Diagnostic:
         return f"{self.source}:{self.line}:{self.col} {self.code} {self.message}{hint}"
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON form; `loc` is the dotted path."""
+        """Return the JSON form; `loc` is the dotted path."""
         return {
             "code": self.code,
             "severity": self.severity,
@@ -125,7 +125,7 @@ class Diagnostic:
 
 
 class InvalidPlaybook(Exception):
-    """The text is not a valid playbook. Who acts: its author. `diagnostics` holds everything that was found."""
+    """The text is not a valid playbook. Who acts: its author. `diagnostics` contains all findings."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -133,12 +133,12 @@ class InvalidPlaybook(Exception):
 
 
 def page_of(code: str) -> str | None:
-    """The page that explains a code: why, a bad example, a good one."""
+    """Return the page that explains a code: the reason, a bad example, a good one."""
     return f"docs/language/lint/{code}.md" if code in _EXPLAINED else None
 
 
 def dotted(path: Path) -> str:
-    """`("workflow", 0, "tool")` as `workflow[0].tool`."""
+    """Return `("workflow", 0, "tool")` as `workflow[0].tool`."""
     out = ""
     for part in path:
         out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
@@ -152,8 +152,8 @@ COMPARED = 100
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """`did you mean "..."?` for the nearest of `known`, or nothing: of many names those that begin alike, because a document may
-    have thousands of wrong words."""
+    """Return `did you mean "..."?` for the nearest of `known`, or nothing. Of many names only those that begin alike are
+    compared, because a document may contain thousands of wrong words."""
     if len(word) > LONGEST_SLIP:
         return ""
     names = sorted(name for name in known if len(name) <= LONGEST_SLIP)

@@ -1,4 +1,4 @@
-"""`Playbook` -> canonical YAML: tasks with names, one form of everything, and no defaults. `parse_playbook(dump(p)) == p`."""
+"""`Playbook` -> canonical YAML: named tasks, one form for everything, and no defaults. `parse_playbook(dump(p)) == p`."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ from noetl_core.dsl.scalars import NotANumber, resolve, surprise
 
 
 def dump(playbook: Playbook) -> str:
-    """The playbook as YAML text in the canonical form."""
+    """Return the playbook as YAML text in the canonical form."""
     dumper: Any = _Dumper
     return yaml.dump(document(playbook), Dumper=dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def document(playbook: Playbook) -> dict[str, Any]:
-    """The playbook as plain data, as `dump` writes it."""
+    """Return the playbook as plain data, as `dump` writes it."""
     out: dict[str, Any] = {"apiVersion": "noetl.io/v2", "kind": "Playbook", "metadata": dict(playbook.metadata)}
     if playbook.keychain:
         out["keychain"] = [{"name": k.name, "kind": k.kind, **k.options} for k in playbook.keychain]
@@ -117,7 +117,8 @@ def _compensation(step: Step, outer: Mapping[str, Any]) -> Any:
 
 
 def _tool(task: Task, outer: Mapping[str, Any]) -> dict[str, Any]:
-    """`outer`: what the scopes around hand down; a timeout there that the task does not have is written as null."""
+    """Return a task; `outer` is what it inherits. A timeout that the outer scope has and the task does not is written as
+    null."""
     spec = dict(task.spec)
     if task.timeout_s is not None or "timeout_s" in outer:
         spec["timeout_s"] = task.timeout_s
@@ -137,7 +138,7 @@ def _rule(when: str | None, then: dict[str, Any]) -> dict[str, Any]:
 
 
 def _then(then: Then) -> dict[str, Any]:
-    """The directive is written in any case: a rule that says nothing else would be empty."""
+    """Return what a rule does. The directive is always written, because a rule without content would be empty."""
     out = {
         "do": then.do,
         **THEN.written(
@@ -196,7 +197,7 @@ def _arc(arc: Arc) -> dict[str, Any]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text so that YAML 1.1 and 1.2 both read it as text; shared values are written out."""
+    """Writes text so that YAML 1.1 and 1.2 both read it as text; shared values are repeated."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""`workload`: the inputs with their defaults, templates among them, and `x-schema`, which says what they must be."""
+"""`workload`: the inputs with their defaults, which may be templates, and `x-schema`, which says what the inputs must be."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ GIVEN_BY_TRIGGERS: Final = frozenset({"s3"})
 """Workload keys that a start from outside adds."""
 READABLE: Final = words("workload execution_id")
 LATER: Final = words("ctx iter args steps event outcome callback _prev _task _attempt _outcome")
-"""Names that mean something once the execution runs."""
+"""Names that have a value only while the execution runs."""
 
 
 def read_workload(r: Reader, node: Node | None) -> tuple[dict[str, Any], Mapping[str, Any] | None]:
-    """The defaults, and the schema of the inputs if there is one."""
+    """Return the defaults, and the schema of the inputs if there is one."""
     entries = {} if node is None else r.mapping(node, "workload")
     schema = entries.get(SCHEMA_KEY)
     _check_templates(r, entries)
@@ -42,7 +42,7 @@ def _schema(r: Reader, node: Node) -> Mapping[str, Any] | None:
 
 
 def default_scalars(root: Node) -> Iterator[Node]:
-    """Templates among the defaults, at whatever depth."""
+    """Yield the templates among the defaults, at any depth."""
     workload = root.get("workload")
     if workload is not None and isinstance(workload.value, dict):
         for key, child in workload.value.items():
@@ -74,7 +74,7 @@ def _check_name(r: Reader, node: Node, path: tuple[str, ...], declared: Mapping[
 
 
 def _needs(r: Reader, node: Node, leaves: Mapping[Path, Node], declared: Mapping[str, Node]) -> list[Path]:
-    """The templates that one of them reads: at the place it names, below it, or on the way to it."""
+    """Return the templates that one of them reads: at the place it names, below it, or above it."""
     found: list[Path] = []
     for read in r.reads.get(node.value, ()):
         place = read.path[1:] if read.path[0] == "workload" else read.path
@@ -84,7 +84,7 @@ def _needs(r: Reader, node: Node, leaves: Mapping[Path, Node], declared: Mapping
 
 
 def _circles(r: Reader, leaves: Mapping[Path, Node], needs: Mapping[Path, list[Path]]) -> None:
-    """Report the circles among the defaults, each default once."""
+    """Report circles among the defaults, each default once."""
     done: set[Path] = set()
     told: set[Path] = set()
     for start in leaves:
@@ -106,5 +106,5 @@ def _circles(r: Reader, leaves: Mapping[Path, Node], needs: Mapping[Path, list[P
 
 
 def dotted(path: Path) -> str:
-    """`workload.a.b[0]`, as an author writes it; `path` is that below the workload."""
+    """Return `workload.a.b[0]`, as an author writes it; `path` is the path below the workload."""
     return "workload" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)

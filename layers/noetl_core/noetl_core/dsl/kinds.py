@@ -1,9 +1,9 @@
-"""The tool kinds: which inputs and options each takes, and how they go together.
+"""The tool kinds: which inputs and options each takes, and which of them belong together.
 
-Tools implement them; validation and the schema read them.
+Tools implement the kinds; validation and the schema read them.
 
-An input written under another accepted name (`aliases`) keeps that name in `Task.inputs`; tools read the canonical name through
-`canonical_inputs`.
+An input that is written under another accepted name (`aliases`) keeps that name in `Task.inputs`; tools read the canonical
+name through `canonical_inputs`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from noetl_core.dsl.fields.types import Choice, Code, Duration, Field, Shape, Va
 
 
 def words(text: str) -> frozenset[str]:
-    """A set of keys written in one line."""
+    """Return a set of keys that are written in one line."""
     return frozenset(text.split())
 
 
 class KindSpec:
-    """What a task of one kind may say."""
+    """What a task of one kind may contain."""
 
     __slots__ = (
         "aliases",
@@ -125,6 +125,6 @@ ALL_SPEC: Final = frozenset(ALL_OPTIONS)
 
 
 def canonical_inputs(kind: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """`inputs` with accepted spellings replaced by the canonical names."""
+    """Return `inputs` with accepted spellings replaced by the canonical names."""
     spec = KINDS.get(kind)
     return dict(inputs) if spec is None else {spec.aliases.get(k, k): v for k, v in inputs.items()}

@@ -1,7 +1,7 @@
 """YAML text -> `Node`s with positions, within budgets.
 
-YAML 1.2 core values; anchors, aliases and merge keys are followed, tags are refused. Parser events are walked iteratively,
-so neither nesting nor aliases can exhaust the stack or memory.
+YAML 1.2 core values; anchors, aliases and merge keys are followed, tags are refused. Parser events are processed in a loop,
+so neither nesting nor aliases can exhaust the stack or the memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TAB: Final = re.compile(r"^ *\t[ \t]*(?=[^\s#])", re.MULTILINE)
 
 
 class Node:
-    """A value and where it stands. `value`: dict of key -> Node, list of Node, or a scalar. `line`, `col` count from 1."""
+    """A value and its position. `value`: dict of key -> Node, list of Node, or a scalar. `line`, `col` count from 1."""
 
     __slots__ = ("col", "keys", "line", "path", "plain_text", "rewritten", "shared", "size", "start", "style", "value")
 
@@ -58,7 +58,7 @@ class Node:
         return "mapping" if isinstance(self.value, dict) else "list" if isinstance(self.value, list) else "scalar"
 
     def plain(self) -> Any:
-        """The value without positions."""
+        """Return the value without positions."""
         value = self.value
         if isinstance(value, dict):
             return {k: v.plain() for k, v in value.items()}
@@ -67,15 +67,15 @@ class Node:
         return value
 
     def get(self, key: str) -> Node | None:
-        """A mapping's entry; None where there is none, or this is no mapping."""
+        """Return an entry of a mapping; None when there is none, or when this is no mapping."""
         return self.value.get(key) if isinstance(self.value, dict) else None
 
     def key_at(self, key: str) -> tuple[int, int]:
-        """Where `key` is written; the mapping itself when it was merged in."""
+        """Return where `key` is written, or the position of the mapping when the key was merged in."""
         return self.keys.get(key, (self.line, self.col))
 
     def scalars(self) -> Iterator[Node]:
-        """All scalars below, depth first."""
+        """Yield all scalars below, depth first."""
         if isinstance(self.value, dict):
             for child in self.value.values():
                 yield from child.scalars()
@@ -95,7 +95,7 @@ class Loaded:
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
     def position(self, node: Node, line: int, col: int) -> tuple[int, int]:
-        """Where character (`line`, `col`), from 1, of a scalar's text stands in the file.
+        """Return where character (`line`, `col`), from 1, of a scalar's text stands in the file.
 
         Folding and quoting only change white space (and escapes), so the non-blank characters before it are counted.
         """
@@ -114,7 +114,7 @@ class Loaded:
 
 
 def _content(text: str, node: Node) -> int:
-    """Offset of the first character of a scalar's content."""
+    """Return the offset of the first character of a scalar's content."""
     if node.style in ("|", ">"):
         end = text.find("\n", node.start)
         return len(text) if end < 0 else end + 1
@@ -122,7 +122,7 @@ def _content(text: str, node: Node) -> int:
 
 
 def _width(text: str, at: int, style: str | None) -> int:
-    """Source characters that make the one content character at `at`."""
+    """Return the source characters that form the one content character at `at`."""
     if style == "'" and text.startswith("''", at):
         return 2
     if style == '"' and text[at] == "\\":
@@ -131,19 +131,19 @@ def _width(text: str, at: int, style: str | None) -> int:
 
 
 def load(text: str, source: str = "<string>") -> Loaded:
-    """Read one YAML document. Never raises for what an author can write: problems are in `diagnostics`."""
+    """Read one YAML document. It never raises for text that an author can write: problems are in `diagnostics`."""
     if text.lstrip()[:1] == "{":
         text = _PAIR.sub(_joined, text)
     return _Builder(text, source).build()
 
 
 def _joined(pair: re.Match[str]) -> str:
-    """JSON writes characters beyond U+FFFF as two escapes, which YAML does not know."""
+    """Join the two escapes with which JSON writes a character beyond U+FFFF; YAML does not know this form."""
     return pair[1] + chr(0x10000 + ((int(pair[2], 16) - 0xD800) << 10) + int(pair[3], 16) - 0xDC00)
 
 
 class _Refused(Exception):
-    """Reading cannot go on; the diagnostic is recorded."""
+    """Reading cannot continue; the diagnostic is recorded."""
 
 
 @dataclass(slots=True)

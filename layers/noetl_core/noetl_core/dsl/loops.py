@@ -1,4 +1,4 @@
-"""`step.loop` (formal spec 2.3 and 7, canonical 5.3 and 8, resolutions 9, 10, 17, 29)."""
+"""`step.loop` (formal specification 2.3 and 7; canonical step spec 5.3 and 8; resolutions 9, 10, 17 and 29)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_DEPTH: Final = 8
 
 
 def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1) -> Loop | None:
-    """One loop and, through `loop.loop`, those inside it. `failure`: the step's failure mode."""
+    """Read one loop, with the loops inside it (`loop.loop`). `failure`: the failure mode of the step."""
     what = f'loop of step "{step}"'
     given = r.read(node, LOOP, what)
     missing = [k for k in ("in", "iterator") if k not in given]
@@ -50,7 +50,7 @@ def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1)
 
 
 def _either(given: Given, key: str) -> Any:
-    """What may stand in the loop's spec or in its policy; the former wins (resolution 29)."""
+    """Read what may be in the loop's spec or in its policy; the spec has precedence (resolution 29)."""
     own, other = given.get("spec", key), given.get("spec", "policy", key)
     said = other if own is None else own
     field = LOOP_SPEC[key]
@@ -67,7 +67,7 @@ def _reducers(r: Reader, node: Node | None, what: str) -> dict[str, str]:
 
 
 def iterators(looped: Loop | None) -> Iterator[str]:
-    """The names of the elements, from the outermost loop in."""
+    """Return the names of the elements, from the outermost loop in."""
     while looped is not None:
         yield looped.iterator
         looped = looped.inner

@@ -1,7 +1,8 @@
-"""The one model of a playbook: what every accepted spelling normalises to (canonical step spec 7.4).
+"""The one model of a playbook: every accepted spelling is normalised to it (canonical step spec 7.4).
 
-Frozen values, compared by content (source positions do not take part). Text that may hold templates is kept as its source:
-`expr` compiles it once per text. Everything the engine reads is here and typed; nothing in `dsl` knows how it is executed.
+Values are frozen and compared by content (source positions do not count). Text that may contain templates is kept as source:
+`expr` compiles it once per text. Everything that the engine reads is here and typed; nothing in `dsl` knows how it is
+executed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ FailureMode = Literal["fail_fast", "best_effort"]
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """What a task-policy rule does (formal spec 6.2, resolutions 7 and 29)."""
+    """What a task-policy rule does (formal specification 6.2, resolutions 7 and 29)."""
 
     do: Do = "continue"
     attempts: Value = 3
@@ -66,7 +67,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class TaskPolicy:
-    """`task.spec.policy` (formal spec 6, canonical 5.4)."""
+    """`task.spec.policy` (formal specification 6, canonical step spec 5.4)."""
 
     rules: tuple[Rule, ...]
     on_unmatched: Literal["continue", "fail"] = "continue"
@@ -76,10 +77,11 @@ class TaskPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A labelled tool invocation of a pipeline, normalised (canonical 7).
+    """A labelled tool invocation of a pipeline, normalised (canonical step spec 7).
 
-    `inputs` are the kind's own fields, unrendered (`url`, `code`, `args`, `auth`, ...). `spec` is the *effective* spec of
-    canonical 3.1 - kind defaults, executor, step, loop and task merged - without `policy`. `timeout_s` is the whole task's.
+    `inputs` are the fields of the kind, unrendered (`url`, `code`, `args`, `auth`, ...). `spec` is the *effective* spec -
+    kind defaults, executor, step, loop and task merged (canonical step spec 3.1) - without `policy`. `timeout_s` limits the
+    whole task.
     """
 
     name: str
@@ -99,7 +101,7 @@ class Task:
 
     @property
     def called(self) -> str:
-        """The task in its author's words."""
+        """The name of the task in the words of its author."""
         return f"task {self.name}" if self.label is None else f"{self.label} (line {self.line})"
 
     @property
@@ -110,7 +112,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`step.loop` (formal spec 2.3 and 7, canonical 8, resolutions 9, 10, 17, 29)."""
+    """`step.loop` (formal specification 2.3 and 7; canonical step spec 8; resolutions 9, 10, 17 and 29)."""
 
     in_: Value
     iterator: str
@@ -118,7 +120,7 @@ class Loop:
     max_in_flight: Value = 10
     """Concurrent iterations of a parallel loop."""
     exec: Literal["local", "distributed"] | None = None
-    """None: local, or distributed where the body waits (DESIGN 4)."""
+    """None: local, or distributed where the body waits."""
     chunk_size: Value = None
     reducers: Mapping[str, str] = field(default_factory=dict)
     failure_mode: FailureMode = "fail_fast"
@@ -139,7 +141,7 @@ class AdmitRule:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """`step.spec.policy.admit` (formal spec 4.2, resolution 12)."""
+    """`step.spec.policy.admit` (formal specification 4.2, resolution 12)."""
 
     rules: tuple[AdmitRule, ...]
     on_deny: Literal["park", "skip", "fail"] = "park"
@@ -167,7 +169,7 @@ class Arc:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """`step.next` (formal spec 8)."""
+    """`step.next` (formal specification 8)."""
 
     arcs: tuple[Arc, ...]
     mode: Literal["exclusive", "inclusive"] = "exclusive"
@@ -177,7 +179,7 @@ class Router:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A Petri-net transition: admission, ordered pipeline, router (formal spec 2.2)."""
+    """A transition of the Petri net: admission, ordered pipeline, router (formal specification 2.2)."""
 
     name: str
     tasks: tuple[Task, ...] = ()
@@ -204,7 +206,7 @@ class Step:
     path: Path = field(default=(), compare=False)
 
     def task_index(self, name: str) -> int:
-        """Position of the task called `name`; raises KeyError."""
+        """Return the index of the task called `name`. Raises KeyError."""
         for i, task in enumerate(self.tasks):
             if task.name == name:
                 return i
@@ -213,7 +215,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`executor.spec.policy.limits`: where an execution fails clearly instead of running for ever."""
+    """`executor.spec.policy.limits`: limits beyond which an execution fails with a clear error instead of running for ever."""
 
     max_payload_bytes: int = 8 * 1024
     max_input_bytes: int = 64 * 1024 * 1024
@@ -225,7 +227,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """`executor.spec`, typed (canonical 5.1, resolutions 5, 6, 11, 16, 20, 21)."""
+    """`executor.spec`, typed (canonical step spec 5.1; resolutions 5, 6, 11, 16, 20 and 21)."""
 
     kind: str | None = None
     entry_step: str | None = None
@@ -244,7 +246,7 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class KeychainEntry:
-    """One declared credential (canonical 2.1)."""
+    """One declared credential (canonical step spec 2.1)."""
 
     name: str
     kind: str
@@ -253,7 +255,7 @@ class KeychainEntry:
 
 @dataclass(frozen=True)
 class Playbook:
-    """A whole playbook. `digest` is `sha256:` of its source text, by which executions pin it."""
+    """A whole playbook. `digest` is `sha256:` of its source text; executions pin the playbook by it."""
 
     name: str
     path: str
@@ -269,7 +271,7 @@ class Playbook:
 
     @cached_property
     def memo(self) -> dict[str, Any]:
-        """What others derive from the playbook and need to derive only once: what is frozen stays true."""
+        """Values that other modules derive from the playbook once. They stay true, because the playbook is frozen."""
         return {}
 
     @cached_property
@@ -277,7 +279,7 @@ class Playbook:
         return {s.name: s for s in self.steps}
 
     def body(self, name: str, *, undo: bool = False) -> Step:
-        """What a run of the step executes; with `undo` its compensation, as a step that has nothing else."""
+        """Return what a run of the step executes; with `undo`, its compensation, as a step with nothing else."""
         step = self.by_name[name]
         if not undo:
             return step
@@ -289,7 +291,7 @@ class Playbook:
 
     @cached_property
     def entry_step(self) -> str:
-        """`executor.spec.entry_step`, else the step named `start`, else the first (resolution 5)."""
+        """`executor.spec.entry_step`; otherwise the step named `start`; otherwise the first (resolution 5)."""
         if self.executor.entry_step is not None:
             return self.executor.entry_step
         return "start" if "start" in self.by_name else self.steps[0].name

@@ -1,7 +1,7 @@
-"""Every number a playbook may set, with its range: the one table that validation, the JSON Schema and the engine read.
+"""The table of all numbers that a playbook may set, with their ranges. Validation, the JSON Schema and the engine read it.
 
-A setting that is a template is checked when it is rendered (`value_of`): one that renders to nothing, or to no number of the
-range, is an error that names it, never "no limit".
+A setting that is a template is checked when it is rendered (`value_of`). If it renders to nothing, or to no number of the
+range, that is an error that names it; it never means "no limit".
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ ANY: Final = 1e12
 
 
 class BadNumber(TemplateError):
-    """A number is none, or out of its range. Who acts: the author."""
+    """A value is no number, or out of its range. Who acts: the author."""
 
     kind = "schema"
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers from `low` (or, with `above`, beyond it) to `high`.
+    """The numbers from `low` (or, with `above`, above it) to `high`.
 
-    `template`: it may be an expression instead; `null`: null leaves it out; `switch`: true and false are allowed too.
+    `template`: an expression may be given instead; `null`: null leaves it out; `switch`: true and false are allowed too.
     """
 
     low: float
@@ -46,7 +46,7 @@ class Range:
 
     @property
     def words(self) -> str:
-        """As error messages say it."""
+        """Return the range in the words of error messages."""
         kind = "a whole number" if self.whole else "a number"
         if not self.above and self.high < ANY:
             return f"{kind} between {_plain(self.low)} and {_plain(self.high)}"
@@ -54,7 +54,7 @@ class Range:
         return f"{kind} {least}" + ("" if self.high >= ANY else f" and at most {_plain(self.high)}")
 
     def schema(self) -> dict[str, Any]:
-        """Of the number itself, as JSON Schema says it."""
+        """Return the JSON Schema of the number itself."""
         least = "exclusiveMinimum" if self.above else "minimum"
         return {"type": "integer" if self.whole else "number", least: _short(self.low), "maximum": _short(self.high)}
 
@@ -90,7 +90,7 @@ _UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": DAY_S}
 
 
 def in_range(value: Any, allowed: Range, what: str) -> float:
-    """A value as a number of the range; text that says one counts. Raises `BadNumber`, which names `what`."""
+    """Return a value as a number of the range; text that contains one counts. Raises `BadNumber`, which names `what`."""
     if allowed.switch and isinstance(value, bool):
         return float(value)
     try:
@@ -104,9 +104,9 @@ def in_range(value: Any, allowed: Range, what: str) -> float:
 
 
 def value_of(value: Any, allowed: Range, what: str, scope: Scope) -> float | None:
-    """A setting as its author wrote it - a number, an expression for one, or None for nothing - as a number of its range.
+    """Return a setting as its author wrote it - a number, an expression for one, or None - as a number of its range.
 
-    Raises `BadNumber`, or `TemplateError` where the expression is undefined or fails; both name `what`.
+    Raises `BadNumber`, or `TemplateError` when the expression is undefined or fails; both name `what`.
     """
     if value is None:
         return None
@@ -120,7 +120,7 @@ def value_of(value: Any, allowed: Range, what: str, scope: Scope) -> float | Non
 
 
 def duration(value: Any, allowed: Range, what: str) -> float:
-    """Seconds from a number, or from text such as `90`, `15m`, `2h`. Raises `BadNumber`."""
+    """Return seconds from a number, or from text such as `90`, `15m`, `2h`. Raises `BadNumber`."""
     said = DURATION.match(value) if isinstance(value, str) else None
     if said is not None:
         seconds = float(said[1]) * _UNITS[(said[2] or "s").lower()]

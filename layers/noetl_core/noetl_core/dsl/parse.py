@@ -1,6 +1,6 @@
-"""YAML text -> `Playbook`, or everything that is wrong with it (formal spec 2 and 13).
+"""YAML text -> `Playbook`, or everything that is wrong with it (formal specification 2 and 13).
 
-`parse_playbook` is for running, `check` for validating: both find every problem at once, with its position.
+`parse_playbook` is for running, `check` for validating. Both find every problem at once, with its position.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ MAX_PATH: Final = 512
 
 
 def digest_of(text: str) -> str:
-    """By which executions pin a playbook."""
+    """Return the digest by which executions pin a playbook."""
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def parse_playbook(text: str, source: str = "<string>") -> Playbook:
-    """The model of a playbook. Raises `InvalidPlaybook` with all errors and what was noticed on the way; does not lint."""
+    """Return the model of a playbook. Raises `InvalidPlaybook` with all errors and notes; it does not lint."""
     with _collection_paused():
         r, playbook = _read(text, source)
     if playbook is None:
@@ -84,7 +84,8 @@ def _ordered(found: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 @contextmanager
 def _collection_paused() -> Iterator[None]:
-    """Reading makes many objects and keeps them to its end: each collection would walk them for nothing (40% of the time)."""
+    """Pause the garbage collector: parsing creates many objects that stay until its end, and walking them took 40% of the
+    time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -149,7 +150,7 @@ def _version(r: Reader, entries: dict[str, Node]) -> None:
 
 
 def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
-    """`executor` and what steps inherit from it (canonical 5.1)."""
+    """Read `executor` and what steps inherit from it (canonical step spec 5.1)."""
     if node is None:
         return Executor(), StepScope(Executor())
     given = r.read(node, EXECUTOR, "executor")
@@ -198,7 +199,7 @@ def _default_policy(r: Reader, node: Node, scope: StepScope) -> TaskPolicy | Non
 
 
 def _first(value: Any, other: Any) -> Any:
-    """The one of two spellings that was written; the first wins."""
+    """Return the one of two spellings that was written; the first has precedence."""
     return other if value is None else value
 
 
@@ -206,7 +207,7 @@ def _first(value: Any, other: Any) -> Any:
 
 
 def _keychain(r: Reader, node: Node | None) -> tuple[KeychainEntry, ...]:
-    """Credential declarations (canonical 2.1); what else an entry holds are options of its kind."""
+    """Read the credential declarations (canonical step spec 2.1); other keys of an entry are options of its kind."""
     out: dict[str, KeychainEntry] = {}
     for i, item in enumerate(r.sequence(node, "keychain")):
         what = f"keychain entry {i}"
@@ -225,7 +226,7 @@ def _keychain(r: Reader, node: Node | None) -> tuple[KeychainEntry, ...]:
 
 
 def _workbook(r: Reader, node: Node | None, scope: StepScope) -> dict[str, RawTask]:
-    """`{tasks: {name: tool}}`, `{name: tool}` or a list of `{name, tool}` (resolution 20)."""
+    """Read the workbook: `{tasks: {name: tool}}`, `{name: tool}` or a list of `{name, tool}` (resolution 20)."""
     if node is None or node.value is None:
         return {}
     entries: dict[str, Node] = {}

@@ -1,4 +1,5 @@
-"""Task policy (formal spec 6, canonical 5.4, resolutions 6, 7, 29) and admission (formal spec 4.2, resolution 12)."""
+"""Task policy (formal specification 6, canonical step spec 5.4, resolutions 6, 7 and 29) and admission (formal specification
+4.2, resolution 12)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ OnUnmatched = Literal["continue", "fail"]
 
 
 def written(r: Reader, node: Node, what: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`set_iter` and `set_ctx` of a mapping, with `set: {iter.a: ..., ctx.b: ...}` taken apart."""
+    """Return `set_iter` and `set_ctx` of a mapping, with `set: {iter.a: ..., ctx.b: ...}` split into the two."""
     set_iter = r.values(node.get("set_iter"), f"set_iter in {what}")
     set_ctx = r.values(node.get("set_ctx"), f"set_ctx in {what}")
     both = node.get("set")
@@ -35,7 +36,7 @@ def written(r: Reader, node: Node, what: str) -> tuple[dict[str, Any], dict[str,
 
 
 def _entries(r: Reader, rules: Node, what: str, read: Callable[[str | None, Node, Node], R]) -> Iterator[R]:
-    """Rules in order, the `else` entry last. `read(when, body, entry)` makes one."""
+    """Return the rules in order, the `else` entry last. `read(when, body, entry)` builds one."""
     otherwise: list[R] = []
     for i, entry in enumerate(r.sequence(rules, f"rules of {what}")):
         place = f"rule {i} of {what}"
@@ -84,7 +85,7 @@ def _else_body(r: Reader, entry: Node, entries: dict[str, Node], place: str) -> 
 
 
 def task_policy(r: Reader, node: Node, what: str, on_unmatched: OnUnmatched, jumps: list[tuple[Node, str]]) -> TaskPolicy | None:
-    """`spec.policy` of a task. Jump targets are added to `jumps` for the step to check."""
+    """Read `spec.policy` of a task. Jump targets are added to `jumps`, which the step checks."""
     if not isinstance(node.value, dict):
         r.report("E119", node, f"policy of {what} must be a mapping with rules, not {r.word(node)}", "policy: { rules: [...] }")
         return None
@@ -107,7 +108,7 @@ def _rule(r: Reader, when: str | None, body: Node, entry: Node, what: str, jumps
 
 
 def then(r: Reader, node: Node, what: str, jumps: list[tuple[Node, str]]) -> Then:
-    """What a rule does."""
+    """Read what a rule does."""
     place = f"then of {what}"
     given = r.read(node, THEN, place)
     do: Do = given.filled("do")
@@ -154,7 +155,7 @@ def then(r: Reader, node: Node, what: str, jumps: list[tuple[Node, str]]) -> The
 
 
 def admission(r: Reader, node: Node | None, step: str) -> Admission | None:
-    """`step.spec.policy.admit`."""
+    """Read `step.spec.policy.admit`."""
     if node is None:
         return None
     what = f'admit of step "{step}"'

@@ -1,4 +1,4 @@
-"""Typed reading of nodes: what is wrong is recorded with its position, and reading goes on."""
+"""Typed reading of nodes: errors are recorded with their positions, and reading continues."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _KIND_WORDS: Final = {"mapping": "a mapping", "list": "a list", "scalar": "a pla
 
 
 class Given:
-    """What a mapping says: the values of its fields that are usable, by name, and the nodes of all fields that it has.
+    """The content of a mapping: the usable values of its fields, by name, and the nodes of all fields that it has.
 
-    `get` and `node` take a path through the mappings below. What has a form of its own (a pipeline, rules) is a node only.
+    `get` and `node` take a path through the mappings below. A field with a form of its own (a pipeline, rules) is a node
+    only.
     """
 
     __slots__ = ("below", "block", "nodes", "values")
@@ -35,21 +36,21 @@ class Given:
         self.below: dict[str, Given] = {}
 
     def __contains__(self, name: str) -> bool:
-        """Whether the field is written, usable or not."""
+        """Return whether the field is written, usable or not."""
         return name in self.nodes
 
     def get(self, *path: str) -> Any:
-        """The value of a field; None where it is left out or not usable."""
+        """Return the value of a field; None when it is left out or not usable."""
         given = self._at(path)
         return None if given is None else given.values.get(path[-1])
 
     def filled(self, name: str) -> Any:
-        """The value of a field, or its default."""
+        """Return the value of a field, or its default."""
         value = self.values.get(name)
         return self.block[name].default if value is None else value
 
     def node(self, *path: str) -> Node | None:
-        """Where a field stands; None where it is left out."""
+        """Return the node of a field; None when it is left out."""
         given = self._at(path)
         return None if given is None else given.nodes.get(path[-1])
 
@@ -64,7 +65,7 @@ class Given:
 
 @dataclass(slots=True)
 class Reader:
-    """One validation: the loaded text and what was found so far."""
+    """One validation: the loaded text, and what was found so far."""
 
     loaded: Loaded
     source: str
@@ -75,7 +76,7 @@ class Reader:
     """The same texts compiled: a large playbook has more of them than the cache of `expr` holds."""
 
     def compile(self, text: str) -> Compiled:
-        """Compile a template and note what it reads. Raises as `compile_text`."""
+        """Compile a template and record what it reads. Raises as `compile_text`."""
         compiled = self.compiled[text] = compile_text(text)
         self.reads[text] = compiled.reads
         return compiled
@@ -106,7 +107,7 @@ class Reader:
     # --- shapes ---------------------------------------------------------------------------------------------------------
 
     def mapping(self, node: Node | None, what: str) -> dict[str, Node]:
-        """The entries of a mapping; empty (and reported) when it is something else, empty when there is none."""
+        """Return the entries of a mapping; empty (and reported) when the node is something else, empty when there is none."""
         if node is None:
             return {}
         if isinstance(node.value, dict):
@@ -118,7 +119,7 @@ class Reader:
         return {}
 
     def sequence(self, node: Node | None, what: str) -> list[Node]:
-        """The items of a list, alike."""
+        """Return the items of a list, in the same way."""
         if node is None:
             return []
         if isinstance(node.value, list):
@@ -137,7 +138,7 @@ class Reader:
         return "text" if isinstance(value, str) else _KIND_WORDS[node.kind]
 
     def keys(self, node: Node, allowed: Iterable[str], what: str, legacy: Mapping[str, str] | None = None) -> dict[str, Node]:
-        """The known entries of a mapping; unknown keys are reported (resolution 19), `x-` keys left out.
+        """Return the known entries of a mapping; unknown keys are reported (resolution 19), `x-` keys are left out.
 
         `legacy`: keys of the legacy dialects -> what replaces them.
         """
@@ -157,9 +158,10 @@ class Reader:
         return out
 
     def read(self, node: Node | None, block: Block, owner: str) -> Given:
-        """What a mapping says, by its block: unknown keys, wrong types and numbers out of range are reported, here and below.
+        """Return the content of a mapping by its block. Unknown keys, wrong types and numbers out of range are reported, here
+        and below.
 
-        `owner`: what it belongs to, as messages say it.
+        `owner`: what the mapping belongs to, as messages say it.
         """
         if node is None:
             return Given(block, {})
@@ -187,7 +189,7 @@ class Reader:
         return given
 
     def missing(self, node: Node, key: str, message: str, hint: str = "", *, code: str = "E111", checked: bool = True) -> None:
-        """Report that `key` is not there, unless another key looks like it (`checked`: `keys` has reported that one)."""
+        """Report that `key` is missing, unless another key looks like it (`checked`: `keys` has reported that key)."""
         if not isinstance(node.value, dict):
             return
         near = difflib.get_close_matches(key, node.value, 1, cutoff=0.7)
@@ -202,7 +204,7 @@ class Reader:
     # --- scalars --------------------------------------------------------------------------------------------------------
 
     def text(self, node: Node | None, what: str) -> str | None:
-        """Text that is not empty; None when missing or reported."""
+        """Return text that is not empty; None when it is missing or reported."""
         if node is None:
             return None
         if isinstance(node.value, str) and node.value.strip():
@@ -214,7 +216,7 @@ class Reader:
         return None
 
     def prose(self, node: Node | None, what: str) -> str | None:
-        """A description; null and empty text are none."""
+        """Return a description; null and empty text count as none."""
         if node is None or node.value is None or node.value == "":
             return None
         return self.text(node, what)
@@ -229,7 +231,7 @@ class Reader:
         return text
 
     def choice(self, node: Node | None, allowed: Iterable[str], what: str) -> Any:
-        """One of some words; None when missing or reported."""
+        """Return one of some words; None when it is missing or reported."""
         if node is None:
             return None
         words = list(allowed)
@@ -245,7 +247,7 @@ class Reader:
         return None
 
     def flag(self, node: Node, what: str, allowed: Flag) -> Any:
-        """true or false, or the template that is allowed instead; None when reported."""
+        """Return true or false, or the template that is allowed instead; None when it is reported."""
         if isinstance(node.value, bool) or (allowed.template and is_template(node.value)):
             return node.value
         hint = "true or false" if str(node.value).lower() not in ("yes", "on", "no", "off") else "YAML 1.2: true or false"
@@ -253,7 +255,7 @@ class Reader:
         return None
 
     def condition(self, node: Node, what: str) -> str:
-        """The text of a condition; booleans stand for themselves."""
+        """Return the text of a condition; booleans are kept."""
         value = node.value
         if isinstance(value, bool):
             return "{{ true }}" if value else "{{ false }}"
@@ -269,7 +271,7 @@ class Reader:
         return value
 
     def number(self, node: Node | None, what: str, allowed: Range) -> Any:
-        """A number of a range, or what else that allows; None when missing or reported."""
+        """Return a number of a range, or what else the range allows; None when it is missing or reported."""
         if node is None or (node.value is None and allowed.null):
             return None
         value = node.value
@@ -288,13 +290,13 @@ class Reader:
         return int(value) if allowed.whole else value
 
     def values(self, node: Node | None, what: str) -> dict[str, Any]:
-        """A mapping of plain values (`args`, `set_ctx`)."""
+        """Return a mapping of plain values (`args`, `set_ctx`)."""
         if node is None:
             return {}
         return {k: v.plain() for k, v in self.mapping(node, what).items()}
 
     def no_effect(self, node: Node, keys: Iterable[str], what: str) -> None:
-        """Say of declared placeholders that they do nothing (resolution 30)."""
+        """Report that declared placeholders have no effect (resolution 30)."""
         for key in keys:
             if node.get(key) is not None:
                 self._no_effect(node, key, f'"{key}" in {what}')

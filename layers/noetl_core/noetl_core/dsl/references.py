@@ -1,4 +1,4 @@
-"""Names that must exist: arc targets, the entry step; and secrets where the control plane decides (E2xx)."""
+"""Names that must exist: arc targets, the entry step; and secrets in places that the control plane evaluates (E2xx)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _arcs(r: Reader, root: Node, playbook: Playbook) -> None:
 
 
 def _results_of_tasks(r: Reader, root: Node, playbook: Playbook) -> None:
-    """`steps.<name>.results.<task>`: what other dialects keep, and this one does not."""
+    """Report `steps.<name>.results.<task>`: other dialects keep it, this one does not."""
     if not any(read.path[0] == "steps" and "results" in read.path[2:3] for reads in r.reads.values() for read in reads):
         return
     for scalar in template_scalars(root):
@@ -55,7 +55,7 @@ def _results_of_tasks(r: Reader, root: Node, playbook: Playbook) -> None:
 
 
 def not_kept(r: Reader, scalar: Node, read: Read, step: str, task: str) -> None:
-    """Report the reading of what a task of an earlier step gave: a step keeps the result of its last task."""
+    """Report a template that reads what a task of an earlier step gave: a step keeps the result of its last task only."""
     of_task = f'of its task "{task}"' if task else "but one"
     message = f'step "{step}" keeps no result {of_task}: steps.{step}.result is that of its last task'
     hint = (
@@ -65,7 +65,8 @@ def not_kept(r: Reader, scalar: Node, read: Read, step: str, task: str) -> None:
 
 
 def twice_the_result(r: Reader, scalar: Node, read: Read) -> None:
-    """Report `step.result`: a step's bare name is its result already (resolution 14), which seldom has a field of that name."""
+    """Report `step.result`: the bare name of a step is its result already (resolution 14), which seldom has a field of that
+    name."""
     step, rest = read.path[0], ".".join(read.path[1:])
     message = f'"{step}" alone is the result of step "{step}", so {step}.result is a field of it that is called result'
     r.report_at(
@@ -86,7 +87,7 @@ def _entry(r: Reader, root: Node, playbook: Playbook) -> None:
 
 
 def _control_plane(root: Node) -> Iterator[tuple[Node, str]]:
-    """Places that the control plane evaluates or writes into the log."""
+    """Yield the places that the control plane evaluates or writes into the log."""
     executor = root.get("executor")
     spec = executor.get("spec") if executor is not None else None
     if spec is not None and spec.get("result") is not None:

@@ -1,4 +1,4 @@
-"""Plain scalars by the YAML 1.2 core schema, and where YAML 1.1 would have read something else."""
+"""Plain scalars by the YAML 1.2 core schema, and the differences to YAML 1.1."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class NotANumber(ValueError):
 
 
 def resolve(text: str) -> str | int | float | bool | None:
-    """The value of an unquoted scalar. Raises `NotANumber` for infinities, NaN and numbers of more than `DIGITS` digits."""
+    """Return the value of an unquoted scalar. Raises `NotANumber` for infinities, NaN and numbers of more than `DIGITS`
+    digits."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _MAY_BE_NUMBER:
@@ -57,7 +58,7 @@ def resolve(text: str) -> str | int | float | bool | None:
 
 
 def surprise(text: str) -> str | None:
-    """How YAML 1.1 reads an unquoted scalar that 1.2 reads differently, in words; None where both agree."""
+    """Return, in words, how YAML 1.1 reads an unquoted scalar that 1.2 reads differently; None when both agree."""
     if text in _WORDS_1_1:
         return "a boolean"
     if not text or text[0] not in _MAY_BE_NUMBER:

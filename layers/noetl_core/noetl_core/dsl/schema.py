@@ -1,8 +1,9 @@
-"""JSON Schema (2020-12) of a playbook, made from the tables of fields that validation reads too, so that the two cannot disagree.
+"""JSON Schema (2020-12) of a playbook, generated from the tables of fields that validation reads too, so that the two cannot
+differ.
 
 Editors complete, check and explain with it: each property has a description that ends with a link, and its default if it has
-one. What a schema cannot say (names that must exist, templates, tool kinds installed beside the engine) is left to `noetl
-validate`. `render` is what `docs/playbook.schema.json` holds.
+one. What a schema cannot express (names that must exist, templates, tool kinds installed beside the engine) is left to `noetl
+validate`. `render` returns the content of `docs/playbook.schema.json`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _LABEL: Final[Schema] = {"type": "object", "patternProperties": _FREE}
 
 
 def playbook_schema() -> Schema:
-    """The schema of a whole playbook."""
+    """Return the schema of a whole playbook."""
     root = _block(playbook.ROOT)
     root.pop("description")
     return {
@@ -70,7 +71,7 @@ def playbook_schema() -> Schema:
 
 
 def render() -> str:
-    """The schema as the published file holds it."""
+    """Return the schema as the text of the published file."""
     return json.dumps(playbook_schema(), indent=1, sort_keys=True) + "\n"
 
 
@@ -78,7 +79,7 @@ def render() -> str:
 
 
 def _property(field: Field, page: str, doc: str = "", type_: Schema | None = None) -> Schema:
-    """A field with its description, its link and its default. `page`: where its block is explained."""
+    """Return the schema of a field with its description, its link and its default. `page`: where its block is explained."""
     words = doc or field.doc
     if field.otherwise:
         words += f" Default: {field.otherwise}."
@@ -90,7 +91,7 @@ def _property(field: Field, page: str, doc: str = "", type_: Schema | None = Non
 
 
 def _type(of: Type) -> Schema:
-    """What a value of the type must be."""
+    """Return the schema of a type."""
     match of:
         case Text(pattern):
             return _TEXT if pattern is None else {"type": "string", "pattern": _pattern(pattern)}
@@ -137,7 +138,8 @@ def _number(allowed: Range) -> Schema:
 
 
 def _block(block: Block, *names: str, required: Iterable[str] | None = None, **types: Schema) -> Schema:
-    """A mapping of the fields of a block, or of some of them, and of free `x-` keys. `types` replace those of the table."""
+    """Return the schema of a mapping with the fields of a block, or some of them, and free `x-` keys. `types` replace those
+    of the table."""
     properties = {name: _property(block[name], block.link, type_=types.get(name)) for name in names or block.by_name}
     if block.layered:
         below = "{} Holds for all tasks below that do not say it themselves."
@@ -188,7 +190,7 @@ _SHAPES: Final[dict[str, Schema]] = {
 
 
 def _values() -> dict[str, Schema]:
-    """Definitions of single values, and of what has more than one form."""
+    """Return the definitions of single values, and of values with more than one form."""
     types: Schema = {"enum": sorted(TYPES)}
     return {
         "name": {"type": "string", "pattern": _pattern(NAME)},
@@ -211,7 +213,7 @@ def _values() -> dict[str, Schema]:
 
 
 def _parts() -> dict[str, Schema]:
-    """Definitions of mappings that stand in more than one place, or are read by themselves."""
+    """Return the definitions of mappings that occur in more than one place, or are read by themselves."""
     either = [{"required": ["tool"]}, {"required": ["next"]}, {"properties": {"step": {"const": "end"}}}]
     closed = {key: part for key, part in _block(playbook.VALUE_SCHEMA).items() if key != "patternProperties"}
     return {
@@ -229,7 +231,7 @@ def _parts() -> dict[str, Schema]:
 
 
 def _rules() -> dict[str, Schema]:
-    """Definitions of rules and of what they do."""
+    """Return the definitions of rules and of their directives."""
     jump = {"if": {"properties": {"do": {"const": "jump"}}, "required": ["do"]}, "then": {"required": ["to"]}}
     return {
         "then": _block(policies.THEN) | jump,
@@ -239,7 +241,7 @@ def _rules() -> dict[str, Schema]:
 
 
 def _rule_list(body: Schema) -> Schema:
-    """Rules whose `then` is `body`; `else` in its three shapes."""
+    """Return the schema of rules whose `then` is `body`; `else` has three forms."""
     rule = policies.RULE
     inner = _block(rule, "then", required=["then"], then=body)
     return {
@@ -258,7 +260,7 @@ def _rule_list(body: Schema) -> Schema:
 
 
 def _tasks() -> dict[str, Schema]:
-    """Definitions of tasks in all their shapes."""
+    """Return the definitions of tasks in all their forms."""
     choice = [
         _block(policies.CHOICE, "when", "then", required=["when", "then"]),
         _block(policies.CHOICE, "else", required=["else"]),

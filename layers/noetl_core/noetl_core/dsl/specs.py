@@ -1,6 +1,6 @@
-"""`spec` layering: kind defaults < executor < step < loop < task (canonical 3, resolution 16).
+"""Layers of `spec`: kind defaults < executor < step < loop < task (canonical step spec 3, resolution 16).
 
-`policy` and the keys that the engine reads itself belong to the scope they are written in and are not handed down.
+`policy`, and keys that the engine reads itself, belong to the scope in which they are written and are not inherited.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ TASK_KEYS: Final = frozenset({"policy"})
 
 
 def handed_down(r: Reader, node: Node | None, typed: frozenset[str], what: str, *, extensions: bool) -> dict[str, Any]:
-    """What a `spec` block hands down to the tasks below it. Unknown keys are reported unless extensions are on."""
+    """Return what the tasks below inherit from a `spec` block. Unknown keys are reported unless extensions are on."""
     return _layer(r, node, typed, ALL_SPEC, what, extensions)
 
 
 def own_spec(r: Reader, node: Node | None, kind: str, what: str, *, extensions: bool) -> dict[str, Any]:
-    """A task's own spec without its policy."""
+    """Return the task's own spec without its policy."""
     known = KINDS.get(kind)
     allowed = COMMON_SPEC | known.spec if known else frozenset[str]()
     return _layer(r, node, TASK_KEYS, allowed, what, extensions or known is None)

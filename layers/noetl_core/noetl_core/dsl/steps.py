@@ -1,4 +1,4 @@
-"""A step: admission, pipeline, router (formal spec 2.2, 4.2, 8; canonical 5.2, 5.5)."""
+"""A step: admission, pipeline, router (formal specification 2.2, 4.2 and 8; canonical step spec 5.2 and 5.5)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TIMEOUT: Final = ("spec", "policy", "lifecycle", "timeout_s")
 
 @dataclass(slots=True)
 class StepScope:
-    """What a step reads of the playbook around it."""
+    """What reading a step needs of the playbook around it."""
 
     executor: Executor
     spec: Mapping[str, Any] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class StepScope:
 
 
 def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
-    """Read one step; what is wrong is reported and left out."""
+    """Read one step; errors are reported and the wrong parts left out."""
     what = f'step "{name}"'
     given = r.read(node, STEP, what)
     spec = given.node("spec")
@@ -111,7 +111,7 @@ def _refuse_rules(r: Reader, policy: Node | None, what: str) -> None:
 
 
 def _args(r: Reader, node: Node, given: Given, what: str) -> Node | None:
-    """The arguments of a step or an arc, under either name."""
+    """Read the arguments of a step or an arc, under either name."""
     if "input" in given and "args" in given:
         r.report("E114", (node, "input"), f"{what} has args and input", "keep args")
     return given.node("args") or given.node("input")
@@ -141,7 +141,7 @@ def _tool(r: Reader, node: Node | None, scope: TaskScope) -> tuple[Task, ...]:
 
 
 def _each(r: Reader, args: Node | None, looped: Loop | None) -> frozenset[str]:
-    """The args that read `iter`, or an iterator of the loop by its name."""
+    """Return the args that read `iter`, or an iterator of the loop by its name."""
     if args is None or looped is None or not isinstance(args.value, dict):
         return frozenset()
     names = {"iter", *iterators(looped)}
@@ -153,7 +153,7 @@ def _each(r: Reader, args: Node | None, looped: Loop | None) -> frozenset[str]:
 
 
 def check_jumps(r: Reader, scope: TaskScope) -> None:
-    """Every `to` names a task of this pipeline (canonical 7.5)."""
+    """Check that every `to` names a task of this pipeline (canonical step spec 7.5)."""
     for node, target in scope.jumps:
         if target not in scope.names:
             hint = suggest(target, scope.names) or f"its tasks: {', '.join(scope.names)}"
@@ -161,7 +161,7 @@ def check_jumps(r: Reader, scope: TaskScope) -> None:
 
 
 def _join(r: Reader, node: Node | None, what: str) -> Join | None:
-    """`all`, `any`, or `{count: n}` (resolution 13)."""
+    """Read `all`, `any`, or `{count: n}` (resolution 13)."""
     if node is None:
         return None
     if isinstance(node.value, dict):
@@ -175,7 +175,7 @@ def _join(r: Reader, node: Node | None, what: str) -> Join | None:
 
 
 def _compensate(r: Reader, node: Node | None, name: str, body: TaskScope) -> tuple[tuple[Task, ...], Loop | None]:
-    """Tasks that undo the step, and their own loop: one tool, a list, or `{loop: ..., tool: ...}`."""
+    """Read the tasks that compensate the step, and their own loop: one tool, a list, or `{loop: ..., tool: ...}`."""
     if node is None:
         return (), None
     what, looped = f'compensation of step "{name}"', None
@@ -200,7 +200,7 @@ def _compensate(r: Reader, node: Node | None, name: str, body: TaskScope) -> tup
 
 
 def _router(r: Reader, node: Node | None, name: str) -> Router | None:
-    """`step.next` (formal spec 8)."""
+    """Read `step.next` (formal specification 8)."""
     if node is None:
         return None
     what = f'next of step "{name}"'
@@ -224,7 +224,7 @@ def _router(r: Reader, node: Node | None, name: str) -> Router | None:
 
 
 def _dedupe(r: Reader, node: Node | None, what: str) -> Any:
-    """true: by the token's args; or a template for what tells tokens apart."""
+    """Read `dedupe`: true compares the token's args; a template gives the value to compare."""
     if node is None or isinstance(node.value, bool) or is_template(node.value):
         return ROUTER_POLICY["dedupe"].default if node is None else node.plain()
     r.report("E112", node, f"dedupe of {what} must be true or an expression, not {r.word(node)}", 'dedupe: "{{ args.id }}"')

@@ -1,9 +1,11 @@
-"""Task lists -> pipelines; the authoring sugar `choose`, `while`, `until` as noop tasks that jump (canonical 14, resolution 18).
+"""Task lists -> pipelines, and the authoring sugar `choose`, `while`, `until` as noop tasks that jump (canonical step spec
+14, resolution 18).
 
-Labels are the author's `name`, else kind and place (`choose_1`, nested `choose_1_then_0_while_2`), so they stay as long as the
-text around them does. Every construct ends in a merge point `<label>_end`, so that no branch falls into the next one, and
-hands `_prev` through unchanged. `Task.label`, `Task.line` and `Task.path` are the debug map back to what the author wrote:
-messages and the events of these tasks (`data.authored`) say `choose[1] (line 9)`, where the label of the task is `choose_1`.
+Labels are the author's `name`, otherwise kind and place (`choose_1`, nested `choose_1_then_0_while_2`), so they stay the same
+as long as the text around them does. Every construct ends in a merge point `<label>_end`, so that no branch falls into the
+next one, and passes `_prev` on unchanged. `Task.label`, `Task.line` and `Task.path` lead back to what the author wrote:
+messages, and the events of these tasks (`data.authored`), say `choose[1] (line 9)`, where the label of the task is
+`choose_1`.
 """
 
 from __future__ import annotations
@@ -20,12 +22,13 @@ _PREV: Final = "{{ _prev }}"
 
 
 def pipeline(r: Reader, node: Node, scope: TaskScope) -> tuple[Task, ...]:
-    """The tasks of a list, in order, sugar compiled."""
+    """Return the tasks of a list in order, with sugar compiled."""
     return tuple(_tasks(r, node, "", "", scope))
 
 
 def _tasks(r: Reader, node: Node, prefix: str, place: str, scope: TaskScope) -> list[Task]:
-    """`prefix`: of the labels of what has no name; `place`: where they stand, in the author's words."""
+    """Return the tasks below; `prefix` is for the labels of unnamed tasks, `place` is where they stand, in the author's
+    words."""
     items = [node] if isinstance(node.value, dict) else r.sequence(node, f'tasks of step "{scope.step}"')
     out: list[Task] = []
     for i, item in enumerate(items):
@@ -55,7 +58,7 @@ def _noop(r: Reader, name: str, node: Node, rules: list[tuple[str | None, Then]]
 
 
 def _choose(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> list[Task]:
-    """A ladder: the first entry whose `when` holds, else the `else` entry, else nothing."""
+    """Compile a `choose`: the first entry whose `when` holds, otherwise the `else` entry, otherwise nothing."""
     end = f"{label}_end"
     branches: list[Task] = []
     rules: list[tuple[str | None, Then]] = []
@@ -95,7 +98,7 @@ def _body(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> li
 
 
 def _while(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> list[Task]:
-    """The condition is asked before each round."""
+    """Compile a `while`: the condition is evaluated before each round."""
     end = f"{label}_end"
     when = r.condition(node.value["while"], f"when in {shown}")
     head = _noop(r, label, node, [(when, _GO_ON), (None, _jump(end))], shown, scope)
@@ -105,7 +108,7 @@ def _while(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> l
 
 
 def _until(r: Reader, node: Node, label: str, shown: str, scope: TaskScope) -> list[Task]:
-    """The condition is asked after each round; the first always runs."""
+    """Compile an `until`: the condition is evaluated after each round; the first round always runs."""
     when = r.condition(node.value["until"], f"when in {shown}")
     head = _noop(r, label, node, [(None, _GO_ON)], shown, scope)
     body = _body(r, node, label, shown, scope)

@@ -1,4 +1,4 @@
-"""Tasks in all their shapes -> `Task` (formal spec 2.4, canonical 7, resolutions 1, 16, 20)."""
+"""Tasks in all their forms -> `Task` (formal specification 2.4, canonical step spec 7, resolutions 1, 16 and 20)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from noetl_core.mappings import deep_merge
 RESERVED: Final = words(
     "workload keychain ctx iter args steps execution_id outcome event output _prev _task _attempt _outcome loop"
 )
-"""Namespaces of templates, which a task name would hide (formal spec 3.2)."""
+"""Namespaces of templates, which a task name would hide (formal specification 3.2)."""
 
 TASK_KEYS: Final = TASK.keys
 
@@ -77,7 +77,7 @@ class RawTask:
 
 
 def single_task(r: Reader, node: Node, scope: TaskScope) -> tuple[Task, ...]:
-    """`tool: {kind: ...}`, called `<step>_task` unless it has a name (canonical 7.3)."""
+    """Read `tool: {kind: ...}`; the task is called `<step>_task` unless it has a name (canonical step spec 7.3)."""
     if "kind" not in node.value:
         labels = [k for k, v in node.value.items() if isinstance(v.value, dict) and "kind" in v.value]
         hint = f"make it a list: - name: {labels[0]}" if labels else "kind says which tool runs"
@@ -88,7 +88,7 @@ def single_task(r: Reader, node: Node, scope: TaskScope) -> tuple[Task, ...]:
 
 
 def list_task(r: Reader, node: Node, default: str, scope: TaskScope) -> Task | None:
-    """One entry of a task list: named, `- label: {...}`, or unnamed (then called `default`)."""
+    """Read one entry of a task list: named, `- label: {...}`, or unnamed (then it is called `default`)."""
     if not isinstance(node.value, dict):
         r.report(
             "E112", node, f'{default} of step "{scope.step}" must be a mapping, not {r.word(node)}', "- name: ..., kind: ..."
@@ -125,7 +125,7 @@ def named_task(r: Reader, node: Node, default: str, scope: TaskScope) -> Task | 
 def raw_task(
     r: Reader, node: Node, name: str, scope: TaskScope, *, labelled: bool = False, at: Node | tuple[Node, str] | None = None
 ) -> RawTask | None:
-    """Read a tool object. None when its kind is unusable."""
+    """Read a tool object. Returns None when its kind is unusable."""
     what = f'task "{name}"'
     if name in RESERVED:
         r.report("E115", at or node, f'"{name}" cannot name a task: templates mean something else by it', "choose another name")
@@ -214,7 +214,7 @@ def _check_duration(r: Reader, node: Node, allowed: Range, what: str) -> None:
 
 
 def _check_libs(r: Reader, libs: Node | None, what: str) -> None:
-    """Each is a module, or what `from` a module is to `import`."""
+    """Check that each lib is a module, or names a module with `from` and a part of it with `import`."""
     if libs is None or not isinstance(libs.value, dict):
         return
     for name, target in libs.value.items():
@@ -231,7 +231,7 @@ def _check_libs(r: Reader, libs: Node | None, what: str) -> None:
 
 
 def finish(r: Reader, raw: RawTask | None, scope: TaskScope, label: str | None = None) -> Task | None:
-    """Layer the spec, resolve `kind: workbook`, and register the name."""
+    """Merge the layers of the spec, resolve `kind: workbook`, and register the name."""
     if raw is None:
         return None
     if raw.name in scope.names:
@@ -287,7 +287,7 @@ def _from_workbook(r: Reader, raw: RawTask, scope: TaskScope) -> RawTask | None:
 
 
 def _check_overrides(r: Reader, raw: RawTask, kind: str) -> None:
-    """What a `kind: workbook` task says must be inputs of the kind that it turns out to be."""
+    """Check that the keys of a `kind: workbook` task are inputs of the kind that it resolves to."""
     known = KINDS.get(kind)
     if known is None:
         return

@@ -1,4 +1,4 @@
-"""Every template of a playbook is compiled, and syntax errors are reported where the expression stands (resolution 15)."""
+"""Compiles every template of a playbook and reports syntax errors where the expression stands (resolution 15)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _PROSE = frozenset({"desc", "description"})
 
 
 def check_templates(r: Reader, root: Node) -> None:
-    """Report E301 and E302 for what does not compile; note in `r.reads` what the others read."""
+    """Report E301 and E302 for templates that do not compile; record in `r.reads` what the others read."""
     for node in chain(template_scalars(root), default_scalars(root)):
         _check(r, node)
 
 
 def template_scalars(root: Node) -> Iterator[Node]:
-    """Scalars with template syntax in the sections that are evaluated."""
+    """Yield scalars with template syntax in the sections that are evaluated."""
     for section in SECTIONS:
         node = root.get(section)
         if node is not None:
@@ -31,7 +31,7 @@ def template_scalars(root: Node) -> Iterator[Node]:
 
 
 def scalars_below(node: Node) -> Iterator[Node]:
-    """Template scalars below `node`; program text and prose left out."""
+    """Yield template scalars below `node`, without program text and prose."""
     value = node.value
     if isinstance(value, dict):
         kind = value.get("kind")

@@ -1,8 +1,8 @@
-"""Accepted spellings in template text -> the canonical ones, in place, before the model is read.
+"""Replaces accepted spellings in template text by the canonical ones, before the model is read.
 
-`output` for `outcome` in task policies, and for the boundary in arcs and admission; `call.done`, `call.error` and `step.exit` as
-event names in guards; bare step names for `steps.<name>.result`. Only what a template reads by name is touched, found by its
-position, and names that anything else in the playbook may bind are left alone.
+`output` becomes `outcome` in task policies, and the boundary in arcs and admission; `call.done`, `call.error` and `step.exit`
+are older event names in guards; bare step names become `steps.<name>.result`. Only names that a template reads are replaced,
+at their positions; names that anything else in the playbook may bind are not.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def rewrite_variants(r: Reader, root: Node) -> None:
 
 
 def _outputs(r: Reader, node: Node) -> None:
-    """Below every task: its policy and what it writes itself."""
+    """Rewrite the templates of each task: its policy and what it writes itself."""
     if isinstance(node.value, list):
         for child in node.value:
             _outputs(r, child)
@@ -80,7 +80,7 @@ def _outputs(r: Reader, node: Node) -> None:
 
 
 def _outcome(data: str, text: str) -> str:
-    """`text` begins with `output`; `data` is what `output.data` stands for."""
+    """Replace `output` at the beginning of `text`; `data` is what `output.data` means."""
     found = _DATA.match(text)
     return data + text[found.end() :] if found else "outcome" + text[len("output") :]
 
@@ -89,8 +89,8 @@ def _outcome(data: str, text: str) -> str:
 
 
 def _boundaries(r: Reader, steps: list[Node], *, events: bool, output: bool) -> None:
-    """Older names of a boundary: a step's own in its arcs and in what it writes when it ends; in its admission and arguments
-    the boundary of the steps that lead to it."""
+    """Rewrite older names of a boundary: the step's own in its arcs and in what it writes when it ends; in its admission and
+    arguments, the boundary of the steps that lead to it."""
     sources: dict[str, list[Node]] = {}
     for step in steps:
         for target in _targets(step):
@@ -125,7 +125,7 @@ def _done(step: Node) -> str:
 
 
 def _body(ended: list[Node]) -> str:
-    """`output.data` is the body where what ended is an http task, as in its policy."""
+    """Return whether `output.data` is the body of a response, because an http task ended, as in its policy."""
     return ".data" if ended and all(_last_kind(step) == "http" and step.get("loop") is None for step in ended) else ""
 
 
@@ -139,7 +139,7 @@ def _last_kind(step: Node) -> str | None:
 
 
 def _boundary(data: str, text: str) -> str:
-    """`text` begins with `output`, read where an event is: `data` is what `output.data` stands for."""
+    """Replace `output` at the beginning of `text` where an event is read; `data` is what `output.data` means."""
     found = _PART.match(text)
     if found is None:
         return text
@@ -154,7 +154,7 @@ def _boundary(data: str, text: str) -> str:
 
 
 def _event_names(r: Reader, scalar: Node, done: set[str]) -> None:
-    """The older names of a boundary that was a success (`done`: what it may be called) or a failure."""
+    """Replace the older names of a boundary that succeeded (`done`: the possible names) or failed."""
     if "event" not in scalar.value or not _EVENT_NAME.search(scalar.value):
         return
     names = sorted(done, reverse=True)
@@ -196,7 +196,7 @@ def _step_result(text: str) -> str:
 
 
 def _bound(root: Node) -> set[str]:
-    """Every name that args, ctx, iter or workload may hold: a bare name reads those first (resolution 14)."""
+    """Return every name that args, ctx, iter or workload may have: a bare name reads those first (resolution 14)."""
     out: set[str] = set()
     workload = root.get("workload")
     if workload is not None and isinstance(workload.value, dict):
@@ -217,7 +217,7 @@ def _bound(root: Node) -> set[str]:
 
 
 def _task_names(node: Node | None) -> Iterator[str]:
-    """Names and labels of the tasks below a step's tool."""
+    """Return names and labels of the tasks below a step's tool."""
     if node is None:
         return
     if isinstance(node.value, list):

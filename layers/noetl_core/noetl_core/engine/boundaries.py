@@ -1,4 +1,5 @@
-"""What a routing pass does with news: boundaries of run streams, and facts that reach the control plane (DESIGN 4)."""
+"""How a routing pass takes news: boundaries of run streams, and facts that reach the control plane from outside
+(docs/architecture.md)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from noetl_core.events.shapes import ChildRequest, CommitPointer, Counts, Failur
 from noetl_core.expr import TemplateError, references_in
 
 INLINE_CHUNK_RESULT = 512
-"""Bytes of a chunk's result that the state keeps itself; a larger one is a pointer."""
+"""The most bytes of a chunk's result that the state itself keeps; a larger one is a pointer."""
 
 
 CHILD_REQUEST = frozenset(ChildRequest.__annotations__)
@@ -125,7 +126,8 @@ def _delivered(run: Run, wait: Wait) -> bool:
 
 
 def match_waits(p: RoutingPass, run: Run) -> None:
-    """The mailbox rule: what already happened, or is due now, answers the waits a suspension lists; then resume."""
+    """Match the waits of a suspended run with the mailbox and with the time: events that already happened, and timers that
+    are due, answer the waits. Then resume the run."""
     if run.status != "suspended" or run.loop is not None or not p.goes_on(run):
         return
     _request_children(p, run)
@@ -155,7 +157,7 @@ def match_waits(p: RoutingPass, run: Run) -> None:
 
 
 def _request_children(p: RoutingPass, run: Run) -> None:
-    """Ask for the children a run waits for."""
+    """Request the child executions for which a run waits."""
     for wait in run.waits:
         if wait["kind"] == "child" and wait["child"] not in p.state.children and not _delivered(run, wait):
             request = cast("ChildRequest", {key: value for key, value in wait.items() if key in CHILD_REQUEST})
@@ -201,12 +203,12 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
     return True
 
 
-def _beats(p: RoutingPass, name: str) -> bool:
-    """Whether a heartbeat keeps an open callback alive for longer."""
+def _prolongs_callback(p: RoutingPass, name: str) -> bool:
+    """Return whether a heartbeat prolongs an open callback."""
     for run in p.state.runs.values():
         for wait in run.waits:
             if "heartbeat" in wait and signal_name(wait) == name:
-                return not _delivered(run, wait) and not beats_as_one(wait, p.now)
+                return not _delivered(run, wait) and not is_repeated_heartbeat(wait, p.now)
     return False
 
 
@@ -214,7 +216,8 @@ def _beats(p: RoutingPass, name: str) -> bool:
 
 
 def advance_loop(p: RoutingPass, lead: Run) -> None:
-    """Keep the window of a distributed loop full - lowest unstarted chunk next - and close the loop when all are done."""
+    """Keep the window of a distributed loop full, starting with the lowest chunk that has not started, and close the loop
+    when all chunks are done."""
     loop = lead.loop
     assert loop is not None
     stop = loop.broke or loop.error is not None or _too_many_failed(p, lead, loop) is not None
@@ -275,7 +278,8 @@ def _chunk_done(p: RoutingPass, run: Run, seq: int, event: TerminalEvent) -> Non
 
 
 def _close_loop(p: RoutingPass, lead: Run, loop: LoopState) -> None:
-    """All chunks are in: merge their ctx writes in index order, make the manifest, and route `loop.done` or the failure."""
+    """Close a loop whose chunks are all done: merge their ctx writes in index order, build the manifest of results, and route
+    `loop.done` or the failure."""
     step = p.playbook.by_name[lead.step]
     assert step.loop is not None
     chunks = [loop.done[k] for k in sorted(loop.done, key=int)]
@@ -301,12 +305,13 @@ def _merged_writes(p: RoutingPass, loop: Loop, chunks: list[ChunkState]) -> dict
     needs: list[BoundaryNeed] = [("writes", chunk.run, chunk.seq) for chunk in chunks if chunk.writes]
     p.want(needs)
     writes = [(index, patch) for need in needs for index, patch in p.value(need)]
-    p.ahead(ref for ref in _read_by_merge(writes, loop.reducers))
+    p.prefetch(ref for ref in _read_by_merge(writes, loop.reducers))
     return merge_ctx(writes, loop.reducers, p.state.ctx, p.behind)
 
 
 def _read_by_merge(writes: Sequence[tuple[Any, Mapping[str, Any]]], reducers: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
-    """The references that merging reads: of keys that are combined, or compared because several wrote them."""
+    """Return the references that the merge must read: values of keys that a reducer combines, or that several iterations
+    wrote."""
     writers = Counter(key for _, patch in writes for key in patch)
     for _, patch in writes:
         for key, value in patch.items():
@@ -315,8 +320,8 @@ def _read_by_merge(writes: Sequence[tuple[Any, Mapping[str, Any]]], reducers: Ma
 
 
 def _results(p: RoutingPass, lead: Run, loop: LoopState, chunks: list[ChunkState]) -> Any:
-    """The loop's results in index order, as a local loop gives them (resolution 23): the list itself when it is small, else
-    a reference to the manifest of its chunks. What a break left out is null."""
+    """Return the loop's results in index order, as a local loop gives them (resolution 23): the list itself when it is small,
+    otherwise a reference to the manifest of its chunks. Iterations that a break left out are null."""
     left_out = [None] * max(0, loop.plan["total"] - len(chunks) * loop.plan["chunk_size"])
     if all(isinstance(c.result, list) for c in chunks):
         whole = [item for c in chunks for item in c.result] + left_out
@@ -327,6 +332,6 @@ def _results(p: RoutingPass, lead: Run, loop: LoopState, chunks: list[ChunkState
 
 
 def _manifest(p: RoutingPass, lead: Run, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """A reference to the list of the chunks' results."""
+    """Return a reference to the list of the chunks' results."""
     body = json.dumps(parts, separators=(",", ":")).encode()
     return p.stored(f"loops/{lead.id}/manifest-{p.state.epoch}.json", body, "manifest")

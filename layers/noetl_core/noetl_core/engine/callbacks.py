@@ -1,7 +1,8 @@
-"""Tokens of `kind: callback`: HMACs of ids, computed where they are needed and stored nowhere (DESIGN section 7).
+"""Tokens of `kind: callback`: signed ids, computed when they are needed and stored nowhere (docs/callbacks.md).
 
-A token is `<execution>.<run>.<task run>.<task>.<mark>`: which visit of which task it answers, and the mark that only who knows
-the key can make. All attempts of a visit share it: what was sent out stays good when a policy asks again.
+A token is `<execution>.<run>.<task run>.<task>.<signature>`. It names one visit of one task; only the holder of the key can
+compute the signature (an HMAC). All attempts of a visit have the same token, so a token that was sent out stays valid when a
+retry sends the request again.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ class Forged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
-    """What a token stands for: the visit `task_run` of the step's task number `task`, in run `run_id`."""
+class CallbackTarget:
+    """What a token names: the visit `task_run` of the step's task number `task`, in run `run_id`."""
 
     execution_id: str
     run_id: str
@@ -31,25 +32,26 @@ class Ticket:
     task: int
 
 
-def token_of(ticket: Ticket, key: bytes) -> str:
-    """The token of a ticket."""
-    body = f"{ticket.execution_id}.{ticket.run_id}.{ticket.task_run}.{ticket.task}"
+def token_of(target: CallbackTarget, key: bytes) -> str:
+    """Return the token of a target."""
+    body = f"{target.execution_id}.{target.run_id}.{target.task_run}.{target.task}"
     return f"{body}.{_mark(body, key)}"
 
 
-def ticket_of(token: str, key: bytes) -> Ticket:
-    """What a token stands for. Raises `Forged`."""
+def target_of(token: str, key: bytes) -> CallbackTarget:
+    """Return what a token names. Raises `Forged`."""
     parts = token.split(".")
     if len(token) > MAX_TOKEN or not token.isascii() or len(parts) != 5:
         raise Forged("the token was not made here")
     body, mark = ".".join(parts[:4]), parts[4]
     if not hmac.compare_digest(mark, _mark(body, key)):
         raise Forged("the token was not made here")
-    return Ticket(parts[0], parts[1], parts[2], int(parts[3]))
+    return CallbackTarget(parts[0], parts[1], parts[2], int(parts[3]))
 
 
 def callback_tasks(playbook: Playbook, step: Step) -> tuple[int, ...]:
-    """Places of the callbacks by token in a step of the playbook, or in the body of its compensation; found once."""
+    """Return the indexes of the callbacks by token in a step of the playbook, or in its compensation. Computed once per
+    playbook."""
     known: dict[int, tuple[int, ...]] = playbook.memo.setdefault("callback_tasks", {})
     if id(step) not in known:  # the playbook keeps both for as long as it lives
         known[id(step)] = tuple(n for n, task in enumerate(step.tasks) if task.answered_by_token)

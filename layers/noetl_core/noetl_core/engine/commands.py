@@ -1,4 +1,4 @@
-"""The commands of scheduled runs, derived from the state: they can be made, and sent, again at any time."""
+"""The commands of scheduled runs. They are derived from the state, so they can be sent again at any time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noetl_core.events.shapes import CommandContext, LoopCommand, StepSeen
 
 
 def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[Command]:
-    """The commands of scheduled runs: derived, so they can be sent again at any time."""
+    """Return the commands of scheduled runs."""
     out: list[Command] = []
     if not runs:
         return out

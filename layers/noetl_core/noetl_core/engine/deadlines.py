@@ -1,8 +1,9 @@
-"""When something must have ended: the execution, or a step run (canonical 5.2.2 `lifecycle`, DESIGN section 4).
+"""Deadlines: when an execution or a step run must have ended (canonical step spec 5.2.2, `lifecycle`).
 
-`executor.spec.policy.lifecycle.timeout_s` bounds the execution, `step.spec.policy.lifecycle.timeout_s` one run of the step from
-its scheduling, `deadline_s` the same from the execution's start. What is late is ended by the control plane: `kind: timeout`.
-Expressions are evaluated once, when the execution starts and when the run is scheduled, and recorded there.
+`executor.spec.policy.lifecycle.timeout_s` limits the execution; `step.spec.policy.lifecycle.timeout_s` limits one run of the
+step, counted from its scheduling; `deadline_s` limits it counted from the start of the execution. The control plane ends what
+is late, with `kind: timeout`. Expressions are evaluated once - when the execution starts, when the run is scheduled - and
+recorded.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ DAY_US = 24 * 3600 * SECOND
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """`at` (microseconds) the run, or with `run` None the execution, must have ended."""
+    """The run, or the execution when `run` is None, must have ended at `at` (microseconds)."""
 
     at: int
     run: str | None
@@ -64,7 +65,7 @@ def deadlines(playbook: Playbook, state: State, runs: Iterable[Run] | None = Non
 
 
 def execution_limit(p: RoutingPass) -> tuple[float | None, TemplateError | None]:
-    """The whole's timeout as an expression gives it at the start; or what is wrong with it."""
+    """Return the timeout of the execution as its expression gives it at the start, or what is wrong with it."""
     value = p.playbook.executor.timeout_s
     if not isinstance(value, str):
         return None, None
@@ -75,17 +76,17 @@ def execution_limit(p: RoutingPass) -> tuple[float | None, TemplateError | None]
 
 
 def run_limits(p: RoutingPass, step: Step, args: Mapping[str, Any]) -> dict[str, float | None]:
-    """The time limits of a run as expressions give them when it is scheduled. Raises `TemplateError`."""
+    """Return the time limits of a run as their expressions give them when it is scheduled. Raises `TemplateError`."""
     written = {"timeout_s": step.timeout_s, "deadline_s": step.deadline_s}
     scope = p.scope(args)
     return {k: value_of(v, TIMEOUT, f"{k} of step {step.name}", scope) for k, v in written.items() if isinstance(v, str)}
 
 
 def _in_log(state: State, at: int) -> int:
-    """Not later than the log allows: it is kept for a fixed time from the execution's start, redriven or not."""
+    """Limit an instant to the lifetime of the log, which is fixed when the execution starts, also for a redrive."""
     return min(at, state.expires_at * SECOND - DAY_US) if state.redriven_at and state.expires_at else at
 
 
 def _seconds(written: Any, recorded: float | None) -> float | None:
-    """A number of the playbook, or what its expression gave."""
+    """Return a number that the playbook gives, or that its expression gave."""
     return recorded if isinstance(written, str) or written is None else float(written)

@@ -1,8 +1,8 @@
 """`decide`: the control plane's one decision function, from news to what is committed and what is done after.
 
-Pure. The shell loads the state, calls `decide`, commits `Decision.events` at `state.seq + 1` by optimistic concurrency, and
-only then carries out `Decision.effects`, all of which can be derived again from the log (`engine.effects`), so losing them
-loses nothing.
+It is pure. `control.core` loads the state, calls `decide`, commits `Decision.events` at position `state.seq + 1` with
+optimistic concurrency, and carries out `Decision.effects` after that. All effects can be derived again from the log
+(`engine.effects`), so nothing is lost when they are lost.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["Decision", "NewExecution", "decide", "digest_for", "start"]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a pass decided: `objects` to store, then `events` to commit at `seq` (none: nothing to do), then `effects`.
+    """The result of a decision: `objects` to store, then `events` to commit at `seq` (none: nothing to do), then `effects`.
 
-    `state` is the working state, valid as the execution's state once the commit stands at `seq`; the effects hold nothing of it
-    that a later decision changes.
+    `state` is the state of the execution once the commit is stored at `seq`; the effects share nothing with it that a later
+    decision changes.
     """
 
     seq: int
@@ -44,7 +44,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class NewExecution:
-    """An accepted request (formal spec 4.1)."""
+    """An admitted request to start an execution (formal specification 4.1)."""
 
     execution_id: str
     path: str
@@ -58,11 +58,11 @@ class NewExecution:
     """`{key, fingerprint}` of an idempotent request, compared when the same key comes again."""
     trace_id: str | None = None
     expires_at: int = 0
-    """Until when its log is kept (seconds)."""
+    """The instant until which the log is kept (seconds)."""
 
 
 def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[Need, Any] | None = None) -> Decision:
-    """The first commit: request, evaluation, start token, and the first routing pass at once."""
+    """Decide the first commit: the request, its evaluation, the start token, and the first routing pass."""
     state = State(request.execution_id, expires_at=request.expires_at)
     p = RoutingPass(playbook, state, now, 0, values or {})
     p.emit(
@@ -95,9 +95,9 @@ def decide(
     now: int,
     values: Mapping[Need, Any],
 ) -> Decision:
-    """Route `boundaries` and `facts`, fire due timers, then let tokens move until nothing does.
+    """Route `boundaries` and `facts`, fire timers that are due, then move tokens until none can move.
 
-    Owns and changes `state`: after an error the caller loads it again. Raises `NeedValues` for what it must know.
+    Owns and changes `state`: after an error the caller loads it again. Raises `NeedValues` for values that it needs.
     """
     p = RoutingPass(playbook, state, now, state.seq + 1, values)
     ctx_version = state.ctx_version
@@ -107,7 +107,7 @@ def decide(
         take_fact(p, fact)
     routed = [route_boundary(p, boundary) for boundary in boundaries]
     if facts or not boundaries:
-        _look_at_waits(p)
+        _match_all_waits(p)
     else:
         p.judged = ctx_version
     limit = playbook.executor.limits.max_commits
@@ -122,8 +122,8 @@ def decide(
     return _decision(p, again=not all(routed))
 
 
-def _look_at_waits(p: RoutingPass) -> None:
-    """News from outside the runs: any suspended run may have its answer now, any loop may go on."""
+def _match_all_waits(p: RoutingPass) -> None:
+    """Process news from outside the runs: any suspended run may have its answer now, and any loop may go on."""
     for run in list(p.state.runs.values()):
         if run.loop is not None:
             advance_loop(p, run)

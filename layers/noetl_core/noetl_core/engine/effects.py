@@ -1,8 +1,9 @@
-"""What is to be done once a commit stands, as values: the shell carries them out in their order and decides nothing. Pure.
+"""Effects: what is to be done once a commit is stored, as values. The control plane carries them out in their order and
+decides nothing. Pure.
 
-Effects follow from the log alone: from the events of a commit and the state behind them (`effects_of`). A process that ends
-between a commit and its effects therefore loses nothing, because others derive them again by the same functions: whoever
-routes a boundary that was routed before (`again`), and the sweeper (`commands_of`, `end_effects`, `next_reconciliation`).
+Effects follow from the log alone: from the events of a commit and the state after them (`effects_of`). So a process that ends
+between a commit and its effects loses nothing, because others derive them again with the same functions: whoever routes a
+boundary that was already routed (`again`), and the sweeper (`commands_of`, `end_effects`, `next_reconciliation`).
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from noetl_core.events.table import BEGINS, OPERATED
 from noetl_core.instants import SECOND
 
 FIRST_RECONCILIATION_S: Final = 90
-"""When the sweeper first reconciles an execution: the lease (60 s) and some."""
+"""When the sweeper reconciles an execution for the first time: after the lease (60 s) and a margin."""
 RECONCILE_EVERY_S: Final = 55
-"""While something runs: a little less than the schedule's minute, so that every tick finds the execution due."""
+"""The interval while something runs: a little less than the minute of the schedule, so that every sweep finds the execution
+due."""
 RECONCILE_AT_LEAST_EVERY_S: Final = 3600
 """An execution that only waits is reconciled when its first timer is due, at least this often."""
 SNAPSHOT_EVENTS: Final = 5_000
-"""Events of one decision that nobody should have to fold again."""
+"""A decision with so many events is followed by a snapshot, so that nobody must fold them again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +44,15 @@ class SendCommands:
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Route the execution again at `at`, when a timer or a deadline is due. The due index finds it too, only later."""
+    """Route the execution again at `at`, when a timer or a deadline is due. The due index has it too, but is read only once a
+    minute."""
 
     at: int
 
 
 @dataclass(frozen=True, slots=True)
 class StartChild:
-    """Create the execution `child` that a run of `parent` asked for with `request`; `depth` is how deep the call is nested."""
+    """Create the execution `child` that a run of `parent` requested with `request`; `depth` is the depth of nested calls."""
 
     parent: str
     child: str
@@ -61,7 +64,7 @@ class StartChild:
 
 @dataclass(frozen=True, slots=True)
 class EndChild:
-    """Cancel the child that was `asked` for: nobody waits for it any more. `expires_at` is the parent's."""
+    """Cancel the child that was `asked` for, because nobody waits for it any longer. `expires_at` is that of the parent."""
 
     asked: StartChild
     reason: str
@@ -71,14 +74,14 @@ class EndChild:
 
 @dataclass(frozen=True, slots=True)
 class WriteHead:
-    """Write what lists show."""
+    """Write the head that lists show."""
 
     head: Head
 
 
 @dataclass(frozen=True, slots=True)
 class SaveSnapshot:
-    """Keep the folded state."""
+    """Store a snapshot of the state."""
 
     snapshot: Snapshot
 
@@ -103,7 +106,7 @@ class SetDue:
 
 @dataclass(frozen=True, slots=True)
 class ClearDue:
-    """Nothing is left that the sweeper would reconcile."""
+    """Remove the due item: nothing is left to reconcile."""
 
 
 Effect: TypeAlias = SendCommands | WakeAt | StartChild | EndChild | WriteHead | SaveSnapshot | TellParent | SetDue | ClearDue
@@ -114,7 +117,7 @@ def effects_of(
 ) -> tuple[Effect, ...]:
     """The effects of a commit of `events` decided at `now`, which led to `state`; of no events, those that always hold.
 
-    `again`: boundaries came that were routed before, so perhaps nobody has sent what followed from them.
+    `again` says that boundaries came that were already routed, so perhaps nobody has carried out their effects.
     """
     return tuple(_effects(playbook, state, events, now, again))
 
@@ -142,13 +145,13 @@ def _effects(playbook: Playbook, state: State, events: Sequence[ControlEvent], n
 
 
 def end_effects(state: State) -> tuple[Effect, ...]:
-    """Of an execution that has ended: lists show it, its parent is told, and only then is it due no more."""
+    """Return the effects of an end: write the head, tell the parent, and only then remove the due item."""
     told = parent_news(state)
     return (WriteHead(head_of(state)), *([told] if told is not None else ()), ClearDue())
 
 
 def parent_news(state: State) -> TellParent | None:
-    """The end of a child, for the run that waits for it; None where nobody does."""
+    """Return the end of a child for the run that waits for it; None when nobody waits."""
     caller = caller_of(state.parent)
     if caller is None or (state.parent is not None and state.parent.get("detached")):
         return None
@@ -156,14 +159,14 @@ def parent_news(state: State) -> TellParent | None:
 
 
 def child_of(state: State, child: str) -> StartChild:
-    """What was asked for with a child that is not known to have ended."""
+    """Return the request for a child that is not known to have ended."""
     asked = state.children[child]
     depth = 1 + (int(state.parent.get("depth") or 0) if state.parent is not None else 0)
     return StartChild(state.execution_id, child, asked.run, asked.request, depth, state.trace_id)
 
 
 def orphans(state: State) -> Iterator[EndChild]:
-    """Children whose run has ended without them: by its timeout, a cancel, a redrive."""
+    """Return the children whose run has ended before them: by its timeout, by a cancel, or by a redrive."""
     reason = f"the run of {state.execution_id} that asked for it has ended"
     for child, asked in state.children.items():
         if asked.run not in state.runs:
@@ -171,13 +174,13 @@ def orphans(state: State) -> Iterator[EndChild]:
 
 
 def end_of(state: State, child: str, reason: str, *, compensate: bool = False) -> EndChild:
-    """The end of a child that its parent ends."""
+    """Return the effect that ends a child whose parent no longer needs it."""
     return EndChild(child_of(state, child), reason, state.expires_at, compensate)
 
 
 def next_reconciliation(playbook: Playbook, state: State, now: int) -> int:
-    """When the sweeper reconciles next: soon while something is to be claimed (later as that ages); else when the first wait or
-    deadline ends."""
+    """Return when to reconcile next: soon while commands wait for workers (with growing delay), otherwise when the first wait
+    or deadline ends."""
     latest = now + RECONCILE_AT_LEAST_EVERY_S * SECOND
     first = min((max(d.at, now + SECOND) for d in deadlines(playbook, state)), default=latest)
     if state.status == "paused":
@@ -191,7 +194,7 @@ def next_reconciliation(playbook: Playbook, state: State, now: int) -> int:
 
 @dataclass(slots=True)
 class _News:
-    """What the events of one commit ask for beyond themselves."""
+    """What the events of one commit require besides themselves."""
 
     scheduled: list[str] = field(default_factory=list)
     """Runs that a worker is asked for, in the order they were scheduled."""

@@ -1,7 +1,7 @@
-"""The fold of the control stream: each event's effect on the state (DESIGN section 3 "State").
+"""The fold of the control stream: the effect of each event on the state of an execution.
 
-Every name the control plane writes is folded here, and an unknown name raises: a reader that skips what it does not know would
-decide on half a truth.
+Every event name that the control plane writes is handled here, and an unknown name raises an error: a reader that skips
+unknown events would decide on incomplete information.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from noetl_core.events import control
 from noetl_core.events.shapes import Counts, Mail, ResultPointer, Signal
 
 REDUCER = 4
-"""Version of this fold, written in snapshots; a snapshot of another version is folded again from the log."""
+"""Version of this fold, stored in snapshots. A snapshot of another version is ignored, and the log is folded again."""
 
 
 class UnknownEvent(Exception):
-    """The control stream holds an event this reader does not know; deploy the newer code. Who acts: the operator."""
+    """The control stream contains an event that this reader does not know; deploy the newer code. Who acts: the operator."""
 
 
 def fold(state: State, event: ControlEvent, seq: int) -> State:
@@ -148,7 +148,7 @@ def _join_closed(s: State, e: ControlEvent, d: control.JoinClosed, seq: int) -> 
 
 
 def round_key(join: str, number: int) -> str:
-    """How `joins_fired` names a round of a join."""
+    """Return the name of a round of a join in `joins_fired`."""
     return f"{join}@{number}" if number else join
 
 

@@ -1,4 +1,4 @@
-"""The playbook as a Petri net's skeleton: which steps can still reach which, with back-edges taken out (resolution 13)."""
+"""The playbook as a Petri net: which steps can reach which, without back edges (resolution 13)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ Edges = Mapping[str, tuple[str, ...]]
 
 
 def edges_of(playbook: Playbook) -> Edges:
-    """Step name -> names its arcs lead to, in arc order."""
+    """Return the names of the steps to which the arcs of each step lead, in arc order."""
     return {s.name: tuple(a.step for a in s.router.arcs) if s.router else () for s in playbook.steps}
 
 
 def forward_edges(edges: Edges, roots: tuple[str, ...]) -> Edges:
-    """`edges` without back-edges: those that lead to a step on the depth-first path from `roots` (then from any step left)."""
+    """Return `edges` without back edges. A back edge leads to a step on the current path of a depth-first search from
+    `roots`, and then from any step that is left."""
     kept: dict[str, list[str]] = {name: [] for name in edges}
     state: dict[str, int] = {}  # 1 on the path, 2 finished
     for root in (*roots, *edges):
@@ -41,12 +42,12 @@ def forward_edges(edges: Edges, roots: tuple[str, ...]) -> Edges:
 
 
 def back_edges(edges: Edges, forward: Edges) -> set[tuple[str, str]]:
-    """The edges that `forward_edges` leaves out."""
+    """Return the edges that `forward_edges` leaves out."""
     return {(name, target) for name, targets in edges.items() for target in targets if target not in forward[name]}
 
 
 def dominators(edges: Edges, forward: Edges, root: str, bits: Mapping[str, int]) -> Mapping[str, int]:
-    """Step name -> those of `bits` that every way to it from `root` passes (itself included)."""
+    """Return for each step those of `bits` that every path from `root` to it contains, the step itself included."""
     before: dict[str, list[str]] = {name: [] for name in edges}
     for name, targets in edges.items():
         for target in targets:
@@ -66,8 +67,8 @@ def dominators(edges: Edges, forward: Edges, root: str, bits: Mapping[str, int])
 
 
 def next_rounds(playbook: Playbook) -> Mapping[tuple[str, str], tuple[str, ...]]:
-    """Arc that leads back, as (from, to) -> the joins of mode any or count whose next round begins with it: it goes to a step
-    that every way to the join passes, or comes from one that only the join leads to. Found once per playbook."""
+    """Return for each back arc, as (from, to), the joins of mode any or count whose next round begins with it: every path to
+    the join goes through its target, or only the join leads to its source. Computed once per playbook."""
     if "next_rounds" not in playbook.memo:
         joins = [step.name for step in joins_of(playbook) if step.join is not None and step.join.mode != "all"]
         edges = edges_of(playbook)
@@ -85,7 +86,7 @@ def next_rounds(playbook: Playbook) -> Mapping[tuple[str, str], tuple[str, ...]]
 
 
 def joins_of(playbook: Playbook) -> tuple[Step, ...]:
-    """The steps with `spec.join`, in the playbook's order."""
+    """Return the steps with `spec.join`, in the order of the playbook."""
     if "joins" not in playbook.memo:
         playbook.memo["joins"] = tuple(step for step in playbook.steps if step.join is not None)
     joins: tuple[Step, ...] = playbook.memo["joins"]
@@ -93,8 +94,8 @@ def joins_of(playbook: Playbook) -> tuple[Step, ...]:
 
 
 def joins_below(playbook: Playbook) -> Mapping[str, int]:
-    """Step name -> the joins that its tokens can still reach over forward edges (itself excluded), as bits in the order of
-    `joins_of`. Found once per playbook."""
+    """Return for each step the joins that its tokens can still reach over forward edges, itself excluded, as bits in the
+    order of `joins_of`. Computed once per playbook."""
     if "joins_below" not in playbook.memo:
         bit = {step.name: 1 << n for n, step in enumerate(joins_of(playbook))}
         edges = forward_edges(edges_of(playbook), (playbook.entry_step,))

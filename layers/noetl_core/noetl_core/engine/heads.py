@@ -1,4 +1,4 @@
-"""The head of an execution: what lists show of it, made from its state."""
+"""The head of an execution: what lists show of it, computed from its state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Head:
 
 
 def head_of(state: State) -> Head:
-    """The head as the log says it at the state's position."""
+    """Return the head at the position of the state."""
     return Head(
         execution_id=state.execution_id,
         status=state.status,

@@ -1,4 +1,4 @@
-"""Ids derived from what caused them: doing something twice writes the same thing.
+"""Identifiers, derived from what caused them: when something is done twice, it writes the same item.
 
 | id | derived from | why nothing collides |
 |---|---|---|
@@ -22,7 +22,7 @@ EXECUTION_ID_LIMIT = 1 << 63
 
 
 def _digest(kind: str, *parts: object) -> bytes:
-    """Hash of length-prefixed parts, so that ("a", "bc") and ("ab", "c") differ."""
+    """Return a hash of length-prefixed parts, so that ("a", "bc") and ("ab", "c") differ."""
     h = blake2b(kind.encode(), digest_size=16)
     for part in parts:
         raw = str(part).encode()
@@ -36,56 +36,57 @@ def _short(kind: str, *parts: object) -> str:
 
 
 def token_id(execution_id: str, source_run: str | None, arc: int, epoch: int = 0) -> str:
-    """Id of the token an arc makes; `source_run` is None for the start token."""
+    """Return the id of the token that an arc produces; `source_run` is None for the start token."""
     return "t" + _short("token", execution_id, source_run or "start", arc, epoch)
 
 
 def step_run_id(execution_id: str, tokens: Iterable[str], epoch: int = 0) -> str:
-    """Id of the run that consumes `tokens` (several for a join; their order does not matter)."""
+    """Return the id of the run that consumes `tokens` (several at a join; their order does not matter)."""
     return "r" + _short("run", execution_id, *sorted(tokens), epoch)
 
 
 def chunk_run_id(execution_id: str, run_id: str, chunk: int, epoch: int = 0) -> str:
-    """Id of the run of one chunk of a distributed loop."""
+    """Return the id of the run of one chunk of a distributed loop."""
     return "c" + _short("chunk", execution_id, run_id, chunk, epoch)
 
 
 def compensation_run_id(execution_id: str, run_id: str) -> str:
-    """Id of the run that undoes `run_id`."""
+    """Return the id of the run that compensates `run_id`."""
     return "u" + _short("undo", execution_id, run_id)
 
 
 def redriven_token_id(execution_id: str, token: str, epoch: int) -> str:
-    """Id of the token that a redrive puts back in place of `token`."""
+    """Return the id of the token that a redrive puts back in place of `token`."""
     return token_id(execution_id, "again:" + token, 0, epoch)
 
 
 def task_run_id(run_id: str, path: Sequence[int], task: str, visit: int) -> str:
-    """The idempotency key handed to tools: stable over crash re-execution and policy retry.
+    """Return the idempotency key of a task visit, which tools get. It is the same after a crash and in every retry of the
+    visit.
 
-    `run_id` is always the *step* run, also inside chunks, and `path` the iteration's indexes from the outermost loop in, so
-    re-chunking a loop keeps its keys.
+    `run_id` is always the *step* run, also in chunks, and `path` is the indexes of the iteration, outermost first. So the key
+    does not depend on how a loop is cut into chunks.
     """
     return "k" + _short("task", run_id, ".".join(map(str, path)), task, visit)
 
 
 def wait_id(task_run: str, attempt: int, what: str) -> str:
-    """Id of one reason to wait: `what` is timer, child, signal or callback."""
+    """Return the id of a wait: `what` is timer, child, signal or callback."""
     return "w" + _short("wait", task_run, attempt, what)
 
 
 def child_execution_id(parent: str, task_run: str) -> str:
-    """Execution id of the child a task visit starts: derived, so it is created once."""
+    """Return the execution id of the child that a task visit starts. It is derived, so the child is created once."""
     return _execution_number(_digest("child", parent, task_run))
 
 
 def execution_id_from_key(key: str) -> str:
-    """Execution id of an idempotency key."""
+    """Return the execution id of an idempotency key."""
     return _execution_number(_digest("key", key))
 
 
 def execution_id_at(ts_us: int, noise: int) -> str:
-    """A time-ordered execution id: 42 bits of milliseconds, 21 bits of `noise`."""
+    """Return an execution id that sorts by time: 42 bits of milliseconds and 21 bits of `noise`."""
     return str(((ts_us // 1000) % (1 << 42) << 21) | (noise % (1 << 21)))
 
 

@@ -1,8 +1,8 @@
-"""Joins: which tokens they hold, when they fire, and what comes of the tokens that met (resolution 13).
+"""Joins: which tokens they hold, when they fire, and how the tokens that met are merged (resolution 13).
 
-In a cycle a join of mode any or count fires once in every round, and drops what comes late *of that round*. A token's round is
-how often its branch has gone back past the join (`engine.graph.next_rounds`); it is of the token, as a colour is in a coloured
-net, so that a slow branch of one round and the first token of the next do not take each other's place.
+In a cycle, a join of mode any or count fires once in every round and drops the late tokens of that round. The round of a
+token says how often its branch has gone back past the join (`engine.graph.next_rounds`). It belongs to the token, as a colour
+does in a coloured Petri net, so that a slow branch of one round and the first token of the next round are told apart.
 """
 
 from __future__ import annotations
@@ -26,38 +26,39 @@ def held_by_join(p: RoutingPass, token: Token) -> bool:
 
 
 def fire_joins(p: RoutingPass, *, quiet: bool) -> bool:
-    """Fire the joins that may; `quiet`: nothing runs, so parked tokens no longer count as on their way."""
+    """Fire all joins that may fire. `quiet` means that nothing runs: then parked tokens no longer count as on their way."""
     joins = joins_of(p.playbook)
     if not joins:
         return False
-    growing = _growing(p, quiet=quiet)
+    reachable = _reachable(p, quiet=quiet)
     waiting: dict[str, dict[int, list[Token]]] | None = None
     fired = False
     for n, step in enumerate(joins):
         assert step.join is not None
-        if step.join.mode == "all" and growing.first >> n & 1:
+        if step.join.mode == "all" and reachable.first >> n & 1:
             continue  # thousands may wait here: they are looked at once
         if waiting is None:
             waiting = _waiting(p)
         came = waiting.get(step.name, {})
         for number in sorted({0, *came, *_fired_rounds(p, step.name)}):
-            grows = bool(growing.first >> n & 1) if number == 0 else (step.name, number) in growing.later
-            judged = _judge_join(p, step, number, came.get(number, []), grows=grows)
+            more_may_come = bool(reachable.first >> n & 1) if number == 0 else (step.name, number) in reachable.later
+            judged = _judge_join(p, step, number, came.get(number, []), more_may_come=more_may_come)
             if judged == "expired":
-                growing = _growing(p, quiet=quiet)
+                reachable = _reachable(p, quiet=quiet)
             fired = fired or judged != ""
     return fired
 
 
 @dataclass(frozen=True, slots=True)
-class _Growing:
-    """The joins that a live token could still reach over forward edges: in their first round, as bits; and later rounds."""
+class _Reachable:
+    """The joins that live tokens can still reach over forward edges: those in their first round as bits, later rounds by
+    number."""
 
     first: int
     later: frozenset[tuple[str, int]]
 
 
-def _growing(p: RoutingPass, *, quiet: bool) -> _Growing:
+def _reachable(p: RoutingPass, *, quiet: bool) -> _Reachable:
     below = joins_below(p.playbook)
     first, most = 0, (1 << len(joins_of(p.playbook))) - 1
     bits = {step.name: 1 << n for n, step in enumerate(joins_of(p.playbook))} if next_rounds(p.playbook) else {}
@@ -74,11 +75,11 @@ def _growing(p: RoutingPass, *, quiet: bool) -> _Growing:
         first |= reached
         if first == most and not bits:
             break
-    return _Growing(first, frozenset(later))
+    return _Reachable(first, frozenset(later))
 
 
 def _waiting(p: RoutingPass) -> dict[str, dict[int, list[Token]]]:
-    """Tokens held by joins, by step and round."""
+    """Return the tokens that joins hold, by step and round."""
     found: dict[str, dict[int, list[Token]]] = {}
     for token in p.state.tokens.values():
         if held_by_join(p, token):
@@ -94,9 +95,9 @@ def _fired_rounds(p: RoutingPass, name: str) -> Iterator[int]:
 
 
 def _judge_join(
-    p: RoutingPass, step: Step, number: int, tokens: Sequence[Token], *, grows: bool
+    p: RoutingPass, step: Step, number: int, tokens: Sequence[Token], *, more_may_come: bool
 ) -> Literal["", "fired", "expired"]:
-    """Judge one round of a join."""
+    """Decide for one round of a join whether it fires, and fire it."""
     assert step.join is not None
     if round_key(step.name, number) in p.state.joins_fired:
         for token in tokens:
@@ -110,7 +111,7 @@ def _judge_join(
         if grows or len(tokens) > need:
             p.emit(control.JoinClosed, step=step.name, fired=True, round=number or None)
         return "fired"
-    if grows or not tokens:
+    if more_may_come or not tokens:
         return ""
     if need is not None:
         reason = f"join {step.name} waits for {need} tokens, {len(tokens)} came"
@@ -122,15 +123,16 @@ def _judge_join(
 
 
 def round_of(p: RoutingPass, run: str, step: str, target: str) -> dict[str, int] | None:
-    """The rounds of a token that a run of `step` sends to `target`: those of the run, and one more where the arc leads back."""
+    """Return the rounds of a token that a run of `step` sends to `target`: the rounds of the run, plus one where the arc
+    leads back."""
     rounds = p.state.rounds.get(run, {})
     begun = next_rounds(p.playbook).get((step, target), ())
     return {**rounds, **{join: rounds.get(join, 0) + 1 for join in begun}} or None
 
 
 def _merge(p: RoutingPass, step: Step, tokens: Sequence[Token]) -> None:
-    """The tokens that met become one; their args merge in arc order, those of one arc in the order of their branches (resolution
-    13)."""
+    """Merge the tokens that met into one. Their args are merged in arc order; those of the same arc in the order of their
+    branches (resolution 13)."""
     places = p.state.places
     ordered = sorted(tokens, key=lambda t: (_step_order(p.playbook, t), t.arc or 0, places[t.id]))
     args: dict[str, Any] = {}

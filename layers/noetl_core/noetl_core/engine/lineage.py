@@ -1,6 +1,8 @@
-"""What came of what: the tokens and step runs of a whole control stream, for taking some of them back (`engine.redrive`).
+"""The lineage of tokens and step runs: which came from which, over a whole control stream (`engine.redrive` uses it to take
+some back).
 
-The state forgets tokens and runs when they are over; this fold keeps them all. It is made once per redrive, never while routing.
+The state of an execution forgets tokens and runs when they are over; this fold keeps them all. It is computed once per
+redrive, never during routing.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ from noetl_core.events.event import EndingEvent
 from noetl_core.events.shapes import CarriedOver, ChunkDone, ChunkLineage, Failure, LoopCounts, LoopPlan, ResultPointer
 
 STOPPED = ("cancelled", "timeout", "lost")
-"""How runs end that the control plane ends."""
+"""Error kinds of runs that the control plane ended."""
 
 
 @dataclass(slots=True)
 class TokenLineage:
-    """A token as it was made, and what became of it: consumed by `consumer`, merged into `merged`, or `expired` (its
-    event's code)."""
+    """A token, and what became of it: it was consumed by `consumer`, merged into `merged`, or it `expired` (the code of its
+    event)."""
 
     id: str
     data: control.TokenEnqueued
@@ -29,14 +31,14 @@ class TokenLineage:
     merged: str | None = None
     expired: str | None = None
     over: bool = False
-    """Taken back, or put back under another id."""
+    """It was taken back, or put back under another id."""
     place: tuple[int, ...] = ()
-    """Where it stands in the tree of branches (`engine.places`), never numbered anew."""
+    """Its place in the tree of branches (`engine.places`); it never changes."""
 
 
 @dataclass(slots=True)
 class RunLineage:
-    """A step run: `ok` None until it has ended. `chunks` are those of a distributed loop by index, as `ChunkState` has them."""
+    """A step run. `ok` is None until it has ended. `chunks` are those of a distributed loop by index, as in `ChunkState`."""
 
     id: str
     step: str
@@ -47,9 +49,9 @@ class RunLineage:
     loop: LoopCounts | None = None
     error: Failure | None = None
     unhandled: bool = False
-    """It failed and no arc took it up, or it was ended with the whole."""
-    lost_way: bool = False
-    """It ended well, and its arcs could not be evaluated."""
+    """It failed and no arc handled that, or it was ended with the whole execution."""
+    routing_failed: bool = False
+    """It ended well, but its arcs could not be evaluated."""
     undone: bool = False
     """Its compensation has run, or begun to."""
     plan: LoopPlan | None = None
@@ -57,12 +59,12 @@ class RunLineage:
     carried_over: CarriedOver | None = None
     over: bool = False
     branches: bool = False
-    """Its arcs made several tokens."""
+    """Its arcs produced several tokens."""
 
 
 @dataclass(slots=True)
 class Lineage:
-    """Tokens and runs in the order they were made, and every write to ctx with the run it came from."""
+    """All tokens and runs in the order of their creation, and every write to ctx with the run that wrote it."""
 
     tokens: dict[str, TokenLineage] = field(default_factory=dict)
     runs: dict[str, RunLineage] = field(default_factory=dict)
@@ -71,15 +73,15 @@ class Lineage:
     ctx: Mapping[str, Any] = field(default_factory=dict)
     writes: list[tuple[str | None, Mapping[str, Any]]] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
-    """The playbooks it was pinned to, the newest last."""
+    """The playbooks that the execution pinned, the newest last."""
     _chunks: dict[str, tuple[str, int]] = field(default_factory=dict)
     _carried_over: dict[str, CarriedOver] = field(default_factory=dict)
     _put_back: dict[str, str] = field(default_factory=dict)
-    """Token -> the one that a redrive put it back for."""
+    """Token -> the earlier token in whose place a redrive put it."""
     _stopping: bool = False
 
     def after(self, targets: Iterable[str]) -> tuple[set[str], set[str]]:
-        """The runs and the tokens that would not be without the runs `targets`: those themselves, and all that came of them."""
+        """Return the runs and tokens that depend on the runs `targets`, with the targets themselves."""
         runs, tokens = set(targets), set[str]()
         for node in self.order:
             if node.over:
@@ -92,11 +94,12 @@ class Lineage:
         return runs, tokens
 
     def live(self) -> Iterator[RunLineage]:
-        """Runs that were not taken back."""
+        """Return the runs that were not taken back."""
         return (run for run in self.runs.values() if not run.over)
 
     def last_of(self, step: str) -> list[RunLineage]:
-        """The runs of a step that led to no other run of it: the last time round of a cycle, every branch of a fan-out."""
+        """Return the runs of a step from which no other run of the same step followed: the last round of a cycle, every
+        branch of a fan-out."""
         leads: set[str] = set()
         for node in reversed(self.order):
             if node.over:
@@ -110,7 +113,7 @@ class Lineage:
         return [run for run in self.live() if run.step == step and run.id not in leads]
 
     def ctx_without(self, gone: set[str]) -> dict[str, Any]:
-        """ctx as the other runs wrote it."""
+        """Return ctx as the other runs wrote it."""
         out = dict(self.ctx)
         for run, patch in self.writes:
             if run not in gone:

@@ -1,4 +1,5 @@
-"""Loops, purely: how a collection is cut into chunks, and how the ctx writes of iterations come together (resolutions 9, 10)."""
+"""Rules of loops: how a collection is cut into chunks, and how the ctx writes of iterations are merged (resolutions 9 and
+10)."""
 
 from __future__ import annotations
 
@@ -9,27 +10,28 @@ from typing import Any, Final
 from noetl_core.events.shapes import LoopPlan
 
 MAX_CHUNKS = 1_000
-"""Chunks of one loop at most: the state of a loop stays small whatever the collection's size."""
+"""The most chunks of one loop, so that the state of a loop stays small whatever the size of the collection."""
 CHUNK_ITEMS = 100
-"""Items of a chunk at most while nobody knows how long an iteration takes."""
+"""The most items of a chunk while the duration of an iteration is unknown."""
 MOST_ITEMS = 1_000
-"""Items of a chunk at most, however short they are: what a lost worker's successor reads again stays small."""
+"""The most items of a chunk, however short they are: a takeover reads all of them again."""
 CHUNK_S = 10.0
-"""How long a chunk should take: much longer than handing it out, much shorter than an invocation may last."""
+"""How long a chunk should take: much longer than starting it, much shorter than the longest invocation."""
 SHORTEST_S = 0.0001
 CHUNKS_PER_SLOT = 8
-"""Chunks every slot of the window gets at least: with one each, a slow chunk would leave the others idle."""
+"""The least number of chunks for each slot of the window: with one each, a slow chunk would leave the others idle."""
 PER_CHUNK = 10
-"""Concurrent iterations inside one chunk at most: a worker is one small machine."""
+"""The most concurrent iterations in one chunk: a worker is one small machine."""
 
 
 class CtxConflict(Exception):
-    """Two iterations wrote different values to one key and no reducer says how they combine. Who acts: the author."""
+    """Two iterations wrote different values to one key, and no reducer combines them. Who acts: the author."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlan:
-    """How a distributed loop is cut: `chunks` of `chunk_size` items, `window` of them at once, each running `per_chunk` items.
+    """How a distributed loop is cut: `chunks` of `chunk_size` items; `window` of them run at the same time, each with
+    `per_chunk` items at the same time.
 
     `window * per_chunk` never exceeds the loop's `max_in_flight`.
     """
@@ -53,8 +55,8 @@ class ChunkPlan:
 def chunk_plan(
     total: int, max_in_flight: int, chunk_size: int | None = None, *, waits: bool = False, seconds: float | None = None
 ) -> ChunkPlan:
-    """Cut `total` items for `max_in_flight` concurrent iterations. `waits`: the body waits, so a chunk is one item. `seconds` is
-    what an iteration was seen to take, if any was.
+    """Cut `total` items for `max_in_flight` concurrent iterations. With `waits` the body waits, so that a chunk is one item.
+    `seconds` is the measured duration of an iteration, if any was measured.
 
     Every slot of the window gets several chunks, so that the window stays full until the end of the collection.
     """
@@ -72,12 +74,12 @@ def chunk_plan(
 
 
 def _divisor(limit: int) -> int:
-    """The largest share of `limit` one chunk may run that leaves no part of the limit unused; 1 for a prime."""
+    """Return the largest share of `limit` for one chunk that leaves no part of the limit unused; 1 for a prime."""
     return next((n for n in range(min(limit - 1, PER_CHUNK), 1, -1) if limit % n == 0), 1)
 
 
 def tolerated(count: float, percent: float, total: int) -> int:
-    """Failed iterations a `fail_fast` loop of `total` takes before it fails: the larger of the two allowances."""
+    """Return how many failed iterations a `fail_fast` loop of `total` tolerates: the larger of the two allowances."""
     return max(int(count), int(total * percent / 100), 0)
 
 
@@ -138,19 +140,19 @@ REDUCERS: Mapping[str, Reducer] = {
 
 
 UNREAD: Final = frozenset({"last", "append", "count"})
-"""Reducers that do not look into what they are given."""
+"""Reducers that do not read the content of their values."""
 
 Load = Callable[[Any, bool], Any]
-"""`load(value, deep)`: the value, what is behind it where it is a reference, and with `deep` what is behind those in it."""
+"""`load(value, deep)` returns the value, or the value of a reference; with `deep`, references inside it are replaced too."""
 
 
 def as_it_is(value: Any, deep: bool) -> Any:
-    """The `Load` of values without references."""
+    """The `Load` function for values without references."""
     return value
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are one as JSON writes them: 1, 1.0 and true are three."""
+    """Return whether two values are equal as JSON text: 1, 1.0 and true are three different values."""
     if type(one) is not type(other):
         return False
     if type(one) is dict:
@@ -166,10 +168,11 @@ def merge_ctx(
     base: Mapping[str, Any],
     load: Load = as_it_is,
 ) -> dict[str, Any]:
-    """What a parallel loop leaves in ctx: the iterations' writes in index order over `base`.
+    """Return what a parallel loop leaves in ctx: the writes of the iterations in index order over `base`.
 
-    A key with a reducer combines, beginning with what ctx holds; any other key takes one value - equal writes are one - or
-    raises `CtxConflict`. Values that are combined or compared are loaded first: the size of a value has no part in it.
+    A key with a reducer is combined, beginning with the value in ctx. Any other key takes one value: equal writes count as
+    one, different ones raise `CtxConflict`. Values that are combined or compared are loaded first, so that the size of a
+    value has no effect.
     """
     out: dict[str, Any] = {}
     first: dict[str, Any] = {}
@@ -202,10 +205,10 @@ def _equal(one: Any, other: Any, load: Load) -> bool:
 def condense(
     writes: Sequence[tuple[Any, Mapping[str, Any]]], reducers: Mapping[str, str], load: Load = as_it_is
 ) -> list[tuple[Any, Mapping[str, Any]]]:
-    """Fewer writes that `merge_ctx` merges to the same: what a loop remembers of a thousand finished iterations.
+    """Return fewer writes that `merge_ctx` merges to the same result, to save memory in loops of many iterations.
 
-    Equal writes of a key are one, and so are those of `last`, and whole numbers of `sum`, `min` and `max`; what order or rounding
-    could tell apart stays as it is.
+    Equal writes of a key become one; so do writes with the reducer `last`, and whole numbers with `sum`, `min` and `max`.
+    Writes whose result depends on order or rounding are kept.
     """
     kept: dict[str, list[tuple[Any, Any]]] = {}
     for index, patch in writes:

@@ -1,4 +1,5 @@
-"""The outcome envelope: what every tool invocation produces, exactly once (formal spec 5, pipeline spec "Outcome envelope")."""
+"""The outcome envelope: every tool invocation produces exactly one (formal specification 5, pipeline execution "Outcome
+envelope")."""
 
 from __future__ import annotations
 
@@ -20,15 +21,16 @@ ERROR_KINDS: frozenset[str] = frozenset(get_args(ErrorKind))
 RETRYABLE_KINDS: frozenset[str] = frozenset(
     {"connection", "timeout", "rate_limit", "server_error", "db_connection", "db_deadlock", "db_timeout", "storage"}
 )
-"""Kinds whose `retryable` is true unless the tool knows better."""
+"""Kinds that are `retryable` unless the tool says otherwise."""
 
 LONGEST: dict[str, int] = {"kind": 64, "message": 4_096}
-"""Characters of an error's texts: they are copied to the step, the execution, its head and its parent. `details` may be large."""
+"""The most characters of an error's texts: they are copied to the step, the execution, its head and its parent. `details` may
+be large."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
-    """`outcome.error`: what went wrong, for rules to match and people to read (resolution 24)."""
+    """`outcome.error`: what went wrong, for rules to match and for people to read (resolution 24)."""
 
     kind: ErrorKind
     message: str
@@ -49,11 +51,11 @@ class ErrorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One tool invocation's final outcome.
+    """The final outcome of one tool invocation.
 
-    `result` is plain data (JSON types) or a reference; `helpers` are the kind's own sections, by name: `{"http": {"status": 200,
-    "headers": {...}}}`, `{"pg": {...}}`, `{"py": {...}}`. `meta` is filled by the worker (attempt, duration_ms, started_at,
-    finished_at), a tool may add to it.
+    `result` is plain data (JSON types) or a reference. `helpers` are the sections of the kind, by name: `{"http": {"status":
+    200, "headers": {...}}}`, `{"pg": {...}}`, `{"py": {...}}`. The worker fills `meta` (attempt, duration_ms, started_at,
+    finished_at); a tool may add to it.
     """
 
     status: Literal["ok", "error"]

@@ -1,7 +1,8 @@
-"""One routing pass: the working state of a decision, and what its rules may read.
+"""One routing pass: the working state of a decision, and the values its rules may read.
 
-Every change is an event that is folded into the working state the moment it is emitted, so that the rules read one state and
-replaying the commit gives the same one. Pure: `now` is given, values behind references are given or asked for (`NeedValues`).
+Every change is an event, which is folded into the working state when it is emitted. So all rules read one state, and
+replaying the commit gives the same state. Pure: the time `now` and the values behind references are given, or asked for with
+`NeedValues`.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ AskedNeed = BoundaryNeed | tuple[Literal["object"], str, Mapping[str, Any]]
 
 
 class NeedValues(Exception):
-    """The decision reads values it was not given; fetch them and decide again. Who acts: the shell, at once.
+    """The decision needs values that it was not given. `control.core` fetches them and decides again.
 
-    `objects` are those that the decision itself would store: what it asks for may lie in them.
+    `objects` are those that the decision would store itself: the values it asks for may be inside them.
     """
 
     def __init__(self, needs: Sequence[AskedNeed], objects: Sequence[tuple[str, bytes]] = ()) -> None:
@@ -46,24 +47,24 @@ class NeedValues(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TooMuch:
-    """Given in place of a value that is too large to decide on (`size` bytes); reading it fails with `kind: limit`."""
+    """Stands for a value that is too large for a decision (`size` bytes). Reading it fails with `kind: limit`."""
 
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Given in place of a value that is not there, or is no data; reading it fails with `kind: template`."""
+    """Stands for a value that does not exist or is no data. Reading it fails with `kind: template`."""
 
     reason: str
 
 
 MOST_AT_ONCE: Final = 200
-"""Values behind references that a decision asks for in one go."""
+"""The most values behind references that a decision asks for at once."""
 
 
 class StepsView(Mapping[str, Mapping[str, Any]]):
-    """`steps.<name>.result|status|loop` of finished steps, built only when read (resolution 14)."""
+    """`steps.<name>.result|status|loop` of finished steps, built when a template reads them (resolution 14)."""
 
     __slots__ = ("_steps",)
 
@@ -95,7 +96,7 @@ def result_at(at: ResultPointer | None) -> Any:
 
 @dataclass(slots=True)
 class RoutingPass:
-    """A decision being made: `state` is owned and advanced by `emit`; `events` is what will be committed at `seq`."""
+    """A decision in progress: `emit` advances `state`; `events` will be committed at `seq`."""
 
     playbook: Playbook
     state: State
@@ -105,15 +106,15 @@ class RoutingPass:
     events: list[ControlEvent] = field(default_factory=list)
     objects: list[tuple[str, bytes]] = field(default_factory=list)
     judged: int = -1
-    """`ctx_version` at which the parked tokens were last judged; -1 judges them all again."""
+    """The `ctx_version` at which the parked tokens were last evaluated; -1 lets all be evaluated again."""
     ended: bool = False
-    """Whether a step has ended since the parked tokens were last judged: admission may read that."""
+    """Whether a step has ended since the parked tokens were last evaluated: admission may read that."""
     advance: list[str] = field(default_factory=list)
-    """Leads of distributed loops that a redrive goes on with: their windows are to be filled."""
+    """Lead runs of distributed loops that a redrive continues: their windows must be filled."""
     issued: list[str] = field(default_factory=list)
-    """Tokens of this pass not judged yet: those of passes before are parked, held by a join, or may not move at all."""
+    """Tokens of this pass that are not evaluated yet. Older tokens are parked, held by a join, or may not move."""
     arcs: int = 0
-    """How many arcs were judged since tokens began to move."""
+    """How many arcs were evaluated since tokens began to move."""
     _workload: dict[str, Any] | None = None
 
     def emit(self, kind: Callable[Keys, object], /, *_: Keys.args, **data: Keys.kwargs) -> None:
@@ -135,7 +136,7 @@ class RoutingPass:
         return self._workload
 
     def scope(self, args: Mapping[str, Any], event: Mapping[str, Any] | None = None) -> Scope:
-        """What control-plane expressions see: no secrets, no pipeline locals (formal spec 3.2)."""
+        """Return what expressions of the control plane see: no secrets and no names of a pipeline (formal specification 3.2)."""
         return Scope(
             {
                 "workload": self.workload,
@@ -146,11 +147,11 @@ class RoutingPass:
                 "event": event or {},
             },
             resolve=self.resolve,
-            ahead=self.ahead,
+            prefetch=self.prefetch,
         )
 
     def resolve(self, ref: Any) -> Any:
-        """Value behind a pointer or a reference, or `NeedValues`."""
+        """Return the value of a pointer or a reference, or raise `NeedValues`."""
         if isinstance(ref, Pointer):
             return self.value(("boundary", ref.at["run"], ref.at["seq"])).get("result")
         value = self._object(ref)
@@ -162,7 +163,7 @@ class RoutingPass:
         return ref if looks else value
 
     def behind(self, value: Any, deep: bool) -> Any:
-        """The value that a reference stands for; with `deep` those that it holds, too. Raises as `resolve`."""
+        """Return the value of a reference; with `deep`, also the values of references inside it. Raises as `resolve`."""
         if deep:
             return load(value, self.scope({}))
         return self.resolve(value) if is_reference(value) else value
@@ -189,8 +190,8 @@ class RoutingPass:
             raise NeedValues([("object", key, ref)], self.objects) from None
 
     def carried(self, values: Mapping[str, Any], name: str) -> dict[str, Any]:
-        """`values` as tokens and ctx carry them: those over the inline limit are references, so that what is passed on from step
-        to step makes no event or command large (resolution 22)."""
+        """Return `values` as tokens and ctx carry them: those over the inline limit are references, so that values that are
+        passed from step to step do not make events or commands large (resolution 22)."""
         limit = self.playbook.executor.limits.max_payload_bytes
         out = dict(values)
         for n, (key, value) in enumerate(values.items()):
@@ -203,7 +204,7 @@ class RoutingPass:
         return out
 
     def stored(self, name: str, body: bytes, hint: Any) -> dict[str, Any]:
-        """A reference to an object of the execution that is stored before the decision is committed."""
+        """Return a reference to an object of the execution that is stored before the decision is committed."""
         key = f"{self.state.execution_id}/{name}"
         self.objects.append((key, body))
         return {**reference_to(key, body), "schema_hint": hint}
@@ -215,12 +216,14 @@ class RoutingPass:
             raise NeedValues(missing, self.objects)
 
     def goes_on(self, run: Run) -> bool:
-        """Whether news may reach `run`: not while paused or stuck, nor once it is to be ended."""
+        """Return whether news may reach `run`: not while the execution is paused or stuck, and not when the run is to be
+        ended."""
         return self.state.status == "running" or (self.state.status == "cancelling" and run.undoes is not None)
 
     @property
     def may_schedule(self) -> bool:
-        """Nothing new starts while paused, cancelling or stuck, nor after an unhandled failure unless best effort (11)."""
+        """Return whether runs may be scheduled: not while the execution is paused, cancelling or stuck, and not after an
+        unhandled failure (resolution 11) unless `failure.mode` is best_effort."""
         s = self.state
         if s.status != "running":
             return False

@@ -1,7 +1,9 @@
-"""The pipeline machine: one pass over a step's tasks, as a value (pipeline spec, formal spec 6.4).
+"""The state machine of a pipeline: one pass over the tasks of a step, as a value (pipeline execution; formal specification
+6.4).
 
-Its state *is* the fold of `TaskProcessed` events, so a worker that takes over folds what is committed and goes on; committed
-tasks are never run again. Deciding (`process`) and folding (`fold`) are apart: the first makes the event, the second applies it.
+Its state *is* the fold of `TaskProcessed` events. A worker that takes over folds the committed events and continues;
+committed tasks are never run again. Deciding (`process`) and folding (`fold`) are separate: the first creates the event, the
+second applies it.
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ from noetl_core.instants import SECOND
 
 @dataclass(slots=True)
 class Pipeline:
-    """State of one pass. `path` is the iteration's indexes, () outside loops; `pc` the next task.
+    """State of one pass. `path` is the indexes of the iteration, () outside loops; `pc` is the index of the next task.
 
-    `attempt` is that of the task to run next; `not_before` (microseconds) when a retry may run. `ctx` are this pass's writes.
+    `attempt` is the attempt number of the next task; `not_before` (microseconds) is when a retry may run. `ctx` are the
+    writes of this pass.
     """
 
     run: str
@@ -47,22 +50,22 @@ class Pipeline:
     _task_run: str = ""
 
     def visit(self, task: Task) -> int:
-        """Ordinal of the visit that is about to run, or is being retried, from 1."""
+        """Return the ordinal of the visit that is about to run, or is retried; it begins with 1."""
         return self.visits.get(task.name, 0) + 1
 
     def task_run(self, task: Task) -> str:
-        """The idempotency key of that visit; `task` is the one at `pc`."""
+        """Return the idempotency key of that visit; `task` is the one at `pc`."""
         if not self._task_run:
             self._task_run = ids.task_run_id(self.run, self.path, task.name, self.visit(task))
         return self._task_run
 
     def locals(self, task: Task) -> dict[str, Any]:
-        """Pipeline locals and the results of its tasks by name (resolution 8)."""
+        """Return the names of the pipeline and the results of its tasks by name (resolution 8)."""
         return {**self.results, "_prev": self.prev, "_task": task.name, "_attempt": self.attempt, "_outcome": self.last}
 
     @property
     def result(self) -> Any:
-        """The pipeline's result: that of the last task that ended ok."""
+        """The result of the pipeline: that of the last task that ended ok."""
         return self.prev
 
 

@@ -1,8 +1,8 @@
-"""Where live tokens and runs stand in the tree of branches: an order in which no clock, worker or id has a part.
+"""Places of live tokens and runs in the tree of branches: an order that does not depend on clocks, workers or ids.
 
-The first token stands at `[]`. What a run makes stands where its run stood; where a run makes several tokens, that of arc n
-stands at `[*place, n]`. What meets in a join stands where the first of it stood. So a join merges the same whichever branch ended
-first, and in an execution under any other id (resolution 13).
+The first token has the place `[]`. What a run produces has the place of the run; when a run produces several tokens, the
+token of arc n has the place `[*place, n]`. A merged token has the first place of the tokens that met. So a join merges in the
+same order whichever branch ended first, and in every execution (resolution 13).
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from collections.abc import Iterable, Sequence
 from noetl_core.engine.state import State
 
 DEEPEST = 16
-"""Branches within branches until all that is live is numbered anew: places stay short in cycles that fork at every turn."""
+"""The depth of nested branches at which all live tokens and runs get new places: in cycles that fork in every round, places
+stay short."""
 STALE = 64
-"""Places of what is not live any more (tokens that were not made twice) that may be kept."""
+"""How many places of tokens and runs that are not live any more may be kept."""
 
 
 def branches(state: State, run: str, arcs: Sequence[int]) -> None:
-    """A run has ended and goes on along `arcs`."""
+    """A run has ended and continues along `arcs`."""
     base = state.places.pop(run, None)
     if not arcs:
         return
@@ -34,7 +35,8 @@ def branches(state: State, run: str, arcs: Sequence[int]) -> None:
 
 
 def place_token(state: State, token: str, run: str | None, arc: int | None, joined: Iterable[str] | None) -> None:
-    """A token is made: by an arc of a run, or of tokens that met. One that a redrive puts back has its place."""
+    """Give a place to a token that an arc of a run, or a join, has produced. A token that a redrive puts back has its place
+    already."""
     if token in state.places:
         return
     met = [place for name in joined or () if (place := state.places.pop(name, None)) is not None]
@@ -43,12 +45,12 @@ def place_token(state: State, token: str, run: str | None, arc: int | None, join
 
 
 def put_back(state: State, tokens: Iterable[str]) -> None:
-    """A redrive puts back `tokens`, in the order of their branches, where nothing else is live."""
+    """Give places to `tokens` that a redrive puts back, in the order of their branches, when nothing else is live."""
     state.places = {token: [n] for n, token in enumerate(tokens)}
 
 
 def claimed(state: State, tokens: Iterable[str], run: str) -> None:
-    """A run begins where its token stood."""
+    """A run takes the place of its token."""
     for token in tokens:
         state.places[run] = state.places.pop(token, [])
 
@@ -66,7 +68,7 @@ def _after_all(state: State) -> list[int]:
 
 
 def _number_anew(state: State, keep: str) -> None:
-    """Shorter places in the same order, for what is live."""
+    """Give shorter places, in the same order, to all live tokens and runs."""
     live = [name for name in state.places if name in state.tokens or name in state.runs or name == keep]
     live.sort(key=state.places.__getitem__)
     state.places = {name: [n] for n, name in enumerate(live)}

@@ -1,4 +1,5 @@
-"""Task policy: from a task's outcome to the directive its pipeline takes (formal spec 6, resolutions 6, 7 and 29)."""
+"""Task policy: it turns the outcome of a task into the directive for its pipeline (formal specification 6; resolutions 6, 7
+and 29)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ MAX_DELAY_S = DELAY.high
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """What happens next, and the writes that go with it. `matched` is the rule's index, `else`, or None for no rule."""
+    """What happens next, and the writes that belong to it. `matched` is the index of the rule, `else`, or None when no rule
+    matched."""
 
     do: Do
     to: str | None = None
@@ -45,7 +47,8 @@ class Directive:
 
 
 def judge(task: Task, outcome: Outcome, attempt: int, task_run: str, scope: Scope) -> Directive:
-    """The directive for `outcome`. `scope` has `outcome` and the pipeline's names. A template that fails fails the task."""
+    """Return the directive for `outcome`. `scope` contains `outcome` and the names of the pipeline. A template that fails
+    fails the task."""
     own = outcome.error.as_dict() if outcome.error is not None else None
     try:
         if outcome.status == "ok" and (task.set_iter or task.set_ctx):
@@ -91,7 +94,8 @@ def _directive(
 
 
 def _said(error: Any) -> dict[str, Any]:
-    """What a rule says of the error it fails with. What renders to nothing says nothing: the task's own error holds."""
+    """Return what a rule says of the error with which it fails. A template that renders to nothing keeps the task's own
+    error."""
     fields = error if isinstance(error, Mapping) else {"message": error}
     said = {name: value for name, value in fields.items() if value is not None and value != ""}
     for name, length in LONGEST.items():
@@ -105,7 +109,7 @@ def _shortened(text: str, length: int) -> str:
 
 
 def _with_task_writes(task: Task, outcome: Outcome, attempt: int, task_run: str, scope: Scope) -> Directive:
-    """`set_iter` and `set_ctx` written on the task itself: applied when it ends ok, before its policy, which sees them."""
+    """Apply `set_iter` and `set_ctx` of the task itself: when it ends ok, before its policy, which sees the written values."""
     set_iter = render(task.set_iter, scope, undefined_ok=True)
     set_ctx = render(task.set_ctx, scope, undefined_ok=True)
     written = scope.over(
@@ -116,8 +120,8 @@ def _with_task_writes(task: Task, outcome: Outcome, attempt: int, task_run: str,
 
 
 def delay_of(then: Then, attempt: int, task_run: str, scope: Scope) -> float:
-    """Seconds before attempt `attempt + 1` (resolution 7), 0 to a year: what grows beyond it stays there. Jitter is drawn from
-    the task run and attempt, so it replays. Raises `TemplateError` for what is no delay."""
+    """Return the seconds before attempt `attempt + 1` (resolution 7), from 0 to one year. Jitter is derived from the task run
+    and the attempt, so a replay gives the same delay. Raises `TemplateError` for a delay that is no number."""
     delay = value_of(then.delay, DELAY, "delay", scope)
     if delay is None:
         delay = 1.0 if then.backoff != "none" else 0.0
@@ -136,7 +140,7 @@ def delay_of(then: Then, attempt: int, task_run: str, scope: Scope) -> float:
 
 
 def _power(base: float, exponent: int) -> float:
-    """`base ** exponent`, where too much is the longest delay there is."""
+    """Return `base ** exponent`, limited to the longest delay."""
     try:
         return float(base**exponent)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""`next.spec.policy`: which tokens go first, and which are not made twice (canonical 5.5, resolution 30)."""
+"""`next.spec.policy`: the priority of tokens, and deduplication (canonical step spec 5.5, resolution 30)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from noetl_core.expr import Scope, load, render
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Of one token: among those that may move the higher `priority` goes first; `key` is None when it may be made again."""
+    """Priority and key of one token: of the tokens that may move, the one with the higher `priority` moves first; `key` is
+    None when the router does not deduplicate."""
 
     priority: float = 0
     key: str | None = None
@@ -25,10 +26,10 @@ PLAIN = Quality()
 
 
 def quality(router: Router, arc: Arc, args: Mapping[str, Any], scope: Scope, epoch: int) -> Quality:
-    """What a router's policy says of the token of `arc`.
+    """Return what the policy of a router says of the token of `arc`.
 
-    `dedupe: true` compares the target and `args`, a template the target and its value (undefined: the token is made). A redrive
-    begins anew, so `epoch` is part of the key. Raises `TemplateError`.
+    `dedupe: true` compares the target and `args`; a template compares the target and its value (when it is undefined, the
+    token is not deduplicated). A redrive begins anew, so `epoch` is part of the key. Raises `TemplateError`.
     """
     if not router.priority and not router.dedupe:
         return PLAIN

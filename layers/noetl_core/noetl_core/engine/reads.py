@@ -1,4 +1,4 @@
-"""Which finished steps templates can read: a command carries those, not all that ever ended (DESIGN section 6)."""
+"""Which finished steps templates can read: a command carries the results of those steps only, not of all that ever ended."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _PLAIN = frozenset({"name", "kind", "path", "label", "desc", "pool", "mode", "index", "inputs"})
-"""Fields of the model that hold no templates; and `inputs`, some of which may be program text."""
+"""Fields of the model without templates; and `inputs`, some of which may be program text."""
 _PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
-"""Class of the model -> its fields that may (and, so that there are always two, the class itself)."""
+"""Class of the model -> its fields that may contain templates (and the class itself, so that there are always two)."""
 _METHODS = frozenset({"get", "items", "keys", "values"})
-"""Of a mapping: `steps.items()` reads every step, unless a step is called so."""
+"""Methods of mappings: `steps.items()` reads every step, unless a step has that name."""
 
 
 def steps_read(playbook: Playbook, name: str) -> frozenset[str] | None:
-    """Names of the steps whose results or status the templates of step `name` may read; None: any of them.
+    """Return the names of the steps whose results or status the templates of step `name` may read; None means any step.
 
-    Never too few: `steps` used whole or by a computed key reads all, and a bare name reads the step of that name (resolution 14)
-    wherever it stands in a template. Found once per playbook and step.
+    It never returns too few: `steps` used as a whole or with a computed key reads all, and a bare name reads the step of that
+    name (resolution 14) wherever it stands in a template. Computed once per playbook and step.
     """
     known: dict[str, frozenset[str] | None] = playbook.memo.setdefault("steps_read", {})
     if name not in known:
@@ -40,7 +40,7 @@ def steps_read(playbook: Playbook, name: str) -> frozenset[str] | None:
 def needs_of(playbook: Playbook, state: State, boundaries: Sequence[Boundary]) -> Iterator[BoundaryNeed]:
     """Results of finished steps that routing `boundaries` may read, as far as templates name them.
 
-    A decision can ask for values itself, but asking spoils the state it worked on: what can be foreseen is better at hand.
+    A decision can ask for values itself, but then it starts anew; values that can be foreseen are loaded before.
     """
     for boundary in boundaries:
         run = state.runs.get(boundary.run_id)
@@ -57,7 +57,7 @@ def result_needs(playbook: Playbook, state: State) -> Iterator[BoundaryNeed]:
 
 
 def admissions_on_steps(playbook: Playbook) -> frozenset[str]:
-    """The steps whose admission may read how other steps have ended."""
+    """Return the steps whose admission rules may read how other steps have ended."""
     if "admissions_on_steps" not in playbook.memo:
         guarded = [step for step in playbook.steps if step.admission is not None]
         found = frozenset(step.name for step in guarded if _steps_read(playbook, [step.admission]) != frozenset())
@@ -74,7 +74,7 @@ def _results(state: State, names: Iterable[str]) -> Iterator[BoundaryNeed]:
 
 
 def _routing_reads(playbook: Playbook, name: str) -> frozenset[str]:
-    """The steps that the arcs of step `name` read, and the admission and args of those they lead to."""
+    """Return the steps that the arcs of step `name` read, and those that the admission and the args of their targets read."""
     known: dict[str, frozenset[str]] = playbook.memo.setdefault("routing_reads", {})
     if name not in known:
         step = playbook.by_name[name]
@@ -102,7 +102,7 @@ def _steps_read(playbook: Playbook, parts: list[Any]) -> frozenset[str] | None:
 
 
 def _templates(stack: list[Any]) -> Iterator[str]:
-    """Every template in parts of a playbook; program text left out, which is never rendered."""
+    """Return every template in parts of a playbook. Program text is left out, because it is never rendered."""
     while stack:
         value = stack.pop()
         kind = type(value)

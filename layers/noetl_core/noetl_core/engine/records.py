@@ -1,7 +1,7 @@
-"""The event log's values: streams, events, commits (DESIGN section 3).
+"""The values of the event log: streams, events, commits; and the commands and boundaries between control plane and workers.
 
-A *commit* is an ordered list of events written atomically at one position of one stream. Instants are integer microseconds
-since the epoch (UTC) everywhere in the core; they become RFC 3339 text only in envelopes.
+A *commit* is an ordered list of events that is written atomically at one position of one stream. Instants are integer
+microseconds since the epoch (UTC) everywhere in the core; only envelopes have them as RFC 3339 text.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from noetl_core.events.shapes import CarriedOver, CommandContext, LoopCommand, M
 from noetl_core.events.table import PROGRESS
 
 MAX_TAKEOVERS = 5
-"""After so many takeovers in a row that brought nothing no worker tries a run again; the control plane ends it as `lost`
-(DESIGN section 4.4)."""
+"""After so many takeovers in a row without progress no worker tries the run again; the control plane ends it as `lost`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +43,22 @@ def envelopes_of(event: AnyEvent) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What a run's stream comes to, so that its newest commit answers what the whole would have to be read for."""
+    """Counts of a run's stream, stored in each commit, so that the newest commit is enough to know them."""
 
     events: int
-    """Envelopes of the stream, those of the commit that says so included."""
+    """Envelopes of the stream, with those of this commit."""
     takeovers_without_progress: int = 0
-    """Takeovers in a row that brought nothing."""
+    """Takeovers in a row that brought no outcome."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
     """Events written together at `(stream, seq)`; `seq` is dense from 0.
 
-    `writer` is the nonce of the attempt to write: finding it at our position means our own write whose answer was lost.
-    `wake` marks commits the router must look at. `lease_until` (microseconds, 0 for none) is how long a run's writer may
-    be silent before another worker takes over. `expires_at` (seconds) is the same instant in every commit of an execution.
-    `tally` is of run streams; None where an older version wrote the commit.
+    `writer` is the nonce of the attempt to write: if the stored commit has our nonce, it is our own write whose answer was
+    lost. `wake` marks commits that the router must process. `lease_until` (microseconds, 0 for none) is until when a run's
+    writer may be silent before another worker takes over. `expires_at` (seconds) is the same instant in every commit of an
+    execution. `tally` is set in run streams; None where an older version wrote the commit.
     """
 
     stream: StreamId
@@ -101,14 +100,14 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a worker is asked to do: run the step run `run_id` from position `expected_seq` of its stream.
+    """A request to a worker: carry out the run `run_id` from position `expected_seq` of its stream.
 
-    `mode` is `first`, `resume` (after a suspension; `mail` has what it waited for) or `takeover` (the lease of the worker
-    before has expired). `as_of` is the control position whose ctx the run sees. `context` carries `{workload, ctx, args,
-    steps}` when that fits a message; otherwise the worker folds the control stream up to `as_of`. The command of a chunk run
-    has `chunk`, its index, and `loop`: `{run: the step run, total, chunk_size, chunks, per_chunk, first, count}`.
-    `carried_over` is what a redrive keeps of the runs before (`engine.redrive`); `undoes` makes it the command of a compensation:
-    the finished run, `{run, at, loop}`. `asked`: a takeover that a person asked for, by `resume`.
+    `mode` is `first`, `resume` (after a suspension; `mail` has what it waited for) or `takeover` (the lease of the earlier
+    worker has expired). `as_of` is the control position whose ctx the run sees. `context` has `{workload, ctx, args, steps}`
+    when that fits into a message; otherwise the worker folds the control stream up to `as_of`. The command of a chunk run has
+    `chunk`, its index, and `loop`: `{run: the step run, total, chunk_size, chunks, per_chunk, first, count}`. `carried_over`
+    is what a redrive keeps of earlier runs (`engine.redrive`). `undoes` makes it the command of a compensation: the finished
+    run, `{run, at, loop}`. `asked` marks a takeover that a person requested by `resume`.
     """
 
     execution_id: str

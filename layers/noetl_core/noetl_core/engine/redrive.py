@@ -1,10 +1,11 @@
-"""Redrive, purely: which runs are taken back, what is kept of them, and the tokens that run them again (CONTRACT "operate").
+"""The plan of a redrive: which runs are taken back, what is kept of them, and the tokens that run them again
+(docs/redriving.md).
 
-Redriving a run takes back the run and everything that came of it; what it did not depend on stays. Tokens that what was taken
-back had consumed are put back as they were: the net then moves as it always does. ctx, and `steps`, are what the kept runs left.
+To redrive a run takes back the run and everything that depends on it; all else stays. Tokens that the runs taken back had
+consumed are put back as they were, and then the Petri net moves as always. ctx and `steps` are what the remaining runs left.
 
-The plan *is* the data of `ExecutionRedriven`, so that replay decides from the event alone. A run that goes on where an earlier
-one stood has a `prior`: `worker.carried_over` says how it is read.
+The plan *is* the data of `ExecutionRedriven`, so that a replay decides from the event alone. When a run continues where an
+earlier run stopped, its token has the key `prior`; `worker.carried_over` describes it.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ FROM = re.compile(r"(?P<step>[^/@]+)(?:/(?P<task>[^/@]+))?(?:@(?P<path>\d{1,9}(?
 
 
 class BadRedrive(ValueError):
-    """The request names what is not there, or cannot be gone on with. Who acts: the caller."""
+    """The request names something that does not exist, or from which the execution cannot continue. Who acts: the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """Where to begin: a step, a task of it, one iteration of its loop (its indexes from the outermost loop in)."""
+    """Where to begin: at a step, at a task of it, or at one iteration of its loop (the indexes, outermost first)."""
 
     step: str
     task: str | None = None
@@ -41,7 +42,7 @@ class From:
 
     @classmethod
     def parse(cls, text: str) -> From:
-        """`STEP[/TASK][@0.3]`. Raises `BadRedrive`."""
+        """Parse `STEP[/TASK][@0.3]`. Raises `BadRedrive`."""
         match = FROM.fullmatch(text)
         if match is None:
             raise BadRedrive(f"{text!r} does not say where to begin; write STEP, STEP/TASK, STEP@3 or STEP/TASK@0.3")
@@ -55,7 +56,7 @@ class From:
 
 @dataclass(frozen=True, slots=True)
 class Redrive:
-    """What is asked for: where to begin (None: where it failed), edits of ctx and of the step's args."""
+    """A request to redrive: where to begin (None: where it failed), edits of ctx, and edits of the step's args."""
 
     begin: From | None = None
     ctx: Mapping[str, Any] = field(default_factory=dict)
@@ -64,13 +65,13 @@ class Redrive:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a redrive does: `data` of the event; the runs it takes back with what is run again of each (`reruns`), the rest that
-    came of them (`followers`), the tokens it puts back."""
+    """What a redrive does: the `data` of its event; `reruns`, the runs it takes back with what of each is run again;
+    `followers`, the other runs that depend on them; and the tokens it puts back."""
 
     data: control.ExecutionRedriven
     reruns: tuple[tuple[RunLineage, Rerun | None], ...]
     followers: tuple[RunLineage, ...]
-    revived: tuple[TokenLineage, ...]
+    put_back: tuple[TokenLineage, ...]
 
 
 def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Redrive) -> Plan:
@@ -79,10 +80,10 @@ def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Re
     _ask_for_one_step(asked, reruns)
     gone_runs, gone_tokens = lineage.after(run.id for run, _ in reruns)
     followers = tuple(r for r in lineage.live() if r.id in gone_runs and all(r is not run for run, _ in reruns))
-    revived = tuple(t for t in lineage.tokens.values() if not t.over and t.id not in gone_tokens and _comes_back(t, gone_tokens))
+    put_back = tuple(t for t in lineage.tokens.values() if not t.over and t.id not in gone_tokens and _comes_back(t, gone_tokens))
     epoch = state.epoch + 1
     tokens = [_token(state, lineage, epoch, run, rerun, new, asked) for run, rerun in reruns]
-    tokens += [_put_back(state, epoch, token, {}) for token in revived]
+    tokens += [_put_back(state, epoch, token, {}) for token in put_back]
     tokens.sort(key=lambda t: lineage.tokens[t["of"]].place)  # they go on in the order in which they branched off
     _fits(new, {t["step"] for t in tokens})
     edits = _edited(lineage.ctx_without(gone_runs), asked.ctx)
@@ -145,7 +146,7 @@ def _targets(state: State, lineage: Lineage, new: Playbook, asked: Redrive) -> l
 
 
 def _named(lineage: Lineage, new: Playbook, begin: From) -> list[RunLineage]:
-    """The runs that `begin` means. Raises `BadRedrive`."""
+    """Return the runs that `begin` names. Raises `BadRedrive`."""
     runs = lineage.last_of(begin.step)
     if not runs:
         names = list(dict.fromkeys(run.step for run in lineage.live()))
@@ -196,8 +197,8 @@ def _fits(new: Playbook, steps: set[str]) -> None:
 
 
 def _comes_back(token: TokenLineage, gone: set[str]) -> bool:
-    """Whether a kept token is where it was before: expired with the execution, or taken by a join that is taken back. What a
-    join let go stays gone."""
+    """Return whether a token that is kept must be put back: it expired with the execution, or a join that is taken back
+    consumed it. Tokens that a join dropped stay dropped."""
     if token.expired is not None:
         return token.expired != "join"
     return token.merged in gone

@@ -1,4 +1,4 @@
-"""The rules of a routing pass for tokens, admission, arcs and completion (formal spec 4 and 8)."""
+"""The rules of a routing pass for tokens, admission, arcs and completion (formal specification 4 and 8)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from noetl_core.expr import Scope, TemplateError, render, truthy
 
 MAX_EVENTS: Final = 100_000
 MAX_ARCS: Final = 100_000
-"""Made and judged by one decision. Steps without tasks follow each other within it: a cycle of such steps ends here."""
+"""The most arcs that one decision evaluates. Steps without tasks follow each other in one decision, so a cycle of such steps
+ends here."""
 
 # --- arcs ---------------------------------------------------------------------------------------------------------------
 
@@ -108,7 +109,7 @@ def _select(p: RoutingPass, step: Step, scope: Scope, failed: bool) -> list[Arc]
 
 
 def settle(p: RoutingPass) -> None:
-    """Move tokens until nothing moves: joins, admission, schedules; then, when nothing is open, completion (DESIGN 4)."""
+    """Move tokens until none can move: joins, admission, scheduling; then, when nothing is open, complete the execution."""
     while p.may_schedule:
         if _move_tokens(p) or fire_joins(p, quiet=False):
             continue
@@ -119,7 +120,7 @@ def settle(p: RoutingPass) -> None:
 
 
 def _move_tokens(p: RoutingPass) -> bool:
-    """Judge every token that may move now; True when something did."""
+    """Decide about every token that may move now. Returns True when something moved."""
     s = p.state
     rejudge = p.judged != s.ctx_version
     concerned = admissions_on_steps(p.playbook) if p.ended else frozenset()
@@ -143,7 +144,8 @@ def _move_tokens(p: RoutingPass) -> bool:
 
 
 def _judge_parked(p: RoutingPass) -> bool:
-    """Nothing runs: judge what is parked once more before joins go on without it, or it expires. True when something moved."""
+    """When nothing runs: evaluate the admission of parked tokens once more, before joins go on without them and before they
+    expire. Returns True when something moved."""
     if not any(token.parked for token in p.state.tokens.values()):
         return False
     p.judged = -1
@@ -151,7 +153,8 @@ def _judge_parked(p: RoutingPass) -> bool:
 
 
 def _admit(p: RoutingPass, token: Token) -> bool:
-    """Admission of one token (formal spec 4.2, resolution 12); True unless it stays parked."""
+    """Decide about the admission of one token (formal specification 4.2, resolution 12). Returns True unless the token stays
+    parked."""
     step = p.playbook.by_name[token.step]
     event = event_namespace(token.event) if token.event else None
     try:
@@ -224,7 +227,8 @@ def _open(
 
 
 def _too_often(p: RoutingPass, step: Step, token: Token) -> bool:
-    """Whether a cycle has run away, which ends the execution: through a step, or within this decision, where no task runs."""
+    """Return whether a cycle exceeded its limit - visits of a step, or steps without tasks in this decision - which ends the
+    execution."""
     limit = p.playbook.executor.limits.max_step_visits
     if p.state.step(step.name).visits >= limit:
         p.emit(control.TokenExpired, token=token.id, code="limit", reason=f"step {step.name} ran {limit} times")
@@ -267,7 +271,8 @@ def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
 
 
 def _finish(p: RoutingPass) -> None:
-    """Nothing is open: undo what is to be undone, expire what stays denied, then end, once (formal spec 4.4)."""
+    """When nothing is open: run compensations, expire tokens that stay denied, then end the execution, once (formal
+    specification 4.4)."""
     s = p.state
     if s.compensates and s.completed:
         _compensate(p)
@@ -282,7 +287,7 @@ def _finish(p: RoutingPass) -> None:
     elif s.failure is not None:
         status = "failed"
     elif p.playbook.executor.result is not UNSET:
-        p.want(result_needs(p.playbook, s))
+        p.require(result_needs(p.playbook, s))
         try:
             result = {"value": render(p.playbook.executor.result, p.scope({}), undefined_ok=True)}
         except TemplateError as wrong:
@@ -322,7 +327,8 @@ def redriven(p: RoutingPass, d: control.ExecutionRedriven) -> bool:
 
 
 def _compensate(p: RoutingPass) -> None:
-    """Undo the step that completed last of those not undone yet; what follows its end comes here again."""
+    """Compensate the step that completed last among those that are not compensated yet. After its end this function runs
+    again."""
     done = p.state.completed[-1]
     run = ids.compensation_run_id(p.state.execution_id, done["run"])
     p.emit(control.CompensationStarted, run=run, step=done["step"], of=done["run"])

@@ -1,7 +1,7 @@
-"""The state of an execution: a pure fold of its control stream (DESIGN section 3 "State").
+"""The state of an execution: a pure fold of its control stream (docs/decisions.md, "The log is the only truth").
 
-Folding (`engine.fold`) owns and mutates its own state; whoever needs the state before an event folds again. In-flight work is
-a set of runs, never a counter. Results are pointers to the commit that holds them.
+`engine.fold` owns its state and changes it; a caller who needs an earlier state folds again. Work in progress is a set of
+runs, never a counter. Results are pointers to the commit that holds them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from noetl_core.events.shapes import (
 
 @dataclass(slots=True)
 class Token:
-    """A routing envelope targeting `step` (formal spec 1.1). `event` is the boundary that made it, as admission may read it."""
+    """A routing envelope for `step` (formal specification 1.1). `event` is the boundary that produced it, which admission
+    rules may read."""
 
     id: str
     step: str
@@ -42,16 +43,16 @@ class Token:
     event: TokenEvent | None = None
     parked: bool = False
     joined: bool = False
-    """Made by a join out of the tokens that met there: not held at the join again."""
+    """A join produced it from the tokens that met: it is not held at that join again."""
     rounds: dict[str, int] = field(default_factory=dict)
-    """Joins that its branch has gone round, and how often (`engine.joins`)."""
+    """How often its branch has gone back past each join (`engine.joins`)."""
     priority: float = 0
-    """Among tokens that may move the higher goes first (`next.spec.policy.priority`)."""
+    """Of the tokens that may move, the one with the higher priority moves first (`next.spec.policy.priority`)."""
 
 
 @dataclass(slots=True)
 class ChunkState:
-    """One finished chunk of a distributed loop: where its boundary stands and what it counted."""
+    """One finished chunk of a distributed loop: the position of its boundary, and its counts."""
 
     run: str
     seq: int
@@ -65,13 +66,13 @@ class ChunkState:
 
 @dataclass(slots=True)
 class LoopState:
-    """Progress of a distributed loop: a window over its chunks, kept as sets (never as counters)."""
+    """Progress of a distributed loop: a window over its chunks. Chunks are kept as sets, never as counters."""
 
     plan: LoopPlan
     open: dict[str, int] = field(default_factory=dict)
     """Chunk run id -> chunk index."""
     done: dict[str, ChunkState] = field(default_factory=dict)
-    """Chunk index (as text, so that snapshots round-trip) -> outcome."""
+    """Chunk index (as text, as in JSON) -> its outcome."""
     next_chunk: int = 0
     error: Failure | None = None
     broke: bool = False
@@ -92,8 +93,9 @@ class LoopState:
 class Run:
     """An open step run or chunk run.
 
-    `status`: `scheduled` (a command is out for position `expected_seq`) or `suspended` (`waits` says on what).
-    `handled_seq` is the newest boundary of its stream that was routed. `as_of` is the control position whose ctx it sees.
+    `status` is `scheduled` (a command was sent for position `expected_seq`) or `suspended` (`waits` lists for what it waits).
+    `handled_seq` is the position of the newest boundary of its stream that was routed. `as_of` is the control position whose
+    ctx the run sees.
     """
 
     id: str
@@ -102,15 +104,15 @@ class Run:
     scheduled_at: int
     as_of: int
     opened_at: int = 0
-    """When it was first scheduled; a resume moves `scheduled_at` only."""
+    """When it was scheduled for the first time; a resume changes `scheduled_at` only."""
     pool: str = "default"
     status: Literal["scheduled", "suspended"] = "scheduled"
     expected_seq: int = 0
     handled_seq: int = -1
     events: int = 0
-    """Envelopes of its stream up to the boundary routed last."""
+    """Envelopes of its stream up to the newest boundary that was routed."""
     scheduled_seq: int = 0
-    """Control position of the commit that (last) scheduled it; its commands are derived from that."""
+    """Control position of the commit that scheduled it last; its commands are derived from that."""
     mode: str = "first"
     waits: list[Wait] = field(default_factory=list)
     mail: list[Mail] = field(default_factory=list)
@@ -131,7 +133,7 @@ class Run:
 
 @dataclass(slots=True)
 class StepState:
-    """What is kept of finished runs of one step: for `steps.<name>`, summaries and visit limits."""
+    """What is kept of the finished runs of one step: for `steps.<name>`, summaries and visit limits."""
 
     visits: int = 0
     runs: int = 0
@@ -143,7 +145,7 @@ class StepState:
 
 @dataclass(slots=True)
 class Child:
-    """A child execution this one asked for."""
+    """A child execution that this execution requested."""
 
     run: str
     wait_id: str
@@ -169,7 +171,7 @@ class State:
     key: RequestKey | None = None
     epoch: int = 0
     timeout_s: float | None = None
-    """Of the whole, where an expression gave it at the start."""
+    """The timeout of the execution, where an expression gave it at the start."""
     started_at: int = 0
     finished_at: int | None = None
     updated_at: int = 0
@@ -180,14 +182,14 @@ class State:
     ctx_version: int = 0
     tokens: dict[str, Token] = field(default_factory=dict)
     places: dict[str, list[int]] = field(default_factory=dict)
-    """Where live tokens and runs stand in the tree of branches (`engine.places`)."""
+    """The places of live tokens and runs in the tree of branches (`engine.places`)."""
     deduplicated: dict[str, str] = field(default_factory=dict)
-    """Tokens of deduplicating routers by their key: what was made is not made again."""
+    """Tokens of deduplicating routers by their key: an equal token is not produced again."""
     rounds: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Run -> the rounds of the token it has consumed, where it has any."""
+    """Run -> the rounds of the token that it consumed, if it has any."""
     joins_fired: list[str] = field(default_factory=list)
-    """Joins of mode any or count that have fired and drop late tokens of the same round until nothing upstream is live in it: the
-    step's name, and `@n` for a later round."""
+    """Joins of mode any or count that have fired, as the name of the step, with `@n` for a later round. They drop late tokens
+    of that round until nothing upstream is live in it."""
     runs: dict[str, Run] = field(default_factory=dict)
     steps: dict[str, StepState] = field(default_factory=dict)
     last_result: ResultPointer | None = None
@@ -217,7 +219,7 @@ class State:
 
     @property
     def compensates(self) -> bool:
-        """Whether what has been done is to be undone when this ends as it stands."""
+        """Whether finished steps are to be compensated when the execution ends now."""
         return self.undo if self.status == "cancelling" else self.failure is not None
 
     def step(self, name: str) -> StepState:
@@ -225,6 +227,8 @@ class State:
 
 
 def caller_of(parent: Mapping[str, Any] | None) -> str | None:
-    """The execution that called one as its sub-playbook, by what is recorded as its `parent`: with the run that called. A parent
-    without one was named by whoever started the execution, which makes it a label and gives no rights."""
+    """Return the execution that called this one as its child, with the calling run, by the recorded `parent`.
+
+    A parent without a run was named by whoever started the execution; it is only a label and gives no rights.
+    """
     return str(parent["execution_id"]) if parent and "run_id" in parent else None

@@ -1,7 +1,8 @@
-"""What a suspended run waits for, as its `StepSuspended` lists it: when a wait is over by itself, and which signal answers it.
+"""The waits of a suspended run, as its `StepSuspended` lists them: when a wait ends by itself, and which signal answers it.
 
-A wait is `{wait_id, kind, task, at?, ...}`; `kind` is `timer`, `signal`, `callback`, `child`, `pause` or `deadline`. A callback
-by token has `callback` (its task run), and maybe `heartbeat` (seconds) with `beat_by`: until when it must be heard of.
+A wait is `{wait_id, kind, task, at?, ...}`; `kind` is `timer`, `signal`, `callback`, `child`, `pause` or `deadline`. A
+callback by token has `callback`, its task run. With `heartbeat` (seconds) it also has `beat_by`: the next heartbeat must come
+before that instant.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from noetl_core.events.shapes import Wait
 from noetl_core.instants import SECOND
 
 BY_TOKEN = "callback:"
-"""Signals whose names begin so are answers by token; nobody sends them by name."""
+"""The prefix of signals that are answers by token; nobody can send these by name."""
 
 
 def callback_signal(task_run: str) -> str:
-    """Name of the signal that an answer by token is in the mailbox."""
+    """Return the name of the signal as which an answer by token enters the mailbox."""
     return BY_TOKEN + task_run
 
 
@@ -29,7 +30,8 @@ def due_at(wait: Wait) -> int | None:
 
 
 def beat_by(seconds: float, now: int) -> int:
-    """Until when a callback must be heard of again; a tenth (a second at most) is for the way and for pings taken as one."""
+    """Return the instant before which the next heartbeat of a callback must come. It adds a tenth of the interval (a second
+    at most) for the time of transport and for heartbeats that are counted as one."""
     return now + int((seconds + min(seconds / 10, 1.0)) * SECOND)
 
 

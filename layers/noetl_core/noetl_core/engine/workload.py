@@ -1,7 +1,7 @@
-"""The workload of an execution: the playbook's defaults under the request's payload (formal spec 4.1).
+"""The workload of an execution: the request's payload merged over the playbook's defaults (formal specification 4.1).
 
-Templates among the defaults are rendered once, when the request is admitted; what came out is stored with the request, so that
-nothing renders them again: neither a router, nor a worker, nor a replay.
+Templates in the defaults are rendered once, when the request is admitted. Their values are stored with the request, so that
+no router, worker or replay renders them again.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from noetl_core.json_schema import problems
 from noetl_core.mappings import deep_merge
 
 MAX_CHAIN: Final = 50
-"""Defaults that need each other one after the other."""
+"""The longest chain of defaults that need each other."""
 MAX_DEFAULTS: Final = 16_000_000
-"""What templates among the defaults may come to together: characters, and 16 for each value. Some that take others twice and so
-on double at every link of a chain."""
+"""The most that all templates among the defaults may produce: characters, and 16 for each value. Defaults that include others
+twice would double at every link of a chain."""
 MAX_DEFAULTS_S: Final = 5.0
-"""Processor time of the templates among the defaults together: a document has room for thousands, each with its own limits."""
+"""Processor time of all templates among the defaults together: a document may have thousands, each with its own limits."""
 LISTED: Final = 20
-"""Findings about one payload that are told."""
+"""The most findings reported about one payload."""
 COMPARISONS: Final = 5_000
-"""Pairs of a key and a known name that are looked at for slips in one payload: it may have 100,000 keys."""
+"""The most comparisons of a key with a known name for one payload, which may have 100,000 keys."""
 COMPARED: Final = 64
-"""Characters of a key that can be a slip, and of a name that is told."""
+"""The most characters of a key that is compared, and of a name that is reported."""
 _NOTHING: Final[Any] = object()
 
 
 class BadWorkload(ValueError):
-    """The request's inputs cannot be taken: `wrong` says what is. Who acts: the caller, or the author of a default."""
+    """The inputs of the request cannot be accepted; `wrong` says what is wrong. Who acts: the caller, or the author of a
+    default."""
 
     def __init__(self, kind: str, wrong: list[str]) -> None:
         super().__init__("; ".join(wrong))
@@ -59,10 +60,11 @@ def workload_of(playbook: Playbook, state: State) -> dict[str, Any]:
 def rendered_defaults(
     playbook: Playbook, payload: Mapping[str, Any], execution_id: str, resolve: Resolve | None = None
 ) -> dict[str, Any]:
-    """The values of the defaults that are templates, as far as the payload does not replace them: to be merged over the rest.
+    """Return the values of the defaults that are templates, except those that the payload replaces. They are to be merged
+    over the rest.
 
-    They read the workload (its payload and the other defaults) and `execution_id`. `resolve` loads what a reference in the
-    payload stands for. Raises `BadWorkload` for a template that fails, and for defaults that need each other.
+    The templates read the workload (the payload and the other defaults) and `execution_id`. `resolve` loads references in the
+    payload. Raises `BadWorkload` for a template that fails, and for defaults that need each other.
     """
     found: dict[str, Any] = _Rendering(playbook.workload, payload, execution_id, resolve).overrides(
         playbook.workload, payload, ()
@@ -71,7 +73,7 @@ def rendered_defaults(
 
 
 class _Rendering:
-    """The merged workload with a pointer in the place of each template, and the values of those that were looked at."""
+    """The merged workload with a pointer in place of each template, and the values that were rendered so far."""
 
     def __init__(
         self, defaults: Mapping[str, Any], payload: Mapping[str, Any], execution_id: str, resolve: Resolve | None
@@ -86,7 +88,7 @@ class _Rendering:
         self._scope = Scope({"workload": tree, "execution_id": execution_id}, resolve=self._resolve)
 
     def overrides(self, defaults: Any, given: Any, path: tuple[str | int, ...]) -> Any:
-        """What replaces `defaults` at `path`; `_NOTHING` where they hold no template that counts."""
+        """Return what replaces `defaults` at `path`; `_NOTHING` where no template has an effect."""
         if isinstance(defaults, Mapping) and (given is _NOTHING or isinstance(given, Mapping)):
             below = {k: self.overrides(v, _of(given, k), (*path, k)) for k, v in defaults.items()}
             found = {k: v for k, v in below.items() if v is not _NOTHING}
@@ -152,7 +154,7 @@ class _Rendering:
         raise BadWorkload(kind, [f"the default {dotted(path)}: {why}"])
 
     def _whole(self, value: Any) -> Any:
-        """`value` with nothing left to be rendered in it, and nothing shared: that is what it comes to as JSON."""
+        """Return `value` with all its templates rendered and copied, as plain JSON data."""
         if isinstance(value, Pointer):
             return self._whole(self._value(value.at))
         self._take(ITEM_SIZE)
@@ -177,16 +179,17 @@ def _of(given: Any, key: str) -> Any:
 
 
 def check_inputs(playbook: Playbook, workload: Mapping[str, Any]) -> None:
-    """Raise `BadWorkload` unless the merged workload is as the playbook's `x-schema` says."""
+    """Raise `BadWorkload` unless the merged workload conforms to the playbook's `x-schema`."""
     if playbook.inputs is not None and (wrong := problems(workload, playbook.inputs, "workload")):
         raise BadWorkload("schema", wrong)
 
 
 def doubts(playbook: Playbook, payload: Mapping[str, Any]) -> list[str]:
-    """What is likely a slip in a payload: keys the workload does not know, types other than the defaults'.
+    """Return what is likely a mistake in a payload: keys that the workload does not know, and types other than those of the
+    defaults.
 
-    A playbook that declares no inputs takes any. Below the first level only a key that is nearly a known one is a slip: mappings
-    may be there to be added to.
+    A playbook that declares no inputs accepts any. Below the first level only a key that is nearly a known one counts as a
+    mistake, because payloads may add keys to mappings.
     """
     told = chain(
         (told for path, near, told in unknown(playbook, payload) if near or len(path) == 1),
@@ -198,13 +201,13 @@ def doubts(playbook: Playbook, payload: Mapping[str, Any]) -> list[str]:
 
 
 def unknown(playbook: Playbook, payload: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], bool, str]]:
-    """Keys of `payload` that the workload does not know: path, whether a known one is near, and both in words."""
+    """Return the keys of `payload` that the workload does not know: the path, whether a known key is near, and a description."""
     if playbook.workload or playbook.inputs is not None:
         yield from _unknown(playbook.workload, payload, playbook.inputs or {}, (), _Nearest())
 
 
 class _Nearest:
-    """The known name that a key is nearly; none is found any more once as many were compared as one payload is worth."""
+    """Finds the known name that a key nearly equals, with a limit on the number of comparisons per payload."""
 
     def __init__(self) -> None:
         self._left = COMPARISONS

@@ -1,8 +1,11 @@
-"""The event log's schema: every event is stated once, and what asks what kind of event something is derives from that.
+"""The schema of the event log: every event is declared once, and every question about its kind is answered from that
+declaration.
 
-`control` has the payloads of the control stream, `runs` those of run streams, `shapes` the data that both hold. `event` is the
-stored event itself, with the unions a type checker narrows by name. `table` says of each event what it is about and what it does;
-`upcasts` brings older logs to today's form; `schema` makes the JSON Schema of it, `page` the page docs/events.md. Pure, and below
-everything else: nothing here imports another part of the project. How events are stored is in `codec`, what they come to in
-`engine.fold`.
+* `control` has the payloads of the control stream, `runs` those of run streams, `shapes` the data that both contain.
+* `event` is the stored event itself, with the unions by which a type checker knows the payload of a name.
+* `table` says for each event what it is about and what it does. `upcasts` bring older logs to today's form.
+* `schema` generates the JSON Schema, `page` the page docs/events.md.
+
+Pure, and below everything else: nothing here imports another part of the project. How events are stored is in `codec`; their
+effect on the state is in `engine.fold`.
 """

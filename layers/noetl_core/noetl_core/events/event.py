@@ -1,7 +1,7 @@
-"""The stored event, and the unions that tell a type checker which payload goes with which name.
+"""The stored event, and the unions that tell a type checker which payload belongs to which name.
 
-Comparing `event.name` narrows `event.data`: behind `if event.name == "TokenParked":`, in `match event.name:` and behind
-`in ("StepStarted", "StepResumed")` its keys are checked, and a name that no event has is refused.
+Comparing `event.name` narrows `event.data`: after `if event.name == "TokenParked":`, in `match event.name:` and after `in
+("StepStarted", "StepResumed")` its keys are checked, and a name that no event has is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOG_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Event(Generic[Name, Data]):
-    """One state transition as stored: its name (`StepDone`), its instant in microseconds, and what cannot be derived."""
+    """One stored state transition: its name (`StepDone`), its instant in microseconds, and the data that cannot be derived."""
 
     name: Name
     ts: int
@@ -31,7 +31,7 @@ class Event(Generic[Name, Data]):
 
 
 def new(kind: Callable[Keys, Data], ts: int, /, *_: Keys.args, **data: Keys.kwargs) -> Event[Any, Data]:
-    """An event of the payload type `kind`, whose keys are checked: `new(control.TokenParked, ts, token=...)`."""
+    """Return an event with the payload type `kind`, whose keys are checked: `new(control.TokenParked, ts, token=...)`."""
     payload: Any = data
     return Event(kind.__name__, ts, payload)
 

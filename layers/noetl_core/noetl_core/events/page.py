@@ -39,7 +39,7 @@ it is called optional.
 
 
 def page() -> str:
-    """The text of docs/events.md."""
+    """Return the text of docs/events.md."""
     parts = [_INTRO]
     for title, module in (("The control stream", control), ("Run streams", runs)):
         rows = [(event, payload) for event in EVENTS.values() if (payload := _payload(event, module.__name__)) is not None]

@@ -1,6 +1,7 @@
-"""The JSON Schema of payloads and of the event envelope, made from the table and the payload types.
+"""The JSON Schema of payloads and of the event envelope, generated from the table and the payload types.
 
-What a key means is the text below it in `control`, `runs` and `shapes`. Nothing of this is imported while an execution runs.
+The meaning of a key is the text below it in `control`, `runs` and `shapes`. This module is not imported while an execution
+runs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Schema = dict[str, Any]
 
 @cache
 def _texts() -> Mapping[str, Mapping[str, str]]:
-    """By class as `module.Class`, the text below each key."""
+    """Return by class, as `module.Class`, the text below each key."""
     found: dict[str, Mapping[str, str]] = {}
     for module in (shapes, control, runs):
         for node in ast.parse(getsource(module)).body:
@@ -39,7 +40,7 @@ def _texts_of(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 
 def about(what: Any) -> str:
-    """The docstring of a payload, a shape or a function, on one line."""
+    """Return the docstring of a payload, a shape or a function, on one line."""
     return " ".join(cleandoc(what.__doc__ or "").split())
 
 
@@ -58,7 +59,7 @@ class Key:
 
 
 def keys_of(kind: type) -> list[Key]:
-    """The keys of a payload or shape, in the order in which they are written."""
+    """Return the keys of a payload or shape, in the order in which they are written."""
     return [Key(kind, name, hint) for name, hint in get_type_hints(kind, include_extras=True).items() if name != "__total__"]
 
 
@@ -70,7 +71,7 @@ def _without_none(hint: Any) -> Any:
 
 
 def is_shape(hint: Any) -> bool:
-    """Whether a type is a payload or a shape."""
+    """Return whether a type is a payload or a shape."""
     base: Any = TypedDict
     return isinstance(hint, type) and issubclass(hint, base)
 
@@ -154,7 +155,7 @@ _OF_RUNS = frozenset({"step", "path", "events", "source"})
 
 
 def lifted(event: EventType, payload: type) -> frozenset[str]:
-    """Keys of a payload that the envelope says in a place of its own, or not at all."""
+    """Return the keys of a payload that the envelope has in a place of its own, or not at all."""
     if event.name == "PlaybookExecutionRequested":
         return frozenset()
     if event.entity == "task":
@@ -165,10 +166,10 @@ def lifted(event: EventType, payload: type) -> frozenset[str]:
 
 
 def event_schema(prefix: str = "#/$defs/", *, closed: bool = False) -> Schema:
-    """The JSON Schema (2020-12) of an event envelope: one of the events of the table, each with its `data`.
+    """Return the JSON Schema (2020-12) of an event envelope: one of the events of the table, each with its `data`.
 
-    `prefix` is where references look for `$defs`; an OpenAPI document moves them below `#/components/schemas/`. `closed` forbids
-    keys that are not named: for tests, not for clients, who take additions.
+    `prefix` is where references look for `$defs`; an OpenAPI document moves them below `#/components/schemas/`. `closed`
+    forbids keys that are not named: this is for tests, not for clients, who must accept additions.
     """
     schemas = _Schemas(prefix, closed)
     common = {name: {**schema, **({"description": text} if text else {})} for name, (schema, text) in _ENVELOPE.items()}
@@ -198,6 +199,6 @@ def event_schema(prefix: str = "#/$defs/", *, closed: bool = False) -> Schema:
 
 
 def payload_schema(kind: type) -> Schema:
-    """The JSON Schema of a stored payload, no key besides those it names."""
+    """Return the JSON Schema of a stored payload, without further keys."""
     schemas = _Schemas("#/$defs/", True)
     return {**schemas.keys(kind), "$defs": schemas.found}

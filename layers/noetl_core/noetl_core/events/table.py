@@ -1,7 +1,7 @@
-"""Every event, once: what it is about, what it does, and since when logs have it.
+"""The table of all events: what each is about, what it does, and since which version logs have it.
 
-A row is what there is to add for a new event besides its payload (`control`, `runs`), its place in a union (`event`) and, for
-the control stream, its effect on the state (`engine.fold`). Whoever asks what kind of event something is uses the sets below.
+A new event needs a row here, its payload (`control`, `runs`), its place in a union (`event`) and, in the control stream, its
+effect on the state (`engine.fold`). Code that asks for the kind of an event uses the sets below.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ OfRun = Literal["opens", "claims", "suspends", "releases", "ends"]
 class EventType(NamedTuple):
     """One event.
 
-    `control` and `run` are its payloads in the control stream (written by the control plane: source `server`) and in run streams
-    (written by workers: source `worker`). `status` is the envelope's, unless the payload says that something failed.
+    `control` and `run` are its payloads in the control stream (the control plane writes it: source `server`) and in run
+    streams (workers write it: source `worker`). `status` is the envelope's, unless the payload says that something failed.
 
     `of_run`: what it does to a step run or chunk: it opens it, claims it for a worker, suspends it, gives it back, or ends it.
     `wakes`: in a run stream it is a boundary, for which the router is woken. `news`: it records a fact, which came from outside
@@ -43,7 +43,7 @@ class EventType(NamedTuple):
     version: int
 
     def has(self, key: str) -> bool:
-        """Whether one of its payloads has `key`."""
+        """Return whether one of its payloads has `key`."""
         return any(payload is not None and key in payload.__annotations__ for payload in (self.control, self.run))
 
 
@@ -125,7 +125,7 @@ EVENTS: Mapping[str, EventType] = {row.name: row for row in _ROWS}
 
 
 def event_named(name: str) -> EventType:
-    """The row of an event. One that only newer code knows is shown to readers as it is; `engine.fold` refuses it."""
+    """Return the row of an event. An event that only newer code knows is shown to readers as it is; `engine.fold` refuses it."""
     row = EVENTS.get(name)
     if row is None:
         row = EventType(name, dotted(name), None, None, "workflow", "success", None, False, False, None, False, 0)
@@ -157,5 +157,5 @@ SAYS_MASKED = frozenset(row.name for row in _ROWS if row.has("masked"))
 
 
 def ends_run(name: str, data: Mapping[str, Any]) -> bool:
-    """Whether a control event ends the run it names: of a boundary that was routed, whether that ended it."""
+    """Return whether a control event ends the run it names: for a boundary that was routed, whether that boundary ended it."""
     return name in ENDS_RUN and data.get("name") != "StepSuspended"

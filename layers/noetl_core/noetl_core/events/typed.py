@@ -1,7 +1,7 @@
 """`TypedDict` for a type checker, a plain class at run time.
 
-At run time a payload is a dict, and its class is a name with annotations, which are text. A real `TypedDict` takes ten times as
-long to make, and there are eighty: every start would pay for them.
+At run time a payload is a dict, and its class is a name with annotations, which are text. A real `TypedDict` takes ten times
+as long to create, and there are eighty, so every start would take longer.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Reading older logs: named functions that bring an event's payload to today's form.
+"""Reading older logs: named functions that convert an event's payload to today's form.
 
-`@upcast("TokenExpired", 1)` registers a function from the form of logs of reader version 1 to the next one. Decoding applies
-it to commits of that version and of older ones, one after the other, so everything behind decoding knows today's form alone.
-Keys that are added do not raise the version (`v` is the lowest reader that may interpret a commit), so an upcast leaves a payload
-as it is that has the newer form already. A function that is registered stays: somebody's log has that form.
+`@upcast("TokenExpired", 1)` registers a function that converts from the form in logs of reader version 1 to the next one.
+Decoding applies it to commits of that version and of older ones, one function after the other, so all other code knows
+today's form only. Keys that are added do not raise the version (`v` is the lowest reader that may interpret a commit), so an
+upcast must leave a payload that has the newer form unchanged. A registered function stays for ever: somebody's log has that
+form.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ UPCASTS: dict[tuple[str, int], Upcast] = {}
 
 
 def upcast(event: str, version: int) -> Callable[[Upcast], Upcast]:
-    """Register the decorated function for `event` as logs of `version` may have it. One for an event and version."""
+    """Register the decorated function for `event` in logs of `version`. There is one function for an event and version."""
 
     def register(function: Upcast) -> Upcast:
         if (event, version) in UPCASTS:
@@ -35,7 +36,7 @@ def upcast(event: str, version: int) -> Callable[[Upcast], Upcast]:
 
 @lru_cache(maxsize=8)
 def upcasts_from(version: int) -> Mapping[str, Upcast]:
-    """By event, all that payloads of a commit of `version` go through."""
+    """Return, by event, all functions that payloads of a commit of `version` pass through."""
     names = sorted(key for key in UPCASTS if key[1] >= version)
     chains: dict[str, list[Upcast]] = {}
     for name, number in names:
@@ -62,7 +63,7 @@ _REASONS = {
 
 @upcast("TokenExpired", 1)
 def expired_token_has_a_code(data: Payload) -> Payload:
-    """The first logs tell why a token expired in words only; the code is found by them."""
+    """The first logs say in words only why a token expired; this finds the code."""
     if "code" in data:
         return data
     reason = data["reason"]

@@ -1,20 +1,23 @@
-"""Templates: Jinja2 expressions in a sandbox with budgets, over plain data (spec resolutions 7, 8, 14, 15, 22).
+"""Templates: Jinja2 expressions in a sandbox with budgets, over plain data (docs/language/expressions.md; resolutions 7, 8,
+14, 15, 22).
 
-Pure: no input or output, no clock besides the processor time a budget counts. What is not at hand is asked of the scope's
-`resolve`.
-
-* `render(value, scope)`: evaluate every template in a value. `truthy(when, scope)`: a condition.
-* `compile_text(source)`, `referenced(value)`: what validation and the engine need to know beforehand.
-* `Scope`, `Pointer`, `is_reference`: what names mean and how results that are elsewhere are read lazily.
-* `references_in`, `replaced`: references inside of data, for those who need values.
-* `Secret`, `reveal`, `mask`, `contains_secret`: taint.
+* `render(value, scope)` evaluates every template in a value; `truthy(when, scope)` evaluates a condition.
+* `compile_text(source)` and `referenced(value)` give what validation and the engine need to know before.
+* `Scope`, `Pointer`, `is_reference`: what names mean, and how results that are stored elsewhere are read lazily.
+* `references_in`, `replaced`: references inside data, and the same data with values in their place.
+* `Secret`, `reveal`, `mask`, `contains_secret`: taint of secrets.
 * Errors: `TemplateError` <- `TemplateSyntaxError`, `UndefinedValue`, `LimitExceeded`, `NoCredential`, `CredentialRefused`.
 
-Decisions. A text that is one `{{ expression }}` (white space around it does not count) keeps the value's type; other text with
-templates is text and is never parsed again. In such text values stand as Jinja2 writes them - `None`, `True`, Python's notation
-for lists and mappings, nothing for undefined - because existing playbooks were written against it; for JSON inside text there is
-`| tojson`. Data comes before methods: `ctx.items` is the key `items` if there is one. `x.headers[...]` ignores the case of the
-name. Results are JSON data: tuples, ranges and what filters make are lists, keys are text. Nothing is escaped for HTML.
+Pure: no input or output, and no clock except the processor time that a budget counts. Values that are stored elsewhere are
+requested from the scope's `resolve`. When a template is evaluated, and what happens with its value, is decided by `engine`
+and `worker`.
+
+Rules. A text that is one `{{ expression }}` (white space around it does not count) keeps the type of the value; other text
+with templates gives text, which is never parsed again. In such text values are written as Jinja2 writes them - `None`,
+`True`, Python notation for lists and mappings, nothing for undefined - because existing playbooks depend on it; `| tojson`
+gives JSON inside text. Data has precedence over methods: `ctx.items` is the key `items` if it exists. `x.headers[...]`
+ignores the case of the name. Results are JSON data: tuples, ranges and values of filters become lists, keys become text.
+Nothing is escaped for HTML.
 """
 
 from noetl_core.expr.compiled import Compiled, Read, compile_text, is_template, referenced

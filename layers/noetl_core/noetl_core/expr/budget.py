@@ -1,4 +1,4 @@
-"""The budgets of one evaluation, counted: operations, size, processor time."""
+"""The budgets of one evaluation, and what was used of them: operations, size, processor time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from noetl_core.result_refs import is_reference
 
 
 class Budget:
-    """What was used so far. Every method raises `LimitExceeded` when that is more than the limits allow."""
+    """Counts what an evaluation has used. Every method raises `LimitExceeded` when that exceeds the limits."""
 
     __slots__ = ("check", "deadline", "limits", "ops", "size", "weight")
 
@@ -33,10 +33,10 @@ class Budget:
         """Count `n` operations."""
         self.ops += n
         if self.ops > self.check:
-            self.look()
+            self.check_limits()
 
-    def look(self) -> None:
-        """Check the budgets now; called from what is slow although it is one operation."""
+    def check_limits(self) -> None:
+        """Check the budgets now; slow operations that count as one call this."""
         if self.ops > self.limits.ops:
             raise LimitExceeded(f"the template needs more than {self.limits.ops} operations")
         now = time.thread_time()
@@ -58,10 +58,11 @@ class Budget:
         self.charge(items * ITEM_SIZE)
 
     def weigh(self, value: Any) -> bool:
-        """Count everything in `value`, however often it is shared; whether all of it is plain JSON data without references.
+        """Count everything in `value`, also parts that are shared. Returns whether all of it is plain JSON data without
+        references.
 
-        Called before anything that walks data where no budget is looked at: printing, comparing, serialising. Leaves in `weight`
-        about how many characters `value` takes as JSON.
+        Call this before code that walks data without counting: printing, comparing, serialising. It sets `weight` to about
+        the number of characters of `value` as JSON.
         """
         if type(value) in SCALARS:
             self.weight = len(value) + 2 if type(value) is str else 8

@@ -1,4 +1,4 @@
-"""Template text -> `Compiled`: parsed, checked, compiled once per source text (DESIGN section 6)."""
+"""Template text -> `Compiled`: it is parsed, checked and compiled once per source text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from noetl_core.expr.limits import SOURCE_CHARS, SOURCE_DEPTH, SOURCE_NODES
 ENVIRONMENT: Final = PlaybookEnvironment(FILTERS, TESTS)
 
 _LARGE: Final = 16_384
-"""Longer texts go to a small cache of their own, so that the cache stays bounded in bytes."""
+"""Longer texts have a small cache of their own, so that the cache is limited in bytes."""
 
 _REFUSED: Final[dict[type[nodes.Node], str]] = {
     nodes.Extends: "extends", nodes.Block: "block", nodes.Include: "include", nodes.Import: "import", nodes.FromImport: "import",
@@ -33,14 +33,14 @@ _REFUSED: Final[dict[type[nodes.Node], str]] = {
 
 _NOTHING: Final = frozenset[str]()
 _PATH: Final = re.compile(r" *\{\{ *([A-Za-z_][A-Za-z0-9_]*)((?:\.[A-Za-z_][A-Za-z0-9_]*){0,20}) *\}\} *")
-"""What most templates are: one name with attributes, which needs no parsing to be understood."""
+"""The most frequent template: one name with attributes, which needs no parser."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _WORDS: Final = frozenset(("not", "and", "or", "in", "is", "if", "else", "true", "false", "none", "True", "False", "None"))
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One place where a template reads a name: its path as far as it is written out, and the position in the text (from 1)."""
+    """One place where a template reads a name: the path as far as it is written out, and the position in the text (from 1)."""
 
     path: tuple[str, ...]
     line: int
@@ -77,7 +77,8 @@ class Compiled:
 
     @property
     def root(self) -> Root:
-        """The function to run; generated at the first use, because validation reads many templates that it never runs."""
+        """The generated function. It is generated at the first use, because validation reads many templates that it never
+        runs."""
         if self._root is None:
             try:
                 self._root = ENVIRONMENT.root(self.template)
@@ -96,7 +97,8 @@ def is_template(value: Any) -> bool:
 
 
 def compile_text(source: str) -> Compiled:
-    """The compiled form of `source`. Raises `TemplateSyntaxError` with the position, `LimitExceeded` if it is too large."""
+    """Return the compiled form of `source`. Raises `TemplateSyntaxError` with the position, `LimitExceeded` if it is too
+    large."""
     return _compile_large(source) if len(source) > _LARGE else _compile_small(source)
 
 
@@ -132,7 +134,7 @@ def _syntax_error(message: str, line: int, hint: str | None = None) -> TemplateS
 
 
 def _check(template: nodes.Template) -> Iterator[Read]:
-    """Refuse what does not belong in a playbook; yield what is read."""
+    """Refuse syntax that does not belong in a playbook; yield the names that are read."""
     count = 0
     stack: list[tuple[nodes.Node, int, frozenset[str]]] = [(template, 1, _NOTHING)]
     while stack:
@@ -181,7 +183,7 @@ def _check_call(node: nodes.Call | nodes.Filter | nodes.Test) -> None:
 
 
 def _children(node: nodes.Node, bound: frozenset[str]) -> Iterator[tuple[nodes.Node, frozenset[str]]]:
-    """The children of a statement, each with the names that the template itself binds there."""
+    """Return the children of a statement, each with the names that the template itself binds there."""
     outside: list[nodes.Node] = []
     inner = bound | _assigned(node)
     if isinstance(node, nodes.For):
@@ -198,7 +200,8 @@ def _children(node: nodes.Node, bound: frozenset[str]) -> Iterator[tuple[nodes.N
 
 
 def _assigned(node: nodes.Node) -> frozenset[str]:
-    """Names that `set` and `macro` in `node` bind (treated as bound in all of it); branches of an `if` bind outside it too."""
+    """Return the names that `set` and `macro` in `node` bind. They count as bound in all of it; branches of an `if` bind
+    outside it too."""
     names: set[str] = set()
     for child in node.iter_child_nodes():
         if isinstance(child, nodes.Assign | nodes.AssignBlock):
@@ -216,7 +219,7 @@ def _stored(targets: list[Any]) -> frozenset[str]:
 
 
 def _read(node: nodes.Node) -> tuple[tuple[str, ...], nodes.Name] | None:
-    """The path `node` reads if it is a name followed by attributes and literal keys."""
+    """Return the path that `node` reads, if it is a name followed by attributes and literal keys."""
     parts: list[str] = []
     while True:
         if isinstance(node, nodes.Getattr):
@@ -235,7 +238,7 @@ def _read(node: nodes.Node) -> tuple[tuple[str, ...], nodes.Name] | None:
 
 
 def _beside_path(node: nodes.Node) -> Iterator[nodes.Node]:
-    """Subscripts along a path, which are expressions of their own."""
+    """Return the subscripts along a path that are expressions of their own."""
     while isinstance(node, nodes.Getattr | nodes.Getitem):
         if isinstance(node, nodes.Getitem):
             yield node.arg
@@ -243,7 +246,8 @@ def _beside_path(node: nodes.Node) -> Iterator[nodes.Node]:
 
 
 def _only_finds(node: nodes.Expr | None) -> bool:
-    """Whether an expression can only give data found in its scope, or a scalar it made. Such results need no second look."""
+    """Return whether an expression can only give data that it finds in its scope, or a scalar. Such a result need not be
+    checked."""
     match node:
         case nodes.Getattr():
             return _only_finds(node.node)
@@ -269,7 +273,8 @@ def _unknown(what: str, name: str, known: Any, node: nodes.Node) -> TemplateSynt
 
 
 def referenced(value: Any) -> frozenset[tuple[str, ...]]:
-    """The dotted paths that the templates in `value` read, e.g. `("steps", "fetch", "result")`. Raises as `compile_text`."""
+    """Return the dotted paths that the templates in `value` read, e.g. `("steps", "fetch", "result")`. Raises as
+    `compile_text`."""
     found: set[tuple[str, ...]] = set()
     stack = [value]
     while stack:

@@ -1,7 +1,7 @@
-"""Jinja2 with the parts that matter replaced: the lexer, and a code generator whose code asks the `Evaluation`.
+"""Jinja2 with two parts replaced: the lexer, and the code generator, whose code calls the `Evaluation` for every operation.
 
-Nothing is folded at compile time (a constant expression would be evaluated outside the budgets), and the generated module sees no
-builtins besides `isinstance`.
+Nothing is computed at compile time, because a constant expression would be evaluated outside the budgets. The generated
+module has no builtins except `isinstance`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from jinja2.utils import Namespace, missing
 from noetl_core.expr.lexer import PositionLexer
 
 _ITERATE: Final = "for"
-"""Stands in the tree for the counting of a loop's items; no author can write a filter of this name."""
+"""The name of a filter that counts the items of a loop; authors cannot write a filter of this name."""
 
 _JUDGE: Final = "judge"
-"""As `_ITERATE`: the value whose truth is asked for."""
+"""As `_ITERATE`: the filter for a value whose truth is tested."""
 
 
 def _judged(node: nodes.Node) -> nodes.Expr:
@@ -34,7 +34,7 @@ def _judged(node: nodes.Node) -> nodes.Expr:
 
 
 class PlaybookCodeGenerator(CodeGenerator):
-    """Generates `root(context, environment)`: gives the value of one whole expression, or is a generator of text."""
+    """Generates `root(context, environment)`: it returns the value of one whole expression, or generates text."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -151,7 +151,7 @@ class PlaybookCodeGenerator(CodeGenerator):
         self.write("))")
 
     def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:
-        """`a < b < c` compares `a` and `b`, and only if that holds evaluates `c`; `b` is evaluated once."""
+        """`a < b < c` compares `a` and `b`, and evaluates `c` only if that is true; `b` is evaluated once."""
         left: str | None = None
         self.write("(")
         for index, operand in enumerate(node.ops):
@@ -214,7 +214,7 @@ def _is_headers(node: nodes.Node) -> bool:
 
 
 def whole_expression(template: nodes.Template) -> nodes.Expr | None:
-    """The expression a template consists of, if it is one `{{ expression }}` with at most white space around it."""
+    """Return the expression of a template that is one `{{ expression }}` with at most white space around it."""
     if len(template.body) != 1 or not isinstance(template.body[0], nodes.Output):
         return None
     found = [n for n in template.body[0].nodes if not (isinstance(n, nodes.TemplateData) and not n.data.strip())]
@@ -222,7 +222,7 @@ def whole_expression(template: nodes.Template) -> nodes.Expr | None:
 
 
 class PlaybookEnvironment(ImmutableSandboxedEnvironment):
-    """Compiles templates. At run time an `Evaluation` stands in its place."""
+    """Compiles templates. When a template runs, an `Evaluation` takes its place."""
 
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
     intercepted_unops = frozenset({"+", "-"})
@@ -239,15 +239,16 @@ class PlaybookEnvironment(ImmutableSandboxedEnvironment):
         return PositionLexer(self)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        """As Jinja2 does it, without a walk that tells every node its environment: only the optimizer asks for that."""
+        """As in Jinja2, without setting the environment on every node: only the optimizer needs that."""
         return nodes.Template(Parser(self, source, name, filename).subparse(), lineno=1)
 
     def _tokenize(self, source: str, name: str | None, filename: str | None = None, state: str | None = None) -> TokenStream:
-        """As Jinja2 does it, without asking its extensions: there are none."""
+        """As in Jinja2, without calling extensions: there are none."""
         return self.lexer.tokenize(source, name, filename, state)
 
     def root(self, template: nodes.Template) -> Callable[[Any, Any], Any]:
-        """The compiled function of a parsed and checked template. Raises `SyntaxError` where Python refuses what Jinja2 takes."""
+        """Return the compiled function of a parsed and checked template. Raises `SyntaxError` where Python refuses what
+        Jinja2 accepts."""
         code = compile(self._generate(template, None, None), "<template>", "exec")
         module = dict(self._module)
         exec(code, module)
@@ -256,7 +257,7 @@ class PlaybookEnvironment(ImmutableSandboxedEnvironment):
 
     @cached_property
     def _module(self) -> dict[str, Any]:
-        """All that generated code can name."""
+        """Return all names that generated code can use."""
         return {
             "__builtins__": {"isinstance": isinstance},
             "LoopContext": LoopContext, "Macro": Macro, "Namespace": Namespace, "TemplateRuntimeError": TemplateRuntimeError,

@@ -1,13 +1,14 @@
-"""What can go wrong in a template.
+"""Errors of templates.
 
-`TemplateError` (its `kind` says what the task fails with; who acts: the author)
-  * `TemplateSyntaxError`: the text does not parse; found at validation, with its position (resolution 15).
-  * `UndefinedValue`: a whole value is undefined and nothing supplied a default (resolution 15).
-    * `NoSuchName`: what the keychain does not hold was read.
-  * `LimitExceeded`: kind `limit`; the evaluation asked for more operations, memory, time or depth than it may have.
-  * `NoCredential`, `CredentialRefused`: kinds `not_found` and `auth`; the keychain's is not there, or not for this playbook.
+`TemplateError` (its `kind` is the error kind of the task; who acts: the author)
+  * `TemplateSyntaxError`: the text cannot be parsed; validation reports it with its position (resolution 15).
+  * `UndefinedValue`: a whole value is undefined and has no default (resolution 15).
+    * `NoSuchName`: the template read something that the keychain does not have.
+  * `LimitExceeded`: kind `limit`; the evaluation exceeded its operations, memory, time or depth.
+  * `NoCredential`, `CredentialRefused`: kinds `not_found` and `auth`; the credential does not exist, or this playbook may not
+    read it.
 
-Exceptions raised by a scope's `resolve` are not in this tree: they pass through unchanged.
+Exceptions that a scope's `resolve` raises are not in this tree: they pass through unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import ClassVar, Literal
 
 
 class TemplateError(Exception):
-    """An evaluation failed. `message` names the template and what to do; `kind` is the `outcome.error.kind` it becomes."""
+    """An evaluation failed. `message` names the template and the remedy; `kind` becomes `outcome.error.kind`."""
 
     kind: ClassVar[Literal["template", "limit", "schema", "not_found", "auth"]] = "template"
 
@@ -26,7 +27,7 @@ class TemplateError(Exception):
 
 
 class TemplateSyntaxError(TemplateError):
-    """The text is not a template. `line` and `column` count from 1 within the text."""
+    """The text is not a valid template. `line` and `column` count from 1 within the text."""
 
     def __init__(self, message: str, line: int = 1, column: int = 1, hint: str | None = None) -> None:
         super().__init__(message)
@@ -36,31 +37,32 @@ class TemplateSyntaxError(TemplateError):
 
     @property
     def offset_line(self) -> int:
-        """Lines to add to the position where the text begins (counts from 0)."""
+        """Return the lines to add to the position where the text begins (from 0)."""
         return self.line - 1
 
     @property
     def offset_col(self) -> int:
-        """Columns to add on that line (counts from 0)."""
+        """Return the columns to add on that line (from 0)."""
         return self.column - 1
 
 
 class UndefinedValue(TemplateError):
-    """A value that must be there is undefined."""
+    """A required value is undefined."""
 
 
 class NoSuchName(UndefinedValue):
-    """A credential, or a field of one, that is not there. Its message holds names alone: it is shown where a secret was read."""
+    """A credential, or a field of one, that does not exist. The message contains names only, because it is shown where a
+    secret was read."""
 
 
 class NoCredential(TemplateError):
-    """A credential that is read is not there."""
+    """A credential that a template reads does not exist."""
 
     kind = "not_found"
 
 
 class CredentialRefused(TemplateError):
-    """A credential that is read is not for this playbook."""
+    """This playbook may not read the credential."""
 
     kind = "auth"
 

@@ -53,7 +53,7 @@ class Evaluation(Reading):
     # Names
 
     def resolve_or_missing(self, name: str) -> Any:
-        """The value of a name, Jinja2's `missing` when there is none."""
+        """Return the value of a name, or Jinja2's `missing` when there is none."""
         value = self.scope.lookup(name)
         if value is MISSING:
             return self.functions.get(name, missing)
@@ -115,7 +115,7 @@ class Evaluation(Reading):
     # Calling
 
     def call(self, context: Evaluation, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """A call written in the template: a function or method of ours, a macro, or a recursive loop."""
+        """Carry out a call of the template: a function or method of ours, a macro, or a recursive loop."""
         self.tick()
         kwargs.pop("_loop_vars", None)
         kwargs.pop("_block_vars", None)

@@ -1,4 +1,4 @@
-"""`%` and `str.format` under budget: widths are bounded and fields reach plain data only."""
+"""`%` and `str.format` with budgets: widths are limited and fields reach plain data only."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def percent(ev: Reading, template: str, values: Any) -> str:
 
 
 def width_of(digits: str) -> int:
-    """A width or precision written in a format, checked."""
+    """Return a width or precision of a format, checked."""
     width = int(digits) if digits else 0
     if width > FIELD_WIDTH:
         raise LimitExceeded(f"a field wider than {FIELD_WIDTH} characters")

@@ -133,7 +133,7 @@ def _namespace(ev: Evaluation, value: Any = None, /, **named: Any) -> Namespace:
 
 
 def _joiner(ev: Evaluation, separator: Any = ", ") -> Function:
-    """A function that gives nothing when first called, and `separator` after that."""
+    """Return a function that gives nothing at its first call, and `separator` after that."""
     used = False
 
     def join(ev: Evaluation) -> str:

@@ -1,7 +1,7 @@
-"""Budgets of an evaluation, in one place (DESIGN section 7, RELIABILITY "Hostile input").
+"""The budgets of an evaluation, in one place, against hostile and runaway templates (docs/language/expressions.md).
 
-Operations make the verdict deterministic: the same template over the same data stops at the same place everywhere. The time
-budget is the backstop; it counts the thread's own processor time, so that loading a reference does not count.
+Operations make the result deterministic: the same template over the same data stops at the same place everywhere. The time
+budget is the last resort. It counts the processor time of the thread, so that loading a reference does not count.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIELD_WIDTH: Final = 10_000
 """Largest width or precision of a formatted field, and of the filters that pad."""
 
 ITEM_SIZE: Final = 16
-"""What one list item counts against `Limits.size`."""
+"""What one list item counts in `Limits.size`."""
 
 RANGE_ITEMS: Final = 100_000
 """Longest `range`."""
@@ -43,7 +43,7 @@ DATA_DEPTH: Final = 200
 """Deepest nesting of data that is walked (printed, compared, serialised)."""
 
 CHECK_EVERY: Final = 1024
-"""Operations between two looks at the clock."""
+"""Operations between two checks of the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,8 @@ class Missing(Undefined):
         return False
 
 
-class Lacking(Missing):
-    """What a `Strict` mapping does not have: undefined for whoever allows for that, a failure for everybody else."""
+class MissingEntry(Missing):
+    """A name that a `Strict` mapping does not have: undefined for templates that allow for it, an error for all others."""
 
     __slots__ = ()
 

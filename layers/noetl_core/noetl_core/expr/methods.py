@@ -1,6 +1,6 @@
-"""The methods templates may call on strings, lists and mappings: those that read.
+"""The methods of strings, lists and mappings that templates may call: those that only read.
 
-All sizes are counted before the result exists.
+All sizes are counted before the result is built.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WHITESPACE: Final = " \t\n\r\v\f"
 
 
 def find(value: Any, name: str) -> Run | None:
-    """The method `name` of `value`, called with the evaluation and the value first; None if there is none."""
+    """Return the method `name` of `value`; it is called with the evaluation and the value first. None if there is none."""
     kind = type(value)
     if kind is str:
         return STR.get(name)
@@ -37,7 +37,7 @@ def find(value: Any, name: str) -> Run | None:
 
 
 def _native(name: str) -> Run:
-    """A string method whose result is about as long as the string."""
+    """Return a string method whose result is about as long as the string."""
     method = getattr(str, name)
 
     def run(ev: Reading, value: str, *args: Any, **kwargs: Any) -> Any:
@@ -49,7 +49,7 @@ def _native(name: str) -> Run:
 
 
 def _query(name: str) -> Run:
-    """A string method that answers a question."""
+    """Return a string method that answers a question."""
     method = getattr(str, name)
 
     def run(ev: Reading, value: str, *args: Any) -> Any:
@@ -74,7 +74,7 @@ def _padded(name: str) -> Run:
 
 
 def bounded(width: Any) -> int:
-    """A width an author asked for, checked."""
+    """Return a width that an author asked for, after checking it."""
     if type(width) not in (int, bool):
         raise TemplateError("a width must be a whole number")
     if width > FIELD_WIDTH:

@@ -1,4 +1,4 @@
-"""Arithmetic and comparison under budget. Every result that could be large is counted before it is made."""
+"""Arithmetic and comparison with budgets. Every result that could be large is counted before it is computed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _LISTS: Final = frozenset({list, tuple})
 
 
 def number(value: Any) -> Any:
-    """`value` if arithmetic may give it, else raises `LimitExceeded` (huge) or `TemplateError` (not a real number)."""
+    """Return `value` if arithmetic may give it; otherwise raise `LimitExceeded` (huge) or `TemplateError` (not a real
+    number)."""
     if type(value) is int:
         if value.bit_length() > INTEGER_BITS:
             raise LimitExceeded(f"a number of more than {INTEGER_BITS} bits")

@@ -1,4 +1,4 @@
-"""References inside of data: where they are, and the same data with what they stand for (resolution 22)."""
+"""References inside data: where they are, and the same data with their values in place (resolution 22)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Found = list[tuple[Path, dict[str, Any]]]
 
 
 def references_in(value: Any, owns: Callable[[Mapping[str, Any]], bool] | None = None) -> Found:
-    """Every reference in `value`, itself included, with its path. What only looks like one to `owns` is searched as data.
+    """Yield every reference in `value`, itself included, with its path. Data that is a reference only in form, by `owns`, is
+    searched as data.
 
-    Nothing is searched behind a reference. Secrets are looked into: a text made with one may hold anything.
+    The search does not follow references. It opens secrets, because a text that was built with a secret may contain anything.
     """
     found: Found = []
     kind = type(value)
@@ -45,7 +46,7 @@ def references_in(value: Any, owns: Callable[[Mapping[str, Any]], bool] | None =
 
 
 def replaced(value: Any, new: Iterable[tuple[Path, Any]]) -> Any:
-    """`value` with other values at some paths. What is on the way there is copied, the rest is shared."""
+    """Return `value` with other values at some paths. Mappings and lists on these paths are copied, the rest is shared."""
     below: dict[Any, list[tuple[Path, Any]]] = {}
     for path, item in new:
         if not path:
@@ -64,7 +65,7 @@ def _replaced(value: Any, below: Mapping[Any, list[tuple[Path, Any]]]) -> Any:
 
 
 def path_text(path: Path) -> str:
-    """A path as an author writes it: `args.rows[0]`."""
+    """Return a path as an author writes it: `args.rows[0]`."""
     out = ""
     for key in path:
         out += f"[{key}]" if isinstance(key, int) else f".{key}" if out else str(key)

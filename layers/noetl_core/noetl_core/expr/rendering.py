@@ -1,4 +1,4 @@
-"""`render` and `truthy`: templates in, plain values out (resolution 15)."""
+"""`render` and `truthy`: from templates to plain values (resolution 15)."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def render(
     whole: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Any:
-    """`value` with every template in it evaluated; mappings and lists are walked, keys and other values stay as they are.
+    """Evaluate every template in `value`. Mappings and lists are walked; keys and other values stay as they are.
 
-    A text that is one `{{ expression }}` becomes the expression's value with its type; any other text with templates becomes
+    A text that is one `{{ expression }}` gives the value of the expression with its type; other text with templates gives
     text; text without templates is returned as it is. An undefined whole value raises `UndefinedValue`, or is None with
-    `undefined_ok`. A value whose evaluation read a secret is a `Secret`. References are passed on as they are; with `whole` they
-    are loaded, for values that are looked into. `limits` hold for the call as a whole.
+    `undefined_ok`. A value whose evaluation read a secret is a `Secret`. References are passed on; with `whole` they are
+    loaded. `limits` hold for the whole call.
 
     Raises `TemplateError` and its subclasses, and whatever the scope's `resolve` raises.
     """
@@ -49,7 +49,7 @@ def render(
 
 
 def load(value: Any, scope: Scope | Mapping[str, Any], *, limits: Limits = DEFAULT_LIMITS) -> Any:
-    """`value`, which has no templates in it, with every reference in it replaced by what it stands for. Raises as `render`."""
+    """Replace every reference in `value`, which contains no templates, by its value. Raises as `render`."""
     return value if type(value) in SCALARS else _whole(value, Evaluation(_scope(scope), limits))
 
 
@@ -89,9 +89,9 @@ def _text(compiled: Compiled, evaluation: Evaluation, undefined_ok: bool) -> Any
 
 
 def truthy(value: Any, scope: Scope | Mapping[str, Any], *, limits: Limits = DEFAULT_LIMITS) -> bool:
-    """Whether a `when` holds: a template, or a plain boolean or number. Undefined is false (resolution 15).
+    """Return whether a `when` holds: a template, or a plain boolean or number. Undefined is false (resolution 15).
 
-    Text that is no template is refused unless it says `true` or `false`. Raises as `render`.
+    Text that is no template is refused unless it is `true` or `false`. Raises as `render`.
     """
     if type(value) is not str:
         return bool(value)
@@ -109,9 +109,11 @@ def truthy(value: Any, scope: Scope | Mapping[str, Any], *, limits: Limits = DEF
 
 
 def evaluate(compiled: Compiled, evaluation: Evaluation, *, checked: bool = True, undefined_ok: bool = False) -> Any:
-    """Run a template. The result is plain data or undefined; `checked=False` leaves out looking into it. `tainted` is reset.
+    """Run a template. The result is plain data or undefined; `checked=False` skips the check of its content. `tainted` is
+    reset.
 
-    Undefined values inside a list or mapping the template made become None with `undefined_ok`, else raise `UndefinedValue`.
+    Undefined values inside a list or mapping that the template built become None with `undefined_ok`, otherwise
+    `UndefinedValue` is raised.
     """
     if evaluation.tainted:
         evaluation.tainted, evaluation.opened = False, []
@@ -149,10 +151,10 @@ def _run(compiled: Compiled, evaluation: Evaluation) -> Any:
 
 
 def _checked(compiled: Compiled, evaluation: Evaluation, result: Any, undefined_ok: bool) -> Any:
-    """`result` as plain data. Data that was merely found in the scope is not walked, unless it may hold pointers."""
+    """Return `result` as plain data. Data that was only found in the scope is not walked, unless it may contain pointers."""
     kind = type(result)
     if kind is str or kind is int or kind is bool or kind is float or result is None or isinstance(result, Undefined):
-        return evaluation.read(result) if kind is Lacking else result
+        return evaluation.read(result) if kind is MissingEntry else result
     if (kind is dict or kind is list) and not compiled.builds_value and "steps" not in compiled.names:
         return result
     result = evaluation.plain(result, undefined_ok=undefined_ok, keep_secrets=True, keep_references=True)

@@ -1,4 +1,4 @@
-"""What a template's names mean: layers of namespaces, cheap to stack, read lazily (resolution 14)."""
+"""What the names of a template mean: layers of namespaces, which are cheap to stack and read lazily (resolution 14)."""
 
 from __future__ import annotations
 
@@ -7,54 +7,55 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 BARE: Final = ("args", "ctx", "iter", "workload")
-"""Namespaces a bare name is looked up in, in this order, after the named ones."""
+"""Namespaces in which a bare name is looked up, in this order, after the named ones."""
 
 MISSING: Final[Any] = object()
-"""Returned by `Scope.lookup` for a name that means nothing."""
+"""`Scope.lookup` returns this for a name without a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """A result that is not at hand: `at` says where, in the shell's own terms (e.g. `{"run": ..., "seq": ...}`).
+    """A result that is stored elsewhere: `at` is its position in terms of the caller (e.g. `{"run": ..., "seq": ...}`).
 
-    Reading a name or attribute that holds a pointer calls the scope's `resolve(pointer)`, which gives the value or a reference.
+    Reading a name or attribute that holds a pointer calls the scope's `resolve(pointer)`, which returns the value or a
+    reference.
     """
 
     at: Any
 
 
 Resolve = Callable[[Any], Any]
-"""`resolve(pointer_or_reference) -> value`. Called at every touch, so it should remember. Whatever it raises passes through."""
+"""`resolve(pointer_or_reference) -> value`. It is called at every access, so it should cache. What it raises passes through."""
 
 
-Ahead = Callable[[Sequence[Mapping[str, Any]]], None]
-"""Told of references that are about to be resolved one after the other, for shells that load them together."""
+Prefetch = Callable[[Sequence[Mapping[str, Any]]], None]
+"""Receives references that will be resolved one after the other, so that they can be loaded together."""
 
 
 class Scope(Mapping[str, Any]):
-    """The names one evaluation sees.
+    """The names that one evaluation sees.
 
-    `layers` are mappings from name to value, earlier ones first: `workload, ctx, iter, args, steps, execution_id, keychain,
-    event, outcome, _prev, _task, _attempt, _outcome` and the pipeline's task names, in as many mappings as is convenient. A name
-    found in none of them is looked up in `args`, `ctx`, `iter`, `workload`, and last among the finished steps, as
+    `layers` are mappings from name to value, those with precedence first: `workload, ctx, iter, args, steps, execution_id,
+    keychain, event, outcome, _prev, _task, _attempt, _outcome` and the task names of the pipeline, in any number of mappings.
+    A name that no layer has is looked up in `args`, `ctx`, `iter`, `workload`, and last among the finished steps, as
     `steps.<name>.result`.
 
     Nothing is copied: a layer may change between evaluations. Values are plain data, `Secret`, `Pointer` or references.
     """
 
-    __slots__ = ("ahead", "layers", "resolve")
+    __slots__ = ("layers", "prefetch", "resolve")
 
-    def __init__(self, *layers: Mapping[str, Any], resolve: Resolve | None = None, ahead: Ahead | None = None) -> None:
+    def __init__(self, *layers: Mapping[str, Any], resolve: Resolve | None = None, prefetch: Prefetch | None = None) -> None:
         self.layers = layers
         self.resolve = resolve
-        self.ahead = ahead
+        self.prefetch = prefetch
 
     def over(self, *layers: Mapping[str, Any]) -> Scope:
-        """This scope with `layers` in front."""
-        return Scope(*layers, *self.layers, resolve=self.resolve, ahead=self.ahead)
+        """Return this scope with `layers` in front."""
+        return Scope(*layers, *self.layers, resolve=self.resolve, prefetch=self.prefetch)
 
     def lookup(self, name: str) -> Any:
-        """The value of `name` as it is kept (not resolved), or `MISSING`."""
+        """Return the stored value of `name` (not resolved), or `MISSING`."""
         for layer in self.layers:
             if name in layer:
                 return layer[name]
@@ -85,7 +86,7 @@ class Scope(Mapping[str, Any]):
         return isinstance(name, str) and self.lookup(name) is not MISSING
 
     def __iter__(self) -> Iterator[str]:
-        """Every name with a meaning, once."""
+        """Yield every name with a value, once."""
         seen: set[str] = set()
         inner = (self._namespace(n) or {} for n in (*BARE, "steps"))
         for names in (*self.layers, *inner):

@@ -1,8 +1,8 @@
-"""Secret taint: what is secret, and everything made from it, stays wrapped until the moment of the call (DESIGN section 7).
+"""Taint of secrets: a secret, and everything computed from it, stays wrapped until the tool is called (docs/access.md).
 
-The rule is the simplest sound one: an evaluation that read a secret, for whatever purpose, gives a `Secret`. So no filter,
-format or join can let a secret slip out, because none of them takes part in the decision. Condition outcomes (`when`) are plain
-booleans.
+The rule is simple and sound: an evaluation that read a secret, for whatever purpose, gives a `Secret`. So no filter, format
+or join can let a secret slip out, because none of them takes part in the decision. The results of conditions (`when`) are
+plain booleans.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ MASK: Final = "***"
 class Secret:
     """An opaque holder of a secret value. Its text is always the mask; only `reveal` opens it.
 
-    `read` are the secrets that the evaluation which gave the value read: what is made of a secret may hold it where nobody looks
-    for it, such as under the name of a public field, or as a key.
+    `read` are the secrets that the evaluation read: a value computed from a secret may contain it at places that are not
+    searched, such as a public field or a key.
     """
 
     __slots__ = ("_value", "made_of")
@@ -47,7 +47,7 @@ class Secret:
 
 
 def reveal(value: Any) -> Any:
-    """`value` with every secret in it opened; for a tool, at the moment of the call."""
+    """Return `value` with every secret in it opened; only for a tool, when it is called."""
     if isinstance(value, Secret):
         return reveal(value._value)
     if isinstance(value, dict):
@@ -58,7 +58,7 @@ def reveal(value: Any) -> Any:
 
 
 def mask(value: Any) -> Any:
-    """`value` with every secret in it replaced by `***`; for events, logs and answers."""
+    """Return `value` with every secret in it replaced by `***`; for events, logs and answers."""
     if isinstance(value, Secret):
         return MASK
     if isinstance(value, dict):
@@ -69,7 +69,7 @@ def mask(value: Any) -> Any:
 
 
 def contains_secret(value: Any) -> bool:
-    """Whether `value` is or holds a secret."""
+    """Return whether `value` is or contains a secret."""
     if isinstance(value, Secret):
         return True
     if isinstance(value, dict):

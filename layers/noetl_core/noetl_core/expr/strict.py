@@ -1,4 +1,4 @@
-"""Mappings in which a missing name is a mistake to be told of, not an undefined value: what the keychain holds."""
+"""Mappings in which a missing name is an error instead of an undefined value: the content of the keychain."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 LISTED: Final = 20
-"""Names told where none is near."""
+"""The most names in the error message when no name is similar."""
 
 
 class Strict:
-    """A mapping whose missing names fail a template as soon as anything but `default`, `is defined`, `or` or `if` looks at them.
+    """A mapping whose missing names fail a template, except under `default`, `is defined`, `or` and `if`.
 
-    `called` is what the author calls it. The names of its entries are told to whoever missed one; what they hold never is.
+    `called` is the author's name for it. The error lists the names of its entries, never their values.
     """
 
     __slots__ = ()
@@ -21,7 +21,7 @@ class Strict:
     called: str
 
     def lacks(self, name: object) -> str:
-        """What to say where there is no `name`."""
+        """Return the message for a missing `name`."""
         names = sorted(map(str, self)) if isinstance(self, Iterable) else []
         near = get_close_matches(str(name), names, 3)
         if near:

@@ -1,4 +1,4 @@
-"""The few kinds of values templates see besides JSON data, and the words for all of them."""
+"""The kinds of values that templates see besides JSON data, and words for all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Function:
 
 
 class Group(tuple[Any, Any]):
-    """What `groupby` gives: unpacks as a pair and reads as `group.grouper`, `group.list`."""
+    """An item of `groupby`: it unpacks as a pair and has `group.grouper` and `group.list`."""
 
     __slots__ = ()
 
@@ -46,12 +46,12 @@ _WORDS: Final[Mapping[type, str]] = {
 
 
 def describe(value: Any) -> str:
-    """What `value` is, in an author's words."""
+    """Return the kind of `value` in words for authors."""
     return _WORDS.get(type(value), "value that is not plain data")
 
 
 def json_key(key: Any) -> str:
-    """A mapping's key as JSON has it."""
+    """Return a mapping's key as JSON writes it."""
     if type(key) is str:
         return key
     if key is None:

@@ -1,0 +1,6 @@
+"""Views of a history: `progress`, `timeline`, `graph` (drawn by `svg`), `cost` and `logs` are computed from recorded events
+(docs/looking.md).
+
+`telemetry` is what Lambda functions send to X-Ray. Nothing here changes an execution or decides anything; reading the log is
+done by `control.read`.
+"""

@@ -1,9 +1,9 @@
-"""What an execution costs on AWS at list prices, metered from its log (docs/looking.md, "Cost").
+"""What an execution costs on AWS at list prices, computed from its log (docs/looking.md, "Cost").
 
-*Read off the log:* write units (every commit is encoded again as it is stored, and priced by its size), claims, worker
-invocations and how long each held its run, objects stored. *Derived from how the system works:* read units, queue requests,
-the router's invocations and their duration, what stands in the catalog table. An execution of the local store is priced as if
-its commits had been made on AWS, with the times it took here.
+*Read from the log:* write units (every commit is encoded again as it is stored, and priced by its size), claims, worker
+invocations and how long each held its run, stored objects. *Derived from how the system works:* read units, queue requests,
+the router's invocations and their duration, items in the catalog table. An execution of the local store is priced as if its
+commits had been written on AWS, with the times it took here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from noetl_core.events.event import opens_run
 from noetl_core.events.table import CLAIMS_RUN, OPERATED
 
 EXECUTION = "(execution)"
-"""What belongs to no step: the request, heads, due items."""
+"""The row for what belongs to no step: the request, heads, due items."""
 PRICES: Mapping[str, float] = {
     "dynamodb_write_units": 0.625e-6,
     "dynamodb_read_units": 0.125e-6,
@@ -37,7 +37,7 @@ WORKER_MB, ROUTER_MB = 1769, 1024
 ROUTER_MS = 15.0
 """A warm routing invocation: one fold from the cache, one put, one send."""
 WORKER_MS = 5.0
-"""An invocation beside its run: the message in, the result out."""
+"""The time of an invocation besides its run: receiving the message, returning the result."""
 CONTROL_HEADER, RUN_HEADER = 150, 190
 """Bytes of an item beside its body: keys, version, writer, times."""
 MAX_BODY = 300 * 1024
@@ -50,7 +50,7 @@ BATCH = 10
 
 @dataclass(slots=True)
 class Units:
-    """What is metered. `lambda_ms` is shown beside the GB-seconds that are paid."""
+    """The units that are metered. `lambda_ms` is shown beside the GB-seconds that are paid."""
 
     dynamodb_write_units: float = 0
     dynamodb_read_units: float = 0

@@ -1,5 +1,5 @@
-"""A playbook as a graph of its steps and arcs: as data, as Mermaid, as DOT (`observe.svg` draws it). Of an execution, with what
-its steps and arcs came to."""
+"""A playbook as a graph of its steps and arcs: as data, as Mermaid, as DOT (`observe.svg` draws it). For an execution it also
+shows what happened at each step and arc."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LABEL = 40
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A step. `lines` is what there is to say of it below its name; `status` None: not of an execution, or not reached."""
+    """A step. `lines` are the texts below its name; `status` is None without an execution, or when the step was not reached."""
 
     step: str
     entry: bool = False
@@ -41,7 +41,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """An arc. `fired` None: not of an execution."""
+    """An arc. `fired` is None without an execution."""
 
     source: str
     target: str
@@ -115,7 +115,7 @@ def _node(playbook: Playbook, step: Step, state: State | None) -> Node:
 
 
 def mermaid(graph: Graph) -> str:
-    """As Mermaid (`flowchart TD`)."""
+    """Return the graph as Mermaid (`flowchart TD`)."""
     ids = {n.step: f"s{i}" for i, n in enumerate(graph.nodes)}
     out = ["flowchart TD"]
     for node in graph.nodes:
@@ -134,7 +134,7 @@ def mermaid(graph: Graph) -> str:
 
 
 def dot(graph: Graph) -> str:
-    """As DOT (Graphviz)."""
+    """Return the graph as DOT (Graphviz)."""
     out = [
         f"digraph {_quoted(graph.title)} {{",
         '  node [shape=box, style="rounded,filled", fillcolor=white, fontname=Helvetica];',
@@ -155,14 +155,14 @@ def dot(graph: Graph) -> str:
 
 
 def _short(when: str) -> str:
-    """A condition without its braces, not longer than a label."""
+    """Return a condition without its braces, cut to the length of a label."""
     text = re.sub(r"^\{\{\s*(.*?)\s*\}\}$", r"\1", when.strip(), flags=re.DOTALL)
     text = " ".join(text.split())
     return text if len(text) <= LABEL else text[: LABEL - 1] + "…"
 
 
 def _escape(text: str) -> str:
-    """For a quoted Mermaid text: what it would read as markup becomes character entities."""
+    """Escape a quoted Mermaid text: characters of its markup become character entities."""
     return "".join(f"#{ord(c)};" if c in '"<>&#`|[]{}' else c for c in text)
 
 

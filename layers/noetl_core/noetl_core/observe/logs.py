@@ -1,4 +1,4 @@
-"""What tasks wrote to standard output and standard error, read from the execution's envelopes."""
+"""What tasks wrote to standard output and standard error, read from the envelopes of the execution."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from noetl_core.events.envelope import Envelope
 def task_logs(
     envelopes: Iterable[Mapping[str, Any]], step: str | None = None, task: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The log of every attempt that wrote something, in the order of the history; of one `step` or `task`, if named.
+    """Return the log of every attempt that wrote something, in the order of the history; of one `step` or `task`, if named.
 
-    `{event_id, timestamp, step, task, task_run_id, attempt, iteration?, status, stdout?, stderr?, more?, dropped?}`: `stdout` and
-    `stderr` are the ends of the streams, `more` refers to all that was kept, `dropped` counts the characters that were not.
+    `{event_id, timestamp, step, task, task_run_id, attempt, iteration?, status, stdout?, stderr?, more?, dropped?}`: `stdout`
+    and `stderr` are the ends of the streams, `more` refers to all that was kept, `dropped` counts characters that were not
+    kept.
     """
     for e in cast("Iterable[Envelope]", envelopes):
         if (

@@ -1,4 +1,5 @@
-"""A graph as SVG: steps in layers from the entry down, arcs as curves between them (the layered layout of Sugiyama, in small)."""
+"""A graph as SVG: steps in layers below the entry step, arcs as curves between them (the layered layout of Sugiyama,
+simplified)."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ FONT = "font-family='Helvetica,Arial,sans-serif' font-size='13'"
 
 @dataclass(slots=True)
 class Box:
-    """A place in a layer: a step, or (`node` None) where an arc passes through, the first of them wide enough for its label.
-    `beside` is what is kept free to its right."""
+    """A place in a layer: a step, or (`node` None) a point through which an arc passes; the first such point is wide enough
+    for its label. `beside` is the space that is kept free to its right."""
 
     key: str
     layer: int
@@ -33,7 +34,7 @@ class Box:
 
 
 def svg(graph: Graph) -> str:
-    """The drawing, with a title of its own; texts are escaped."""
+    """Return the drawing, with a title of its own; texts are escaped."""
     layout = _Layout(graph)
     width, height = layout.place()
     out = [
@@ -51,8 +52,8 @@ def svg(graph: Graph) -> str:
 
 
 class _Layout:
-    """Layers by the longest way from the entry, order by the mean of the neighbours. Steps have the even layers, so that every
-    arc passes through a place for its label; arcs that lead back are laid out as if they led down."""
+    """Layers by the longest path from the entry step, order by the mean of the neighbours. Steps are in even layers, so that
+    every arc passes through a place for its label. Back arcs are laid out as if they led down."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -93,7 +94,7 @@ class _Layout:
         return layers
 
     def place(self) -> tuple[float, float]:
-        """Give every box its place; the size of the whole."""
+        """Give every box its place; return the size of the drawing."""
         above: dict[str, list[Box]] = {key: [] for key in self.boxes}
         below: dict[str, list[Box]] = {key: [] for key in self.boxes}
         for _, way in self._ways:
@@ -123,7 +124,7 @@ class _Layout:
 
     @staticmethod
     def _pack(row: list[Box], wanted: list[float]) -> None:
-        """Set the row's boxes side by side, each as near to its wanted middle as its neighbours let it."""
+        """Place the boxes of a row side by side, each as near to its wanted centre as its neighbours allow."""
         x = float("-inf")
         for box, middle in zip(row, wanted, strict=True):
             box.x = max(middle - box.width / 2, x)
@@ -134,7 +135,7 @@ class _Layout:
                 box.x -= shift
 
     def arcs(self) -> list[tuple[Edge, list[Point], Point]]:
-        """Every arc with the points it goes through, and the middle of its label."""
+        """Yield every arc with the points through which it goes, and the centre of its label."""
         out: list[tuple[Edge, list[Point], Point]] = []
         for edge in self._graph.edges:
             box = self.boxes[edge.source]
@@ -151,7 +152,8 @@ class _Layout:
 
 
 def _backward(graph: Graph) -> set[int]:
-    """Arcs that lead back to a step on their own way, by number (depth first from the entry, without recursion)."""
+    """Return the back arcs by number: those that lead to a step on the current path of a depth-first search from the entry
+    (no recursion)."""
     ahead: dict[str, list[tuple[int, str]]] = {n.step: [] for n in graph.nodes}
     for number, edge in enumerate(graph.edges):
         ahead[edge.source].append((number, edge.target))
@@ -216,7 +218,7 @@ def _label(edge: Edge, middle: Point) -> str:
 
 
 def _curve(points: list[Point]) -> str:
-    """A smooth way through the points: each piece leaves and arrives straight down or up, or goes straight across."""
+    """Return a smooth path through the points: each piece leaves and arrives vertically, or goes straight across."""
     out = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x1, y1), (x2, y2) in pairwise(points):
         if abs(y2 - y1) > 1 and x1 != x2:

@@ -1,8 +1,9 @@
-"""What a function tells X-Ray of itself: that it ran, for how long, and which AWS calls it made. Never what passed through it.
+"""What a function sends to X-Ray: that it ran, how long, and which AWS calls it made. Never payloads.
 
-* botocore alone is patched: of the libraries that X-Ray knows, the others would write down whole URLs, and hand trace headers to
-  third parties.
-* Neither answers nor exceptions are captured: they hold payloads, results, callback tokens. Why something failed is in the log.
+* Only botocore is patched: for other libraries X-Ray would record whole URLs and send trace headers to third parties.
+* Answers and exceptions are not captured, because they contain payloads, results and callback tokens. The reason of a failure
+  is in
+  the log.
 """
 
 from __future__ import annotations

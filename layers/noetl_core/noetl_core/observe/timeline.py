@@ -1,4 +1,4 @@
-"""An execution as spans: every step run, what it waited for, the attempts of its workers and tasks, in parallel lanes."""
+"""An execution as spans: every step run, its waits, and the attempts of its workers and tasks, in parallel lanes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ RUNS = frozenset({"run", "chunk", "undo"})
 
 @dataclass(slots=True)
 class Span:
-    """A stretch of time. `kind`: run (a step run), undo (its compensation), chunk (of a distributed loop), queued, attempt (of a
-    worker), wait, iteration, task. `began`, `ended`: seconds since the epoch, `ended` None while it lasts. `parent`: its place in
-    the list of spans."""
+    """A span of time. `kind`: run (a step run), undo (its compensation), chunk (of a distributed loop), queued, attempt (of a
+    worker), wait, iteration, task. `began`, `ended`: seconds since the epoch; `ended` is None while it lasts. `parent`: its
+    index in the list of spans."""
 
     kind: str
     name: str
@@ -34,7 +34,7 @@ class Span:
 
 
 class Timeline:
-    """Folds envelopes, which may come in any order of concurrent streams, each once. Keeps `limit` spans of details."""
+    """Folds envelopes. Those of concurrent streams may come in any order, each once. Keeps `limit` spans of details."""
 
     def __init__(self, limit: int = 2_000) -> None:
         self.spans: list[Span] = []
@@ -156,7 +156,8 @@ class Timeline:
         }
 
     def _lanes(self, now: float) -> int:
-        """Give every run the lowest lane that is free when it begins; its spans lie in it. Returns how many lanes there are."""
+        """Give every run the lowest lane that is free when it begins; its spans are in that lane. Returns the number of
+        lanes."""
         free: list[int] = []
         busy: list[tuple[float, int]] = []
         lanes = 0

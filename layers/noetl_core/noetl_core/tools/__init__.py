@@ -1,5 +1,10 @@
-"""Tools: the adapters that a task's `kind` names (formal spec 2.4 and 5). One module per kind, imported when a task of it runs.
+"""Tools: the implementations of the kinds that a task's `kind` names (formal specification 2.4 and 5). One module per kind;
+it is imported when a task of that kind runs.
 
-Here live the kinds themselves and how they are found; policy, retries by policy, references for large results and the taint of
-secrets in templates belong to the worker. A tool knows the ports only, never an adapter.
+* `base` says what a tool is, `registry` finds the tool of a kind, `invoke` is the one way a tool is called.
+* `scrub` and `shapes` keep secrets out of answers; `net` decides which addresses a task may reach; `watch` interrupts calls.
+* `sandbox` runs the Python code of authors in separate processes.
+
+Policy, retries by policy, references for large results and the taint of secrets in templates are in `worker`, `engine` and
+`expr`. A tool knows the ports only, never an adapter.
 """

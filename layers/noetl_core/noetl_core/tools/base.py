@@ -1,4 +1,4 @@
-"""What a tool is: a value that describes the call goes in, exactly one outcome comes out (formal spec 5)."""
+"""What a tool is: it gets a value that describes the call, and returns exactly one outcome (formal specification 5)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ SecretReader = Callable[[str], Mapping[str, Any]]
 
 
 class Log(Protocol):
-    """Takes what a task writes, a line at a time; `stream` is stdout or stderr."""
+    """Takes the output of a task, one line at a time; `stream` is stdout or stderr."""
 
     def __call__(self, line: str, stream: str = ..., /) -> None: ...
 
 
 class References(Protocol):
-    """What the kinds that take references can do with them (`KindSpec.references`); all other inputs are values already."""
+    """What kinds that take references can do with them (`KindSpec.references`). All other inputs are values already."""
 
     def owns(self, value: Any) -> bool:
-        """Whether `value` is a reference to an object of the execution or its family; what only looks like one is data."""
+        """Return whether `value` is a reference to an object of the execution or its family. Data that only looks like one is
+        data."""
         ...
 
     def load(self, value: Any, name: str, limit: int | None = None) -> Any:
-        """`value`, of input `name`, with what is behind every reference in it: at most `limit` bytes (None: `max_input_bytes`).
+        """Return `value`, of input `name`, with every reference in it replaced: at most `limit` bytes are loaded (None:
+        `max_input_bytes`).
 
         Raises `BadInput`, `NotFound`, `TooLarge`.
         """
@@ -36,20 +38,19 @@ class References(Protocol):
 
 
 def _silent(_line: str, _stream: str = "stdout", /) -> None:
-    """Task output that nobody asked for."""
+    """Ignore the output of a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """One attempt of one task.
 
-    `inputs` are rendered, under the names the author wrote, and values, whatever their size (those that the kind takes references
-    in are read through `references`); values that came from the keychain may still be `expr.Secret`
-    (`invoke` opens them for every tool). `spec` is the effective spec of the task, rendered, without `policy`. `task_run_id`
-    is stable over retries and crash re-execution: it is the idempotency key to hand on; `visit` is the ordinal of the task's
-    visit in its pass, `path` the indexes of the iteration, outermost first. `timeout_s` bounds the whole attempt
-    (None: the worker's own deadline). `cancelled` is set when the outcome no longer matters. `log` takes task output, a line
-    at a time.
+    `inputs` are rendered values under the names the author wrote, whatever their size; inputs in which the kind takes
+    references are read through `references`. Values from the keychain may still be `expr.Secret` (`invoke` opens them for
+    every tool). `spec` is the effective spec of the task, rendered, without `policy`. `task_run_id` is stable over retries
+    and crashes: it is the idempotency key to pass on. `visit` is the ordinal of the task's visit in its pass, `path` the
+    indexes of the iteration, outermost first. `timeout_s` limits the whole attempt (None: the worker's own deadline).
+    `cancelled` is set when the outcome is no longer needed. `log` takes the output of the task, one line at a time.
     """
 
     kind: str
@@ -71,16 +72,17 @@ class ToolCall:
 
 
 class Tool(Protocol):
-    """An adapter for one kind. One instance serves the whole process, from many threads."""
+    """The implementation of one kind. One instance serves the whole process, from many threads."""
 
     kind: str
     inline: bool
     """True: `run` neither blocks nor touches the world, so the worker may call it without a thread, timer or heartbeat."""
 
     def run(self, call: ToolCall) -> Outcome:
-        """Do the work. Expected failures are outcomes (`Outcome.failed`), not exceptions; may raise `BadInput` for the author."""
+        """Do the work. Expected failures are outcomes (`Outcome.failed`), not exceptions; it may raise `BadInput` for the
+        author."""
         ...
 
 
 class BadInput(Exception):
-    """The rendered inputs or spec are not what the kind takes. Who acts: the author; not retryable, kind `schema`."""
+    """The rendered inputs or spec are not what the kind accepts. Who acts: the author; not retryable, kind `schema`."""

@@ -1,10 +1,10 @@
-"""`kind: duckdb`: SQL over what earlier tasks stored, and over rows given (formal spec 2.4).
+"""`kind: duckdb`: SQL over rows, and over what earlier tasks stored (formal specification 2.4, docs/language/tools.md).
 
-`sources` maps a name to rows or to references to rows: each becomes a table before the commands run (`duckdb_sources`). JSON
-(rows as a list of objects), JSON lines, CSV and Parquet are told apart by the reference's format or key.
+`sources` maps a name to rows or to references to rows. Each becomes a table before the commands run (`duckdb_sources`). JSON
+(rows as a list of objects), JSON lines, CSV and Parquet are distinguished by the format or the key of the reference.
 
-After the sources are there, the database is closed to the world: no files, no network, no extensions, no settings (DESIGN
-section 7). `database` names a file in a scratch folder of the execution on this machine; without it the database lives in
+After the sources are loaded, the database can reach nothing else: no files, no network, no extensions, no settings
+(docs/access.md). `database` names a file in a scratch folder of the execution on this machine; without it the database is in
 memory for the task.
 """
 
@@ -72,7 +72,7 @@ class DuckDBTool:
 
 
 def _run(connection: duckdb.DuckDBPyConnection, todo: Sequence[sql.Statement], limit: int) -> dict[str, Any]:
-    """Run every statement; the result of the last one that gives rows."""
+    """Run every statement; return the result of the last one that gives rows."""
     result, changed = None, 0
     asked: set[str] = set()
     for statement in todo:
@@ -104,7 +104,7 @@ def _fetched(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]
 
 
 def _refuse_unasked(todo: Sequence[sql.Statement], asked: set[str]) -> None:
-    """A parameter that no statement asks for is a misspelt one."""
+    """Refuse a parameter that no statement uses: it is probably misspelt."""
     given = {str(name) for statement in todo if isinstance(statement.params, Mapping) for name in statement.params}
     if given - asked:
         raise BadInput(f"`params` has {', '.join(sorted(given - asked))}, which no command asks for: write $name")

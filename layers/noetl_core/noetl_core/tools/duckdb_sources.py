@@ -1,7 +1,7 @@
-"""The sources of a DuckDB task as tables: rows, however they come (resolution 22).
+"""The sources of a DuckDB task as tables (resolution 22).
 
-A source is a row, a list of rows, or a list of such lists, one table in any case. Each may be a reference to it: stored objects
-become tables without being read here, thousands of pages at a time, unless references lie within.
+A source is a row, a list of rows, or a list of such lists; it becomes one table. Each part may be a reference: stored objects
+become tables without being read in this process, thousands of pages at a time, unless they contain references.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from noetl_core.result_refs import MARK
 from noetl_core.tools.base import BadInput, ToolCall
 
 DOWNLOADS: Final = 16
-"""Objects fetched at once."""
+"""Objects that are downloaded at the same time."""
 BATCH: Final = 64
 """Objects held in memory at most."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _OF_ROWS = re.compile(rb"\s*(\[\s*)?[{\]]")
-"""How JSON begins that is a row or a list of rows; a list of lists does not."""
+"""How JSON text of a row or a list of rows begins; a list of lists begins differently."""
 
 
 def attach(connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) -> None:
-    """Every source as a table. Raises `BadInput`, `NotFound`, `TooLarge`."""
+    """Create a table for every source. Raises `BadInput`, `NotFound`, `TooLarge`."""
     sources = call.inputs.get("sources") or {}
     if not isinstance(sources, Mapping):
         raise BadInput("`sources` must be a mapping of names")
@@ -43,7 +43,7 @@ def attach(connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) 
 
 
 def _files(name: str, given: Any, call: ToolCall, place: Path) -> tuple[str, list[str]]:
-    """Format and files of a source; what is not a local file already is fetched into `place`."""
+    """Return format and files of a source; what is not a local file already is downloaded to `place`."""
     refs = _references(given, call)
     stored = _stored(name, refs, call.results, place) if refs and call.results is not None else None
     if stored is not None:
@@ -61,7 +61,7 @@ def _files(name: str, given: Any, call: ToolCall, place: Path) -> tuple[str, lis
 
 
 def _references(given: Any, call: ToolCall) -> list[Mapping[str, Any]]:
-    """The references that a source consists of; none where it has anything else in it."""
+    """Return the references of which a source consists; none when it contains anything else."""
     if call.references is None:
         return []
     several = given if isinstance(given, list) else [given]
@@ -81,7 +81,7 @@ def _not_rows(name: str) -> BadInput:
 
 
 def _stored(name: str, refs: Sequence[Mapping[str, Any]], results: ResultStore, place: Path) -> tuple[str, list[str]] | None:
-    """Files of stored objects; None where they are not rows as they stand."""
+    """Return the files of stored objects; None when they do not contain rows directly."""
     if any(ref.get("schema_hint") == "manifest" for ref in refs):
         return None
     forms = {_format(ref) for ref in refs}
@@ -109,8 +109,8 @@ def _local(results: ResultStore, key: str, path: Path) -> str:
 
 
 def _join(file: BinaryIO, form: str, bodies: Iterator[bytes]) -> bool:
-    """Write many objects as one: lines after lines, or the elements of JSON arrays as one array. False when that gives no rows,
-    or one of them has to be looked into."""
+    """Write many objects as one: lines after lines, or the elements of JSON arrays as one array. Returns False when that
+    gives no rows, or when one of them contains references."""
     written = False
     for body in bodies:
         if MARK in body or (form == "json" and not _OF_ROWS.match(body)):

@@ -1,8 +1,8 @@
-"""`kind: http`: one request, one response (formal spec 5; DESIGN section 7 for what it refuses to talk to).
+"""`kind: http`: one request, one response (formal specification 5; docs/access.md says which addresses it refuses).
 
 Result: `{status, headers, data, url, elapsed_ms}`; `data` is the parsed body (`http_body.parse_body`), header names are lower
-case. A status of 400 or more is an error of the kind its number says; `outcome.http {status, headers}` is there in either
-case, and `outcome.error.details` has the beginning of the body. Requests that change something carry the task run id as
+case. A status of 400 or more is an error whose kind follows from the number. `outcome.http {status, headers}` is present in
+either case, and `outcome.error.details` has the beginning of the body. Requests that change something send the task run id as
 `Idempotency-Key`.
 """
 
@@ -43,7 +43,7 @@ USER_AGENT: Final = "noetl"
 
 
 @dataclass(frozen=True, slots=True)
-class _Knobs:
+class _Options:
     """`spec`, read and checked."""
 
     timeout: httpx.Timeout
@@ -72,15 +72,15 @@ class HttpTool:
         self._lock = threading.Lock()
 
     def run(self, call: ToolCall) -> Outcome:
-        knobs = _knobs(call)
+        options = _options(call)
         request = prepare(call)
-        client = self._client(verify=knobs.verify)
-        deadline = time.monotonic() + knobs.total_s
-        for attempt in range(1, knobs.attempts + 1):
-            outcome = _attempt(client, request, knobs, deadline, call)
-            if attempt == knobs.attempts or not _worth_another(outcome, knobs):
+        client = self._client(verify=options.verify)
+        deadline = time.monotonic() + options.total_s
+        for attempt in range(1, options.attempts + 1):
+            outcome = _attempt(client, request, options, deadline, call)
+            if attempt == options.attempts or not _worth_another(outcome, options):
                 break
-            pause = min(_pause(outcome, knobs), LONGEST_PAUSE_S)
+            pause = min(_pause(outcome, options), LONGEST_PAUSE_S)
             if time.monotonic() + pause >= deadline or call.cancelled.wait(pause):
                 break
         return outcome
@@ -100,12 +100,12 @@ class HttpTool:
             return self._clients[verify]
 
 
-def _attempt(client: httpx.Client, prepared: Prepared, knobs: _Knobs, deadline: float, call: ToolCall) -> Outcome:
-    """One exchange, redirects followed; every way it can fail is an outcome."""
+def _attempt(client: httpx.Client, prepared: Prepared, options: _Options, deadline: float, call: ToolCall) -> Outcome:
+    """Make one exchange and follow redirects; every failure is an outcome."""
     where = f"{prepared.method} {prepared.url.copy_with(query=None, userinfo=b'')}"
     try:
         with budget(deadline, call.cancelled):
-            return _exchange(client, prepared, knobs, where)
+            return _exchange(client, prepared, options, where)
     except Stopped:
         return Outcome.failed("cancelled", f"{where}: cancelled", retryable=False)
     except AddressRefused as error:
@@ -128,24 +128,24 @@ def _words(error: httpx.TimeoutException) -> str:
     return "could not send in time" if isinstance(error, httpx.WriteTimeout) else "no answer in time"
 
 
-def _exchange(client: httpx.Client, prepared: Prepared, knobs: _Knobs, where: str) -> Outcome:
+def _exchange(client: httpx.Client, prepared: Prepared, options: _Options, where: str) -> Outcome:
     defaults = {"Accept": "*/*", "Accept-Encoding": ACCEPT_ENCODING, "User-Agent": USER_AGENT}
     request = client.build_request(
-        prepared.method, prepared.url, headers={**defaults, **prepared.headers}, content=prepared.content, timeout=knobs.timeout
+        prepared.method, prepared.url, headers={**defaults, **prepared.headers}, content=prepared.content, timeout=options.timeout
     )
     request.headers["Accept-Encoding"] = ACCEPT_ENCODING
     started = time.monotonic()
-    for hop in range(knobs.redirects + 1):
+    for hop in range(options.redirects + 1):
         response = client.send(request, stream=True)
         try:
-            following = response.next_request if knobs.redirects else None
+            following = response.next_request if options.redirects else None
             if following is None:
-                return _outcome(response, knobs, where, round((time.monotonic() - started) * 1000))
-            if hop == knobs.redirects:
-                raise httpx.TooManyRedirects(f"more than {knobs.redirects} redirects", request=request)
+                return _outcome(response, options, where, round((time.monotonic() - started) * 1000))
+            if hop == options.redirects:
+                raise httpx.TooManyRedirects(f"more than {options.redirects} redirects", request=request)
         finally:
             response.close()
-        request = _redirected(request, following, prepared, knobs.timeout)
+        request = _redirected(request, following, prepared, options.timeout)
     raise AssertionError("a redirect loop ends above")
 
 
@@ -154,7 +154,7 @@ class _BodyElsewhere(Exception):
 
 
 def _redirected(request: httpx.Request, following: httpx.Request, prepared: Prepared, timeout: httpx.Timeout) -> httpx.Request:
-    """The next request; what was meant for one origin does not travel to another. Raises `_BodyElsewhere`."""
+    """Return the next request. Headers that were meant for one origin are not sent to another. Raises `_BodyElsewhere`."""
     before, after = request.url, following.url
     if (before.scheme, before.host, before.port) != (after.scheme, after.host, after.port):
         if prepared.content and following.method not in ("GET", "HEAD"):
@@ -166,16 +166,16 @@ def _redirected(request: httpx.Request, following: httpx.Request, prepared: Prep
     return following
 
 
-def _outcome(response: httpx.Response, knobs: _Knobs, where: str, elapsed_ms: int) -> Outcome:
+def _outcome(response: httpx.Response, options: _Options, where: str, elapsed_ms: int) -> Outcome:
     status = response.status_code
     headers = {name.lower(): value for name, value in response.headers.items()}
     http = {"status": status, "headers": headers}
-    failed = status >= 400 and knobs.raise_for_status and status not in knobs.ok_statuses
+    failed = status >= 400 and options.raise_for_status and status not in options.ok_statuses
     if failed:
         return _refused(response, headers, where, http)
     try:
-        body = read_body(response, knobs.max_bytes)
-        data = parse_body(body, headers.get("content-type", ""), knobs.form)
+        body = read_body(response, options.max_bytes)
+        data = parse_body(body, headers.get("content-type", ""), options.form)
     except BodyUnreadable as error:
         return Outcome.failed("parse", f"{where}: {error}", retryable=False, code=status, http=http)
     except BodyTooLarge as error:
@@ -207,21 +207,21 @@ _KINDS: Final[dict[int, ErrorKind]] = {
 
 
 def kind_of(status: int) -> ErrorKind:
-    """The error kind of an HTTP status of 400 or more (resolution 24)."""
+    """Return the error kind of an HTTP status of 400 or more (resolution 24)."""
     return _KINDS.get(status) or ("client_error" if status < 500 else "server_error")
 
 
-def _worth_another(outcome: Outcome, knobs: _Knobs) -> bool:
+def _worth_another(outcome: Outcome, options: _Options) -> bool:
     error = outcome.error
-    return error is not None and (error.kind == "connection" or error.code in knobs.retry_statuses)
+    return error is not None and (error.kind == "connection" or error.code in options.retry_statuses)
 
 
-def _pause(outcome: Outcome, knobs: _Knobs) -> float:
+def _pause(outcome: Outcome, options: _Options) -> float:
     after = str(outcome.helpers.get("http", {}).get("headers", {}).get("retry-after", ""))
-    return float(after) if after.isdigit() else knobs.pause_s
+    return float(after) if after.isdigit() else options.pause_s
 
 
-def _knobs(call: ToolCall) -> _Knobs:
+def _options(call: ToolCall) -> _Options:
     spec = call.spec
     timeout = dict(DEFAULT_TIMEOUTS)
     total = DEFAULT_TOTAL_S if call.timeout_s is None else call.timeout_s
@@ -240,7 +240,7 @@ def _knobs(call: ToolCall) -> _Knobs:
     form = str(spec.get("response", "auto"))
     if form not in ("auto", "json", "text", "base64"):
         raise BadInput(f"`spec.response` {form!r} is unknown: auto, json, text or base64")
-    return _Knobs(
+    return _Options(
         timeout=httpx.Timeout(**timeout),
         total_s=total,
         max_bytes=int(_number("max_response_bytes", spec.get("max_response_bytes", MAX_BODY_BYTES))),

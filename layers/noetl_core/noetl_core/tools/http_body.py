@@ -1,4 +1,4 @@
-"""A response's body within bounds: bytes are counted after decompression, and what says it is JSON must be JSON."""
+"""The body of a response, with limits: bytes are counted after decompression, and a body that claims to be JSON must be JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx
 
 ACCEPT_ENCODING: Final = "gzip, deflate"
-"""The encodings that can be decompressed in bounded steps with what is at hand."""
+"""The encodings that the standard libraries can decompress in limited steps."""
 STEP: Final = 1 << 20
 EXCERPT_BYTES: Final = 2_000
 _TEXT: Final = frozenset({"", "application/xml", "application/x-ndjson", "application/javascript"})
@@ -26,7 +26,7 @@ class BodyUnreadable(Exception):
 
 
 def read_body(response: httpx.Response, limit: int) -> bytes:
-    """The decompressed body of a streamed response. Raises `BodyTooLarge` as soon as it is known to be, `BodyUnreadable`."""
+    """Return the decompressed body of a streamed response. Raises `BodyTooLarge` as early as possible, and `BodyUnreadable`."""
     announced = response.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > limit:
         raise BodyTooLarge(f"the body is {announced} bytes, over the limit of {limit}")
@@ -39,7 +39,7 @@ def read_body(response: httpx.Response, limit: int) -> bytes:
 
 
 def read_beginning(response: httpx.Response, size: int) -> bytes:
-    """The first bytes of the decompressed body, however long it is. Raises `BodyUnreadable`."""
+    """Return the first bytes of the decompressed body, however long it is. Raises `BodyUnreadable`."""
     body = bytearray()
     for piece in _decompressed(response.iter_raw(), response.headers.get("content-encoding", "").strip().lower()):
         body += piece
@@ -71,9 +71,9 @@ def _decompressed(raw: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 
 def parse_body(body: bytes, content_type: str, form: str) -> Any:
-    """`data` of the result. `form`: auto (by content type), json, text, or base64.
+    """Return `data` of the result. `form`: auto (by content type), json, text, or base64.
 
-    Auto: JSON becomes its value, text a string, other bytes `{base64: ...}`, nothing null. Raises `BodyUnreadable`.
+    Auto: JSON becomes its value, text a string, other bytes `{base64: ...}`, an empty body null. Raises `BodyUnreadable`.
     """
     kind, _, parameters = content_type.lower().partition(";")
     kind = kind.strip()
@@ -118,6 +118,6 @@ def _no_constant(name: str) -> Any:
 
 
 def excerpt(body: bytes) -> str:
-    """The beginning of an error's body, for people."""
+    """Return the beginning of an error's body, for people."""
     text = body[:EXCERPT_BYTES].decode("utf-8", "replace")
     return text + ("..." if len(body) > EXCERPT_BYTES else "")

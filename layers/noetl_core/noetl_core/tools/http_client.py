@@ -1,8 +1,8 @@
-"""The HTTP client of the process: connections are kept, addresses are checked and pinned where they are dialled, time is bounded.
+"""The HTTP client of the process: it keeps connections, checks and pins addresses when it connects, and limits time.
 
-One client per setting of `verify`, shared by all threads. It keeps no cookies and reads no proxy settings: executions must
-not meet in it. Because the check sits in the network layer, redirects and names that change their address meanwhile pass it
-like everything.
+There is one client per setting of `verify`, shared by all threads. It keeps no cookies and reads no proxy settings, so that
+executions cannot affect each other through it. The check is in the network layer, so redirects, and names that change their
+address, pass it too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ for _library in ("httpx", "httpcore"):
 MAX_CONNECTIONS: Final = 200
 KEEPALIVE: Final = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=50, keepalive_expiry=30)
 SLICE_S: Final = 0.5
-"""How often a blocked read looks whether the call is still wanted."""
+"""How often a blocked read checks whether the call is still needed."""
 
 
 class Stopped(Exception):
@@ -47,7 +47,7 @@ _current = threading.local()
 
 @contextmanager
 def budget(deadline: float, cancelled: threading.Event) -> Iterator[None]:
-    """Everything this thread sends or reads within ends by `deadline` (monotonic seconds), or once `cancelled`."""
+    """Everything this thread sends or reads inside ends by `deadline` (monotonic seconds), or once `cancelled` is set."""
     _current.budget = _Budget(deadline, cancelled)
     try:
         yield
@@ -56,7 +56,7 @@ def budget(deadline: float, cancelled: threading.Event) -> Iterator[None]:
 
 
 def _left(timeout: float | None) -> float:
-    """Seconds an operation may take: its own timeout, within the budget."""
+    """Return the seconds that an operation may take: its own timeout, within the budget."""
     own = 3600.0 if timeout is None else timeout
     current: _Budget | None = getattr(_current, "budget", None)
     return own if current is None else min(own, current.deadline - time.monotonic())
@@ -69,7 +69,7 @@ def _check_cancelled() -> None:
 
 
 class _Stream(httpcore.NetworkStream):
-    """A connection whose reads and writes keep to the budget, however slowly the peer drips."""
+    """A connection whose reads and writes keep to the budget, however slow the peer is."""
 
     def __init__(self, inner: httpcore.NetworkStream) -> None:
         self._inner = inner
@@ -106,7 +106,7 @@ class _Stream(httpcore.NetworkStream):
 
 
 class GuardedBackend(httpcore.NetworkBackend):
-    """Dials only addresses that `policy` allows: resolved once, checked, and dialled as checked."""
+    """Connects only to addresses that `policy` allows: a name is resolved once, checked, and the checked address is used."""
 
     def __init__(self, policy: AddressPolicy) -> None:
         self._policy = policy
@@ -158,6 +158,6 @@ class _Transport(httpx.HTTPTransport):
 
 
 def new_client(policy: AddressPolicy, *, verify: bool = True) -> httpx.Client:
-    """A client that dials what `policy` allows, keeps no cookies and follows no redirect by itself."""
+    """Return a client that connects to what `policy` allows, keeps no cookies and follows no redirect by itself."""
     jar = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
     return httpx.Client(transport=_Transport(policy, verify=verify), cookies=jar, trust_env=False, follow_redirects=False)

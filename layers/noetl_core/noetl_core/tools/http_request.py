@@ -18,13 +18,13 @@ SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS: Final = SAFE_METHODS | {"POST", "PUT", "PATCH", "DELETE"}
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OWN_HEADERS: Final = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
-"""Headers that frame the message: saying something else than the client does is request smuggling."""
+"""Headers that frame the message: a value that differs from the client's would be request smuggling."""
 MAX_URL: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request as the author means it; `private` headers (lower case) stay with the origin they were meant for."""
+    """A request as the author means it; `private` headers (lower case) are sent to their origin only."""
 
     method: str
     url: httpx.URL
@@ -34,7 +34,7 @@ class Prepared:
 
 
 def prepare(call: ToolCall) -> Prepared:
-    """The request of `call`. Raises `BadInput`."""
+    """Return the request of `call`. Raises `BadInput`."""
     inputs = call.inputs
     method = str(inputs.get("method") or "GET").upper()
     if method not in METHODS:
@@ -104,7 +104,7 @@ def _headers(given: Any) -> dict[str, str]:
 
 
 def _value(name: str, value: Any) -> str:
-    """A header's value, refused if it could start another header."""
+    """Return the value of a header; refuse one that could begin another header."""
     if not _NAME.fullmatch(name):
         raise BadInput(f"header name {name[:60]!r} is not a token")
     if name.lower() in _OWN_HEADERS:
@@ -122,7 +122,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def _content(inputs: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
-    """Body and its type: `json` any value, `form` fields, `body` text as it is or a mapping or list as JSON."""
+    """Return body and content type: `json` any value, `form` fields, `body` text as it is, or a mapping or list as JSON."""
     if "json" in inputs:
         return _json(inputs["json"]), "application/json"
     if "form" in inputs:
@@ -147,7 +147,7 @@ def _json(value: Any) -> bytes:
 
 
 def _credentials(call: ToolCall) -> tuple[dict[str, str], dict[str, str]]:
-    """Headers and query parameters of `auth`: a credential's name, or its fields, or `{credential: name, type: ...}`."""
+    """Return headers and query parameters of `auth`: a credential's name, its fields, or `{credential: name, type: ...}`."""
     auth = call.inputs.get("auth")
     if not auth:
         return {}, {}

@@ -1,8 +1,8 @@
-"""Calling a tool: the one way a task's tool is run, so that every kind fails and keeps secrets alike.
+"""The one way a task's tool is called, so that every kind fails and keeps secrets in the same way.
 
-The tool gets its inputs under their canonical names and with secrets opened; what it answers - result, error, helpers, log
-lines - is scrubbed of the secret texts that went in (DESIGN section 7: they reach no log, object or event). A result may carry
-`expr.Secret` values of its own: the worker seals those.
+The tool gets its inputs under their canonical names, with secrets opened. Its answer - result, error, helpers, log lines - is
+scrubbed of the secret texts that went in: they must reach no log, object or event (docs/access.md). A result may contain
+`expr.Secret` values of its own, which the worker seals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from noetl_core.tools.scrub import Scrubber, holds_secret
 
 
 def invoke(tool: Tool, call: ToolCall) -> Outcome:
-    """Run `tool` once and give its outcome; nothing that a tool does wrong gets past here as an exception."""
+    """Run `tool` once and return its outcome. An exception of a tool becomes an outcome."""
     secret = holds_secret(call.inputs)
     if secret and not getattr(tool, "takes_secrets", True):
         return Outcome.failed("schema", f"{call.kind}: refuses secrets: what it is given would be stored", retryable=False)
@@ -53,8 +53,8 @@ def invoke(tool: Tool, call: ToolCall) -> Outcome:
 
 
 def _answered(kind: str, outcome: Any) -> Outcome:
-    """What a tool answered, if it is an outcome: kinds come from elsewhere, too, and what they get wrong must end the task, not
-    the worker."""
+    """Return what a tool answered, if it is a valid outcome. Kinds may come from plugins, and their mistakes must end the
+    task, not the worker."""
     if not isinstance(outcome, Outcome) or outcome.status not in ("ok", "error") or not isinstance(outcome.helpers, Mapping):
         return Outcome.failed("unknown", f"{kind}: the tool answered no outcome but {outcome!r:.200}", retryable=False)
     error = outcome.error
@@ -67,7 +67,7 @@ def _answered(kind: str, outcome: Any) -> Outcome:
 
 
 def _reader(secrets: SecretReader, scrubber: Scrubber) -> SecretReader:
-    """`secrets`, noting every value read as one that must not come back."""
+    """Return `secrets` as a reader that records every value it reads as one that must not appear in the answer."""
 
     def read(name: str) -> Mapping[str, Any]:
         value = reveal(secrets(name))

@@ -1,11 +1,14 @@
-"""Which addresses a task may talk to (DESIGN section 7): judged on the address that is dialled, not on how it was spelled.
+"""Which addresses a task may reach (docs/access.md). The decision is made on the address to connect to, not on how it was
+written.
 
-* Never: link-local (where clouds put their metadata services), the metadata addresses outside it, unspecified addresses (they
-  reach this machine), the Lambda runtime API on whatever address of this machine, multicast and reserved ranges.
-* Only where the deployment says so (`NOETL_HTTP_ALLOW_PRIVATE`): loopback and private ranges. `1` allows them all, a comma
-  separated list of networks (`10.0.0.0/8,fd12::/16`) those.
+* Never: link-local (where clouds have their metadata services), other metadata addresses, unspecified addresses (they reach
+  this
+  machine), the Lambda runtime API on any address of this machine, multicast and reserved ranges.
+* Only where the deployment allows it (`NOETL_HTTP_ALLOW_PRIVATE`): loopback and private ranges. `1` allows all of them, a
+  comma
+  separated list of networks (`10.0.0.0/8,fd12::/16`) allows those.
 
-IPv4 inside IPv6 (mapped, NAT64, 6to4, Teredo) is judged as the IPv4 address it reaches.
+IPv4 inside IPv6 (mapped, NAT64, 6to4, Teredo) is judged as the IPv4 address that it reaches.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ _COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 
 
 def platform_endpoints() -> frozenset[tuple[str, int]]:
-    """Host and port of what the platform serves to this process alone: the Lambda runtime API, container credentials."""
+    """Return host and port of services of the platform for this process only: the Lambda runtime API, container credentials."""
     endpoints = set()
     for name in ("AWS_LAMBDA_RUNTIME_API", "AWS_CONTAINER_CREDENTIALS_FULL_URI"):
         value = os.environ.get(name, "")
@@ -50,7 +53,7 @@ def platform_endpoints() -> frozenset[tuple[str, int]]:
 
 
 class AddressRefused(Exception):
-    """The address is out of bounds. Who acts: the author (another address) or the operator (`NOETL_HTTP_ALLOW_PRIVATE`)."""
+    """The address is not allowed. Who acts: the author (another address) or the operator (`NOETL_HTTP_ALLOW_PRIVATE`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +67,13 @@ class AddressPolicy:
 
     @classmethod
     def from_environment(cls) -> AddressPolicy:
-        """As the deployment says; raises `ValueError` for a network that is none."""
+        """Return the policy of the deployment. Raises `ValueError` for an invalid network."""
         said = os.environ.get("NOETL_HTTP_ALLOW_PRIVATE", "").strip()
         networks = () if said in ("", "0", "1") else tuple(ipaddress.ip_network(n.strip()) for n in said.split(",") if n.strip())
         return cls(said == "1", networks, platform_endpoints())
 
     def check(self, address: Address, port: int) -> None:
-        """Raise `AddressRefused` unless a task may dial `address`."""
+        """Raise `AddressRefused` unless a task may connect to `address`."""
         for reached in _reached(address):
             if any(reached in network for network in _NEVER if network.version == reached.version) or reached.is_link_local:
                 raise AddressRefused(f"{address} is a link-local or metadata address: always refused")
@@ -84,7 +87,8 @@ class AddressPolicy:
                 raise AddressRefused(f"{address} is a private address: refused unless NOETL_HTTP_ALLOW_PRIVATE allows it")
 
     def _is_the_platforms(self, address: Address, port: int) -> bool:
-        """Whether it is a refused endpoint, or its port on another address of the machine: it may listen on all of them."""
+        """Return whether it is a refused endpoint, or its port on another address of this machine, because it may listen on
+        all of them."""
         if (str(address), port) in self.refused_endpoints:
             return True
         return any(port == refused for _, refused in self.refused_endpoints) and _is_this_machines(address)
@@ -94,7 +98,8 @@ class AddressPolicy:
 
 
 def _is_this_machines(address: Address) -> bool:
-    """Whether a connection to `address` ends at this machine: only to its own addresses can a socket be bound."""
+    """Return whether a connection to `address` ends at this machine: a socket can be bound only to the machine's own
+    addresses."""
     if address.is_loopback:
         return True
     with socket.socket(socket.AF_INET if address.version == 4 else socket.AF_INET6) as probe:
@@ -106,7 +111,7 @@ def _is_this_machines(address: Address) -> bool:
 
 
 def _reached(address: Address) -> list[Address]:
-    """The addresses a connection to `address` may end at."""
+    """Return the addresses at which a connection to `address` may end."""
     if isinstance(address, ipaddress.IPv4Address):
         return [address]
     if address.ipv4_mapped is not None:
@@ -124,10 +129,10 @@ def _reached(address: Address) -> list[Address]:
 
 
 def resolve(host: str, port: int, policy: AddressPolicy) -> list[str]:
-    """The addresses of `host`, all of them allowed: dial one of these and nothing else.
+    """Return the addresses of `host`, all of them allowed. The caller connects to one of these only.
 
-    Raises `AddressRefused` when any of them is out of bounds (a name that mixes good and bad addresses is up to something),
-    `OSError` when there are none.
+    Raises `AddressRefused` when any of them is not allowed (a name that mixes allowed and refused addresses is suspicious),
+    and `OSError` when there are none.
     """
     if (host.lower(), port) in policy.refused_endpoints:
         raise AddressRefused(f"{host}:{port} is the platform's own endpoint: always refused")

@@ -1,4 +1,4 @@
-"""`kind: noop`: a task for its policy. Its result is what it says it is."""
+"""`kind: noop`: a task that exists for its policy. Its result is one of its inputs."""
 
 from __future__ import annotations
 

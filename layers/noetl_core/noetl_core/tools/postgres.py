@@ -1,7 +1,8 @@
-"""`kind: postgres`: SQL in one transaction per task, parameters always bound (formal spec 5, DESIGN section 7).
+"""`kind: postgres`: SQL in one transaction per task; parameters are always bound (formal specification 5,
+docs/language/tools.md).
 
-Placeholders are psycopg's: `%s` with a list of `params`, `%(name)s` with a mapping; mappings are bound as `jsonb`. The
-transaction commits when every statement went through and rolls back otherwise. `current_setting('noetl.task_run_id')` is the
+Placeholders are those of psycopg: `%s` with a list of `params`, `%(name)s` with a mapping; mappings are bound as `jsonb`. The
+transaction commits when every statement succeeded, and rolls back otherwise. `current_setting('noetl.task_run_id')` is the
 task run's id, for writes that must not happen twice. Helpers on errors: `pg {code, sqlstate, message, ...}` with the
 five-character SQLSTATE.
 """
@@ -187,7 +188,7 @@ def _value(value: Any) -> Any:
 
 
 def _statement_timeout(call: ToolCall) -> int:
-    """Milliseconds a statement may take; 0 for no limit."""
+    """Return the milliseconds that a statement may take; 0 for no limit."""
     said = call.spec.get("statement_timeout")
     if said is not None and (isinstance(said, bool) or not isinstance(said, int | float) or not 0 < said < 86_400):
         raise BadInput("`spec.statement_timeout` must be a number of seconds")
@@ -196,7 +197,8 @@ def _statement_timeout(call: ToolCall) -> int:
 
 
 def _where(call: ToolCall) -> Where:
-    """How to connect: a credential's name, its fields, or a connection string (as a credential's `dsn`, or `connection`)."""
+    """Return how to connect: by a credential's name, its fields, or a connection string (a credential's `dsn`, or
+    `connection`)."""
     auth = call.inputs.get("auth", call.inputs.get("connection"))
     if isinstance(auth, str) and ("=" in auth or "://" in auth):
         fields: Mapping[str, Any] = {"dsn": auth}
@@ -236,7 +238,7 @@ def _failed(error: psycopg.Error) -> Outcome:
 
 
 def kind_of(error: psycopg.Error) -> ErrorKind:
-    """The error kind of a SQLSTATE (resolution 24)."""
+    """Return the error kind of a SQLSTATE (resolution 24)."""
     state = error.sqlstate or ""
     exact: dict[str, ErrorKind] = {
         "40001": "db_deadlock", "40P01": "db_deadlock", "57014": "db_timeout", "55P03": "db_timeout", "25P03": "db_timeout",

@@ -1,8 +1,8 @@
-"""Where a Postgres connection goes: only to addresses the deployment allows, dialled as they were checked, by TLS beyond this
-machine.
+"""Where a Postgres connection goes: only to addresses that the deployment allows, exactly those that were checked, and with
+TLS beyond this machine.
 
-The policy is the http tool's (`tools.net`). libpq is given each address in `hostaddr`, so a name that changes its address between
-check and dial gains nothing; `host` stays for the certificate. Unix sockets count as this machine's loopback.
+The policy is that of the http tool (`tools.net`). libpq gets each address in `hostaddr`, so a name that changes its address
+between check and connection has no effect; `host` stays for the certificate. Unix sockets count as loopback of this machine.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from noetl_core.tools.net import AddressPolicy, resolve
 PORT: Final = "5432"
 LOOPBACK: Final = ipaddress.ip_address("127.0.0.1")
 TLS: Final = "require"
-"""Encrypted, whoever answers; `sslmode: verify-full` asks for proof as well."""
+"""Encrypted, without checking who answers; `sslmode: verify-full` checks that too."""
 
 
 def pinned(given: Mapping[str, str], policy: AddressPolicy) -> dict[str, str]:
-    """libpq's parameters for `given`, every address in them checked. Raises `AddressRefused`, `OSError`, `BadInput`."""
+    """Return libpq's parameters for `given`, with every address in them checked. Raises `AddressRefused`, `OSError`,
+    `BadInput`."""
     hosts = (given.get("host") or os.environ.get("PGHOST", "")).split(",")
     numbers = given.get("hostaddr", "").split(",")
     ports = (given.get("port") or PORT).split(",")
@@ -44,7 +45,7 @@ def pinned(given: Mapping[str, str], policy: AddressPolicy) -> dict[str, str]:
 
 
 def _as_many(values: list[str], size: int) -> list[str]:
-    """`values`, one for each host: a single one is everybody's."""
+    """Return one of `values` for each host: a single value is for all hosts."""
     values = [value.strip() for value in values]
     if len(values) not in (1, size):
         raise BadInput("`host`, `hostaddr` and `port` must list as many hosts")

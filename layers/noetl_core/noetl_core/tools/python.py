@@ -1,13 +1,13 @@
-"""`kind: python`: an author's code in a process of its own (DESIGN section 7).
+"""`kind: python`: code of an author in a process of its own (docs/language/tools.md, docs/access.md).
 
 The code sees `args` and every argument as a variable, and `_run {execution_id, step, task, task_run_id, attempt}`. Its result
-is the variable `result`, else what `main(**args)` - or `main(args)`, or an `async def main` - returns, else null; dates,
-decimals, data frames and the like become plain data (`sandbox.plain`), what has no plain form is an error that names the
-place. What it prints goes to the task's log.
+is the variable `result`; otherwise what `main(**args)` - or `main(args)`, or an `async def main` - returns; otherwise null.
+Dates, decimals, data frames and similar values become plain data (`sandbox.plain`); a value without a plain form is an error
+that names its place. What the code prints goes to the log of the task.
 
-What holds it (`sandbox.confine`): an empty environment, a scratch folder of its own, limits on memory, time and file size, no
-new processes, no network unless `spec.network: true`. A process serves one execution's tasks of one code and nobody else. The
-worker itself is made non-dumpable, since a process of the same user could read its memory otherwise.
+What confines it (`sandbox.confine`): an empty environment, a scratch folder of its own, limits on memory, time and file size,
+no new processes, and no network unless `spec.network: true`. A process serves the tasks of one execution with one code only.
+The worker is made non-dumpable, because a process of the same user could read its memory otherwise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from noetl_core.tools.net import platform_endpoints
 from noetl_core.tools.sandbox.pool import Cancelled, CannotStart, Died, Expired, Overflow, Pool, Runner
 
 DEFAULT_TIMEOUT_S: Final = 900.0
-"""Where nobody said: the longest a Lambda function lives."""
+"""The timeout when none is set: the longest time of a Lambda function."""
 DEFAULT_MEMORY_MB: Final = 1024
 SMALLEST_MEMORY_MB: Final = 64
 MAX_OUTPUT_CHARS: Final = 65_536
@@ -73,7 +73,7 @@ class PythonTool:
             pool.leave_place()
 
     def warm(self) -> None:
-        """Start the fork server, without waiting for it: the first task finds it ready."""
+        """Start the fork server without waiting for it, so that the first task finds it ready."""
         self._ready().warm()
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ def _task(call: ToolCall, args: dict[str, Any], timeout: float) -> dict[str, Any
 
 
 def _config(call: ToolCall) -> dict[str, Any]:
-    """What a runner is made with; two calls with the same may share one (within an execution)."""
+    """Return the settings of a runner. Two calls with the same settings may share a runner (within an execution)."""
     code, libs, spec = call.inputs.get("code"), call.inputs.get("libs") or {}, call.spec
     if not isinstance(code, str):
         raise BadInput("`code` must be text")
@@ -144,7 +144,7 @@ def _config(call: ToolCall) -> dict[str, Any]:
 
 
 def _import(target: Any) -> tuple[str, str | None]:
-    """The module to import, and the name in it that is meant."""
+    """Return the module to import, and the name in it."""
     if isinstance(target, str) and target:
         return target, None
     if isinstance(target, Mapping) and set(target) == {"from", "import"}:
@@ -170,7 +170,7 @@ def _outcome(answer: Mapping[str, Any]) -> Outcome:
 
 
 def _death(end: Died, task: Mapping[str, Any], call: ToolCall) -> Outcome:
-    """Why a process is gone, from how it ended."""
+    """Return why a process has ended, from its exit status."""
     number = os.WTERMSIG(end.status) if os.WIFSIGNALED(end.status) else 0
     py = {"exception_type": "ProcessEnded"}
     if number == signal.SIGXCPU:
@@ -187,7 +187,7 @@ def _death(end: Died, task: Mapping[str, Any], call: ToolCall) -> Outcome:
 
 
 class _Lines:
-    """Output that comes in pieces of its streams, to the log line by line."""
+    """Writes output that arrives in pieces to the log, line by line."""
 
     def __init__(self, call: ToolCall) -> None:
         self._log, self._rest = call.log, {"stdout": "", "stderr": ""}

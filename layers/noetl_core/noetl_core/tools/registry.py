@@ -1,4 +1,4 @@
-"""Finding the tool of a kind. Nothing heavy is imported here: a kind's module is loaded when a task of that kind runs."""
+"""Finds the tool of a kind. Nothing heavy is imported here: the module of a kind is loaded when a task of that kind runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, cast
 from noetl_core.tools.base import Tool
 
 ENTRY_POINTS: Final = "noetl.tools"
-"""Third-party kinds: an entry point of this group names the kind and a class (or factory) of no arguments."""
+"""Kinds of plugins: an entry point of this group names the kind and a class (or factory) without arguments."""
 
 BUILT_IN: Final[dict[str, str]] = {
     "noop": "noetl_core.tools.noop:NoopTool",
@@ -30,16 +30,16 @@ class UnknownKind(LookupError):
 
 
 class ToolRegistry:
-    """Tools by kind, one instance each, made at first use. Thread-safe."""
+    """Tools by kind, one instance each, created at first use. Thread-safe."""
 
     def __init__(self, tools: dict[str, Tool] | None = None) -> None:
-        """`tools` are kinds given as instances; they win over built-in ones (tests, embedding)."""
+        """`tools` are instances by kind; they replace built-in ones (for tests and embedding)."""
         self._tools: dict[str, Tool] = dict(tools or {})
         self._inline: dict[str, bool] = {}
         self._lock = threading.Lock()
 
     def get(self, kind: str) -> Tool:
-        """The tool of `kind`. Raises `UnknownKind`."""
+        """Return the tool of `kind`. Raises `UnknownKind`."""
         tool = self._tools.get(kind)
         if tool is None:
             with self._lock:
@@ -47,7 +47,8 @@ class ToolRegistry:
         return tool
 
     def inline(self, kind: str) -> bool:
-        """Whether a tool of `kind` is cheap and never blocks; one that nobody provides fails at once."""
+        """Return whether a tool of `kind` is cheap and never blocks. A kind that is not installed fails at once, so it counts
+        too."""
         known = self._inline.get(kind)
         if known is None:
             try:
@@ -58,15 +59,15 @@ class ToolRegistry:
         return known
 
     def close(self) -> None:
-        """Let go of what the tools made so far keep open (connections); each opens again when it is used again."""
+        """Close what the tools keep open (connections). They are opened again when they are used again."""
         for tool in list(self._tools.values()):
             close = getattr(tool, "close", None)
             if close is not None:
                 close()
 
     def warm(self, kinds: Iterable[str]) -> None:
-        """Let tools that take a moment to start begin with it now (those with a `warm` method; built-in: `python`); does not
-        wait."""
+        """Let tools whose start takes a moment begin with it (those with a `warm` method; built-in: `python`), without
+        waiting."""
         for kind in kinds:
             if kind == "python" or kind in self._tools:
                 warm = getattr(self.get(kind), "warm", None)

@@ -1,8 +1,8 @@
-"""Taking secrets out of what a tool answers: the texts that went in, in the shapes that they take by accident.
+"""Removes secrets from the answers of tools: the texts that went in, in the forms in which they appear by accident.
 
-This is a net for accidents - an echo, an error message, a log line, an encoded header -, not for an author who means to get a
-secret out: whoever may use a credential may send it anywhere. Who may use it is decided by its paths, and by who may register
-playbooks.
+This protects against accidents - an echo, an error message, a log line, an encoded header - not against an author who means
+to get a secret out: whoever may use a credential may send it anywhere. Who may use it is decided by the paths of the
+credential, and by who may register playbooks (docs/access.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MASK: Final = "***"
 SHORTEST: Final = 4
 """A secret shorter than this cannot be told from ordinary text."""
 LONGEST_LIST: Final = 100_000
-"""Items of a list that are looked at together, as the characters of a text."""
+"""Items of a list that are examined together, as the characters of a text."""
 
 PUBLIC_FIELDS: Final = frozenset(
     {
@@ -53,14 +53,15 @@ PUBLIC_FIELDS: Final = frozenset(
     }
     | {"description", "tags"}
 )
-"""Fields of a credential that say where and as whom, not with what."""
+"""Fields of a credential that say where to connect and as whom; they are no secrets."""
 
 
 _ATOMS: Final = frozenset({str, int, float, bool, type(None), bytes})
 
 
 def holds_secret(value: Any) -> bool:
-    """Whether a `Secret` is anywhere in `value`. Called for every call, on pages of rows too: no recursion, no copies."""
+    """Return whether a `Secret` is anywhere in `value`. It is used for every call, also on pages of rows: no recursion, no
+    copies."""
     stack = [value]
     while stack:
         one = stack.pop()
@@ -86,7 +87,7 @@ class Scrubber:
         return bool(self._short or self._long)
 
     def learn_secrets(self, value: Any) -> None:
-        """Every `Secret` within `value` must not come back."""
+        """Add every `Secret` in `value` to what is masked."""
         if isinstance(value, Secret):
             self.learn(reveal(value))
             for read in value.made_of:
@@ -99,7 +100,7 @@ class Scrubber:
                 self.learn_secrets(item)
 
     def learn(self, value: Any) -> None:
-        """`value`, a secret or a credential with its fields, must not come back."""
+        """Add `value`, a secret or a credential with its fields, to what is masked."""
         if isinstance(value, Mapping):
             if isinstance(value.get("password"), str):
                 self._add([basic(value.get("username", value.get("user", "")), value["password"])], parts=False)
@@ -136,7 +137,7 @@ class Scrubber:
                 self._short.add(text)
 
     def text(self, text: str) -> str:
-        """`text` with every known secret masked, and every half of one."""
+        """Return `text` with every known secret masked, and with large parts of one masked."""
         if len(text) >= LONG and self._long:
             low = lowered(text)
             spans = [span for shape in self._long.values() for span in shape.spans(low)]
@@ -148,7 +149,7 @@ class Scrubber:
         return text
 
     def value(self, value: Any) -> Any:
-        """`value` with every known secret masked, in keys too; `Secret` values stay wrapped."""
+        """Return `value` with every known secret masked, also in keys; `Secret` values stay wrapped."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping | list | tuple) and not self._may_be_in(value):
@@ -164,18 +165,19 @@ class Scrubber:
         return value
 
     def _may_be_in(self, value: Any) -> bool:
-        """False where `value` holds no secret for sure: one look at all its texts together, which pages of rows pass quickly."""
+        """Return False when `value` certainly contains no secret. It tests all texts of the value together, which is fast for
+        pages of rows."""
         text = "\0".join(_texts(value))
         low = lowered(text)
         return any(block in low for block in self._blocks) or any(secret in text for secret in self._short)
 
     def _spelled(self, items: Sequence[Any]) -> bool:
-        """Whether `items` spell a secret, one by one: its characters, its bytes, pieces of it."""
+        """Return whether `items` spell a secret one by one: its characters, its bytes, or pieces of it."""
         text = _spelling(items)
         return self.text(text) != text
 
     def outcome(self, outcome: Outcome) -> Outcome:
-        """`outcome` without a secret in result, error, helpers or meta."""
+        """Return `outcome` without a secret in result, error, helpers or meta."""
         error = outcome.error
         if error is not None:
             code = self.value(error.code) if isinstance(error.code, str) else error.code
@@ -185,7 +187,7 @@ class Scrubber:
 
 
 def _spelling(items: Sequence[Any]) -> str:
-    """The text that a list of characters, of their numbers, or of pieces of it spells; empty for any other."""
+    """Return the text that a list of characters, of their numbers, or of pieces spells; empty for any other list."""
     if not SHORTEST <= len(items) <= LONGEST_LIST:
         return ""
     kinds = set(map(type, items))
@@ -195,7 +197,7 @@ def _spelling(items: Sequence[Any]) -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in `value` that could be, or could spell, a secret."""
+    """Yield every text in `value` that could be, or could spell, a secret."""
     stack = [value]
     while stack:
         one = stack.pop()
@@ -212,7 +214,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _masked(text: str, spans: list[tuple[int, int]]) -> str:
-    """`text` with the spans, which may overlap, masked; white space at their edges gives nothing away."""
+    """Return `text` with the spans masked, which may overlap; white space at their edges stays."""
     out: list[str] = []
     upto = 0
     for begin, end in sorted(spans):

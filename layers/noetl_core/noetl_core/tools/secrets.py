@@ -1,7 +1,7 @@
-"""`kind: secrets`: a credential's fields, for the tasks after it (DESIGN section 7).
+"""`kind: secrets`: returns the fields of a credential to the tasks that follow (docs/access.md).
 
-Every value of the result is an `expr.Secret`: templates may read and combine it, the log and every answer show `***`, and the
-worker seals it if the run is suspended.
+Every value of the result is an `expr.Secret`: templates may read and combine it; the log and every answer show `***`; the
+worker seals it when the run is suspended.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SecretsTool:
 
 
 def read_credential(call: ToolCall, name: str) -> dict[str, Any]:
-    """The fields of credential `name`, flat: `{type, data: {...}}` gives the fields of `data` and `type`.
+    """Return the fields of credential `name`, flat: `{type, data: {...}}` gives the fields of `data`, and `type`.
 
     Raises `BadInput` where no credentials can be read, `NotFound` for an unknown name.
     """
@@ -49,7 +49,7 @@ def read_credential(call: ToolCall, name: str) -> dict[str, Any]:
 
 
 def flat(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """A credential's fields on one level, `type` beside them."""
+    """Return the fields of a credential on one level, with `type` beside them."""
     data = stored.get("data")
     if not isinstance(data, Mapping):
         return dict(stored)

@@ -1,4 +1,4 @@
-"""The shapes a secret takes on its way through tools, and finding one, or half of it, in a text."""
+"""The forms that a secret takes on its way through tools, and the search for one, or a large part of it, in a text."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from typing import Final
 from urllib.parse import quote, quote_plus
 
 LONG: Final = 8
-"""From this length a text is found in either case, and in part."""
+"""From this length on, a text is found in either letter case, and in part."""
 
 
 def lowered(text: str) -> str:
-    """`text` in lower case, character by character: positions stay what they are."""
+    """Return `text` in lower case, character by character, so that positions stay the same."""
     low = text.lower()
     return low if len(low) == len(text) else "".join(c if len(low := c.lower()) != 1 else low for c in text)
 
 
 class Shape:
-    """One form of a secret, in lower case. With `parts` a piece of it counts, from half its length and `LONG` characters."""
+    """One form of a secret, in lower case. With `parts`, a piece of it counts when it has half its length and `LONG`
+    characters."""
 
     __slots__ = ("_anchors", "_form", "_least", "blocks")
 
@@ -35,7 +36,7 @@ class Shape:
         """One of them is in every text that holds a piece that counts."""
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where `text` (in lower case) holds pieces that count."""
+        """Yield the spans of `text` (in lower case) that count."""
         form = self._form
         for at, block in self._anchors:
             found = text.find(block)
@@ -53,14 +54,14 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """What a text becomes: `broken` shapes are looked for in part too, `whole` ones only as they are."""
+    """The forms of a text: parts of `broken` forms count too, `whole` forms count only as a whole."""
 
     broken: Sequence[str]
     whole: Sequence[str]
 
 
 def shapes_of(text: str) -> Shapes:
-    """`text` and what tools make of it; case is left to whoever looks."""
+    """Return `text` and the forms that tools turn it into. The caller handles letter case."""
     raw = text.encode("utf-8", "surrogatepass")
     whole = [text[::-1], quote(raw, safe=""), quote_plus(raw), html.escape(text), codecs.encode(text, "rot13"), raw.hex(":")]
     whole += [json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], text.encode("unicode_escape").decode()]
@@ -73,7 +74,7 @@ def shapes_of(text: str) -> Shapes:
 
 
 def basic(user: str, password: str) -> str:
-    """What an `Authorization: Basic` header has."""
+    """Return the text of an `Authorization: Basic` header."""
     return base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
@@ -81,5 +82,6 @@ _URLSAFE: Final = str.maketrans("+/", "-_")
 
 
 def _inner(encoded: str, before: int, size: int) -> str:
-    """The characters of base64 that only the secret decides: its `size` bytes stand `before` others within a longer text."""
+    """Return the characters of base64 that only the secret determines, when its `size` bytes follow `before` others in a
+    longer text."""
     return encoded[-(-before * 8 // 6) : (before + size) * 8 // 6]

@@ -1,8 +1,8 @@
-"""What the SQL kinds share: statements and their bound parameters going in, rows as plain data coming out.
+"""What the SQL kinds share: statements and their bound parameters as input, rows as plain data as output.
 
-Result of every SQL kind: `{"rows": [{column: value}], "columns": [name], "row_count": n}` - of the last statement that gives
-rows; without one, `row_count` is the number of rows the last statement changed. Dates and times are ISO 8601 text, decimals
-numbers (text where a float would lose digits), bytes `{base64: ...}`, NaN null.
+The result of every SQL kind is `{"rows": [{column: value}], "columns": [name], "row_count": n}` of the last statement that
+gives rows; without one, `row_count` is the number of rows that the last statement changed. Dates and times are ISO 8601 text,
+decimals are numbers (text where a float would lose digits), bytes `{base64: ...}`, NaN null.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ class TooManyRows(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """SQL text and what is bound to it."""
+    """SQL text with its bound parameters."""
 
     text: str
     params: Params
 
 
 def statements(call: ToolCall) -> list[Statement]:
-    """`command` (text or list) or `commands` (list), an entry being text or `{command, params}`. Raises `BadInput`."""
+    """Return the statements of `command` (text or list) or `commands` (list); an entry is text or `{command, params}`. Raises
+    `BadInput`."""
     given = call.inputs.get("commands", call.inputs.get("command"))
     params = _params(call.inputs.get("params"))
     entries = given if isinstance(given, list) else [given]
@@ -62,7 +63,7 @@ def _params(value: Any) -> Params:
 
 
 def max_rows(call: ToolCall) -> int:
-    """`spec.max_rows`, checked."""
+    """Return `spec.max_rows`, checked."""
     value = call.spec.get("max_rows", DEFAULT_MAX_ROWS)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise BadInput("`spec.max_rows` must be a whole number of at least 1")
@@ -70,7 +71,7 @@ def max_rows(call: ToolCall) -> int:
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[Any]], limit: int) -> dict[str, Any]:
-    """The result of a query. Raises `TooManyRows`."""
+    """Return the result of a query. Raises `TooManyRows`."""
     columns = unique(names)
     out: list[dict[str, Any]] = []
     for row in rows:
@@ -81,12 +82,12 @@ def table(names: Sequence[str], rows: Iterable[Sequence[Any]], limit: int) -> di
 
 
 def changed(count: int) -> dict[str, Any]:
-    """The result of statements that give no rows."""
+    """Return the result of statements that give no rows."""
     return {"rows": [], "columns": [], "row_count": max(count, 0)}
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """Column names, a repeated one numbered: `id, id` becomes `id, id_2`."""
+    """Return the column names with repeated ones numbered: `id, id` becomes `id, id_2`."""
     out: list[str] = []
     for name in names:
         candidate, n = name, 2

@@ -1,7 +1,7 @@
-"""`kind: store`: storage is a task that returns a reference (canonical 10, resolution 22).
+"""`kind: store`: stores data and returns a reference to it (canonical step spec 10, resolution 22).
 
-`data` is written under the execution's own prefix. The key is derived from the task run unless the author names one, so a retry
-or a crash re-execution writes the same object.
+`data` is written under the prefix of the execution. The key is derived from the task run unless the author names one, so a
+retry, or a second execution after a crash, writes the same object.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class StoreTool:
 
 
 def _limit(said: Any) -> int:
-    """Bytes that one task may write."""
+    """Return how many bytes one task may write."""
     if said is None:
         return MAX_BYTES
     if isinstance(said, bool) or not isinstance(said, int | float) or not said >= 1:
@@ -92,7 +92,7 @@ def _limit(said: Any) -> int:
 
 
 def encode(data: Any, form: str) -> bytes:
-    """`data` as bytes of `form`; csv and parquet take a list of objects. Raises `TypeError` or `ValueError`."""
+    """Return `data` as bytes in `form`; csv and parquet take a list of objects. Raises `TypeError` or `ValueError`."""
     if form == "json":
         return _dumps(data).encode()
     if not isinstance(data, Sequence) or isinstance(data, str | bytes):
@@ -134,7 +134,7 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def _hint(data: Any) -> dict[str, Any]:
-    """What the stored value looks like: its type, the columns of rows, the keys of an object."""
+    """Describe the stored value: its type, the columns of rows, the keys of an object."""
     if isinstance(data, Mapping):
         return {"type": "object", "keys": [str(name) for name in data][:HINT_COLUMNS]}
     if not isinstance(data, Sequence) or isinstance(data, str):

@@ -1,4 +1,4 @@
-"""Ending a call that blocks in a library: somebody has to look at the clock and at `cancelled` meanwhile."""
+"""Interrupts a call that blocks in a library, when its time is up or when it is cancelled."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ SLICE_S: Final = 0.1
 
 @dataclass(slots=True)
 class StopReason:
-    """Why the call was interrupted; None: it was not."""
+    """Why the call was interrupted; None if it was not."""
 
     why: Literal["timeout", "cancelled"] | None = None
 
 
 @contextmanager
 def watched(interrupt: Callable[[], object], timeout_s: float | None, cancelled: threading.Event) -> Iterator[StopReason]:
-    """Within: `interrupt()` is called, from another thread and again every second, once the time is up or the call cancelled."""
+    """While the block runs: once the time is up or the call is cancelled, call `interrupt()` from another thread, every
+    second."""
     stop, done = StopReason(), threading.Event()
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
 

@@ -1,8 +1,9 @@
-"""What a redriven run keeps of the runs before it: their streams folded, less what is to run again (`engine.redrive`).
+"""The history that a redriven run takes over from earlier runs of the same step (`engine.redrive` plans it).
 
-`spec` is `{runs: [[run_id, rerun], ...]}`, oldest first. Each `rerun` says what of everything up to there is run again:
-`{failed: true}` what had failed or not ended; `{path: [..]?, task: name?}` that iteration, from that task on, with what is around
-and below it; and `{ctx: [keys]}` which writes to ctx an operator has overruled. Nothing of it is copied into the new stream.
+The stored specification is `{runs: [[run_id, rerun], ...]}`, oldest run first. Each `rerun` names what of the history up to
+that run is run again: `{failed: true}` means everything that failed or had not ended; `{path: [..]?, task: name?}` means that
+iteration, from that task on, with the iterations around it and inside it; `{ctx: [keys]}` means writes to ctx that an
+operator has replaced. Nothing is copied into the new stream: the worker reads the earlier streams again.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def _path(rerun: Rerun) -> Path:
 
 
 def _related(path: Path, other: Path) -> bool:
-    """Whether one lies around the other, or they are the same."""
+    """Return whether one path contains the other, or both are the same."""
     shorter = min(len(path), len(other))
     return path[:shorter] == other[:shorter]
 
@@ -82,7 +83,7 @@ def _forget(history: RunHistory, rerun: Rerun) -> None:
 
 
 def _overrule(history: RunHistory, keys: frozenset[str]) -> None:
-    """Leave out what an operator has set since."""
+    """Remove the ctx writes that an operator has replaced since."""
     if not keys:
         return
     for done in history.finished.values():

@@ -1,4 +1,4 @@
-"""Which credentials a run may read: a credential may name the paths of the playbooks that it is for."""
+"""Which credentials a run may read: a credential may list the paths of the playbooks that may use it (docs/access.md)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import Any
 from noetl_core.ports import Forbidden, NotFound, PlaybookVersion, ReadsSecrets
 
 Registered = Callable[[str], PlaybookVersion]
-"""The registered version that holds a digest's content; version 0: it is registered nowhere. Raises `NotFound`."""
+"""Returns the registered version with the content of a digest; version 0 means that it is registered nowhere. Raises
+`NotFound`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permitted:
-    """Credentials, as the playbook of `digest` may read them.
+    """Credentials as the playbook with `digest` may read them.
 
-    What counts is the content that the execution pins: whoever registered it under its path had the right to. How the execution
-    was started, by whom, and by which parent, does not matter. So a text that claims a path reads nothing kept for it.
+    The check uses the playbook content that the execution pins. Whoever registered that content under its path had the right
+    to do so. It does not matter how the execution was started, by whom, or by which parent. A playbook text that only claims
+    a path can therefore read nothing that is reserved for that path.
     """
 
     secrets: ReadsSecrets
@@ -26,7 +28,7 @@ class Permitted:
     registered: Registered | None
 
     def get(self, name: str) -> Mapping[str, Any]:
-        """The credential. Raises `NotFound`, `Forbidden`, `Unavailable`."""
+        """Return the credential. Raises `NotFound`, `Forbidden`, `Unavailable`."""
         found = self.secrets.get(name)
         paths = found.get("paths")
         if paths is not None and not self._is_for(paths):

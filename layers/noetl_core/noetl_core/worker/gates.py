@@ -1,4 +1,4 @@
-"""Gates as a worker reads them: an open gate stands for a moment, so that a chain's next step need not read it again."""
+"""Gates as a worker reads them. An open gate is cached for a moment, so that the next step of a chain need not read it again."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Gate, Gates
 
 STANDS_S = 1
-"""As old as what a running pipeline knows: it reads its gate with its periodic commits, every second (DESIGN section 4). Until
-then a run that was fenced loses its claim, and a paused one runs a step further."""
+"""How long a cached open gate is used. A running pipeline reads its gate with its periodic commits, every second, so it knows
+no newer one. Until then, a run that was fenced loses its claim, and a paused run goes one step further."""
 REMEMBERED = 1024
 
 
 class RecentGates:
-    """`Gates` over `gates`; what stands open was read less than `STANDS_S` ago."""
+    """`Gates` over `gates`, with a cache: an open gate is used for `STANDS_S` seconds before it is read again."""
 
     def __init__(self, gates: Gates, clock: Clock) -> None:
         self._gates, self._clock = gates, clock

@@ -1,4 +1,4 @@
-"""What a task is called with: values, whatever their size (resolution 22)."""
+"""Inputs of tasks: a task gets values, whatever their size, in place of references (resolution 22)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from noetl_core.expr import is_reference, path_text
 from noetl_core.expr.values import SCALARS
 from noetl_core.ports import NotFound, TooLarge
 from noetl_core.tools.base import BadInput
-from noetl_core.values import NoRoom, Room, claimed
+from noetl_core.values import LoadBudget, LoadLimitExceeded, claimed
 from noetl_core.worker.view import Resolver
 
 
 class Unloaded(Exception):
-    """The inputs of a task cannot be loaded. `outcome` is what the task ends with."""
+    """The inputs of a task cannot be loaded. The task ends with `outcome`."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.error.message if outcome.error else "")
@@ -24,10 +24,11 @@ class Unloaded(Exception):
 
 
 def loaded(kind: str, name: str, given: Mapping[str, Any], resolve: Resolver, limit: int) -> dict[str, Any]:
-    """Rendered inputs of task `name` with what is behind references in them, together at most `limit` bytes of it.
+    """Return the rendered inputs of task `name` with references replaced by their values; together at most `limit` bytes are
+    loaded.
 
-    Inputs in which the kind takes references keep them; but where the whole of such a mapping is a reference, its keys are
-    loaded, as it is the mapping that is asked for. Raises `Unloaded`.
+    Inputs for which the kind takes references keep them. If such an input is itself one reference to a mapping, that mapping
+    is loaded, because its keys are needed. Raises `Unloaded`.
     """
     spec = KINDS.get(kind)
     taken: dict[str, Any] = {}
@@ -37,12 +38,12 @@ def loaded(kind: str, name: str, given: Mapping[str, Any], resolve: Resolver, li
         (taken if spec is not None and canonical in spec.references else values)[key] = value
     if all(type(v) in SCALARS for v in values.values()) and not taken:
         return dict(given)
-    room = Room(limit)
+    budget = LoadBudget(limit)
     try:
-        whole = dict(resolve.whole(values, room))
+        whole = dict(resolve.whole(values, budget))
         for key, value in taken.items():
-            whole[key] = _mapping(key, value, resolve, room) if spec is not None and key in spec.maps else value
-    except NoRoom as full:
+            whole[key] = _mapping(key, value, resolve, budget) if spec is not None and key in spec.maps else value
+    except LoadLimitExceeded as full:
         raise Unloaded(Outcome.failed("limit", _too_large(name, full), retryable=False)) from None
     except NotFound as error:
         raise Unloaded(Outcome.failed("not_found", f"inputs of task {name}: {error}", retryable=False)) from None
@@ -63,23 +64,23 @@ class TaskReferences:
 
     def load(self, value: Any, name: str, limit: int | None = None) -> Any:
         try:
-            return self._resolve.apart(value, Room(self._limit if limit is None else limit), (name,))
-        except NoRoom as full:
+            return self._resolve.apart(value, LoadBudget(self._limit if limit is None else limit), (name,))
+        except LoadLimitExceeded as full:
             raise TooLarge(_too_large(self._name, full)) from None
         except ValueError as error:
             raise BadInput(str(error)) from None
 
 
-def _mapping(key: str, value: Any, resolve: Resolver, room: Room) -> Any:
-    """The mapping that `value` is or stands for; what is in it may be references."""
+def _mapping(key: str, value: Any, resolve: Resolver, budget: LoadBudget) -> Any:
+    """Return the mapping that `value` is, or refers to. The mapping may contain references."""
     if not is_reference(value) or not resolve.family.owns(value):
         return value
-    room.take(claimed(value), (key,))
-    return resolve.opened(value, room)
+    budget.take(claimed(value), (key,))
+    return resolve.opened(value, budget)
 
 
-def _too_large(name: str, full: NoRoom) -> str:
-    """What was too large, and what to do about it."""
+def _too_large(name: str, full: LoadLimitExceeded) -> str:
+    """Return an outcome that says which input was too large and what to do about it."""
     where = path_text(full.path) or "what they hold"
     return (
         f"inputs of task {name}: with {where} they are {full.size} bytes, and max_input_bytes is {full.limit}; take only what the"

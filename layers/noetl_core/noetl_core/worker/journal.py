@@ -1,4 +1,5 @@
-"""A run's stream as its worker writes it: buffered events, commits that extend the lease, the fence (DESIGN section 4.4-4.5)."""
+"""The journal writes a run's stream for its worker: it buffers events, commits them, renews the lease with every commit, and
+stops when another writer has taken the position (docs/architecture.md, "The way of one step")."""
 
 from __future__ import annotations
 
@@ -11,19 +12,19 @@ from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Conflict, EventStore, Unavailable
 
 LEASE_S = 60
-"""How long a worker may be silent; every commit extends it."""
+"""How long a worker may be silent; every commit renews the lease."""
 FLUSH_EVERY_S = 1
-"""Commit at least this often while there is something to say."""
+"""Buffered events are committed at least this often."""
 HEARTBEAT_S = 20
-"""A silent run says so this often: a third of the lease."""
+"""A run without events commits this often: a third of the lease."""
 MAX_BUFFERED = 2_000
-"""Events kept back at most, so that a busy loop stays flat in memory."""
+"""The most events that are buffered, so that the memory of a busy loop stays constant."""
 PAUSES_S = (0.1, 0.5)
-"""Before trying a commit again that the store did not take; then the queue delivers the command again."""
+"""Pauses before a failed commit is tried again; after the last one the queue delivers the command again."""
 
 
 class Fenced(Exception):
-    """Another writer stands at our position: this worker was fenced or overtaken, and its outcome no longer counts."""
+    """Another writer holds our position: this worker was fenced or overtaken, and its outcome no longer counts."""
 
 
 class Journal:
@@ -65,12 +66,13 @@ class Journal:
             self._takeovers_without_progress = count_takeovers_without_progress(self._takeovers_without_progress, event)
 
     def due(self, now: int) -> bool:
-        """Whether what is buffered should be committed now."""
+        """Return whether the buffered events should be committed now."""
         held = len(self._buffer)
         return held >= MAX_BUFFERED or (held > 0 and now - self.flushed_at >= FLUSH_EVERY_S * SECOND)
 
     def flush(self, *, heartbeat: bool = False) -> bool:
-        """Commit what is buffered (`heartbeat`: even nothing), extending the lease. Raises `Fenced`. True if it wrote."""
+        """Commit the buffered events and renew the lease. With `heartbeat`, commit even when nothing is buffered. Returns
+        whether it wrote. Raises `Fenced`."""
         with self.lock:
             self._unreleased()
             if self.closed or not (self._buffer or self._pending or heartbeat):
@@ -79,7 +81,8 @@ class Journal:
             return True
 
     def close(self) -> None:
-        """The boundary commit: what is buffered, waking the router, giving up the lease. Raises `Fenced`."""
+        """Commit the boundary event with everything that is buffered, wake the router, and give up the lease. Raises
+        `Fenced`."""
         with self.lock:
             self._unreleased()
             self._commit(wake=True, leased=False)
@@ -89,7 +92,8 @@ class Journal:
             raise Fenced(f"{self._stream} was released")
 
     def release(self, reason: str) -> None:
-        """Give up the lease in order: commit what is buffered, and say so. Nothing is written behind it. Raises `Fenced`."""
+        """Commit what is buffered, record that the worker gives up the lease, and give it up. Nothing is written afterwards.
+        Raises `Fenced`."""
         with self.lock:
             if self.closed or self._released:
                 return
@@ -100,8 +104,9 @@ class Journal:
             self.closed = True
 
     def _commit(self, *, wake: bool, leased: bool) -> None:
-        """Write what is buffered. What could not be written stays as it is, writer and all, and is written first next time:
-        if it stands after all and only its answer was lost, the store knows it by its writer."""
+        """Write the buffered events. A commit that could not be written is kept unchanged, with its writer nonce, and is
+        written first next time: if it was stored after all and only the answer was lost, the store recognises it by the
+        nonce."""
         if self._pending is not None:
             pending = self._pending
             self._append(pending)

@@ -1,4 +1,4 @@
-"""One thread that renews the leases of all activations of a process while their tasks run."""
+"""The lease heartbeat: one thread that renews the leases of all activations of a process while their tasks run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ HEARTBEAT_EVERY_S = 0.5
 
 
 class Leaseholder(Protocol):
+    """A run under way whose lease can be renewed."""
+
     def renew_lease(self) -> None: ...
 
 
 class LeaseHeartbeat:
-    """Calls `renew_lease` of every holder about twice a second. The thread starts with the first, sleeps without any,
-    and ends with `close`."""
+    """Calls `renew_lease` of every registered leaseholder about twice a second. The thread starts with the first leaseholder,
+    sleeps while there is none, and ends with `close`."""
 
     def __init__(self) -> None:
         self._holders: set[Leaseholder] = set()
@@ -41,7 +43,7 @@ class LeaseHeartbeat:
                 self._some.clear()
 
     def close(self) -> None:
-        """Renew nothing any more."""
+        """End the thread; no lease is renewed any more."""
         self._closed.set()
         self._some.set()
 

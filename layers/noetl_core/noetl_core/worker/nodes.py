@@ -1,4 +1,5 @@
-"""The tree of a run: loops, and as its leaves passes over the pipeline. Pure bookkeeping; `runner` drives it."""
+"""The tree of a run: its inner nodes are loops (`LoopNode`), its leaves are passes over the pipeline (`PipelinePass`). This
+module only keeps state; `runner` and `loop_runner` act on it."""
 
 from __future__ import annotations
 
@@ -16,15 +17,17 @@ from noetl_core.events.shapes import ChunkOfLoop, Counts, Failure, Wait
 Path = tuple[int, ...]
 
 RESULTS_PAGE = 1_000
-"""Results of one loop that are kept as objects; whole pages of them become bytes, and large pages objects in the store."""
+"""Results of one loop that are kept as objects; whole pages of them become bytes, and large pages become objects in the
+store."""
 
 
 @dataclass(slots=True)
 class CtxLayer:
     """ctx as one part of a run sees it, and what this part wrote.
 
-    Without `through` the writes stay here (an iteration of a parallel loop, resolution 10) and the view is copied once it is
-    written to; with it they also go to the layer below, at once (sequential loops are unrestricted).
+    Without `through`, writes stay in this layer (an iteration of a parallel loop, resolution 10); the view is copied at the
+    first write. With `through`, every write also goes to the layer below at once (sequential loops write without
+    restriction).
     """
 
     view: dict[str, Any]
@@ -47,7 +50,7 @@ class CtxLayer:
 
 @dataclass(slots=True)
 class PipelinePass:
-    """One pass over the pipeline. `ctx` is the iteration's own layer."""
+    """One pass over the pipeline. `ctx` is the layer of its iteration."""
 
     pipe: Pipeline
     ctx: CtxLayer
@@ -64,7 +67,8 @@ class PipelinePass:
 
 @dataclass(slots=True)
 class LoopNode:
-    """One loop being run: items still to hand out, iterations live, and what the finished ones left (in index order)."""
+    """A loop that is being run: the items that are still to be started, the running iterations, and the results and writes of
+    finished iterations, in index order."""
 
     loop: Loop
     path: Path
@@ -78,9 +82,9 @@ class LoopNode:
     next: int = 0
     live: int = 0
     results: dict[int, Any] = field(default_factory=dict)
-    """Results of finished iterations by place, as far as they are not in `pages`."""
+    """Results of finished iterations by index within `items`, as far as they are not in `pages`."""
     pages: list[Any] = field(default_factory=list)
-    """Whole pages of results, from the first place on: bytes, or references to them."""
+    """Complete pages of results, from the first index on: bytes, or references to them."""
     writes: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
     succeeded: int = 0
     failed: int = 0
@@ -109,7 +113,7 @@ class LoopNode:
         return self.broke or self.error is not None
 
     def take(self) -> int | None:
-        """The index of the next iteration to start, or None when the window is full or none is left."""
+        """Return the index of the next iteration to start, or None when the window is full or no item is left."""
         while self.live < self.limit and self.next < len(self.items):
             index = self.first + self.next
             if self.stopping and not self.begun:
@@ -127,11 +131,12 @@ class LoopNode:
         return self.live == 0 and (self.next >= len(self.items) or (self.stopping and not self.begun))
 
     def layer(self) -> CtxLayer:
-        """The ctx of a new iteration."""
+        """Return the ctx layer of a new iteration."""
         return CtxLayer(self.ctx.view, None if self.parallel else self.ctx)
 
     def scope_iter(self, index: int) -> dict[str, Any]:
-        """`iter` of an iteration: its element, its index, the iteration around it (formal spec 7.1, canonical 6.4)."""
+        """Return `iter` of an iteration: its element, its index, and the iteration around it (formal specification 7.1,
+        canonical step spec 6.4)."""
         scope: dict[str, Any] = {"parent": self.iter} if self.iter else {}
         scope[self.loop.iterator] = self.items[index - self.first]
         scope["index"] = index
@@ -175,25 +180,25 @@ class LoopNode:
         return {**self.innermost, "total": self.innermost["total"] + left}
 
     def full_page(self) -> list[Any] | None:
-        """The next page of results once all of it is there; it is held no longer."""
+        """Return the next complete page of results, if there is one. The node does not keep it any longer."""
         start = len(self.pages) * RESULTS_PAGE
         if len(self.results) < RESULTS_PAGE or any(n not in self.results for n in range(start, start + RESULTS_PAGE)):
             return None
         return [self.results.pop(n) for n in range(start, start + RESULTS_PAGE)]
 
     def rest(self) -> list[Any]:
-        """The results after the pages, in index order; what never ran or failed is None."""
+        """Return the results after the complete pages, in index order; None stands for an iteration that failed or never ran."""
         return [self.results.get(n) for n in range(len(self.pages) * RESULTS_PAGE, len(self.items))]
 
     def condense(self, load: Load) -> None:
-        """Remember less of the ctx writes of the iterations before the first that is not in a page."""
+        """Combine the ctx writes of all iterations whose results are in complete pages, to save memory."""
         bound = self.first + len(self.pages) * RESULTS_PAGE
         self.writes.sort(key=lambda w: w[0])
         done = bisect_left(self.writes, bound, key=lambda w: w[0])
         self.writes[:done] = condense(self.writes[:done], self.loop.reducers, load)
 
     def merged(self, load: Load) -> dict[str, Any]:
-        """The iterations' ctx writes brought together (resolution 10). Raises `CtxConflict`."""
+        """Return the merged ctx writes of the iterations (resolution 10). Raises `CtxConflict`."""
         self.writes.sort(key=lambda w: w[0])
         return merge_ctx(self.writes, self.loop.reducers, self.ctx.view, load)
 
@@ -205,5 +210,5 @@ def key_suffix(chunk: ChunkOfLoop | None, path: Path) -> str:
 
 
 def loop_limit(loop: Loop, max_in_flight: int | None) -> int:
-    """Concurrent iterations: one in a sequential loop."""
+    """Return how many iterations may run at the same time: one in a sequential loop."""
     return 1 if loop.mode == "sequential" or max_in_flight is None else max_in_flight

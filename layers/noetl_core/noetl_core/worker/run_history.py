@@ -1,4 +1,4 @@
-"""What a run's stream says has already happened: the fold a worker goes on from after a suspension or a takeover."""
+"""The history of a run: a fold of its stream, from which a worker continues after a suspension or a takeover."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ Path = tuple[int, ...]
 
 @dataclass(slots=True)
 class RunHistory:
-    """Per iteration path: collections, task events of unfinished passes, finished iterations; and waits and their mail.
+    """What the stream of a run has recorded: by iteration path its collections, the task events of unfinished passes and the
+    finished iterations; and its waits and their mail.
 
-    `finished` holds, by the path of the loop, its finished iterations by index; those of an inner loop go when the iteration
-    around it is finished. `last` is the newest commit, None for an empty stream.
+    `finished` maps the path of a loop to its finished iterations by index. Those of an inner loop are dropped when the
+    iteration around it has finished. `last` is the newest commit, None for an empty stream.
     """
 
     as_of: int | None = None
     takeovers: int = 0
     takeovers_without_progress: int = 0
-    """Takeovers since anything was done."""
+    """Takeovers since the last outcome."""
     worker: str = ""
     """Who opened the newest activation."""
     collections: dict[Path, LoopCollected] = field(default_factory=dict)
@@ -47,7 +48,7 @@ class RunHistory:
     waits: dict[str, Wait] = field(default_factory=dict)
     mail: dict[str, Mail] = field(default_factory=dict)
     sealed: str | None = None
-    """What the newest suspension sealed; `sealed_at` is how many task events of each pass lay before it."""
+    """The encrypted secrets of the newest suspension; `sealed_at` is how many task events of each pass came before it."""
     sealed_at: dict[Path, int] = field(default_factory=dict)
     last: Commit | None = None
     events: int = 0
@@ -64,12 +65,12 @@ class RunHistory:
 
     @property
     def newest(self) -> str:
-        """Name of the newest event, or an empty text (a heartbeat, an empty stream)."""
+        """Name of the newest event, or an empty text when the newest commit is a heartbeat or the stream is empty."""
         return self.last.events[-1].name if self.last is not None and self.last.events else ""
 
 
 def read_run_history(store: EventStore, stream: StreamId, history: RunHistory | None = None) -> RunHistory:
-    """Fold a run's stream, on top of `history` if that is given."""
+    """Read the stream of a run and fold it, on top of `history` if that is given."""
     return fold_run_history(commits_of(store, stream), history)
 
 

@@ -1,4 +1,5 @@
-"""Attempts on threads of their own: begun, taken when they have ended, given up when they go on after their timeout."""
+"""Attempts of tasks that run on threads of their own. The runner starts them, takes their outcomes, and abandons those that
+run on after their timeout."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ from noetl_core.worker.threads import TaskThreads
 
 POOL_THREADS = 64
 GRACE_S = 1.0
-"""A tool that keeps its timeout says so itself, and better; this long after it the worker stops waiting."""
+"""A tool that keeps its own timeout reports it better; the worker waits this much longer before it abandons the attempt."""
 
 
 @dataclass(slots=True, eq=False)
 class RunningAttempt:
-    """An attempt on a thread of its own. `until` (microseconds) is when it is given up, if ever."""
+    """An attempt on a thread of its own. At `until` (microseconds) it is abandoned; None means never."""
 
     pass_: PipelinePass
     task: Task
@@ -30,11 +31,12 @@ class RunningAttempt:
     until: int | None
 
     outcome: Outcome | BaseException | None = None
-    """What the tool gave or raised, once it has ended."""
+    """What the tool returned or raised, once it has ended."""
 
 
 class RunningAttempts:
-    """The attempts of one activation that have not ended. One driver thread owns it; the tools run on others."""
+    """The attempts of one activation that have not ended. Only the driver thread uses this object; the tools run on other
+    threads."""
 
     def __init__(self) -> None:
         self.overdue_at: int | None = None
@@ -73,7 +75,8 @@ class RunningAttempts:
         self._threads.submit(work)
 
     def next_ended(self, timeout: float) -> tuple[RunningAttempt, Outcome] | None:
-        """The next that has ended, waited for at most `timeout` seconds. Raises what its tool raised, which tools do not."""
+        """Return the next attempt that has ended, with its outcome, after waiting at most `timeout` seconds; None if there is
+        none. Raises what the tool raised; tools normally raise nothing."""
         try:
             attempt = self._ended.get(timeout=timeout)
         except Empty:
@@ -87,7 +90,8 @@ class RunningAttempts:
         return attempt, attempt.outcome
 
     def give_up(self, now: int) -> list[RunningAttempt]:
-        """Those that go on after their timeout: they are told, left behind, and no longer waited for."""
+        """Abandon the attempts that run on after their timeout and return them: they are told that they are cancelled, and
+        nobody waits for them any longer."""
         overdue = [a for a in self._running if a.until is not None and now >= a.until]
         for attempt in overdue:
             self._running.discard(attempt)
@@ -98,6 +102,6 @@ class RunningAttempts:
         return overdue
 
     def close(self) -> None:
-        """Nothing more begins; what has not ended ends for nobody."""
+        """Start no more attempts. Outcomes of attempts that still run are ignored."""
         if self._threads is not None:
             self._threads.close()

@@ -1,7 +1,8 @@
-"""Secrets of a suspended run: sealed into its `StepSuspended`, opened by the worker that resumes it (DESIGN section 4).
+"""Secrets of a suspended run: they are encrypted (sealed) into its `StepSuspended` event, and the worker that resumes the run
+decrypts them (docs/access.md).
 
-The log shows a secret as its mask. What a pass still needs of it - results by name, `_prev`, `_outcome`, `iter`, what it wrote to
-ctx - goes beside, encrypted, bound to the execution and the run.
+The log shows only the mask of a secret. What a pass still needs of it - results by name, `_prev`, `_outcome`, `iter`, its
+writes to ctx - is stored beside, encrypted, and bound to the execution and the run.
 """
 
 from __future__ import annotations
@@ -16,25 +17,25 @@ from noetl_core.ports import Sealer
 from noetl_core.worker.nodes import PipelinePass
 
 MARK = "\0secret"
-"""The one key of what stands for a secret inside; no other data has it."""
+"""The only key of the mapping that stands for a secret in the encrypted text; other data never has it."""
 Path = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Seals:
-    """Sealing for one run."""
+    """Encrypts and decrypts the secrets of one run."""
 
     sealer: Sealer
     execution_id: str
     run_id: str
 
     def seal(self, passes: Iterable[PipelinePass]) -> str | None:
-        """The secrets that `passes` hold, sealed; None when they hold none."""
+        """Return the secrets that `passes` hold, encrypted; None when they hold none."""
         held = [[list(pass_.path), parts] for pass_ in passes if (parts := _secrets_of(pass_))]
         return self.sealer.seal(json.dumps(held).encode(), self._context) if held else None
 
     def open(self, sealed: str) -> dict[Path, Mapping[str, Any]]:
-        """What each pass held, by its path. Raises `CorruptLog`, `Unavailable`."""
+        """Return what each pass held, by its path. Raises `CorruptLog`, `Unavailable`."""
         held = json.loads(self.sealer.open(sealed, self._context))
         return {tuple(path): _from_json(parts) for path, parts in held}
 
@@ -44,7 +45,7 @@ class Seals:
 
 
 def restore(pass_: PipelinePass, held: Mapping[str, Any]) -> None:
-    """Put back what a pass held when it was suspended."""
+    """Give a pass back the values it held when it was suspended."""
     pipe = pass_.pipe
     pipe.results.update(held.get("results", {}))
     pipe.iter.update(held.get("iter", {}))
@@ -70,12 +71,13 @@ def _secrets_of(pass_: PipelinePass) -> dict[str, Any]:
 
 
 def _only(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those values with a secret in them, as JSON. What the iterations around hand down is theirs, and sealed with them."""
+    """Return the values that contain a secret, as JSON. Values that come from outer iterations are sealed with those
+    iterations."""
     return {name: _to_json(value) for name, value in values.items() if name != "parent" and contains_secret(value)}
 
 
 def _to_json(value: Any) -> Any:
-    """A value as JSON, its secrets marked."""
+    """Return a value as JSON data, with marks around its secrets."""
     if isinstance(value, Secret):
         return {MARK: _to_json(value._value)}
     if isinstance(value, Mapping):
@@ -84,6 +86,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _from_json(value: Any) -> Any:
+    """Return the value of JSON data that `_to_json` wrote."""
     if isinstance(value, dict):
         if MARK in value:
             return Secret(_from_json(value[MARK]))

@@ -32,12 +32,12 @@ from noetl_core.worker.view import Keychain, Resolver, Views, credential_reader
 from noetl_core.worker.waiting import WAITING_KINDS
 
 FEW = 100
-"""Iterations that pass in milliseconds when their tools are cheap."""
+"""So many iterations take only milliseconds when their tools are cheap."""
 
 
 @dataclass(eq=False)
 class Worker:
-    """The data plane over its ports. `heartbeat` None (simulation) means: no lease is renewed while a task runs."""
+    """The data plane over its ports. Without `heartbeat` (in the simulator) no lease is renewed while a task runs."""
 
     store: EventStore
     results: ResultStore
@@ -49,12 +49,12 @@ class Worker:
     registered: Registered | None = None
     name: str = "worker"
     gone: Callable[[str], bool] | None = None
-    """Whether the worker of that name is known to have ended: its lease need not be waited for."""
+    """Returns whether the worker of that name is known to have ended: then its lease need not run out."""
     heartbeat: LeaseHeartbeat | None = field(default_factory=LeaseHeartbeat)
     sealer: Sealer | None = None
     callback_key: Callable[[], bytes] | None = None
     callback_url: str = LOCAL_URL
-    """Where a callback is answered, with a place for `{token}`."""
+    """The URL at which callbacks are answered, with `{token}` in it."""
 
     def __post_init__(self) -> None:
         self.views = Views(self.store, self.results, self.playbooks)
@@ -63,7 +63,8 @@ class Worker:
         self._leaving = False
 
     def handle(self, command: Command, deadline: int | None = None) -> Handled:
-        """Carry out one command. `deadline` (microseconds) is the invocation's end. Raises port errors for redelivery."""
+        """Carry out one command. `deadline` (microseconds) is the end of the invocation. Raises port errors, after which the
+        queue delivers the command again."""
         gate = self.gates.gate(command.execution_id)
         if (gate.mode == "stop" and command.undoes is None) or command.run_id in gate.stopped_runs:
             return Handled("dropped", "the execution is being stopped")
@@ -86,8 +87,8 @@ class Worker:
                 del self._at_work[stream]
 
     def leave(self, reason: str) -> None:
-        """End in an orderly way: take nothing more, and release every run that is under way, so that whoever goes on with it need
-        not wait for its lease. What cannot be written is left: its lease runs out."""
+        """End in an orderly way: take no more commands, and release every run that is under way, so that another worker need
+        not wait for its lease. If that cannot be written, the lease runs out."""
         with self._lock:
             self._leaving = True
             at_work = list(self._at_work.values())
@@ -96,8 +97,8 @@ class Worker:
                 lease.leave(reason)
 
     def runs_inline(self, command: Command) -> bool:
-        """Whether a command is over at once: a step without a loop, or a chunk of a few iterations, whose tools never block and
-        whose policies neither wait nor go round."""
+        """Return whether a command ends at once: a step without a loop, or a chunk of a few iterations, whose tools never
+        block and whose policies neither wait nor go back."""
         if command.undoes is not None:
             return False
         playbook = self.playbooks(command.digest)

@@ -1,4 +1,5 @@
-"""What a task writes to standard output and standard error, as its event keeps it: the end inline, more by reference."""
+"""The standard output and standard error of a task, as its event records them: the end of each inline, more behind a
+reference."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from noetl_core.ports import ResultStore
 TAIL = 4_096
 """Characters of each stream that go into the event."""
 KEPT = 1_048_576
-"""Characters of each stream that are kept at all: its end."""
+"""The last characters of each stream that are kept at all."""
 
 
 class _Stream:
@@ -37,7 +38,7 @@ class _Stream:
 
 
 class TaskLog:
-    """`ToolCall.log` of one attempt. Used by one thread at a time."""
+    """`ToolCall.log` of one attempt. One thread at a time uses it."""
 
     def __init__(self) -> None:
         self._streams: dict[str, _Stream] = {}
@@ -49,9 +50,10 @@ class TaskLog:
         return bool(self._streams)
 
     def record(self, results: ResultStore, key: str) -> Mapping[str, Any]:
-        """`{stdout, stderr}` with the end of each; if there is more, `more` is a reference to an object `{stdout, stderr}`.
+        """Return `{stdout, stderr}` with the end of each stream. If there is more, `more` refers to an object `{stdout,
+        stderr}`.
 
-        `dropped` counts the characters that were too many even for that.
+        `dropped` counts the characters that were not kept at all.
         """
         texts = {name: stream.text() for name, stream in self._streams.items()}
         out: dict[str, Any] = {name: text[-TAIL:] for name, text in texts.items()}

@@ -1,4 +1,5 @@
-"""Threads that tools run on: daemons, because a tool that does not end must not keep the process from ending."""
+"""Threads on which tools run. They are daemon threads, because a tool that does not end must not keep the process from
+ending."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ Work = Callable[[], None]
 
 
 class TaskThreads:
-    """At most `most` threads, started when there is work and none is idle. `Work` does not raise."""
+    """At most `most` threads. A thread is started when there is work and no thread is idle. `Work` does not raise."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -25,11 +26,11 @@ class TaskThreads:
             threading.Thread(target=self._run, name=f"task-{self._started}", daemon=True).start()
 
     def lose(self) -> None:
-        """A thread is held by what does not end: another may take its place."""
+        """Allow one more thread, because a call that does not end occupies one."""
         self._most += 1
 
     def close(self) -> None:
-        """No more work: idle threads end at once, busy ones when they are done, what has not begun does not begin."""
+        """Take no more work: idle threads end at once, busy threads end after their work, and waiting work is dropped."""
         try:
             while True:
                 self._work.get_nowait()

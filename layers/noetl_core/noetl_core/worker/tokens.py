@@ -1,4 +1,5 @@
-"""`callback.token` and `callback.url` in templates: what a task sends to whoever is to answer the callback that comes next."""
+"""`callback.token` and `callback.url` in templates: what a task sends to whoever is to answer the next callback
+(docs/callbacks.md)."""
 
 from __future__ import annotations
 
@@ -7,17 +8,17 @@ from typing import Any
 
 from noetl_core.dsl.model import Playbook, Step
 from noetl_core.engine import ids
-from noetl_core.engine.callbacks import Ticket, callback_tasks, token_of
+from noetl_core.engine.callbacks import CallbackTarget, callback_tasks, token_of
 from noetl_core.engine.pipeline import Pipeline
 from noetl_core.expr import Secret, TemplateError
 
 LOCAL_URL = "noetl-callback:{token}"
-"""Where there is no API: what `noetl callback` takes like the token itself."""
+"""The URL where there is no API: `noetl callback` accepts it like the token itself."""
 KEYS = ("token", "url")
 
 
 class CallbackTokens:
-    """Makes tokens for one run; nothing is computed unless a template asks. `url` has a place for `{token}`."""
+    """Creates the tokens of one run, only when a template reads one. `url` contains `{token}`."""
 
     def __init__(
         self,
@@ -32,24 +33,25 @@ class CallbackTokens:
         self._places = callback_tasks(playbook, step)
 
     def layer(self, pipe: Pipeline) -> Mapping[str, Any] | None:
-        """The name `callback` for the task at `pipe.pc`; None in steps without a callback by token."""
+        """Return the name `callback` for the task at `pipe.pc`; None in steps without a callback by token."""
         if not self._places:
             return None
         return {"callback": _Next(self, pipe)}
 
     def read(self, pipe: Pipeline, what: str) -> Secret:
-        """Token or url of the next callback: at or behind the task that asks, else the first. It is secret: the log masks it."""
+        """Return the token or the URL of the next callback: the one at or after the task that asks, otherwise the first. The
+        value is a secret, so the log masks it."""
         if self._key is None:
             raise TemplateError("callback tokens are not to be had here: this pool holds no key for them")
         place = next((n for n in self._places if n >= pipe.pc), self._places[0])
         task = self._step.tasks[place]
         task_run = ids.task_run_id(pipe.run, pipe.path, task.name, pipe.visit(task))
-        token = token_of(Ticket(self._execution_id, self._run_id, task_run, place), self._key())
+        token = token_of(CallbackTarget(self._execution_id, self._run_id, task_run, place), self._key())
         return Secret(token if what == "token" else self._url.format(token=token))
 
 
 class _Next(Mapping[str, Any]):
-    """`callback`, read lazily."""
+    """The name `callback` in templates; it is evaluated when a template reads it."""
 
     __slots__ = ("_pipe", "_tokens")
 

@@ -21,7 +21,7 @@ from noetl_core.worker.task_inputs import Inputs
 from noetl_core.worker.task_log import TaskLog
 
 MARGIN_S = 5
-"""Left of the invocation when a tool must have given up, for the commit that says so."""
+"""What is left of the invocation when a tool must have ended, for the commit that records it."""
 
 
 class ToolCaller:
@@ -79,7 +79,7 @@ class ToolCaller:
 
 
 class _Unsupported:
-    """Stands for a kind nobody provides here."""
+    """Stands for a tool kind that is not installed here."""
 
     inline = True
 

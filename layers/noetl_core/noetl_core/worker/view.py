@@ -1,4 +1,4 @@
-"""What a run sees of its execution: a fixed view as of its command, and the values behind pointers and references."""
+"""What a run sees of its execution: a view that is fixed by its command, and the values of pointers and references."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from noetl_core.expr.references import Path
 from noetl_core.history import load_state
 from noetl_core.ports import EventStore, Forbidden, NotFound, ReadsSecrets, ResultStore
 from noetl_core.tools.secrets import flat
-from noetl_core.values import Altered, Room, Values
+from noetl_core.values import Altered, LoadBudget, Values
 
 KEPT_VIEWS = 4
-"""Loops whose chunks a worker process runs in turn."""
+"""Cached views of distributed loops: a worker process runs the chunks of several loops in turn."""
 KEPT_VALUES = 8
-"""Loaded references a run keeps at hand; pages of a pagination pass through, so few are enough."""
+"""Cached values of references per run; pages of a pagination are used once, so few are enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,8 @@ class RunView:
 
 
 class Views:
-    """Makes the views of runs. Those of a distributed loop's chunks are one: kept by its lead, at hand for the next chunk."""
+    """Builds the views of runs. The chunk runs of a distributed loop share one view: the lead run stores it, and it is cached
+    for the next chunk."""
 
     def __init__(self, store: EventStore, results: ResultStore, playbooks: Callable[[str], Playbook]) -> None:
         self._store, self._results, self._playbooks = store, results, playbooks
@@ -50,7 +51,8 @@ class Views:
         self._lock = Lock()
 
     def __call__(self, command: Command, as_of: int) -> RunView:
-        """The view at control position `as_of`: the command's own or the loop's when it is of that position, else the log's."""
+        """Return the view at control position `as_of`: from the command or the loop's stored view if they are of that
+        position, otherwise from the log."""
         if command.as_of == as_of:
             if command.context is not None:
                 return _view(command.execution_id, command.context)
@@ -92,12 +94,12 @@ def _view(execution_id: str, c: CommandContext) -> RunView:
 
 
 def view_key(execution_id: str, step_run: str) -> str:
-    """Where the view of a distributed loop's chunks is."""
+    """Return the key under which the view of a distributed loop's chunks is stored."""
     return f"{execution_id}/loops/{step_run}/view.json"
 
 
 class Resolver:
-    """`resolve` of a run's scopes: loads pointers and references, keeping the last few."""
+    """`resolve` of a run's scopes: it loads pointers and references and caches the last few values."""
 
     def __init__(self, store: EventStore, results: ResultStore, execution_id: str) -> None:
         self._values = Values(store, results, execution_id, limit=None)
@@ -106,7 +108,8 @@ class Resolver:
         self._lock = Lock()
 
     def __call__(self, ref: Any) -> Any:
-        """The value of a pointer or a reference; there may be references in it, and what only looks like one is what it is."""
+        """Return the value of a pointer or a reference. The value may contain references. Data that only looks like a
+        reference is returned as it is."""
         key = (ref.at["run"], ref.at["seq"]) if isinstance(ref, Pointer) else ref["key"]
         try:
             if not isinstance(ref, Pointer):
@@ -122,13 +125,14 @@ class Resolver:
         except ValueError:
             raise TemplateError(f"what {key} holds is no JSON: pass the reference whole, to a tool that reads it") from None
 
-    def whole(self, value: Any, room: Room | None = None) -> Any:
-        """`value` with what is behind the references in it, however deep. Raises `NoRoom`, `NotFound`, `ValueError`."""
-        return self._values.whole(value, room, self._opened)
+    def whole(self, value: Any, budget: LoadBudget | None = None) -> Any:
+        """Return `value` with all references in it replaced by their values, at any depth. Raises `LoadLimitExceeded`,
+        `NotFound`, `ValueError`."""
+        return self._values.whole(value, budget, self._opened)
 
-    def apart(self, value: Any, room: Room, place: Path) -> Any:
-        """As `whole`, for other threads and for once: nothing is kept at hand. `place` is where the value stands."""
-        return self._values.whole(value, room, place=place)
+    def apart(self, value: Any, budget: LoadBudget, place: Path) -> Any:
+        """As `whole`, for use on other threads: nothing is cached. `place` is where the value stands."""
+        return self._values.whole(value, budget, place=place)
 
     def behind(self, value: Any, deep: bool) -> Any:
         """The value that a reference stands for; with `deep` those that it holds, too. Raises `TemplateError`."""
@@ -140,7 +144,7 @@ class Resolver:
             raise TemplateError(str(error)) from None
 
     def remember(self, key: object, value: Any, nested: bool = True) -> tuple[Any, bool]:
-        """Keep a value at hand that was just loaded or stored; `nested`: there may be references in it."""
+        """Cache a value that was just loaded or stored; `nested` says that it may contain references."""
         with self._lock:
             self._kept[key] = value, nested
             while len(self._kept) > KEPT_VALUES:
@@ -153,21 +157,22 @@ class Resolver:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
-    def opened(self, ref: Mapping[str, Any], room: Room | None = None) -> Any:
-        """What one of the family's references leads to; there may be references in it. Raises as `whole`."""
-        return self._opened(ref, room)[0]
+    def opened(self, ref: Mapping[str, Any], budget: LoadBudget | None = None) -> Any:
+        """Return the value of a reference of the family; it may contain references. Raises as `whole`."""
+        return self._opened(ref, budget)[0]
 
-    def _opened(self, ref: Mapping[str, Any], room: Room | None = None) -> tuple[Any, bool]:
-        return self._at_hand(named(ref)) or self.remember(named(ref), *self._values.opened(ref, room))
+    def _opened(self, ref: Mapping[str, Any], budget: LoadBudget | None = None) -> tuple[Any, bool]:
+        return self._at_hand(named(ref)) or self.remember(named(ref), *self._values.opened(ref, budget))
 
 
 def named(ref: Mapping[str, Any]) -> tuple[str, Any]:
-    """What a value is kept at hand by: a task may write one object twice."""
+    """Return the cache key of a value: a task may write one object twice."""
     return ref["key"], ref.get("checksum")
 
 
 class Keychain(Strict, Mapping[str, Any]):
-    """`keychain.<name>.<field>`: credentials resolved at the moment they are read, and secret (DESIGN section 7)."""
+    """`keychain.<name>.<field>` in templates: a credential is read when a template reads it, and its fields are secrets
+    (docs/access.md)."""
 
     called = "the keychain"
 
@@ -193,7 +198,7 @@ class Keychain(Strict, Mapping[str, Any]):
 
 
 def credential_reader(playbook: Playbook, secrets: ReadsSecrets | None) -> Callable[[str], Mapping[str, Any]]:
-    """Credentials by the name an `auth:` gives: a keychain entry's, or a stored credential's own."""
+    """Return a reader of credentials by the name that `auth:` gives: a keychain entry, or the name of a stored credential."""
     names = {k.name: str(k.options.get("credential", k.name)) for k in playbook.keychain}
 
     def read(name: str) -> Mapping[str, Any]:

@@ -1,4 +1,5 @@
-"""Tasks the engine runs itself: `wait`, `callback`, `playbook`. They keep no worker: a fact answers them, or they suspend."""
+"""Tasks that the engine itself carries out: `wait`, `callback` and `playbook`. They occupy no worker: their answer is in the
+mail, or the run suspends."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from noetl_core.worker.run_history import RunHistory
 
 WAITING_KINDS = frozenset({"wait", "callback", "playbook"})
 INLINE_WAIT_S = 5.0
-"""A shorter wait or retry delay is slept in place: suspending and resuming costs more."""
+"""A wait or retry delay shorter than this is slept in the worker, because suspending and resuming costs more."""
 
 
 class BadWait(ValueError):
@@ -27,7 +28,7 @@ class BadWait(ValueError):
 
 
 class TooLong(BadWait):
-    """The wait would outlive its execution. Who acts: the author."""
+    """The wait would last longer than its execution. Who acts: the author."""
 
 
 def wait_for(
@@ -43,7 +44,7 @@ def wait_for(
 ) -> Wait:
     """The wait a task stands for: `{wait_id, kind, ...}`; the same on every execution of the same attempt.
 
-    `lives_until` (microseconds): the execution ends by then at the latest, and its log soon after. Raises `BadWait`.
+    `lives_until` (microseconds) is when the execution ends at the latest; its log expires soon after. Raises `BadWait`.
     """
     inputs = canonical_inputs(kind, inputs)
     what = {"wait": "timer", "callback": "callback", "playbook": "child"}[kind]
@@ -205,7 +206,7 @@ def _until(inputs: Mapping[str, Any], now: int) -> int:
 
 
 def _seconds(kind: str, key: str, value: Any) -> float:
-    """Seconds from a number or from text such as `90`, `15m`, `2h`; raises `BadWait`."""
+    """Return seconds from a number or from a text such as `90`, `15m`, `2h`. Raises `BadWait`."""
     try:
         return duration(value, KINDS[kind].durations[key], f"`{key}`")
     except BadNumber as error:

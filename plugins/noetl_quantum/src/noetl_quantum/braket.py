@@ -1,7 +1,8 @@
-"""Circuits on Amazon Braket's local state-vector simulator, the distribution `amazon-braket-default-simulator` (extra `braket`).
+"""Circuits on Amazon Braket's local state-vector simulator, the distribution `amazon-braket-default-simulator` (extra
+`braket`).
 
-Circuits in the forms that `circuit` reads are handed over gate by gate, and their exact probabilities come back. OpenQASM 3 is
-handed over as it is written: the simulator draws the shots itself, as a real machine does.
+Circuits in the forms that `circuit` reads are passed gate by gate, and their exact probabilities are returned. OpenQASM 3 is
+passed as it is written: the simulator draws the shots itself, as a real machine does.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def is_openqasm_3(source: Any) -> TypeGuard[str]:
 
 
 def probabilities(circuit: Circuit) -> list[float]:
-    """The probability of each basis state (qubit 0 is the lowest bit). Raises `NotInstalled`."""
+    """Return the probability of each basis state (qubit 0 is the lowest bit). Raises `NotInstalled`."""
     gates = "\n".join(_unitary(gate, circuit.qubits) for gate in circuit.gates)
     idle = "\n".join(f"i q[{n}];" for n in range(circuit.qubits))  # a qubit that no gate touches would not be counted
     source = f"OPENQASM 3;\nqubit[{circuit.qubits}] q;\n{idle}\n{gates}\n#pragma braket result probability all\n"
@@ -52,7 +53,7 @@ def probabilities(circuit: Circuit) -> list[float]:
 
 
 def counts(source: str, params: Mapping[str, Any], shots: int) -> tuple[dict[str, int], int]:
-    """How often each reading came, and the number of qubits. Raises `BadCircuit`, `NotInstalled`."""
+    """Return how often each reading occurred, and the number of qubits. Raises `BadCircuit`, `NotInstalled`."""
     text = _COMMENTS.sub(" ", source)
     text, included = _STANDARD_GATES.subn("", text)
     for word, why in REFUSED.items():
@@ -71,7 +72,7 @@ def counts(source: str, params: Mapping[str, Any], shots: int) -> tuple[dict[str
 
 
 def _unitary(gate: Gate, qubits: int) -> str:
-    """A gate as its matrix. The simulator's first qubit is the highest bit, ours the lowest."""
+    """Return a gate as its matrix. The simulator's first qubit is the highest bit, ours the lowest."""
     size = 1 << len(gate.controls) + 1
     a, b, c, d = gate.matrix
     corner = {(size - 2, size - 2): a, (size - 2, size - 1): b, (size - 1, size - 2): c, (size - 1, size - 1): d}

@@ -1,10 +1,10 @@
-"""`kind: quantum`: circuits on a backend. `simulator` is an exact state vector of up to 16 qubits and needs nothing; `braket` is
-Amazon Braket's local simulator, up to 20 qubits, which also reads OpenQASM 3.
+"""`kind: quantum`: circuits on a backend (formal specification 12). `simulator` is an exact state vector of up to 16 qubits
+and needs nothing else; `braket` is Amazon Braket's local simulator for up to 20 qubits, which also reads OpenQASM 3.
 
-`action: run` (default) gives the counts. As with a real backend a job may also be submitted, polled and fetched: `submit`
-gives `{job_id, status}`, `status` and `result` take the `job_id`; a job is an object of the execution, so any later task may
-ask for it. The shots are drawn with a seed made of the task run (or `seed`), so doing it again gives the same counts.
-The shots of OpenQASM 3 are drawn by the simulator, each time anew.
+`action: run` (default) gives the counts. As with a real backend, a job may also be submitted, polled and fetched: `submit`
+gives `{job_id, status}`; `status` and `result` take the `job_id`. A job is an object of the execution, so any later task may
+ask for it. The shots are drawn with a seed derived from the task run (or with `seed`), so a repetition gives the same counts.
+The shots of OpenQASM 3 are drawn by the simulator, anew each time.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@
 |---|---|---|---|
 | playbook version | `p#<path>` | `v#<version>` | |
 | latest version of a path | `latest` | `<path>` | moves |
-| content by digest | `d#<digest>` | `source` | written first and once (again when what was only pinned is registered) |
+| content by digest | `d#<digest>` | `source` | written once (again when content that was only pinned is registered) |
 | head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads`, by status, in shards |
 | | | | `path_list`, `status_at`: the sparse index `heads_by_path`, in shards |
 | gate | `x#<execution_id>` | `gate` | |
-| due | `due#<shard>` | `<execution_id>` | `due_at`: the local index `by_due`; `looks` that did not end |
+| due | `due#<shard>` | `<execution_id>` | `due_at`: the local index `by_due`; `looks`: attempts that did not end |
 """
 
 from __future__ import annotations

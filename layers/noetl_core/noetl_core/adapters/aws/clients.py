@@ -1,4 +1,4 @@
-"""boto3 clients, one per service and process; they honour `AWS_ENDPOINT_URL` like everything boto3 makes."""
+"""boto3 clients, one per service and process. They use `AWS_ENDPOINT_URL`, as all of boto3 does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CONFIGS = {
     "s3": _PATIENT.merge(Config(s3={"addressing_style": "path"})),
     "dynamodb": _PATIENT.merge(Config(read_timeout=8)),
 }
-"""A table answers in milliseconds: a lost packet must cost less than the time a lease has to spare."""
+"""DynamoDB answers in milliseconds: waiting for a lost packet must take less time than a lease can spare."""
 
 TRANSIENT = frozenset(
     {
@@ -57,7 +57,7 @@ _making = Lock()
 
 
 def client(service: str) -> Any:
-    """The client of `service`; the low-level kind, whose import is a fraction of the resources'."""
+    """Return the low-level client of `service`; it imports much faster than boto3's resources."""
     with _making:  # making clients is not thread-safe, using them is
         return _client(service)
 
@@ -68,14 +68,14 @@ def _client(service: str) -> Any:
 
 
 def forget_clients() -> None:
-    """Make new clients from now on: for another endpoint or other credentials in the environment."""
+    """Create new clients from now on, for another endpoint or other credentials in the environment."""
     with _making:
         _client.cache_clear()
 
 
 @contextmanager
 def errors_of(what: str) -> Iterator[None]:
-    """Turn what the service says into the ports' words: `Unavailable`, `TooLarge`; anything else passes through."""
+    """Translate errors of the service to those of the ports: `Unavailable`, `TooLarge`; others pass through."""
     try:
         yield
     except ClientError as error:
@@ -93,5 +93,5 @@ def errors_of(what: str) -> Iterator[None]:
 
 
 def code_of(error: ClientError) -> str:
-    """The service's error code."""
+    """Return the error code of the service."""
     return str(error.response.get("Error", {}).get("Code", ""))

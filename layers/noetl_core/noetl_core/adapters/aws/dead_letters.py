@@ -1,4 +1,4 @@
-"""What the queues gave up on: commands and wakes whose handling failed every time. Each letter stands for itself."""
+"""Dead letters of SQS: commands and wakes whose handling failed every time. Each letter is handled separately."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ BATCH = 10
 def drain(
     queues: Sequence[str], handle: Callable[[DeadLetter], None], limit: int = 1_000, late: Callable[[], bool] | None = None
 ) -> int:
-    """Call `handle` for each dead letter, then delete it; how many there were. Ends at `limit`, and when it is `late`.
+    """Call `handle` for each dead letter and then delete it; return how many were handled. Ends at `limit`, and when it is
+    `late`.
 
-    A letter whose `handle` fails is kept for the next time, and logged. Letters that name no execution (stream batches: the
-    sweeper routes their records from the log) are left for the alarm.
+    A letter whose `handle` fails is logged and kept for the next time. Letters that name no execution (stream batches, whose
+    records the sweeper routes from the log) are left for the alarm.
     """
     handled = 0
     for url in queues:
@@ -39,7 +40,7 @@ def drain(
 
 
 def _letters(url: str) -> Iterator[tuple[DeadLetter, str]]:
-    """The letters of a queue, as far as it gives them."""
+    """Yield the letters that a queue returns."""
     while True:
         try:
             with errors_of("dead letters"):
@@ -58,7 +59,7 @@ def _letters(url: str) -> Iterator[tuple[DeadLetter, str]]:
 
 
 def read_letter(body: str) -> DeadLetter | None:
-    """A dead letter, if it is one of a command or a wake."""
+    """Return a dead letter, if it is one of a command or a wake."""
     try:
         said = json.loads(body)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The event log in DynamoDB: one conditional PutItem per commit (DESIGN section 3).
+"""The event log in DynamoDB: one conditional PutItem per commit (docs/architecture.md, "What lies where").
 
 | key space | pk | sk | writer |
 |---|---|---|---|
@@ -6,11 +6,11 @@
 | run streams | `r#<execution_id>#<hash(run) mod 8>` | `<run_id>#<seq>` | the worker that holds the run; control, to fence |
 | snapshot | `s#<execution_id>` | `snapshot` | control plane |
 
-Header attributes: `v`, `execution_id`, `ts`, `writer`; `lease_until` and `expires_at` where set; in run streams `events` and
-`in_vain`, what the stream comes to; `wake` only where true (the
-stream's filter asks for it); and `body`, or `body_key` where the body is in S3.
+Header attributes: `v`, `execution_id`, `ts`, `writer`; `lease_until` and `expires_at` where set; in run streams the tally of
+the stream, `events` and `in_vain` (takeovers without progress); `wake` only where true, because the filter of the stream
+selects by it; and `body`, or `body_key` where the body is in S3.
 
-TTL deletes up to days late, and in no order: what has expired is absent to readers, and its position is free to writers.
+TTL deletes up to days late, in no order. So readers ignore expired items, and writers may overwrite them.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ IS_NEWER = f"{IS_FREE} OR seq < :seq"
 
 
 def partition(stream: StreamId) -> str:
-    """Partition key of a stream."""
+    """Return the partition key of a stream."""
     if stream.run_id is None:
         return f"m#{stream.execution_id}"
     return f"r#{stream.execution_id}#{blake2b(stream.run_id.encode(), digest_size=2).digest()[0] % SPREAD}"
 
 
 def sort_key(stream: StreamId, seq: int) -> str:
-    """Sort key of a position; zero-padded, so that text order is the order of positions."""
+    """Return the sort key of a position; it is zero-padded, so that text order is the order of positions."""
     return f"{seq:0{DIGITS}d}" if stream.run_id is None else f"{stream.run_id}#{seq:0{DIGITS}d}"
 
 
 class DynamoEventStore:
-    """`EventStore` on the events table; `results` takes bodies that exceed an item."""
+    """`EventStore` on the events table; `results` stores bodies that exceed an item."""
 
     def __init__(self, table: str, results: ResultStore, clock: Clock | None = None) -> None:
         self._table, self._results, self._clock = table, results, clock or SystemClock()
@@ -85,7 +85,7 @@ class DynamoEventStore:
             raise Conflict(f"{commit.stream} position {commit.seq} is taken", existing) from error
 
     def _now(self) -> dict[str, str]:
-        """Seconds since the epoch, as `expires_at` counts."""
+        """Return seconds since the epoch, as in `expires_at`."""
         return {"N": str(self._clock.now() // SECOND)}
 
     def _lives(self, item: Item) -> bool:
@@ -205,9 +205,9 @@ class DynamoEventStore:
 
 
 def _decode(item: Item, results: ResultStore) -> Commit:
-    """An item as a commit, whether a client read it or Lambda delivered it (binary as base64).
+    """Return the commit of an item, which a client read or Lambda delivered (binary as base64).
 
-    Raises `NewerLog` for what newer code wrote, `CorruptLog` for what does not read.
+    Raises `NewerLog` for what newer code wrote, `CorruptLog` for what cannot be read.
     """
     try:
         run, _, position = item["sk"]["S"].rpartition("#")
@@ -241,5 +241,6 @@ def _number(item: Item, name: str) -> int:
 
 
 def commit_from_image(image: Item, results: ResultStore) -> Commit | None:
-    """The commit of a stream record's NewImage; None for an item of another key space (snapshots). Raises as `_decode`."""
+    """Return the commit of a stream record's NewImage; None for an item of another key space (snapshots). Raises as
+    `_decode`."""
     return _decode(image, results) if image["pk"]["S"].startswith(("m#", "r#")) else None

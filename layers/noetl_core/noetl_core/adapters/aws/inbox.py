@@ -1,4 +1,4 @@
-"""The inbox bucket: uploads are read or copied as their put left them, and what cannot be taken goes under `rejected/`."""
+"""The inbox bucket: uploads are read or copied as their put left them; refused uploads are moved under `rejected/`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from noetl_core.result_refs import unchecked_reference
 REJECTED, SUFFIX = "rejected/", ".error.json"
 GONE = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
 PARTS_FROM = 1024 * 1024 * 1024
-"""A larger object is copied in parts, several at a time (one request copies 5 GB at most), and its checksum is not known: it is
+"""A larger object is copied in parts, several at a time (one request copies 5 GB at most). Its checksum is not known; it is
 larger than any value that is loaded."""
 PART = 128 * 1024 * 1024
 
@@ -50,7 +50,7 @@ class S3Inbox:
         return reference
 
     def _copied(self, upload: Upload, key: str) -> str:
-        """Copy in one request; the content's SHA-256, which S3 tells and not every emulator does."""
+        """Copy in one request; return the SHA-256 of the content, which S3 returns and not every emulator does."""
         copied = client("s3").copy_object(
             Bucket=self._results,
             Key=key,

@@ -1,4 +1,5 @@
-"""What the functions share: the time an invocation has left, an end to what takes too long, a line for every failed record."""
+"""What the Lambda functions share: the time an invocation has left, a limit for calls that take too long, and one log line
+per failed record."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
 class OutOfTime(BaseException):
-    """What runs takes longer than it may. No handler of errors on its way may take it for one of its own."""
+    """A call takes longer than it may. It is a `BaseException`, so that no error handler takes it for one of its own errors."""
 
 
 class TimeLeft:
-    """The time an invocation has, less `spare_s`; without a context there is no end to it."""
+    """The time that an invocation has left, less `spare_s`; without a context there is no limit."""
 
     def __init__(self, context: LambdaContext | None, spare_s: float) -> None:
         self._context, self._spare_s = context, spare_s
@@ -34,9 +35,10 @@ class TimeLeft:
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise `OutOfTime` in what is done here after `seconds`, wherever it is: a commit that stands then stands, as after a crash.
+    """Raise `OutOfTime` in the code inside after `seconds`, wherever it is. A commit that is stored by then stays stored, as
+    after a crash.
 
-    Only the main thread can be told; elsewhere, and for no end of seconds, nothing is limited.
+    This works in the main thread only; elsewhere, and without `seconds`, nothing is limited.
     """
     if seconds == float("inf") or threading.current_thread() is not threading.main_thread():
         yield
@@ -55,8 +57,8 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 class LoggedBatch(BatchProcessor):
-    """Messages of a queue, each by itself: one that fails comes again, and is logged once, with the reason and what `about` says
-    of it."""
+    """Handles the messages of a queue separately: a failed one is delivered again, and is logged once, with the reason and
+    with what `about` says of it."""
 
     def __init__(self, logger: Logger, about: Callable[[Any], Mapping[str, Any]]) -> None:
         super().__init__(event_type=EventType.SQS, raise_on_entire_batch_failure=False)

@@ -9,7 +9,7 @@ from noetl_core.adapters.aws.clients import client, errors_of
 
 
 def generated_key(secret: str) -> Callable[[], bytes]:
-    """The value of Secrets Manager's `secret` (name or ARN), read once per process."""
+    """Return the value of Secrets Manager's `secret` (name or ARN), read once per process."""
     return cache(lambda: _read(secret))
 
 

@@ -1,7 +1,7 @@
 """Commands over SQS: a queue per pool, and the control queue for wakes.
 
-A command whose context makes it large goes without (the worker folds the log instead); one that is large even so, by the mail it
-brings, lies in the results bucket, and its message says where.
+A command that its context makes too large is sent without it; the worker then folds the log. A command that is too large even
+so, because of its mail, is stored in the results bucket, and its message says where.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ COUNTS = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"
 
 
 class SqsCommandQueue:
-    """`CommandQueue` over SQS. `pools`: pool name -> queue URL; `control`: URL of the control queue; `dead_letters`: URLs of the
-    queues of what was given up, by what was in them, for those who may look."""
+    """`CommandQueue` over SQS. `pools`: pool name -> queue URL; `control`: URL of the control queue; `dead_letters`: URLs of
+    the dead-letter queues by their source, for callers who may see them."""
 
     def __init__(
         self, pools: Mapping[str, str], control: str, results: ResultStore, dead_letters: Mapping[str, str] | None = None
@@ -50,7 +50,7 @@ class SqsCommandQueue:
 
     @staticmethod
     def _send(url: str, bodies: Sequence[str], delay_s: int) -> list[int]:
-        """Send up to ten messages; which of them the queue did not take."""
+        """Send up to ten messages; return those that the queue refused."""
         entries = [
             {"Id": str(n), "MessageBody": body, **({"DelaySeconds": delay_s} if delay_s else {})} for n, body in enumerate(bodies)
         ]
@@ -73,7 +73,7 @@ class SqsCommandQueue:
         return _waiting(self._control if pool is None else self._url(pool)).waiting
 
     def _url(self, pool: str) -> str:
-        """The queue of `pool`. Raises `Unavailable`: another pool's workers may do what this one's must not."""
+        """Return the queue of `pool`. Raises `Unavailable`: workers of another pool may have other rights."""
         if pool not in self._pools:
             there = ", ".join(sorted(self._pools))
             raise Unavailable(f"the pool {pool!r} is not deployed any more ({there}): deploy it again, or cancel what needs it")
@@ -118,13 +118,13 @@ def _waiting(url: str) -> Waiting:
 
 
 def read_command(message: str, results: ResultStore) -> Command:
-    """The command of a queue message. Raises `ValueError` for anything else."""
+    """Return the command of a queue message. Raises `ValueError` for anything else."""
     if message.startswith(f'{{"{STORED}"'):
         return decode_command(results.get(json.loads(message)[STORED]))
     return decode_command(message)
 
 
 def about_command(message: str) -> dict[str, Any]:
-    """Whose command a message is, for a log line. Raises `ValueError` for what is no JSON."""
+    """Return the execution and run of a message, for a log line. Raises `ValueError` for a message that is no JSON."""
     said = json.loads(message)
     return {"execution_id": said.get("execution_id"), "step": said.get("step"), "run": said.get("run_id")}

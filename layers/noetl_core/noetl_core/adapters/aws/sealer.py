@@ -1,4 +1,4 @@
-"""Sealing under a data key of KMS: each sealed value carries its own, encrypted, and KMS logs who had it opened."""
+"""Encryption under data keys of KMS: each sealed value carries its own encrypted data key, and KMS logs who decrypts it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from noetl_core.adapters.cipher import decrypt, encrypt
 from noetl_core.ports import CorruptLog
 
 BROKEN = frozenset({"InvalidCiphertextException", "IncorrectKeyException", "ValidationException", "AccessDeniedException"})
-"""Trying again helps none of these: an operator must look."""
+"""Errors that trying again does not help: an operator must act."""
 
 
 class KmsSealer:
-    """`Sealer` under the KMS key `key_id` (id or ARN); the context is KMS's encryption context too."""
+    """`Sealer` under the KMS key `key_id` (id or ARN); the context is also the encryption context of KMS."""
 
     def __init__(self, key_id: str) -> None:
         self._key_id = key_id

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.parameters.secrets import SecretsProvider
 
 MAX_AGE_S = 60
-"""How long a worker goes by what it has read: a template that reads a credential in each of a thousand iterations is one request,
-and a credential that was replaced is in use a minute later."""
+"""How long a worker uses a credential that it has read. A template that reads it in a thousand iterations makes one request,
+and a credential that was replaced is in use after a minute."""
 
 
 class SecretsManager:
@@ -64,8 +64,8 @@ class SecretsManager:
 
 
 class RecentSecrets:
-    """`ReadsSecrets` over AWS Secrets Manager for workers: each credential is asked for once in `MAX_AGE_S`, however many threads
-    read it. What is not there is asked for anew."""
+    """`ReadsSecrets` over AWS Secrets Manager for workers. Each credential is read at most once in `MAX_AGE_S`, by any number
+    of threads. A credential that does not exist is asked for each time."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix

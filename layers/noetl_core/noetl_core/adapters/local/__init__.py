@@ -1,0 +1,5 @@
+"""The ports on one machine: SQLite (`database`, `events`, `catalog`), files (`results`, `secrets`, `keys`, `sealer`), a queue
+in memory (`queue`); and `home` and `processes`, which say where the state is and who holds a run.
+
+No module here carries out an execution: `noetl_core.local_runner` does, with the wiring of `noetl_core.local`.
+"""

@@ -1,4 +1,4 @@
-"""Playbooks, heads, due items and gates in the same SQLite database."""
+"""Playbooks, heads, due items and gates in the SQLite database of the local store."""
 
 from __future__ import annotations
 

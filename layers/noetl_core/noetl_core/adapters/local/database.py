@@ -1,4 +1,4 @@
-"""One SQLite database for everything the local wiring keeps, used by many threads and processes."""
+"""One SQLite database for everything that the local wiring stores; many threads and processes use it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CREATE INDEX IF NOT EXISTS heads_by_status ON heads (status, started_at DESC, ex
 CREATE INDEX IF NOT EXISTS heads_by_path ON heads (path, started_at DESC, execution_id DESC);
 """
 }
-"""What makes a store of a version one of the next."""
+"""Statements that upgrade a store from one version to the next."""
 _NO_STORAGE = frozenset(
     {
         sqlite3.SQLITE_FULL,
@@ -61,17 +61,18 @@ SCHEMA_VERSION = 2
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000
-"""Pages (of 4 KB) written before SQLite copies them into the file, which syncs: by default every 1,000, some 300 steps."""
+"""Pages (of 4 KB) after which SQLite copies its write-ahead log into the file and syncs; its default of 1,000 is some 300
+steps."""
 _OF_AN_EXECUTION = ("commits", "snapshots", "gates", "due", "heads")
-"""Tables with rows per execution; the head goes last, because it is what finds the rest."""
+"""Tables with rows per execution. The head is deleted last, because the other rows are found by it."""
 
 
 class Database:
-    """A connection under a lock: SQLite serialises writers anyway, and one connection saves opening more.
+    """A connection with a lock: SQLite serialises writers anyway, and one connection saves opening more.
 
-    WAL; every statement is its own transaction. `durable`: `process` survives a killed process (synchronous NORMAL), `power`
-    also a power cut (FULL, a sync per commit). `busy_s`: how long to wait for another process's write. A file that cannot be
-    written is opened all the same, `read_only`. Raises `StorageFailed`, `CorruptLog`.
+    It uses WAL, and every statement is its own transaction. `durable`: `process` survives a killed process (synchronous
+    NORMAL), `power` also a power cut (FULL, a sync per commit). `busy_s`: how long to wait for another process's write. A
+    file that cannot be written is opened `read_only`. Raises `StorageFailed`, `CorruptLog`.
     """
 
     def __init__(self, path: str | Path = MEMORY, durable: Literal["process", "power"] = "process", busy_s: float = 30) -> None:
@@ -99,7 +100,7 @@ class Database:
                 self._upgrade()
 
     def _upgrade(self) -> None:
-        """Make the tables, or bring them up to date, unless another process has done so meanwhile."""
+        """Create the tables or upgrade them, unless another process has done so meanwhile."""
         self._connection.execute("BEGIN IMMEDIATE")
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         steps = "".join(_UPGRADES[v] for v in range(version, SCHEMA_VERSION)) if version else _SCHEMA
@@ -140,8 +141,8 @@ class Database:
                 raise CorruptLog(f"the local store {self.path}: {error}") from error
 
     def write(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """One statement, committed; returns how many rows it wrote. Raises `sqlite3.IntegrityError` where its key is taken,
-        `Unavailable` when another process holds the file too long, and `StorageFailed` when the disk is full."""
+        """Execute and commit one statement; return how many rows it wrote. Raises `sqlite3.IntegrityError` for a duplicate
+        key, `Unavailable` when another process holds the file too long, and `StorageFailed` when the disk is full."""
         with self._alone():
             return self._connection.execute(statement, values).rowcount
 
@@ -150,11 +151,12 @@ class Database:
             return self._connection.execute(statement, values).fetchall()
 
     def knows(self, execution_id: str) -> bool:
-        """Whether there is a log of the execution, readable or not."""
+        """Return whether there is a log of the execution, readable or not."""
         return bool(self.rows("SELECT 1 FROM commits WHERE execution_id=? LIMIT 1", (execution_id,)))
 
     def forget_expired(self, now: int, limit: int = 100) -> list[str]:
-        """Delete what expired before `now` (microseconds), as TTL does in the cloud; which executions, at most `limit`."""
+        """Delete what expired before `now` (microseconds), as TTL does in the cloud; return which executions, at most
+        `limit`."""
         gone = [
             row[0]
             for row in self.rows(
@@ -176,13 +178,14 @@ def _no_storage(error: sqlite3.Error) -> bool:
 
 
 def _only_read(path: Path) -> bool:
-    """Whether there is a database that this process may not write to, or not beside (its log lies there)."""
+    """Return whether there is a database that this process may not write, or whose folder (with its write-ahead log) it may
+    not write."""
     return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def _to_read(path: Path) -> str:
-    """The name to open a file by that is not to be written. Its write-ahead log, if it has one, is read with it; without one
-    SQLite must be told that nobody writes, because it would make one."""
+    """Return the name with which to open a file that must not be written. Its write-ahead log, if there is one, is read with
+    it; without one SQLite must be told that nobody writes, because it would create one."""
     log = Path(f"{path}-wal")
     still = "" if log.exists() and log.stat().st_size else "&immutable=1"
     return f"file:{quote(str(path.absolute()))}?mode=ro{still}"

@@ -1,4 +1,5 @@
-"""The event log in SQLite: a file, or memory. A killed process loses nothing; with `durable="power"` neither does a power cut."""
+"""The event log in SQLite, in a file or in memory. A killed process loses nothing; with `durable="power"` neither does a
+power cut."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _LIVES = "(expires_at=0 OR expires_at>=?)"
 
 
 class SqliteEventStore:
-    """`EventStore` over a `Database`. `on_wake` is called after a waking commit stands (the local runner's stream)."""
+    """`EventStore` over a `Database`. `on_wake` is called after a waking commit is stored (the stream of the local runner)."""
 
     def __init__(self, database: Database, on_wake: Callable[[Commit], None] | None = None, clock: Clock | None = None) -> None:
         self._db, self._clock = database, clock or SystemClock()
@@ -53,7 +54,8 @@ class SqliteEventStore:
             self.on_wake(commit)
 
     def _settle(self, commit: Commit, row: Sequence[object]) -> bool:
-        """The position is taken: by ourselves before (False), by what has expired (True: it is ours now), else `Conflict`."""
+        """Decide about a position that is taken: False when our own earlier write holds it, True when an expired item did and
+        it is ours now; otherwise raise `Conflict`."""
         existing = self.read(commit.stream, after=commit.seq - 1, limit=1)
         if existing and existing[0].writer == commit.writer:
             return False
@@ -83,7 +85,8 @@ class SqliteEventStore:
         return self._commit(stream, rows[0]) if rows else None
 
     def newest(self, execution_id: str) -> int:
-        """When the newest commit of an execution was made (microseconds), by the clock of whoever made it; 0: there is none."""
+        """Return the time of the newest commit of an execution (microseconds), by the clock of its writer; 0 when there is
+        none."""
         (row,) = self._db.rows("SELECT max(ts) FROM commits WHERE execution_id=?", (execution_id,))
         return row[0] or 0
 

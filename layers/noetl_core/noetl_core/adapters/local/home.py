@@ -1,4 +1,4 @@
-"""Where this machine's state is: a folder `.noetl`, found as git finds `.git`."""
+"""Where the state of this machine is: a folder `.noetl`, searched upwards as git searches `.git`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ NAME = ".noetl"
 
 
 def home() -> Path:
-    """The folder that `NOETL_HOME` names; else the nearest `.noetl` in the working directory or above; else, where there is none
-    yet, `.noetl` in the working directory.
+    """Return the folder that `NOETL_HOME` names; otherwise the nearest `.noetl` in the working directory or above; otherwise
+    `.noetl` in the working directory, where none exists yet.
 
-    Above, what belongs to somebody else is not taken, and it is not looked for beyond the user's home or on another file system.
+    A folder of another user is not taken. The search ends at the user's home and at the border of the file system.
     """
     named = os.environ.get(VARIABLE)
     if named:
@@ -23,7 +23,7 @@ def home() -> Path:
 
 
 def _above(here: Path) -> list[Path]:
-    """The folders above, as far as they may be the same work."""
+    """Yield the folders above that may belong to the same work."""
     last = Path(os.environ.get("HOME") or "/")
     device = here.stat().st_dev
     found: list[Path] = []
@@ -39,6 +39,6 @@ def _usable(folder: Path, here: Path) -> bool:
 
 
 def shown(path: Path) -> str:
-    """A path as people are told it: relative where it lies in the working directory."""
+    """Return a path as people read it: relative where it is inside the working directory."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

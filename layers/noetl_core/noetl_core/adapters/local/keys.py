@@ -1,4 +1,4 @@
-"""Keys of a local store: 32 random bytes in a file only its owner may read, made when first needed."""
+"""Keys of a local store: 32 random bytes in a file that only its owner may read, created when first needed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ KEY_BYTES = 32
 
 
 def memory_key() -> Callable[[], bytes]:
-    """A key that lives as long as the process."""
+    """Return a key that exists as long as the process."""
     return cache(lambda: secrets.token_bytes(KEY_BYTES))
 
 
 def file_key(path: str | Path) -> Callable[[], bytes]:
-    """The key in the file `path` (mode 0600). Of processes that make it together one wins, and all use that one."""
+    """Return the key in the file `path` (mode 0600). When several processes create it at the same time, one wins and all use
+    its key."""
     return cache(lambda: _read(Path(path)))
 
 

@@ -1,7 +1,8 @@
-"""Processes by name: who holds a run of a local store, and whether that process is known to have ended.
+"""Names of processes: which process holds a run of a local store, and whether it is known to have ended.
 
-A name says the process, when it began (pids are used again), and where: the machine, its boot, its pid namespace. Of a process
-that this one cannot see - another machine's, another container's - nothing is known, and its lease stands until it runs out.
+A name has the process id, the time when the process began (ids are used again), and its place: the machine, its boot, its pid
+namespace. Nothing is known of a process that this one cannot see, on another machine or in another container: its lease must
+run out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a process runs, as far as the system says: the machine, its boot, the pid namespace."""
+    """Where a process runs, as far as the system tells: the machine, its boot, the pid namespace."""
 
     machine: str
     boot: str
@@ -28,14 +29,14 @@ class Place:
 
 
 def name_of(pid: int | None = None) -> str:
-    """The name of a process of this place (default: this one)."""
+    """Return the name of a process of this place (default: this process)."""
     pid = pid or os.getpid()
     here = _here()
     return f"local-{pid}.{_began(pid) or ''}@{here.machine}.{here.boot}.{here.pids}"
 
 
 def pid_of(name: str) -> int | None:
-    """The process of that name, if it is one of this place."""
+    """Return the process id of that name, if it is of this place."""
     found = _NAME.fullmatch(name)
     if found is None or Place(*found.group(3, 4, 5)) != _here():
         return None
@@ -43,7 +44,7 @@ def pid_of(name: str) -> int | None:
 
 
 def has_ended(name: str) -> bool:
-    """Whether the process of that name is known to be no more. False where that cannot be known."""
+    """Return whether the process of that name is known to have ended. False where that cannot be known."""
     found = _NAME.fullmatch(name)
     if found is None:
         return False
@@ -74,8 +75,8 @@ def _here() -> Place:
 
 
 def _began(pid: int) -> str | None:
-    """When a process began, in the kernel's ticks since the boot; empty for one that has ended and was not reaped, None where
-    that cannot be read."""
+    """Return when a process began, in ticks of the kernel since the boot; empty for one that has ended and was not reaped,
+    None where that cannot be read."""
     stat = _text(_PROC / str(pid) / "stat")
     if not stat:
         return None

@@ -1,4 +1,4 @@
-"""Commands and wakes in process: at least once, with visibility timeouts, like the queue it stands in for."""
+"""Commands and wakes in memory: delivered at least once, with visibility timeouts, like the SQS queues they replace."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Delivery:
 
 
 class LocalQueue:
-    """`CommandQueue` in memory. A received message is the receiver's until it is put back; losing the process loses the queue,
-    which the sweeper makes good like any lost message."""
+    """`CommandQueue` in memory. A received message belongs to its receiver until it is put back. When the process ends, the
+    queue is lost; the sweeper repairs that as it does for any lost message."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -53,7 +53,7 @@ class LocalQueue:
             return sum(1 for d in self._heap if (None if d.command is None else d.command.pool) == pool)
 
     def backlog(self) -> Backlog:
-        """What this process's queue holds; what was received is not in it, and nothing is ever given up."""
+        """Return what the queue of this process holds, without received messages. There are never dead letters."""
         with self.changed:
             now = self._clock.now()
             counts: dict[str, list[int]] = {"default": [0, 0], "": [0, 0]}
@@ -64,20 +64,20 @@ class LocalQueue:
         return Backlog(waiting, control, {})
 
     def receive(self) -> Delivery | None:
-        """The next visible message, now the caller's; None when there is none."""
+        """Return the next visible message, which then belongs to the caller; None when there is none."""
         with self.changed:
             if self._heap and self._heap[0].visible_at <= self._clock.now():
                 return heapq.heappop(self._heap)
             return None
 
     def put_back(self, delivery: Delivery, seconds: float) -> None:
-        """Hand a message back for `seconds` (ChangeMessageVisibility)."""
+        """Hide a received message for `seconds` and then make it visible again (ChangeMessageVisibility)."""
         with self.changed:
             delivery.visible_at = self._clock.now() + int(seconds * SECOND)
             heapq.heappush(self._heap, delivery)
             self.changed.notify_all()
 
     def next_at(self) -> int | None:
-        """When the next message becomes visible (microseconds); None when the queue is empty."""
+        """Return when the next message becomes visible (microseconds); None when the queue is empty."""
         with self.changed:
             return self._heap[0].visible_at if self._heap else None

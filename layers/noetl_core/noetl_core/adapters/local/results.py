@@ -1,4 +1,4 @@
-"""Results as files in a folder, or in memory."""
+"""Results as files in a folder."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from noetl_core.result_refs import reference_to
 
 
 class FileResultStore:
-    """`ResultStore` in a folder: a key is a relative path. Written whole or not at all (rename).
+    """`ResultStore` in a folder: a key is a relative path. A file is written completely or not at all (rename).
 
-    `durable`: as in `Database`; `power` syncs each object, so that a commit never refers to what a power cut took.
+    `durable` is as in `Database`; `power` syncs each object, so that no commit refers to an object that a power cut lost.
     """
 
     def __init__(self, root: str | Path, durable: Literal["process", "power"] = "process") -> None:
@@ -77,7 +77,7 @@ class FileResultStore:
 
 
 class LazyTempResultStore(FileResultStore):
-    """A `FileResultStore` in a temporary folder, made at the first use and removed with the process (or by `close`)."""
+    """A `FileResultStore` in a temporary folder, created at the first use and removed with the process (or by `close`)."""
 
     def __init__(self) -> None:
         self._making = threading.Lock()

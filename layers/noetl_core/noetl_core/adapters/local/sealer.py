@@ -1,4 +1,4 @@
-"""Sealing on this machine: under a key that lies beside the store."""
+"""Encryption on this machine, under a key that is stored beside the store."""
 
 from __future__ import annotations
 

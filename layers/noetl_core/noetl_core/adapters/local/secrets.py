@@ -1,4 +1,4 @@
-"""Credentials of the local runner: environment variables, and a JSON file only its owner may read."""
+"""Credentials of the local runner: environment variables, and a JSON file that only its owner may read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREFIX = "NOETL_CREDENTIAL_"
 class LocalSecrets:
     """`Secrets` in a file `{name: fields}` (mode 0600).
 
-    The environment goes first, and is only read: credential `pg.main` may stand there as JSON in `NOETL_CREDENTIAL_PG_MAIN`.
+    The environment has precedence and is only read: credential `pg.main` may be given as JSON in `NOETL_CREDENTIAL_PG_MAIN`.
     """
 
     def __init__(self, path: str | Path, environment: Mapping[str, str] | None = None) -> None:
@@ -44,7 +44,7 @@ class LocalSecrets:
             self._keep(held)
 
     def names(self) -> Iterable[str]:
-        """The names in the file; the environment's cannot be told from their variables."""
+        """Return the names in the file. Those in the environment cannot be derived from their variables."""
         return sorted(self._held())
 
     def _held(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""What the tables are made of: a field of a mapping, the block of fields that a mapping is, and the types of values.
+"""The elements of the tables: a field of a mapping, a block of fields, and the types of values.
 
-The classes are plain ones: generated ones would take longer to make than all of the tables, in every process.
+The classes are plain: generated ones (dataclasses) would take longer to create than all tables, in every process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Prose:
 
 
 class Name:
-    """What the engine tells things apart by. `of`: what it names, as error messages say it."""
+    """What the engine identifies things by. `of`: what it names, as error messages say it."""
 
     __slots__ = __match_args__ = ("of",)
 
@@ -72,7 +72,7 @@ class Condition:
 
 
 class Values:
-    """A mapping of names to values. `whole`: one template may stand for all of it."""
+    """A mapping of names to values. `whole`: one template may be given for all of it."""
 
     __slots__ = __match_args__ = ("whole",)
 
@@ -96,7 +96,7 @@ class Anything:
 
 
 class Shape:
-    """What has a form of its own: the JSON Schema knows it by `name`, a module of its own reads it."""
+    """A value with a form of its own: the JSON Schema has it under `name`, and a module of its own reads it."""
 
     __slots__ = __match_args__ = ("name", "words", "template")
 
@@ -107,7 +107,7 @@ class Shape:
 
 
 class Part:
-    """A mapping that is read by itself: messages about it do not speak of the mapping around it."""
+    """A mapping that is read by itself: messages about it do not mention the mapping around it."""
 
     __slots__ = __match_args__ = ("block",)
 
@@ -211,7 +211,7 @@ class Block:
         return iter(self.fields)
 
     def written(self, **values: Any) -> dict[str, Any]:
-        """The entries of a canonical document: without what is empty, and without what is the default anyway."""
+        """Return the entries of a canonical document, without empty ones and without defaults."""
         out: dict[str, Any] = {}
         for key, value in values.items():
             field = self.by_name[key.removesuffix("_")]
@@ -229,10 +229,10 @@ SPELLING: Final = "The same as `{}`."
 
 
 def also(field: Field, *names: str) -> tuple[Field, ...]:
-    """The field and its other spellings."""
+    """Return the field with its other spellings."""
     return (field, *(another(field, name) for name in names))
 
 
 def another(field: Field, name: str) -> Field:
-    """Another spelling of a field."""
+    """Return another spelling of a field."""
     return field._replace(name=name, doc=SPELLING.format(field.name), same_as=field.name, required=False)

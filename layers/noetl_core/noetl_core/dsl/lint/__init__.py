@@ -1,9 +1,11 @@
-"""Findings that do not keep a playbook from running (W5xx): its Petri net, its pipelines, its names, its secrets.
+"""Lint: findings that do not keep a playbook from running (W5xx), about its Petri net, its pipelines, its names and its
+secrets.
 
-`lint` runs over a valid playbook; `without_ignored` leaves out what the author has silenced. Pure, and all but linear in the size
-of the playbook: `graph` holds the algorithms, `guards` what can be said of a condition without running it, `net` the steps and
-arcs with what is known of them. The rules are in `reach`, `tokens`, `admission`, `pipelines`, `names` and `secrets`. Every code
-has a page, docs/language/lint/<code>.md, whose examples are its tests. A rule says nothing where it is in doubt.
+`lint` examines a valid playbook; `without_ignored` removes what the author has silenced. Pure, and nearly linear in the size
+of the playbook. `graph` has the algorithms, `guards` decides about conditions without running them, `net` has the steps and
+arcs with what is known of them. The rules are in `reach`, `tokens`, `admission`, `pipelines`, `names` and `secrets`. Every
+code has a page, docs/language/lint/<code>.md, whose examples are its tests. A rule reports nothing when it is in doubt.
+Errors (E1xx to E3xx) are found in `dsl.parse` and the modules it uses.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ __all__ = ["lint", "without_ignored"]
 
 
 def lint(r: Reader, playbook: Playbook) -> None:
-    """Report what is worth a look in a valid playbook, the one that `r` has read."""
+    """Report what is probably a mistake in a valid playbook, which `r` has read."""
     assert r.loaded.root is not None
     guards = Guards(r.compiled)
     context, net = Lint(r, r.loaded.root, playbook, guards), Net(playbook, guards)

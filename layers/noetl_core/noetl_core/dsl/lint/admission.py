@@ -1,4 +1,4 @@
-"""Admission that cannot be granted (formal spec 4.2, resolution 12)."""
+"""Admission that can never be granted (formal specification 4.2, resolution 12)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _THEN = {
 
 
 def admissions(lint: Lint, net: Net) -> None:
-    """W507: rules that never allow. W508: rules that allow only after what the step itself leads to."""
+    """W507: rules that never allow. W508: rules that allow only after something that the step itself leads to."""
     writers = _writers(net)
     for i, step in enumerate(net.steps):
         if step.admission is None or i not in net.reached:
@@ -38,13 +38,13 @@ def admissions(lint: Lint, net: Net) -> None:
 
 
 def _leads_on(net: Net, i: int) -> bool:
-    """Whether the failure of the step, which a refusal is, may fire one of its arcs."""
+    """Return whether the failure of the step, which a refusal is, may fire one of its arcs."""
     failures = [end for end in boundaries(net.steps[i]) if end.failed]
     return any(net.fires(i, arc, end) is not False for arc in net.live_arcs(i) for end in failures)
 
 
 def _possible(guards: Guards, admission: Admission, facts: Facts) -> bool:
-    """Whether a token may be admitted. Rules are tried in order; without a match it is admitted."""
+    """Return whether a token may be admitted. Rules are tried in order; without a match it is admitted."""
     for rule in admission.rules:
         matches = True if rule.when is None else guards.holds(rule.when, facts)
         if matches is not False and guards.holds(rule.allow, facts) is not False:
@@ -55,7 +55,7 @@ def _possible(guards: Guards, admission: Admission, facts: Facts) -> bool:
 
 
 def _only_later(net: Net, i: int, admission: Admission, writers: dict[str, set[int]]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What the rules read that has no value before the step has run for the first time."""
+    """Return what the rules read that has no value before the step has run for the first time."""
     for path in referenced([part for rule in admission.rules for part in (rule.when, rule.allow)]):
         if len(path) < 2:
             continue
@@ -79,7 +79,7 @@ def _writers(net: Net) -> dict[str, set[int]]:
 
 
 def ctx_written(step: Step) -> Iterator[str]:
-    """Every ctx key that a step writes: in tasks and their rules, by itself, by its arcs."""
+    """Return every ctx key that a step writes: in tasks and their rules, by itself, by its arcs."""
     yield from step.set_ctx
     for arc in step.router.arcs if step.router is not None else ():
         yield from arc.set_ctx

@@ -22,7 +22,7 @@ class Lint:
     guards: Guards
 
     def at(self, path: Path, *below: str) -> Node:
-        """The node at `path`, and from there as far along `below` as it goes."""
+        """Return the node at `path`, and from there as far along `below` as it exists."""
         node = self.root
         for part in path:
             node = node.value[part]
@@ -38,14 +38,14 @@ class Lint:
         yield from (node for node in self.root.value["workflow"].value)
 
     def step_name(self, path: Path) -> Node:
-        """Where the name of the step at `path` stands."""
+        """Return where the name of the step at `path` stands."""
         return self.at(path, "step")
 
     def report(self, code: str, where: Node | tuple[Node, str], message: str, hint: str = "") -> None:
         self.r.report(code, where, message, hint)
 
     def report_read(self, code: str, node: Node, read: Read, message: str, hint: str) -> None:
-        """A finding at the place inside of a template where a name is read."""
+        """Report a finding at the place in a template where a name is read."""
         if node.rewritten:
             self.report(code, node, message, hint)
         else:
@@ -53,10 +53,10 @@ class Lint:
 
 
 def called(task: Task) -> str:
-    """A task in the words of its author."""
+    """Return the name of a task in the words of its author."""
     return task.label if task.label is not None else f'task "{task.name}"'
 
 
 def listed(names: Sequence[str], last: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Return `a`, `a and b`, `a, b and c`."""
     return f" {last} ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)

@@ -1,4 +1,5 @@
-"""Directed graphs of numbered nodes: reachability, strongly connected components, dominators. All but linear, no recursion."""
+"""Algorithms on directed graphs with numbered nodes: reachability, strongly connected components, dominators. Nearly linear,
+without recursion."""
 
 from __future__ import annotations
 
@@ -9,16 +10,16 @@ Graph = Sequence[Sequence[int]]
 """Node -> its successors."""
 
 STEPS_PER_EDGE: Final = 200
-"""How many steps up a tree of dominators the analysis of a net may take, for each of its edges. Real nets need a few; one that is
-made to need more is left alone."""
+"""How many steps up the tree of dominators an analysis may take per edge of the net. Real nets need a few; a net that is
+built to need more is not analysed."""
 
 
 class OverBudget(Exception):
-    """The net would take too long to analyse. Nobody acts: rules that need it say nothing."""
+    """The analysis of the net would take too long. Nobody acts: rules that need it report nothing."""
 
 
 def reachable(graph: Graph, roots: Iterable[int]) -> set[int]:
-    """Every node on a path from `roots`, these included."""
+    """Return every node on a path from `roots`, with these."""
     seen = set(roots)
     stack = list(seen)
     while stack:
@@ -38,7 +39,7 @@ def reversed_graph(graph: Graph) -> list[list[int]]:
 
 
 def components(graph: Graph) -> list[list[int]]:
-    """Strongly connected components (Tarjan), a component after all those it leads to."""
+    """Return the strongly connected components (Tarjan), each after all those to which it leads."""
     order = [-1] * len(graph)
     low = [0] * len(graph)
     on_stack = [False] * len(graph)
@@ -79,7 +80,7 @@ def components(graph: Graph) -> list[list[int]]:
 
 
 def is_cycle(graph: Graph, component: Sequence[int]) -> bool:
-    """Whether a component holds a cycle: more than one node, or one that leads to itself."""
+    """Return whether a component contains a cycle: more than one node, or a node that leads to itself."""
     return len(component) > 1 or component[0] in graph[component[0]]
 
 
@@ -100,9 +101,9 @@ def _postorder(graph: Graph, root: int) -> list[int]:
 
 
 class Dominators:
-    """Which nodes every path from `root` passes on its way (Cooper, Harvey and Kennedy). Nodes it does not reach are unknown.
+    """The nodes that every path from `root` to a node contains (Cooper, Harvey and Kennedy). Unreachable nodes are unknown.
 
-    What climbs the tree raises `OverBudget` when it has climbed too much in all.
+    Methods that climb the tree raise `OverBudget` when they have climbed too much in total.
     """
 
     def __init__(self, graph: Graph, root: int) -> None:
@@ -127,7 +128,7 @@ class Dominators:
                     changed = True
 
     def common(self, a: int, b: int) -> int:
-        """The nearest node that dominates both (a node dominates itself)."""
+        """Return the nearest node that dominates both (a node dominates itself)."""
         order = self.order
         while a != b:
             while order[a] < order[b]:
@@ -137,7 +138,7 @@ class Dominators:
         return a
 
     def up(self, node: int) -> int:
-        """The nearest node that dominates `node`."""
+        """Return the nearest node that dominates `node`."""
         self.spend(1)
         return self.above[node]
 
@@ -148,13 +149,13 @@ class Dominators:
             raise OverBudget
 
     def child_towards(self, top: int, node: int) -> int:
-        """The node just below `top` on the way up from `node`; `node` itself when it is `top`."""
+        """Return the node just below `top` on the path up from `node`; `node` itself when it is `top`."""
         while node != top and self.above[node] != top:
             node = self.up(node)
         return node
 
     def dominates(self, top: int, node: int) -> bool:
-        """Whether every path to `node` passes `top`."""
+        """Return whether every path to `node` contains `top`."""
         if not self._span:
             self._number()
         if top not in self._span or node not in self._span:
@@ -163,7 +164,7 @@ class Dominators:
         return first <= self._span[node][0] <= last
 
     def _number(self) -> None:
-        """Walk the tree of dominators: what lies below a node is numbered between its first and last number."""
+        """Number the tree of dominators: the nodes below a node have numbers between its first and last number."""
         below: dict[int, list[int]] = {node: [] for node in self.above}
         for node, above in self.above.items():
             if node != above:

@@ -1,7 +1,7 @@
-"""What can be said of a condition without running it: conditions over facts, three-valued.
+"""What is certain about a condition without running it: conditions over facts, with three values.
 
-Only what is certain counts. A condition is True or False when it is that whatever the names it reads hold, beyond the facts
-given; else it is None.
+A condition is True or False when it has that value whatever the names it reads contain, beyond the given facts; otherwise it
+is None.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _OPPOSITE: Final = {"eq": "ne", "ne": "eq", "lt": "gteq", "gteq": "lt", "gt": "l
 
 
 class Guards:
-    """The conditions of one playbook; `compiled` holds its templates by their text."""
+    """The conditions of one playbook; `compiled` contains its templates by their text."""
 
     def __init__(self, compiled: Mapping[str, Compiled]) -> None:
         self._compiled = compiled
 
     def holds(self, when: Any, facts: Facts = NO_FACTS) -> bool | None:
-        """Whether a `when` or `allow` holds."""
+        """Return whether a `when` or `allow` holds."""
         if not isinstance(when, str):
             return bool(when)
         expression = self._expression(when)
         return None if expression is None else _truth(_value(expression, facts))
 
     def exclude(self, a: str | None, b: str | None) -> bool:
-        """Whether two conditions can be seen never to hold together."""
+        """Return whether two conditions certainly never hold together."""
         left, right = (self._expression(a) if a else None), (self._expression(b) if b else None)
         if left is None or right is None:
             return False
@@ -66,7 +66,7 @@ def _truth(value: Any) -> bool | None:
 
 
 def path_of(node: nodes.Node) -> tuple[str, ...] | None:
-    """`a.b['c']` as its parts; None for anything else."""
+    """Return the parts of `a.b['c']`; None for anything else."""
     parts: list[str] = []
     while True:
         if isinstance(node, nodes.Getattr):
@@ -123,7 +123,7 @@ def _looked_up(node: nodes.Expr, facts: Facts) -> Any:
 
 
 def _joined(node: nodes.And | nodes.Or, facts: Facts) -> Any:
-    """`and` and `or`: one side may decide."""
+    """Evaluate `and` and `or`: one side may decide."""
     decides = isinstance(node, nodes.Or)
     left, right = _value(node.left, facts), _value(node.right, facts)
     if _truth(left) is decides:
@@ -164,7 +164,7 @@ def _one(op: str, left: Any, right: Any) -> bool | None:
 
 
 def _parts(node: nodes.Expr) -> Iterator[nodes.Expr]:
-    """What must hold for `node` to hold."""
+    """Return the conditions that must hold for `node` to hold."""
     if isinstance(node, nodes.And):
         yield from _parts(node.left)
         yield from _parts(node.right)

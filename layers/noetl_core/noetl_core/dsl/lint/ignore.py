@@ -1,7 +1,7 @@
-"""`# noetl: ignore W501, W515` at the end of a line: findings of lint on that line that the author knows about.
+"""`# noetl: ignore W501, W515` at the end of a line silences findings of lint on that line.
 
-Only warnings and notes can be silenced, only by their codes, and only where they stand. A comment that silences nothing is itself
-a finding, so that none outlives its reason.
+Only warnings and notes can be silenced, only by their codes, and only on their line. A comment that silences nothing is
+itself a finding, so that no comment outlives its reason.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SCANNER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def without_ignored(found: Sequence[Diagnostic], text: str, source: str) -> list[Diagnostic]:
-    """What is left of the findings, and W518 for comments that silence nothing."""
+    """Return the remaining findings, and W518 for comments that silence nothing."""
     if "noetl:" not in text:
         return list(found)
     comments = _comments(text)
@@ -45,7 +45,7 @@ def _useless(code: str) -> tuple[str, str]:
 
 
 def _comments(text: str) -> dict[int, tuple[int, list[str]]]:
-    """Line -> column and codes of the comment there. Text of scalars that looks like one is none."""
+    """Return line -> column and codes of the comment there. Text inside scalars does not count."""
     out = {}
     inside = None
     for number, row in enumerate(text.splitlines(), 1):
@@ -58,7 +58,7 @@ def _comments(text: str) -> dict[int, tuple[int, list[str]]]:
 
 
 def _scalars(text: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """From where to where every scalar goes, in order, as (line, column - 1)."""
+    """Return the range of every scalar, in order, as (line, column - 1)."""
     return [
         ((t.start_mark.line + 1, t.start_mark.column), (t.end_mark.line + 1, t.end_mark.column))
         for t in yaml.scan(text, Loader=_SCANNER)

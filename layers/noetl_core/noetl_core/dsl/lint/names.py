@@ -1,7 +1,9 @@
-"""Names in templates that nothing binds, and workload keys that nothing reads (formal spec 3.2, resolutions 8 and 14).
+"""Names in templates that nothing binds, and workload keys that nothing reads (formal specification 3.2, resolutions 8 and
+14).
 
-A name is reported only where it can have no value: what a request may add (`workload` of a playbook that declares none), and
-what is read with `default(...)`, `is defined`, `or` or an `if`, is left alone. What pipelines share may read what any binds.
+A name is reported only where it can have no value. Not reported: what a request may add (`workload` of a playbook that
+declares none), and what is read with `default(...)`, `is defined`, `or` or an `if`. Templates that pipelines share may read
+what any of them binds.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ def names(lint: Lint) -> None:
 
 
 def _heads(*keys: str) -> frozenset[str]:
-    """The keys, and what stands before a dot in them."""
+    """Return the keys, and the parts of them before a dot."""
     return frozenset(keys) | {key.partition(".")[0] for key in keys}
 
 
@@ -100,7 +102,7 @@ def _heads(*keys: str) -> frozenset[str]:
 
 
 def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]]:
-    """Every part of a step whose templates are evaluated, with what they see."""
+    """Yield every part of a step whose templates are evaluated, with its scope."""
     given = frozenset(bound.arc_args.get(step.name, ()))
     outer = frozenset(iterators(step.loop))
     args = given | frozenset(step.args)
@@ -142,7 +144,7 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
 
 
 def _undo_places(step: Step, node: Node, args: frozenset[str]) -> Iterator[tuple[Node, Scope]]:
-    """A compensation: tasks, and maybe a loop, of their own."""
+    """Yield the parts of a compensation: tasks, and maybe a loop, of their own."""
     outer = frozenset(iterators(step.compensate_loop)) | frozenset(_iter_written(step.compensate)) | ITER_ALWAYS
     names = frozenset(task.name for task in step.compensate)
     loop = node.get("loop") if isinstance(node.value, dict) else None
@@ -156,12 +158,13 @@ def _undo_places(step: Step, node: Node, args: frozenset[str]) -> Iterator[tuple
 
 
 def _roots(tasks: Sequence[Task]) -> frozenset[str]:
-    """What tasks of a pipeline may read; where one of them is a callback by token, `callback` too."""
+    """Return what tasks of a pipeline may read; with `callback` where one of them is a callback by token."""
     return CONTROL | WORKER | ({"callback"} if any(t.answered_by_token for t in tasks) else frozenset())
 
 
 def _shared_places(bound: Names, inside: set[Scope]) -> Iterator[tuple[Node, Scope]]:
-    """The workbook's tasks and the executor's defaults, which see what any of the pipelines `inside` binds; and the result."""
+    """Yield the workbook's tasks and the executor's defaults, which see what any of the pipelines `inside` binds; and the
+    result."""
     of_all = Scope(
         (CONTROL | WORKER).union(*(scope.roots for scope in inside)),
         "a task",
@@ -184,7 +187,7 @@ def _shared_places(bound: Names, inside: set[Scope]) -> Iterator[tuple[Node, Sco
 
 
 def _task_nodes(node: Node) -> Iterator[Node]:
-    """The tasks below a tool; conditions of `choose`, `while`, `until` come as they stand."""
+    """Yield the tasks below a tool; conditions of `choose`, `while`, `until` are returned as they are."""
     if isinstance(node.value, list):
         for child in node.value:
             yield from _task_nodes(child)
@@ -228,7 +231,7 @@ def _task_ctx(task: Task) -> Iterator[str]:
 
 
 def _policy_writes(node: Node | None, scope: str) -> Iterator[str]:
-    """Keys that a default task policy of the executor writes."""
+    """Return the keys that a default task policy of the executor writes."""
     for key in ("spec", "policy", "task"):
         node = node.get(key) if node is not None else None
     stack = [node] if node is not None else []
@@ -261,7 +264,7 @@ def _check_scalar(bound: Names, scalar: Node, scope: Scope) -> None:
 
 
 def _judge(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str] | None:
-    """Message and hint for a path that nothing binds; None when something may."""
+    """Return message and hint for a path that nothing binds; None when something may bind it."""
     root = path[0]
     if root in scope.roots:
         return _below(bound, scope, path) if len(path) > 1 and path[1] not in METHODS else None
@@ -283,7 +286,7 @@ def _elsewhere(root: str) -> str:
 
 
 def _binding(bound: Names, scope: Scope) -> frozenset[str]:
-    """What a bare name may be (resolution 14)."""
+    """Return what may bind a bare name (resolution 14)."""
     return scope.args | bound.ctx | scope.iter | bound.workload | bound.steps
 
 
@@ -311,7 +314,7 @@ def _below(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
 
 
 def _guarded(compiled: Compiled, path: tuple[str, ...]) -> bool:
-    """Whether the template itself allows for the name to be missing: everywhere, or not at all where it counts."""
+    """Return whether the template itself allows for the name to be missing, at every place where that matters."""
     stack: list[tuple[nodes.Node, bool]] = [(compiled.template, False)]
     while stack:
         node, soft = stack.pop()
@@ -355,7 +358,7 @@ def _unused(bound: Names) -> None:
 
 
 def _shared(node: Node) -> bool:
-    """Whether an alias stands for the value, or for a part of it."""
+    """Return whether an alias names the value, or a part of it."""
     if node.shared:
         return True
     children: Any = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()

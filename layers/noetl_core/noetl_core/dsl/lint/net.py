@@ -1,4 +1,4 @@
-"""The playbook as a Petri net: steps as nodes, arcs with what can be said of when they fire."""
+"""The playbook as a Petri net: steps as nodes, and arcs with what is known of when they fire."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl_core.dsl.model import Arc, Playbook, Step
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """One way a run of a step may end, with what its `event` then holds (resolutions 3 and 4)."""
+    """One way in which a run of a step may end, with the content of its `event` (resolutions 3 and 4)."""
 
     name: str
     failed: bool
@@ -21,7 +21,7 @@ class Boundary:
 
 
 def boundaries(step: Step) -> tuple[Boundary, ...]:
-    """How runs of `step` may end: a step that runs nothing cannot fail, unless its admission or a time limit says so."""
+    """Return how runs of `step` may end. A step without tasks cannot fail, unless its admission or a time limit says so."""
     done = "loop.done" if step.loop is not None else "step.done"
     out = [Boundary(done, False, _facts(step, done, "success") | {("event", "error"): UNDEFINED})]
     refused = step.admission is not None and step.admission.on_deny == "fail"
@@ -35,7 +35,7 @@ def _facts(step: Step, name: str, status: str) -> dict[tuple[str, ...], Any]:
 
 
 class Net:
-    """The graph of steps. `dead` is filled by the rule that finds dead arcs: later rules see what is left."""
+    """The graph of steps. The rule that finds dead arcs fills `dead`; later rules see the rest."""
 
     def __init__(self, playbook: Playbook, guards: Guards) -> None:
         self.playbook = playbook
@@ -59,22 +59,22 @@ class Net:
 
     @cached_property
     def graph(self) -> list[list[int]]:
-        """By all arcs."""
+        """The graph with all arcs."""
         return [[self.number[a.step] for a in self.arcs(i)] for i in range(len(self.steps))]
 
     @cached_property
     def live(self) -> list[list[int]]:
-        """By arcs that may fire. Ask for it once dead arcs are known."""
+        """The graph with arcs that may fire. Use it only after dead arcs are known."""
         return [[self.number[a.step] for a in self.live_arcs(i)] for i in range(len(self.steps))]
 
     @cached_property
     def before(self) -> list[list[int]]:
-        """Where arcs that may fire come from."""
+        """The sources of arcs that may fire."""
         return reversed_graph(self.live)
 
     @cached_property
     def reached(self) -> set[int]:
-        """What the entry step leads to, over all arcs."""
+        """The steps that the entry step leads to, over all arcs."""
         return reachable(self.graph, [self.entry])
 
     @cached_property
@@ -83,17 +83,17 @@ class Net:
 
     @cached_property
     def cycles(self) -> list[list[int]]:
-        """Components of the net that hold a cycle."""
+        """The components of the net that contain a cycle."""
         return [c for c in components(self.live) if is_cycle(self.live, c)]
 
     def fires(self, step: int, arc: Arc, boundary: Boundary) -> bool | None:
-        """Whether an arc's own guard lets it fire (resolution 11); None: it depends."""
+        """Return whether an arc's own guard lets it fire (resolution 11); None when it depends."""
         if arc.when is None:
             return not boundary.failed or self.playbook.executor.unconditional_on_failure
         return self.guards.holds(arc.when, boundary.facts)
 
     def together(self, step: int, a: Arc, b: Arc) -> bool:
-        """Whether two arcs of one inclusive router may fire on the same boundary, as far as can be seen."""
+        """Return whether two arcs of one inclusive router may fire on the same boundary, as far as is known."""
         return not self.guards.exclude(a.when, b.when) and any(
             self.fires(step, a, bound) is not False and self.fires(step, b, bound) is not False
             for bound in boundaries(self.steps[step])

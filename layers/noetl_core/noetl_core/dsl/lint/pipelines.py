@@ -1,4 +1,4 @@
-"""The tasks of a step: which can follow which, and what iterations write side by side."""
+"""The tasks of a step: which can follow which, and what parallel iterations write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OK: Final[Facts] = {("outcome", "status"): "ok", ("outcome", "error"): UNDEFINED
 ERROR: Final[Facts] = {("outcome", "status"): "error"}
 
 WAITING: Final = frozenset({"wait", "callback", "playbook"})
-"""Kinds that take their time: a pipeline that goes round with one of them polls."""
+"""Kinds that wait: a pipeline that repeats with one of them is polling."""
 
 _FOR_FAILURE: Final = re.compile(
     r"(^|_)(err|error|errors|fail|failed|failure|fallback|rescue|recover|rollback|dead_letter|dlq)(_|$)"
@@ -38,7 +38,7 @@ def pipelines(lint: Lint) -> None:
 
 
 def outcomes(guards: Guards, task: Task, facts: Facts) -> Iterator[Then]:
-    """The `then` of every rule that may be taken under `facts`; going on where none may match (resolution 6)."""
+    """Return the `then` of every rule that may be taken under `facts`; continue where none may match (resolution 6)."""
     if task.policy is None:
         yield Then() if facts is OK else Then(do="fail")
         return
@@ -52,7 +52,7 @@ def outcomes(guards: Guards, task: Task, facts: Facts) -> Iterator[Then]:
 
 
 def _flow(lint: Lint, step: Step, tasks: Sequence[Task]) -> None:
-    """W512: an error branch that is also reached by falling through. W513: a task that nothing leads to."""
+    """W512: an error branch that is also reached in sequence. W513: a task that nothing leads to."""
     place = {task.name: i for i, task in enumerate(tasks)}
     on_ok = [_next(lint.guards, tasks, place, i, OK) for i in range(len(tasks))]
     on_error = [_next(lint.guards, tasks, place, i, ERROR) for i in range(len(tasks))]
@@ -77,7 +77,8 @@ def _flow(lint: Lint, step: Step, tasks: Sequence[Task]) -> None:
 
 
 def _endless(lint: Lint, step: Step, tasks: Sequence[Task]) -> None:
-    """W519: tasks that jump back among themselves, and no outcome that a rule names leaves them. Waiting ones may be meant so."""
+    """W519: tasks that jump back among themselves with no outcome of a rule that leaves them. Tasks that wait may be meant
+    so."""
     place = {task.name: i for i, task in enumerate(tasks)}
     if not any(then.do == "jump" and place[then.to or ""] <= i for i, task in enumerate(tasks) for then in _thens(task)):
         return
@@ -106,7 +107,8 @@ def _thens(task: Task) -> Iterator[Then]:
 
 
 def _goes_on(guards: Guards, task: Task, place: Mapping[str, int], i: int) -> set[int]:
-    """Where a task may lead by what its author says: an error that no rule is for does not count, it is not what ends a cycle."""
+    """Return where a task may lead by what its author wrote. An error without a rule does not count: it is not meant to end
+    the cycle."""
     out = set()
     for facts in (OK, ERROR) if task.policy is not None else (OK,):
         for then in outcomes(guards, task, facts):
@@ -120,7 +122,7 @@ def _goes_on(guards: Guards, task: Task, place: Mapping[str, int], i: int) -> se
 
 
 def _place_of_jump(lint: Lint, task: Task) -> Any:
-    """The first rule of the task that jumps; the task itself when it was made from sugar."""
+    """Return the first rule of the task that jumps; the task itself when it was compiled from sugar."""
     for rule in task.policy.rules if task.policy is not None and task.label is None else ():
         if rule.then.do == "jump":
             entry = lint.at(rule.path)
@@ -141,7 +143,7 @@ def _next(guards: Guards, tasks: Sequence[Task], place: Mapping[str, int], i: in
 
 
 def _is_error_branch(guards: Guards, tasks: Sequence[Task], i: int, reached: set[int]) -> bool:
-    """Only errors jump to the task, and it says by its name, or by what it does, that it is for them."""
+    """Return whether only errors jump to the task, and its name or its work shows that it handles them."""
     task = tasks[i]
     if task.label is not None:
         return False
@@ -166,7 +168,7 @@ def _always_fails(guards: Guards, task: Task) -> bool:
 
 
 def _races(lint: Lint, step: Step, loop: Loop) -> None:
-    """W514: a ctx key that iterations of a parallel loop write each for itself, without a reducer (resolution 10)."""
+    """W514: a ctx key that several iterations of a parallel loop write without a reducer (resolution 10)."""
     open_loops = []
     inner: Loop | None = loop
     while inner is not None:
@@ -195,7 +197,7 @@ def _ctx_writes(task: Task) -> Iterator[tuple[str, Any]]:
 
 
 def _differ(playbook: Playbook, values: Sequence[Any]) -> bool:
-    """Whether iterations may write different values."""
+    """Return whether iterations may write different values."""
     if any(value != values[0] for value in values):
         return True
     same = _SAME_FOR_ALL | set(playbook.workload)
@@ -203,7 +205,7 @@ def _differ(playbook: Playbook, values: Sequence[Any]) -> bool:
 
 
 def _place_of_write(lint: Lint, task: Task, key: str) -> Any:
-    """Where the key is written: on the task, else in the first of its rules that does."""
+    """Return where the key is written: on the task, otherwise in the first of its rules that writes it."""
     places = [lint.at(task.path)]
     for rule in task.policy.rules if task.policy is not None else ():
         entry = lint.at(rule.path)

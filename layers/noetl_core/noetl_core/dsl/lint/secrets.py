@@ -1,4 +1,4 @@
-"""W517: secrets written out in the playbook. The finding never repeats the secret."""
+"""W517: secrets that are written in the playbook. The finding never repeats the secret."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HINTS: Final = (
     "AIza", "eyJ", "earer ", "oken ", "asic ", "BEARER ", "BASIC ", "TOKEN ",
 )  # fmt: skip
 _USERINFO: Final = re.compile(r"://[^/\s]*@")
-"""With `_HINTS`: one look at the whole text tells most playbooks that hold none of these shapes."""
+"""With `_HINTS`: one search of the whole text is enough for most playbooks, which contain none of these forms."""
 
 _PASSWORD: Final = re.compile(r"(^|_)(password|passwd|passphrase|pwd)$")
 _KEY: Final = re.compile(
@@ -38,7 +38,7 @@ _KEY: Final = re.compile(
     r"token|secret|authorization)$"
 )
 _NAMES: Final = words("secret token authorization")
-"""Keys that may as well hold the name of a secret: there the value must look like one."""
+"""Keys that may also hold the name of a secret: there the value must look like a secret."""
 
 _PLACEHOLDER: Final = re.compile(
     r"[*x.\-_]*|<.*>|\$\{.*\}|\$[A-Z_]+|(your|my|the)[-_ ].*|.*(change|replace)[-_ ]?me.*|none|null|todo", re.IGNORECASE
@@ -46,11 +46,11 @@ _PLACEHOLDER: Final = re.compile(
 
 
 _LOOKED_AT: Final = 100_000
-"""Characters of one text that are searched."""
+"""The most characters of one text that are searched."""
 
 
 def secrets(lint: Lint) -> None:
-    """Look at every text of the playbook, program text included."""
+    """Examine every text of the playbook, program text included."""
     document = lint.r.loaded.text
     shapes = any(hint in document for hint in _HINTS) or ("@" in document and _USERINFO.search(document) is not None)
     kinds: dict[str, str | None] = {}
@@ -77,7 +77,7 @@ def secrets(lint: Lint) -> None:
 
 
 def _number(node: Node) -> str | None:
-    """A number as it is written: a password may be one."""
+    """Return a number as it is written: a password may be one."""
     return node.plain_text if isinstance(node.value, int | float) and not isinstance(node.value, bool) else None
 
 
@@ -88,7 +88,8 @@ def _shape(text: str) -> str | None:
 
 
 def _kind(key: str) -> str | None:
-    """What the name of a key says of its value: `password`, `key`, or `name` for what may hold a secret or only name one."""
+    """Return what the name of a key says of its value: `password`, `key`, or `name` for one that may contain a secret or only
+    name one."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower().replace("-", "_")
     if _PASSWORD.search(name):
         return "password"
@@ -97,7 +98,7 @@ def _kind(key: str) -> str | None:
 
 
 def _named(kind: str | None, text: str, names_only: bool) -> str | None:
-    """What the value of such a key is, if it is a secret."""
+    """Return what the value of such a key is, if it is a secret."""
     if kind is None or is_template(text) or not text.strip() or _PLACEHOLDER.fullmatch(text.strip()):
         return None
     if kind == "password":
@@ -106,7 +107,7 @@ def _named(kind: str | None, text: str, names_only: bool) -> str | None:
 
 
 def _looks_random(text: str, least: int) -> bool:
-    """One word of letters and digits mixed, not a path and not a name with dots."""
+    """Return whether it is one word of mixed letters and digits, not a path and not a name with dots."""
     return (
         len(text) >= least
         and re.fullmatch(r"[A-Za-z0-9+=_\-/]+", text) is not None

@@ -1,4 +1,4 @@
-"""Tokens on their way: joins that wait for more than can come, forks that multiply, branches that meet."""
+"""Tokens on their way: joins that wait for more tokens than can come, forks that multiply tokens, branches that meet."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ def joins(lint: Lint, net: Net) -> None:
 
 
 def _tokens(net: Net, join: int, in_cycle: set[int], runs: dict[int, float]) -> float:
-    """The most tokens that can come to a step outside of cycles: all come by its nearest dominator, so many for each of its runs.
+    """Return the most tokens that can come to a step outside of cycles: all come through its nearest dominator, so many for
+    each run of it.
 
-    `runs` remembers the most runs of the steps on the way; a join that nothing can reach again runs once.
+    `runs` caches the most runs of the steps on the way; a join that nothing can reach again runs once.
     """
     chain = [join]
     while chain[-1] not in runs:
@@ -49,10 +50,11 @@ def _tokens(net: Net, join: int, in_cycle: set[int], runs: dict[int, float]) -> 
 
 
 def _most_tokens(net: Net, source: int, target: int) -> float:
-    """The most tokens that one run of `source` can bring to `target` before that runs; infinite when a cycle may make any number.
+    """Return the most tokens that one run of `source` can bring to `target` before `target` runs; infinite when a cycle may
+    produce any number.
 
-    A run makes its tokens by its router: an exclusive one makes one, an inclusive one at most all. Joins on the way only make
-    them fewer.
+    The router of a run produces its tokens: an exclusive one produces one, an inclusive one at most all. Joins on the way
+    only reduce them.
     """
     before = net.before
     region, stack = {target}, [target]
@@ -87,14 +89,14 @@ def _most_tokens(net: Net, source: int, target: int) -> float:
 
 
 def growth(lint: Lint, net: Net) -> None:
-    """W509: a fork in a cycle that sends more than one token round again. W510: a cycle that no token leaves."""
+    """W509: a fork in a cycle that sends more than one token back. W510: a cycle that no token leaves."""
     for cycle in net.cycles:
         if not _grows(lint, net, cycle):
             _endless(lint, net, cycle)
 
 
 def _grows(lint: Lint, net: Net, cycle: list[int]) -> bool:
-    """Joins on the way merge what was forked, so cycles are looked for beside them."""
+    """Return whether tokens multiply. Joins on the way merge what was forked, so only cycles beside them count."""
     inside = {i for i in cycle if net.steps[i].join is None}
     index = sorted(inside)
     place = {i: n for n, i in enumerate(index)}
@@ -125,7 +127,7 @@ def _certain_on_success(net: Net, i: int, arc: int) -> bool:
 
 
 def _endless(lint: Lint, net: Net, cycle: list[int]) -> None:
-    """Every run in it that succeeds makes a token that stays in it."""
+    """Return whether every run in the cycle that succeeds produces a token that stays in it."""
     inside = set(cycle)
     if not inside & net.reached or not all(_stays(net, i, inside) for i in cycle):
         return
@@ -140,7 +142,7 @@ def _endless(lint: Lint, net: Net, cycle: list[int]) -> None:
 
 
 def _stays(net: Net, i: int, inside: set[int]) -> bool:
-    """Whether each success of the step makes a token inside, and nothing lets tokens leave or rest."""
+    """Return whether each success of the step produces a token inside, and nothing lets tokens leave or rest."""
     step: Step = net.steps[i]
     if step.admission is not None or step.join is not None:
         return False
@@ -176,12 +178,13 @@ def meetings(lint: Lint, net: Net) -> None:
 
 
 def _dedupes(net: Net, *steps: int) -> bool:
-    """Whether one of the routers makes equal tokens once only."""
+    """Return whether one of the routers produces equal tokens only once."""
     return any(router is not None and bool(router.dedupe) for router in (net.steps[i].router for i in steps))
 
 
 def _comes_forward(net: Net, source: int, target: int) -> bool:
-    """Whether runs of `source` that succeed lead to `target`, and not as a way back. Failures may well meet in one handler."""
+    """Return whether successful runs of `source` lead to `target`, other than by going back. Failures may well meet in one
+    handler."""
     if source not in net.dominators.above or net.dominators.dominates(target, source):
         return False
     success = boundaries(net.steps[source])[0]
@@ -190,7 +193,7 @@ def _comes_forward(net: Net, source: int, target: int) -> bool:
 
 
 def _counted(net: Net, reported: set[int], fork: int, ends: tuple[int, int]) -> bool:
-    """Whether a step that was reported already stands between the fork and one of `ends`."""
+    """Return whether a step that was reported already stands between the fork and one of `ends`."""
     for node in ends:
         while node != fork:
             if node in reported:
@@ -200,7 +203,7 @@ def _counted(net: Net, reported: set[int], fork: int, ends: tuple[int, int]) -> 
 
 
 def _both(net: Net, fork: int, meeting: int, a: int, b: int) -> bool:
-    """Whether two different arcs of the fork, which may fire together, begin the branches that end in `a` and `b`."""
+    """Return whether two different arcs of the fork, which may fire together, begin the branches that end in `a` and `b`."""
     tree = net.dominators
     starts = [meeting if end == fork else tree.child_towards(fork, end) for end in (a, b)]
     firsts = [[arc for arc in net.live_arcs(fork) if net.number[arc.step] == start] for start in starts]

@@ -1,8 +1,9 @@
-"""The filters and tests of playbook templates.
+"""The filters and tests of playbook templates, one module per subject; `registry` declares them. Functions and methods of
+templates are in `expr.functions` and `expr.methods`.
 
-Jinja2's own under their names and with their arguments, except that they count what they do, give plain lists instead of
-generators, never touch attributes that are not data, and escape nothing unless asked. Left out: `random` (an evaluation is a pure
-function of its scope), `pprint`, `urlize` and `xmlattr` (about web pages).
+They have the names and arguments of Jinja2's own. But they count what they do, return lists instead of generators, never read
+attributes that are not data, and escape nothing unless asked. Left out: `random` (an evaluation is a pure function of its
+scope), `pprint`, `urlize` and `xmlattr` (for web pages).
 
 Added: `tojson`, `fromjson`, `b64encode`, `b64decode`, `bool` (data), `regex_match`, `regex_search`, `regex_replace`,
 `regex_findall` (regexes), `parse_datetime`, `format_datetime`, `to_epoch`, `from_epoch`, `add_seconds`, `date_add` (dates).

@@ -98,7 +98,7 @@ def _mapping(ev: Evaluation, value: Any, name: str) -> dict[Any, Any]:
 
 
 def sort_key(ev: Evaluation, value: Any, case_sensitive: bool) -> Any:
-    """What `value` is ordered by. Counted, because comparing walks it."""
+    """Return what `value` is ordered by. It is counted, because comparing walks it."""
     value = ev.read(value)
     if type(value) is str:
         ev.charge(0 if case_sensitive else len(value))
@@ -228,7 +228,7 @@ def slice_(ev: Evaluation, value: Any, slices: int, fill_with: Any = None) -> li
 
 @filter_("attr")
 def attr(ev: Evaluation, value: Any, name: Any) -> Any:
-    """The data under `name`; unlike in Jinja2, the same as `value.name`."""
+    """Return the data under `name`: the same as `value.name`, which differs from Jinja2."""
     return ev.getattr(value, name) if type(name) is str else ev.getitem(value, name)
 
 

@@ -18,14 +18,15 @@ from noetl_core.expr.operators import number
 
 @raw_filter("default", "d")
 def default(ev: Evaluation, value: Any, fallback: Any = "", boolean: bool = False) -> Any:
-    """`value`, or `fallback` if it is undefined at any point of its path (with `boolean`: if it is falsy)."""
+    """Return `value`, or `fallback` if it is undefined at any point of its path (with `boolean`: if it is falsy)."""
     ev.tick()
     return fallback if is_undefined(value) or (boolean and not ev.read(value)) else value
 
 
 @filter_("tojson")
 def tojson(ev: Evaluation, value: Any, indent: int | None = None) -> str:
-    """JSON, as any parser takes it: no HTML escaping, keys in their order, text as it is. Raises for undefined and NaN."""
+    """Return JSON that every parser accepts: no HTML escaping, keys in their order, text as it is. Raises for undefined and
+    NaN."""
     if indent is not None and bounded(indent) > 16:
         raise TemplateError("tojson: an indent of at most 16")
     plain = ev.plain(value, undefined_ok=False)
@@ -38,7 +39,7 @@ def tojson(ev: Evaluation, value: Any, indent: int | None = None) -> str:
 
 @text_filter("fromjson")
 def fromjson(ev: Evaluation, text: str) -> Any:
-    """The data a JSON text stands for."""
+    """Return the data of a JSON text."""
     ev.charge(len(text) * 4)
     ev.tick(len(text) >> 4)
     try:
@@ -63,14 +64,14 @@ def _refuse_constant(name: str) -> Any:
 
 @text_filter("b64encode")
 def b64encode(ev: Evaluation, text: str) -> str:
-    """Base64 of the text's UTF-8 bytes."""
+    """Return base64 of the text's UTF-8 bytes."""
     ev.charge(len(text) * 6)
     return base64.b64encode(text.encode("utf-8", "surrogatepass")).decode("ascii")
 
 
 @text_filter("b64decode")
 def b64decode(ev: Evaluation, text: str) -> str:
-    """The text behind base64 (either alphabet, padding optional)."""
+    """Return the text that base64 encodes (either alphabet, padding optional)."""
     ev.charge(len(text) * 2)
     compact = "".join(text.split()).replace("-", "+").replace("_", "/").rstrip("=")
     try:
@@ -83,7 +84,7 @@ def b64decode(ev: Evaluation, text: str) -> str:
 
 @filter_("int")
 def int_(ev: Evaluation, value: Any, default: Any = 0, base: int = 10) -> Any:
-    """A whole number; `default` where the value is none. Undefined raises."""
+    """Return a whole number; `default` when the value is none. Undefined raises."""
     if is_undefined(value):
         raise UndefinedValue(value._undefined_message)
     if type(value) is str:
@@ -101,7 +102,7 @@ def int_(ev: Evaluation, value: Any, default: Any = 0, base: int = 10) -> Any:
 
 @filter_("float")
 def float_(ev: Evaluation, value: Any, default: Any = 0.0) -> Any:
-    """A number with fraction; `default` where the value is none (or not finite). Undefined raises."""
+    """Return a number with fraction; `default` when the value is none (or not finite). Undefined raises."""
     if is_undefined(value):
         raise UndefinedValue(value._undefined_message)
     try:
@@ -116,7 +117,7 @@ _TRUE = frozenset({"true", "yes", "on", "1", "y", "t"})
 
 @filter_("bool")
 def bool_(ev: Evaluation, value: Any) -> bool:
-    """A boolean; of text: whether it says true, yes, on or 1."""
+    """Return a boolean; for text, whether it is true, yes, on or 1."""
     return value.strip().lower() in _TRUE if type(value) is str else bool(value)
 
 

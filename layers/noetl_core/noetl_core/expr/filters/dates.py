@@ -22,7 +22,7 @@ _DIRECTIVES: Final = frozenset("aAbBcdHIjmMpSUwWxXyYzZfGuVeDFTR%")
 
 
 def instant(value: Any) -> datetime:
-    """The point in time `value` stands for, in UTC. Raises `TemplateError`."""
+    """Return the point in time of `value`, in UTC. Raises `TemplateError`."""
     if is_undefined(value):
         raise TemplateError(f"a time is needed, but {value._undefined_message}")
     try:
@@ -46,7 +46,7 @@ def _format(pattern: Any) -> str:
 
 @filter_("parse_datetime")
 def parse_datetime(ev: Evaluation, value: Any, format: str | None = None) -> str:
-    """`value` as a point in time; text in another notation with its `format` (as of strptime)."""
+    """Return `value` as a point in time; text in another notation needs its `format` (as in strptime)."""
     if format is None:
         return instant(value).isoformat()
     text = ev.text(value)
@@ -61,20 +61,20 @@ def parse_datetime(ev: Evaluation, value: Any, format: str | None = None) -> str
 
 @filter_("format_datetime")
 def format_datetime(ev: Evaluation, value: Any, format: str = "%Y-%m-%d %H:%M:%S") -> str:
-    """The point in time as text in `format` (as of strftime), in UTC."""
+    """Return the point in time as text in `format` (as in strftime), in UTC."""
     return instant(value).strftime(_format(format))
 
 
 @filter_("to_epoch")
 def to_epoch(ev: Evaluation, value: Any) -> int | float:
-    """Seconds since 1970; a whole number when there is no fraction."""
+    """Return seconds since 1970; a whole number when there is no fraction."""
     seconds = instant(value).timestamp()
     return int(seconds) if seconds == int(seconds) else seconds
 
 
 @filter_("from_epoch")
 def from_epoch(ev: Evaluation, value: Any, unit: str = "s") -> str:
-    """The point in time a count since 1970 stands for; `unit` is s, ms or us."""
+    """Return the point in time of a count since 1970; `unit` is s, ms or us."""
     if unit not in ("s", "ms", "us"):
         raise TemplateError("from_epoch: the unit is 's', 'ms' or 'us'")
     if type(value) is str:
@@ -89,7 +89,7 @@ def from_epoch(ev: Evaluation, value: Any, unit: str = "s") -> str:
 
 @filter_("add_seconds")
 def add_seconds(ev: Evaluation, value: Any, seconds: Any) -> str:
-    """The point in time `seconds` later."""
+    """Return the point in time `seconds` later."""
     return date_add(ev, value, seconds=seconds)
 
 
@@ -97,7 +97,7 @@ def add_seconds(ev: Evaluation, value: Any, seconds: Any) -> str:
 def date_add(
     ev: Evaluation, value: Any, days: Any = 0, hours: Any = 0, minutes: Any = 0, seconds: Any = 0, weeks: Any = 0
 ) -> str:
-    """The point in time that much later (earlier with negative numbers)."""
+    """Return the point in time that much later (earlier with negative numbers)."""
     amounts = {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds, "weeks": weeks}
     for name, amount in amounts.items():
         if type(amount) not in (int, float):

@@ -1,4 +1,4 @@
-"""Regular expressions, bounded: pattern and text have limits, and matching has a timeout (no catastrophic backtracking)."""
+"""Regular expressions with limits: pattern and text have limits, and matching has a timeout (no catastrophic backtracking)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _pattern(ev: Evaluation, text: str, pattern: Any, ignorecase: Any, multiline
     if len(text) > TEXT_CHARS:
         raise LimitExceeded(f"a text of more than {TEXT_CHARS} characters for a regular expression")
     ev.tick(16 + (len(text) >> 6))
-    ev.look()
+    ev.check_limits()
     flags = (regex.IGNORECASE if ignorecase else 0) | (regex.MULTILINE if multiline else 0)
     try:
         return _compiled(pattern, flags)
@@ -55,21 +55,22 @@ def _bounded(ev: Evaluation) -> Iterator[None]:
 
 
 def _groups(match: Any) -> Any:
-    """A match as data: the whole text without groups, the one group, or the list of groups."""
+    """Return a match as data: the whole text without groups, the one group, or the list of groups."""
     groups = match.groups()
     return match.group() if not groups else groups[0] if len(groups) == 1 else list(groups)
 
 
 @text_filter("regex_match")
 def regex_match(ev: Evaluation, text: str, pattern: str, ignorecase: Any = False, multiline: Any = False) -> bool:
-    """Whether the text begins with the pattern."""
+    """Return whether the text begins with the pattern."""
     with _bounded(ev):
         return _pattern(ev, text, pattern, ignorecase, multiline).match(text, timeout=SECONDS) is not None
 
 
 @text_filter("regex_search")
 def regex_search(ev: Evaluation, text: str, pattern: str, ignorecase: Any = False, multiline: Any = False) -> Any:
-    """The first match: its text, its group if there is one, the list of its groups if there are more; None without a match."""
+    """Return the first match: its text, its group if there is one, the list of its groups if there are more; None without a
+    match."""
     with _bounded(ev):
         match = _pattern(ev, text, pattern, ignorecase, multiline).search(text, timeout=SECONDS)
     return None if match is None else _groups(match)
@@ -77,7 +78,7 @@ def regex_search(ev: Evaluation, text: str, pattern: str, ignorecase: Any = Fals
 
 @text_filter("regex_findall")
 def regex_findall(ev: Evaluation, text: str, pattern: str, ignorecase: Any = False, multiline: Any = False) -> list[Any]:
-    """All matches, each as `regex_search` gives it."""
+    """Return all matches, each as `regex_search` returns it."""
     found = []
     with _bounded(ev):
         for match in _pattern(ev, text, pattern, ignorecase, multiline).finditer(text, timeout=SECONDS):

@@ -1,4 +1,4 @@
-"""How filters and tests are declared: plain functions of the evaluation and the value, collected by name."""
+"""How filters and tests are declared: plain functions of the evaluation and the value, registered by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TESTS: Final[dict[str, Run]] = {}
 
 
 def _reading(run: Run) -> Run:
-    """`run` with references in its value and arguments loaded, and every call counted."""
+    """Return `run` with the references in its value and arguments loaded, and with every call counted."""
 
     @pass_context
     def reading(ev: Evaluation, value: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -33,7 +33,7 @@ def _reading(run: Run) -> Run:
 
 
 def filter_(*names: str) -> Callable[[F], F]:
-    """Declare a filter that looks into its value: references are loaded first."""
+    """Declare a filter that reads the content of its value: references are loaded first."""
 
     def declare(run: F) -> F:
         for name in names:
@@ -44,7 +44,7 @@ def filter_(*names: str) -> Callable[[F], F]:
 
 
 def text_filter(*names: str) -> Callable[[F], F]:
-    """Declare a filter on text: the value is made text first (undefined is empty)."""
+    """Declare a filter on text: the value is converted to text first (undefined becomes empty text)."""
 
     def declare(run: F) -> F:
         def on_text(ev: Evaluation, value: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -60,7 +60,7 @@ def text_filter(*names: str) -> Callable[[F], F]:
 
 
 def raw_filter(*names: str) -> Callable[[F], F]:
-    """Declare a filter that may pass its value on untouched: references stay references."""
+    """Declare a filter that may pass on its value unread: references stay references."""
 
     def declare(run: F) -> F:
         for name in names:
@@ -71,7 +71,7 @@ def raw_filter(*names: str) -> Callable[[F], F]:
 
 
 def test(*names: str) -> Callable[[F], F]:
-    """Declare a test that looks into its value."""
+    """Declare a test that reads the content of its value."""
 
     def declare(run: F) -> F:
         for name in names:

@@ -1,4 +1,4 @@
-"""Tests: `x is defined`, `select('even')`, ..."""
+"""The tests of templates: `x is defined`, `select('even')`, ..."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def wordwrap(
 
 @text_filter("striptags")
 def striptags(ev: Evaluation, text: str) -> str:
-    """Text without tags and comments, its white space collapsed and entities decoded; linear in the text."""
+    """Return the text without tags and comments, with white space collapsed and entities decoded; linear in the text."""
     ev.charge(len(text) * 2)
     kept, position = [], 0
     while (start := text.find("<", position)) != -1:
@@ -150,7 +150,7 @@ def escape(ev: Evaluation, text: str) -> str:
 
 @raw_filter("safe")
 def safe(ev: Evaluation, value: Any) -> Any:
-    """Nothing is escaped, so this changes nothing; accepted because templates carry it."""
+    """Return the value unchanged, because nothing is escaped; it is accepted because templates contain it."""
     return value
 
 
@@ -163,7 +163,7 @@ def format_(ev: Evaluation, text: str, /, *args: Any, **kwargs: Any) -> str:
 
 @filter_("urlencode")
 def urlencode(ev: Evaluation, value: Any) -> str:
-    """A text quoted for a path; a mapping or list of pairs as a query string."""
+    """Return a text quoted for a path; a mapping or a list of pairs as a query string."""
     if is_undefined(value) or type(value) in (str, int, float, bool):
         text = ev.text(value)
         ev.charge(len(text) * 3)

@@ -1,5 +1,6 @@
-"""Running an author's Python apart from the worker: a fork server, its runners, what confines them, and the pool in the worker.
+"""Runs the Python code of authors in processes apart from the worker.
 
-`zygote`, `runner`, `confine` and `plain` run in the separate process and import the standard library only; `pool` runs in the
-worker. The worker believes nothing a runner says beyond "this is the outcome of the task I gave you".
+`fork_server`, `runner`, `confine`, `folders` and `plain` run in the separate processes and import the standard
+library only; `pool` is the worker's side. The worker trusts a runner only to report the outcome of its own task. What `kind:
+python` takes and returns is in `tools.python`.
 """

@@ -1,18 +1,19 @@
-"""What holds a task's code: limits, capabilities, seccomp, Landlock, audit hook. Irrevocable; called in the runner before any
-code.
+"""What confines the code of a task: limits, capabilities, seccomp, Landlock, audit hook. It cannot be undone; the runner
+calls it before any code of an author.
 
-What is guaranteed depends on the kernel, and each layer stands alone:
+What is guaranteed depends on the kernel, and each layer is independent:
 
 * resource limits (everywhere): address space, processor time, file size, open files, no core dumps.
-* seccomp (Linux on x86-64 and arm64): no process, no `exec`, no signal to others, no `ptrace`, no io_uring, and - unless the task
+* seccomp (Linux on x86-64 and arm64): no process, no `exec`, no signal to others, no `ptrace`, no io_uring, and - unless the
+  task
   declared network - no socket. Where it is refused, a network namespace of its own is tried.
-* Landlock (Linux 5.13 and later; not on Lambda): the file system shows the Python installation, libraries and the task's scratch
-  folder. Without it the code may touch what the worker's user may: the pool then keeps nothing of one execution while
-  another's task runs, and what code that means harm must not see belongs to another pool's worker.
-* audit hook (everywhere): the same refusals in words. Against code that means harm it is a hint, not a wall.
+* Landlock (Linux 5.13 and later; not on Lambda): only the Python installation, libraries and the task's scratch folder can be
+  reached. Without it the code may reach what the user of the worker may: then the pool keeps nothing of one execution while a
+  task of another runs, and data that hostile code must not see belongs to the worker of another pool.
+* audit hook (everywhere): the same refusals in words. Against hostile code it is a hint, not a barrier.
 
-Where neither seccomp nor a namespace is to be had, code that means harm can reach the network and the worker's files: give
-such tasks a pool of their own with an empty role (DESIGN section 7).
+Where neither seccomp nor a namespace is available, hostile code can reach the network and the worker's files: give such tasks
+a pool of their own with a role without rights (docs/access.md).
 """
 
 from __future__ import annotations
@@ -53,19 +54,19 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def not_dumpable() -> None:
-    """Close this process's memory and `/proc` entry to others of the same user."""
+    """Close the memory and the `/proc` entry of this process to other processes of the same user."""
     if LINUX:
         _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def die_with_parent() -> None:
-    """Be killed when the parent (a process of one thread) ends."""
+    """End this process when its parent (a process with one thread) ends."""
     if LINUX:
         _libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)
 
 
 def limit_resources(memory_mb: int, file_mb: int = 256, files: int = 256) -> None:
-    """Hard limits of this process; raising them again would need a capability that `confine` gives up."""
+    """Set hard limits of this process. Raising them again would need a capability that `confine` gives up."""
     pairs = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, file_mb << 20), (resource.RLIMIT_NOFILE, files)]
     if LINUX:
         pairs += [(resource.RLIMIT_AS, memory_mb << 20), (resource.RLIMIT_NPROC, _tasks_of_user() + 256)]
@@ -76,7 +77,7 @@ def limit_resources(memory_mb: int, file_mb: int = 256, files: int = 256) -> Non
 
 
 def _tasks_of_user() -> int:
-    """Processes and threads of this user: RLIMIT_NPROC counts them all, not this process's own."""
+    """Return the number of processes and threads of this user: RLIMIT_NPROC counts all of them."""
     count, uid = 0, os.getuid()
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
@@ -88,7 +89,7 @@ def _tasks_of_user() -> int:
 
 
 def limit_processor_time(seconds: float) -> None:
-    """The next task may use this much processor time; beyond it the kernel ends the process (SIGXCPU)."""
+    """Limit the processor time of the next task; after that the kernel ends the process (SIGXCPU)."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     _soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (int(usage.ru_utime + usage.ru_stime + seconds) + 2, hard))
@@ -97,8 +98,8 @@ def limit_processor_time(seconds: float) -> None:
 def confine(
     readable: Iterable[str], writable: Iterable[str], *, network: bool, refused_ports: Iterable[int] = (), landlock: bool = True
 ) -> None:
-    """Every layer that this kernel offers, for good. `refused_ports` of this machine are out of bounds even with network;
-    without `landlock` it is as on a kernel that has none."""
+    """Apply every layer that this kernel offers, permanently. `refused_ports` of this machine cannot be reached even with
+    network; without `landlock` it behaves as on a kernel that has none."""
     if LINUX:
         _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         if landlock:
@@ -127,7 +128,7 @@ def _seccomp(*, network: bool) -> bool:
 
 
 def _filter(calls: dict[str, Any], pid: int, *, network: bool) -> list[tuple[int, int, int, int]]:
-    """The BPF program: `(code, jump if true, jump if false, k)`."""
+    """Return the BPF program: `(code, jump if true, jump if false, k)`."""
     load, equal, at_least, bit_set, ret = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, errno = 0x7FFF0000, 0x00050000
     nr, arch, first = 0, 4, 16
@@ -162,7 +163,7 @@ _SYSTEM: Final = (
 
 
 def has_landlock() -> bool:
-    """Whether this kernel can close the file system to a process."""
+    """Return whether this kernel can restrict the file system of a process."""
     return LINUX and _landlock_version() >= 1
 
 
@@ -171,7 +172,7 @@ def _landlock_version() -> int:
 
 
 def _landlock(readable: Iterable[str], writable: Iterable[str]) -> bool:
-    """Let the file system be what is listed; False where this kernel has no Landlock."""
+    """Restrict the file system to what is listed; return False where this kernel has no Landlock."""
     version = _landlock_version()
     if version < 1:
         return False
@@ -218,7 +219,7 @@ _PUBLIC: Final = re.compile(r"(?!127\.|0+\.)[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+")
 
 
 def _auditor(refused_ports: frozenset[int], *, network: bool) -> Any:
-    """The hook that refuses in words."""
+    """Return the audit hook, which refuses with an explanation."""
     unix = 1
 
     def audit(event: str, args: tuple[Any, ...]) -> None:

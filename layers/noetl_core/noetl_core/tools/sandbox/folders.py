@@ -1,4 +1,4 @@
-"""Removing what a task left in its folder, whatever it did to it. Standard library only: the fork server uses it too."""
+"""Removes what a task left in its folder. Standard library only: the fork server uses it too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def wipe(folder: str | Path) -> None:
-    """Remove `folder` and all in it: folders a task closed are opened first, links are not followed."""
+    """Remove `folder` with everything in it. Folders that a task made unreadable are opened first; links are not followed."""
     with contextlib.suppress(OSError):
         os.chmod(folder, 0o700)  # noqa: PTH101
     for here, inner, _ in os.walk(folder):

@@ -1,8 +1,9 @@
-"""Native values as plain JSON data: what a Python task returns and what a database row holds.
+"""Python values as plain JSON data: what a Python task returns, and what a database row contains.
 
-Dates and times become ISO 8601 text; decimals numbers, or text where a float would lose digits; sets sorted lists; UUIDs and
-paths text; data classes, enums, NumPy and pandas values their plain contents. Bytes, NaN and infinities are refused with the
-place they stand at: JSON has no word for them and guessing would corrupt data. Standard library only: it runs in the sandbox.
+Dates and times become ISO 8601 text; decimals become numbers, or text where a float would lose digits; sets become sorted
+lists; UUIDs and paths become text; data classes, enums, NumPy and pandas values become their plain contents. Bytes, NaN and
+infinities are refused with their place: JSON cannot express them, and guessing would corrupt data. Standard library only: it
+runs in the sandbox.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ def _decimal(value: decimal.Decimal, where: str) -> int | float | str:
 
 
 def _foreign(value: Any, where: str, depth: int) -> Any:
-    """NumPy scalars and arrays, pandas frames and series - by what they offer, so that neither is imported here."""
+    """Convert NumPy scalars and arrays, pandas frames and series, by the methods they have, so that neither library is
+    imported here."""
     module = type(value).__module__.partition(".")[0]
     if module == "pandas" and type(value).__name__ == "DataFrame":
         return to_plain(value.to_dict("records"), where, depth + 1)

@@ -1,7 +1,8 @@
-"""The worker's side of the sandbox: one fork server, and runners kept warm for the next task of the same execution and code.
+"""The worker's side of the sandbox: one fork server, and runners that are kept for the next task of the same execution and
+code.
 
-A runner is never handed to another execution or another code, so what a task leaves behind in its process - patched builtins,
-poisoned modules - can reach nobody but itself. Thread-safe.
+A runner is never used for another execution or another code. So what a task leaves behind in its process - changed builtins,
+manipulated modules - can reach only tasks of the same execution and code. Thread-safe.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ MAX_RUNNING: Final = 16
 MAX_IDLE: Final = 8
 IDLE_S: Final = 30.0
 SLICE_S: Final = 0.2
-"""How often a waiting call looks at `cancelled`."""
+"""How often a waiting call checks `cancelled`."""
 DIE_GRACE_S: Final = 0.2
 MAX_OUTPUT_FRAME: Final = 1 << 20
 STREAMS: Final = {b"O": "stdout", b"E": "stderr"}
 
 _BOOT: Final = (
-    "import sys; sys.path.insert(0, {root!r}); from noetl_core.tools.sandbox.zygote import main; main({fd}, {folder!r})"
+    "import sys; sys.path.insert(0, {root!r}); from noetl_core.tools.sandbox.fork_server import main; main({fd}, {folder!r})"
 )
 
 
 class Died(Exception):
-    """The runner's process ended in the middle of a task. `status` is as `os.waitpid` gives it, `killed` if we ended it."""
+    """The process of the runner ended during a task. `status` is as `os.waitpid` returns it; `killed` says that we ended it."""
 
     def __init__(self, status: int, killed: bool) -> None:
         super().__init__(f"the process ended with status {status}")
@@ -53,11 +54,11 @@ class Died(Exception):
 
 
 class Expired(Exception):
-    """The task's time is up."""
+    """The time of the task is up."""
 
 
 class Cancelled(Exception):
-    """Nobody waits for the task any more."""
+    """Nobody waits for the task any longer."""
 
 
 class Overflow(Exception):
@@ -65,17 +66,18 @@ class Overflow(Exception):
 
 
 class CannotStart(Exception):
-    """The process that task processes come from does not start, or has ended. Who acts: the operator; the message says why."""
+    """The fork server does not start, or has ended. Who acts: the operator; the message says why."""
 
 
 WHY_CHARS: Final = 500
 """Of what the fork server said before it ended."""
 INHERITED: Final = ("LD_LIBRARY_PATH",)
-"""Of the worker's environment: where Lambda's interpreter finds its own libraries. A task sees nothing of it."""
+"""Variables that the fork server gets from the worker's environment: where Lambda's interpreter finds its libraries. Tasks do
+not see them."""
 
 
-class Zygote:
-    """The fork server's process and its control socket."""
+class ForkServer:
+    """The process of the fork server and its control socket."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -101,11 +103,11 @@ class Zygote:
         return self._process.poll() is None
 
     def fork(self, handle: int) -> int:
-        """A new runner that holds `handle`; its process id. Raises `CannotStart` when the server is gone."""
+        """Start a runner with the socket `handle`; return its process id. Raises `CannotStart` when the server has ended."""
         return int(self._ask({"op": "fork"}, [handle])["pid"])
 
     def end(self, pid: int, grace: float) -> tuple[int, bool]:
-        """Reap a runner: `(status, whether it had to be killed)`."""
+        """Reap a runner: return `(status, whether it had to be killed)`."""
         answer = self._ask({"op": "end", "pid": pid, "grace": grace}, [])
         return int(answer["status"]), bool(answer.get("killed"))
 
@@ -119,7 +121,7 @@ class Zygote:
         return dict(json.loads(answer))
 
     def _why(self) -> str:
-        """How the server ended, in its own words."""
+        """Return how the server ended, in its own words."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         self._said.seek(0)
@@ -138,18 +140,18 @@ class Zygote:
 
 
 class Runner:
-    """One runner process and its socket. Used by one thread at a time."""
+    """One runner process and its socket. One thread at a time uses it."""
 
-    def __init__(self, zygote: Zygote, key: Key, config: Mapping[str, Any]) -> None:
+    def __init__(self, fork_server: ForkServer, key: Key, config: Mapping[str, Any]) -> None:
         self.key = key
         self.idle_since = 0.0
-        self._zygote = zygote
+        self._fork_server = fork_server
         self._max_result = int(config["max_result"])
-        self._scratch = tempfile.mkdtemp(dir=zygote.folder)
+        self._scratch = tempfile.mkdtemp(dir=fork_server.folder)
         self._sock, theirs = socket.socketpair()
         with theirs:
             try:
-                self._pid = zygote.fork(theirs.fileno())
+                self._pid = fork_server.fork(theirs.fileno())
             except CannotStart:
                 self._sock.close()
                 raise
@@ -159,7 +161,7 @@ class Runner:
     def run(
         self, task: Mapping[str, Any], deadline: float, cancelled: threading.Event, output: Callable[[str, str], None]
     ) -> dict[str, Any]:
-        """The answer to one task. Raises `Died`, `Expired`, `Cancelled`, `Overflow`; after those the runner must be closed."""
+        """Return the answer to one task. Raises `Died`, `Expired`, `Cancelled`, `Overflow`; then the runner must be closed."""
         try:
             self._send(task)
             while True:
@@ -198,12 +200,12 @@ class Runner:
         return bytes(parts)
 
     def close(self, grace: float = 0.0) -> tuple[int, bool]:
-        """End the process and remove what it left: `(status, killed)`."""
+        """End the process and remove what it left; return `(status, killed)`."""
         if self._pid == 0:
             return 0, True
         pid, self._pid = self._pid, 0
         try:
-            return self._zygote.end(pid, grace)
+            return self._fork_server.end(pid, grace)
         except (OSError, CannotStart):
             return 9, True  # the server is gone, and its runners with it
         finally:
@@ -212,14 +214,14 @@ class Runner:
 
 
 class Pool:
-    """Runners by key: the idle ones wait for their own next task, for a while."""
+    """Runners by key: an idle runner is kept for a while for the next task of its key."""
 
     def __init__(self, *, landlock: bool = True) -> None:
-        """`landlock` False: as on a kernel without it."""
+        """With `landlock` False it behaves as on a kernel without Landlock."""
         self._closed_files = landlock and confine.has_landlock()
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(MAX_RUNNING)
-        self._zygote: Zygote | None = None
+        self._fork_server: ForkServer | None = None
         self._idle: OrderedDict[int, Runner] = OrderedDict()
         self._pid = os.getpid()
         atexit.register(self.close)
@@ -230,36 +232,36 @@ class Pool:
             self._server()
 
     def take_place(self, deadline: float) -> bool:
-        """Wait for a place among the running tasks; False when the time is up first."""
+        """Wait for a place among the running tasks; return False when the time is up first."""
         return self._places.acquire(timeout=max(0.0, deadline - time.monotonic()))
 
     def leave_place(self) -> None:
         self._places.release()
 
     def acquire(self, key: Key, config: Mapping[str, Any]) -> Runner:
-        """A warm runner of this execution and code, else a new one."""
+        """Return an idle runner of this execution and code, or a new one."""
         now = time.monotonic()
         with self._lock:
             found = next((r for r in reversed(self._idle.values()) if r.key == key), None)
             stale = [r for r in self._idle.values() if r is not found and (now - r.idle_since > IDLE_S or self._exposed(r, key))]
             for runner in [*stale, *([found] if found else [])]:
                 del self._idle[id(runner)]
-            zygote = self._server()
+            fork_server = self._server()
         for runner in stale:
             runner.close()
-        return found or Runner(zygote, key, {**config, "landlock": self._closed_files})
+        return found or Runner(fork_server, key, {**config, "landlock": self._closed_files})
 
     def _exposed(self, runner: Runner, key: Key) -> bool:
-        """Whether a task of `key` could get at what `runner` holds of another execution: files are open to it."""
+        """Return whether a task of `key` could reach what `runner` holds of another execution, because files are open to it."""
         return not self._closed_files and runner.key[0] != key[0]
 
-    def _server(self) -> Zygote:
-        if self._zygote is None or not self._zygote.alive:
+    def _server(self) -> ForkServer:
+        if self._fork_server is None or not self._fork_server.alive:
             confine.not_dumpable()  # a task's process is of the same user: it must not read this one
-            if self._zygote is not None:
-                self._zygote.close()
-            self._zygote = Zygote()
-        return self._zygote
+            if self._fork_server is not None:
+                self._fork_server.close()
+            self._fork_server = ForkServer()
+        return self._fork_server
 
     def release(self, runner: Runner) -> None:
         """Keep `runner` for the next task of its key."""
@@ -276,8 +278,8 @@ class Pool:
             return  # a fork of the worker: the processes are not ours
         with self._lock:
             runners, self._idle = list(self._idle.values()), OrderedDict()
-            zygote, self._zygote = self._zygote, None
+            fork_server, self._fork_server = self._fork_server, None
         for runner in runners:
             runner.close()
-        if zygote is not None:
-            zygote.close()
+        if fork_server is not None:
+            fork_server.close()

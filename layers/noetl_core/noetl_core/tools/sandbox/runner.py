@@ -1,5 +1,5 @@
-"""The process that runs one execution's tasks of one code. Serves task after task, each in fresh globals, until its peer
-hangs up.
+"""The process that runs the tasks of one execution with one code. It serves task after task, each with new globals, until its
+peer closes the socket.
 
 Frames on the socket: one type byte, four bytes of length (big endian), a body. In: `T` a task `{args, run, timeout}`. Out:
 `O` a piece of standard output (text), `E` one of standard error, `R` the outcome `{ok, result | error..., retire}`; `retire`
@@ -45,7 +45,7 @@ def send(sock: socket.socket, kind: bytes, body: bytes) -> None:
 
 
 def receive(sock: socket.socket) -> tuple[bytes, bytes] | None:
-    """The next frame, or None when the peer has gone."""
+    """Return the next frame, or None when the peer has closed the socket."""
     head = _exactly(sock, 5)
     if head is None:
         return None
@@ -65,7 +65,7 @@ def _exactly(sock: socket.socket, size: int) -> bytes | None:
 
 
 class Output(io.TextIOBase):
-    """`sys.stdout` of a task: sent on in pieces, up to a limit."""
+    """`sys.stdout` of a task: it is sent in pieces, up to a limit."""
 
     def __init__(self, emit: Callable[[str], None], limit: int) -> None:
         self._emit, self._left, self._held, self._size, self._since = emit, limit, [""], 0, time.monotonic()
@@ -99,7 +99,7 @@ class Output(io.TextIOBase):
 
 
 def serve(sock: socket.socket) -> None:
-    """Take the configuration, confine this process, then run tasks."""
+    """Read the configuration, confine this process, then run tasks."""
     frame = receive(sock)
     if frame is None:
         return
@@ -132,7 +132,7 @@ def _output(sock: socket.socket, kind: bytes, limit: int) -> Output:
 
 
 def _enter(config: Mapping[str, Any]) -> None:
-    """An empty environment, the author's import path, and the walls."""
+    """Clear the environment, set the import path of the author, and confine the process."""
     os.environ.clear()
     os.chdir(config["scratch"])
     sys.path[:] = config["path"]
@@ -154,7 +154,7 @@ def _enter(config: Mapping[str, Any]) -> None:
 def _attempt(
     code: types.CodeType, task: Mapping[str, Any], config: Mapping[str, Any], outputs: Sequence[Output]
 ) -> dict[str, Any]:
-    """Run the code once; whatever it does, an answer. `outputs` are its standard output and standard error."""
+    """Run the code once and return an answer, whatever it does. `outputs` are its standard output and standard error."""
     sys.stdout, sys.stderr = outputs
     try:
         value = _run(code, task, config)
@@ -215,7 +215,7 @@ def _run(code: types.CodeType, task: Mapping[str, Any], config: Mapping[str, Any
 
 
 def _imported(module: str, name: str | None) -> Any:
-    """A module, or what `from module import name` gives."""
+    """Return a module, or what `from module import name` gives."""
     found = import_module(module)
     if name is None:
         return found
@@ -229,7 +229,7 @@ def _imported(module: str, name: str | None) -> Any:
 
 
 def _call(main: Callable[..., Any], args: dict[str, Any]) -> Any:
-    """`main(**args)`, with what its parameters ask for; `main(args)` where that is how it is written."""
+    """Call `main(**args)` with what its parameters ask for, or `main(args)` where it is written so."""
     try:
         parameters = inspect.signature(main).parameters
     except (TypeError, ValueError):
@@ -253,7 +253,7 @@ def _call(main: Callable[..., Any], args: dict[str, Any]) -> Any:
 
 
 def _failed(error: BaseException, kind: str, message: str | None) -> dict[str, Any]:
-    """An exception as data: its type, its text, the author's part of the traceback."""
+    """Return an exception as data: its type, its text, and the author's part of the traceback."""
     name = type(error).__name__
     try:
         text = str(error)

@@ -1,9 +1,9 @@
-"""The fork server: a lean interpreter that has the standard library at hand and never runs an author's code.
+"""The fork server: a small interpreter with the standard library loaded, which never runs the code of an author.
 
-Its control socket takes one JSON object per message and answers with one: `{op: "fork"}`, with the runner's socket attached,
-gives `{pid}`; `{op: "end", pid, grace}` waits `grace` seconds for the process, kills it, and gives `{status}` as `os.waitpid`
-does (and `killed: true` when it had to). The processes die with it, and it ends with its parent (end of file on the control
-socket).
+Its control socket takes one JSON object per message and answers with one: `{op: "fork"}`, with the socket of the runner
+attached, gives `{pid}`; `{op: "end", pid, grace}` waits `grace` seconds for the process, kills it, and gives `{status}` as
+`os.waitpid` does (and `killed: true` when it had to). The processes end with the server, and the server ends with its parent
+(end of file on the control socket).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from noetl_core.tools.sandbox.folders import wipe
 
 
 def main(control_fd: int, folder: str) -> None:
-    """Serve until the parent goes; `folder` holds the tasks' scratch folders."""
+    """Serve until the parent ends; `folder` contains the scratch folders of the tasks."""
     confine.not_dumpable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=control_fd)
