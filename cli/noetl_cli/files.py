@@ -47,7 +47,7 @@ def playbooks(files: Iterable[Path]) -> list[Path]:
 
 
 def check(source: str, file: Path) -> Playbook:
-    """The playbook. Raises `InvalidPlaybook`."""
+    """Return the playbook. Raises `InvalidPlaybook`."""
     from noetl_core.dsl.parse import parse_playbook  # 250 ms: only who reads a playbook
 
     return parse_playbook(source, str(file))

@@ -124,7 +124,7 @@ class Watch:
 
 
 def ended(where: Backend, execution_id: str, how: str, events: bool) -> None:
-    """Print the summary, with its events if asked; raises `Exit(1)` when it did not complete."""
+    """Print the summary, with the events if asked. Raises `Exit(1)` when the execution did not complete."""
     summary: dict[str, Any] = {**where.api.execution(execution_id)}
     if events:
         summary["event_log"] = all_events(where, execution_id)

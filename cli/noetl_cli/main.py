@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def _code() -> int:
-    """Carry the command out; what it ends with."""
+    """Carry out the command; return its exit code."""
     from noetl_core.dsl.diagnostics import InvalidPlaybook  # 12 ms: help needs none of it
 
     try:
@@ -72,7 +72,7 @@ def _lost(lost: OutputLost, code: int) -> int:
 
 
 def _other(error: Exception) -> int:
-    """Usage errors of the command line, a service that fails, or a bug (which shows itself)."""
+    """Handle usage errors of the command line, failures of services, and bugs (which show their traceback)."""
     from noetl_core.ports import PortError, StorageFailed  # 23 ms: only what fails
 
     if isinstance(error, click.ClickException):

@@ -42,7 +42,7 @@ def rows(found: Sequence[Mapping[str, Any]], how: str) -> None:
 
 
 def table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
-    """Rows of one shape as a table."""
+    """Print rows of the same form as a table."""
     from rich.table import Table  # 70 ms: only tables
 
     columns = list(rows[0]) if rows else []

@@ -24,7 +24,7 @@ def payload_of(payload: str | None) -> dict[str, Any]:
 
 
 def check_sets(sets: Sequence[str], playbook: Playbook) -> None:
-    """Refuse `--set` of a key that the workload does not know. Raises `Exit(2)`."""
+    """Refuse `--set` with a key that the workload does not know. Raises `Exit(2)`."""
     from noetl_core.engine.workload import unknown  # 190 ms: only who sets values
 
     for entry in sets:

@@ -109,7 +109,7 @@ class Progress:
         return None
 
     def _ended(self, step: StepProgress, run: str, e: Envelope, at: float) -> StepProgress | None:
-        """What the control plane says of a run's end; the run's own terminal event is only on its way there."""
+        """Apply the end of a run as the control plane records it; the run's own terminal event only announces it."""
         if run not in step.open or e["source"] != "server" or not ends_run(e["name"], e["data"]):
             return None
         step.open.discard(run)

@@ -61,7 +61,8 @@ def _pointed(events: tuple[AnyEvent, ...]) -> Mapping[str, Any]:
 
 
 def decode_events(body: bytes, v: int) -> tuple[AnyEvent, ...]:
-    """The events of a body, in today's form. Raises `NewerLog` for what newer code wrote, `CorruptLog` for what does not read."""
+    """Return the events of a body, in today's form. Raises `NewerLog` for what newer code wrote, `CorruptLog` for a body that
+    cannot be read."""
     if v > LOG_VERSION:
         raise NewerLog(f"a commit asks for reader version {v}, this one is {LOG_VERSION}: deploy the newer code")
     try:

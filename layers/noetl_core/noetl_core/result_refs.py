@@ -7,7 +7,7 @@ from typing import Any, Final
 
 KIND: Final = "result_ref"
 MARK: Final = f'"{KIND}"'.encode()
-"""Where this is not in an object, there is no reference in it either: it need not be searched."""
+"""An object that does not contain this text contains no reference, so it need not be searched."""
 
 
 def is_reference(value: Any) -> bool:

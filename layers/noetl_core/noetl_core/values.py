@@ -138,7 +138,7 @@ class Values:
             known[("object", need[1]) if need[0] == "object" else need] = value
 
     def __call__(self, need: AskedNeed) -> Any:
-        """The value of `("boundary", run, seq)` or `("object", key, ref)`."""
+        """Return the value of `("boundary", run, seq)` or `("object", key, ref)`."""
         if need[0] == "boundary":
             return self.boundary(need[1], need[2])
         if need[0] == "writes":
@@ -163,7 +163,7 @@ class Values:
         return commits[0].events[-1].data
 
     def at(self, at: ResultPointer | None) -> Any:
-        """What a stored result pointer (`{run, seq}` or `{value}`) stands for; references stay references."""
+        """Return the value of a stored pointer (`{run, seq}` or `{value}`); references stay references."""
         if at is None:
             return None
         return at["value"] if "value" in at else self.boundary(at["run"], at["seq"]).get("result")
@@ -289,7 +289,7 @@ def _is_part(part: Any) -> bool:
     return "result" in part or (isinstance(part.get("run"), str) and type(part.get("seq")) is int)
 
 
-Open = Callable[[Mapping[str, Any], "Room | None"], tuple[Any, bool]]
+Open = Callable[[Mapping[str, Any], "LoadBudget | None"], tuple[Any, bool]]
 
 
 def claimed(ref: Mapping[str, Any]) -> int:

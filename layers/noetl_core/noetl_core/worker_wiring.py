@@ -21,7 +21,7 @@ from noetl_core.worker.service import Worker
 
 @cache
 def worker() -> Worker:
-    """The data plane, once per process. It has no way to the queues."""
+    """Return the worker; one per process. It has no access to the queues."""
     catalog = DynamoPlaybookCatalog(os.environ["CATALOG_TABLE"])
     return Worker(
         store=DynamoEventStore(os.environ["EVENTS_TABLE"], results()),
@@ -40,13 +40,13 @@ def worker() -> Worker:
 
 
 def _sealer() -> Sealer | None:
-    """None where the role has no key: the python pool, which is given no secrets either."""
+    """Return the sealer; None where the role has no key: the python pool, which gets no secrets either."""
     key = os.environ.get("SEALING_KEY")
     return KmsSealer(key) if key else None
 
 
 def _callback_url() -> str:
-    """The API's address; an emulator's own form where the environment names one."""
+    """Return the API's address; an emulator's own form where the environment names one."""
     api, stage, endpoint = (os.environ.get(name, "") for name in ("API_ID", "API_STAGE", "AWS_ENDPOINT_URL"))
     base = f"{endpoint.rstrip('/')}/_aws/execute-api/{api}/{stage}"
     if not endpoint:

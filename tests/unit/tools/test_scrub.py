@@ -66,7 +66,7 @@ def traces(value: Any) -> list[str]:
 
 
 class Says:
-    """Answers with what it was given, in some shape, everywhere an answer has room."""
+    """Answers with what it was given, in some shape, everywhere an answer has budget."""
 
     kind, inline = "says", True
 

@@ -12,7 +12,7 @@ NONCE_BYTES = 12
 
 
 def encrypt(key: bytes, plain: bytes, context: Mapping[str, str]) -> bytes:
-    """Nonce and cipher text."""
+    """Return nonce and cipher text."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # 10 ms: only runs with secrets need it
 
     nonce = os.urandom(NONCE_BYTES)
@@ -20,7 +20,7 @@ def encrypt(key: bytes, plain: bytes, context: Mapping[str, str]) -> bytes:
 
 
 def decrypt(key: bytes, sealed: bytes, context: Mapping[str, str]) -> bytes:
-    """What `encrypt` was given. Raises `CorruptLog`."""
+    """Return what `encrypt` was given. Raises `CorruptLog`."""
     from cryptography.exceptions import InvalidTag  # 10 ms, with the next
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 

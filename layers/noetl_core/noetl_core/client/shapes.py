@@ -153,7 +153,7 @@ class Execution(TypedDict):
 
 
 class ListedExecution(TypedDict):
-    """An execution as lists show it."""
+    """Return a head as lists show it."""
 
     execution_id: str
     status: ExecutionStatus

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from noetl_core.control.core import Control
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.callbacks import Forged, Ticket, callback_tasks, ticket_of, token_of
+from noetl_core.engine.callbacks import CallbackTarget, Forged, callback_tasks, target_of, token_of
 from noetl_core.engine.outcome import ERROR_KINDS
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import Run, State
@@ -90,15 +90,15 @@ def answer(control: Control, token: str, data: Any = None, error: Mapping[str, A
     which = visit.wait["wait_id"] if visit.wait is not None else f"early{visit.waits}"
     signal_id, mine = f"{target.task_run}.{which}", control.clock.nonce()
     if error is None:
-        given = {"data": _kept(control, standing.state, signal_id, data)}
+        given = {"data": _kept(control, visit.state, signal_id, data)}
     control.due_soon(execution_id)
-    received: SignalReceived = {"id": signal_id, "name": callback_signal(ticket.task_run), "by": mine}
+    received: SignalReceived = {"id": signal_id, "name": callback_signal(target.task_run), "by": mine}
     if error is not None:
         received["error"] = given["error"]
     elif given["data"] is not None:
         received["data"] = given["data"]
     control.route(execution_id, facts=[fact(SignalReceived, **received)])
-    recorded = _recorded(control, ticket, standing.state.seq)
+    recorded = _recorded(control, target, visit.state.seq)
     if recorded is None:
         raise Gone(f"execution {execution_id} ended meanwhile")
     if recorded.get("by") != mine:
@@ -114,14 +114,14 @@ def heartbeat(control: Control, token: str) -> Reply:
     visit = _visit_status(control, target)
     if visit.answered:
         raise Answered("the callback has been answered")
-    if standing.over:
-        raise Gone(standing.over)
-    if standing.wait is None:
-        return Reply(ticket.execution_id, "early")
-    control.due_soon(ticket.execution_id)
-    beat = fact(SignalReceived, id=control.clock.nonce(), name=callback_signal(ticket.task_run), heartbeat=True)
-    control.route(ticket.execution_id, facts=[beat])
-    after = _standing(control, ticket)
+    if visit.over:
+        raise Gone(visit.over)
+    if visit.wait is None:
+        return Reply(target.execution_id, "early")
+    control.due_soon(target.execution_id)
+    beat = fact(SignalReceived, id=control.clock.nonce(), name=callback_signal(target.task_run), heartbeat=True)
+    control.route(target.execution_id, facts=[beat])
+    after = _visit_status(control, target)
     if after.over:
         raise Gone(after.over)
     return Reply(target.execution_id, "alive")
@@ -150,7 +150,7 @@ def _shown(state: State, playbook: Playbook, run: Run, wait: Wait, key: bytes) -
     out: dict[str, Any] = {"step": run.step, **{key: value for key, value in wait.items() if key in shown}}
     if (due := due_at(wait)) is not None:
         out["until"] = to_rfc3339(due)
-    return {**out, "token": token_of(Ticket(state.execution_id, run.id, wait["callback"], place), key)}
+    return {**out, "token": token_of(CallbackTarget(state.execution_id, run.id, wait["callback"], place), key)}
 
 
 def _key(control: Control) -> bytes:
@@ -183,9 +183,9 @@ def _visit_status(control: Control, target: CallbackTarget) -> _VisitStatus:
     return found
 
 
-def _waits_still(control: Control, ticket: Ticket, wait: Wait) -> bool:
-    """Whether an answer that was not handed on yet will be: the execution is paused."""
-    run = control.load(ticket.execution_id).runs.get(ticket.run_id)
+def _waits_still(control: Control, target: CallbackTarget, wait: Wait) -> bool:
+    """Return whether an answer that was not delivered yet will be delivered later, because the execution is paused."""
+    run = control.load(target.execution_id).runs.get(target.run_id)
     if run is None or not any(w["wait_id"] == wait["wait_id"] for w in run.waits):
         return False
     return not any(m["wait_id"] == wait["wait_id"] for m in run.ready)
@@ -221,18 +221,18 @@ def _in_stream(control: Control, target: CallbackTarget) -> tuple[list[str], boo
     left = False
     for commit in control.store.read(StreamId(target.execution_id, target.run_id)):
         for event in commit.events:
-            if event.name == "TaskProcessed" and event.data["run"] == ticket.task_run:
+            if event.name == "TaskProcessed" and event.data["run"] == target.task_run:
                 left = event.data["directive"]["do"] != "retry"
             elif event.name == "StepSuspended":
-                waits += [w["wait_id"] for w in event.data["waits"] if w.get("callback") == ticket.task_run]
+                waits += [w["wait_id"] for w in event.data["waits"] if w.get("callback") == target.task_run]
     return list(dict.fromkeys(waits)), left
 
 
-def _recorded(control: Control, ticket: Ticket, after: int = -1) -> dict[str, Any] | None:
-    """The newest answer that the control stream holds behind position `after`, and whether a wait was given it (`matched`)."""
-    name = callback_signal(ticket.task_run)
+def _recorded(control: Control, target: CallbackTarget, after: int = -1) -> dict[str, Any] | None:
+    """Return the newest answer in the control stream after position `after`, and whether a wait received it (`matched`)."""
+    name = callback_signal(target.task_run)
     found: dict[str, Any] | None = None
-    for commit in control.store.read(StreamId(ticket.execution_id), after=after):
+    for commit in control.store.read(StreamId(target.execution_id), after=after):
         for event in commit.events:
             if event.name == "SignalReceived" and event.data["name"] == name and not event.data.get("heartbeat"):
                 found = {**event.data, "matched": False}
@@ -246,8 +246,8 @@ def _again(control: Control, target: CallbackTarget, given: Mapping[str, Any]) -
     if recorded is None:
         raise Gone("the callback was answered")
     if is_reference(recorded.get("data")):
-        recorded = {**recorded, "data": Values(control.store, control.results, ticket.execution_id).reference(recorded["data"])}
-    return _same(recorded, given, ticket.execution_id)
+        recorded = {**recorded, "data": Values(control.store, control.results, target.execution_id).reference(recorded["data"])}
+    return _same(recorded, given, target.execution_id)
 
 
 def _same(recorded: Mapping[str, Any], given: Mapping[str, Any], execution_id: str) -> Reply:

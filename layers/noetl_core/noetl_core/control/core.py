@@ -241,7 +241,7 @@ class Control:
             self.queue.wake(execution_id, delay_s=int(delay))
 
     def tell_parent(self, news: TellParent) -> None:
-        """A child's end is first a fact in the parent's control stream (mailbox rule)."""
+        """Record the end of a child as a fact in the control stream of its parent (mailbox rule)."""
         told: ChildFinished = {"child": news.child, "status": news.status}
         if news.status == "completed" and news.result is not None:
             result = Values(self.store, self.results, news.child).at(news.result)

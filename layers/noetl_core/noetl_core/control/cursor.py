@@ -60,7 +60,7 @@ class Position:
 
     def _control(self, event: AnyEvent) -> None:
         if opens_run(event):
-            self.runs[event.data["run"]] = At(step=event.data["step"])
+            self.runs[event.data["run"]] = StreamPosition(step=event.data["step"])
         elif closes_run(event):
             self.runs.pop(event.data["run"], None)
 

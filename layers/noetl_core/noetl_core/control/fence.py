@@ -24,7 +24,7 @@ MAX_STOPPED = 1_000
 
 
 def boundary_of(commit: Commit) -> Boundary | None:
-    """The boundary a commit of a run stream ends with, if it does."""
+    """Return the boundary with which a commit of a run stream ends, if it does."""
     if not commit.events or commit.stream.run_id is None:
         return None
     last = commit.events[-1]
@@ -64,7 +64,7 @@ def fence_runs(control: Control, state: State, errors: Mapping[str, Failure]) ->
 
 
 def _end(control: Control, stream: StreamId, last: Commit | None, error: Failure, expires_at: int) -> Commit:
-    """The commit that ends a run behind `last`."""
+    """Return the commit that ends a run after `last`."""
     now = control.clock.now()
     tally = Tally(1 if last is None else tally_of(control.store, last).events + 1)
     event = new(StepFailed, now, error=error, source="server", events=tally.events)

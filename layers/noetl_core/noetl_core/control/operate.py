@@ -60,7 +60,7 @@ def _cancelled(control: Control, execution_id: str, reason: str, compensate: boo
     if compensate:
         given["compensate"] = True
     state = control.route(execution_id, facts=[fact(ExecutionCancelled, **given)])
-    return carry_through(control, state)
+    return complete_operation(control, state)
 
 
 def complete_operation(control: Control, state: State) -> State:
@@ -86,7 +86,7 @@ _GATES: Mapping[str, Mode] = {"paused": "pause", "cancelling": "stop"}
 
 
 def fence_all(control: Control, execution_id: str, error: Failure) -> State:
-    """End every open run and route what stands at their ends; cancels open children. What undoes finished steps goes on."""
+    """End every open run, route the boundaries with which they end, and cancel open children. Compensations go on."""
     while True:
         state = control.load(execution_id)
         kept = {r.id for r in state.runs.values() if r.undoes is not None and state.compensates}
@@ -115,7 +115,7 @@ def pause(control: Control, execution_id: str) -> State:
     _alive(state, execution_id)
     if state.status != "running":
         raise NotNow(f"execution {execution_id} is {state.status}, so it cannot be paused")
-    return carry_through(control, control.route(execution_id, facts=[fact(ExecutionPaused)]))
+    return complete_operation(control, control.route(execution_id, facts=[fact(ExecutionPaused)]))
 
 
 def resume(control: Control, execution_id: str) -> State:

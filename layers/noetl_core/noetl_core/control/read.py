@@ -171,7 +171,7 @@ def head_as_dict(head: Head) -> dict[str, Any]:
 
 
 def version_as_dict(v: PlaybookVersion) -> shapes.PlaybookVersion:
-    """A version of a playbook as answers name it."""
+    """Return a version of a playbook as answers show it."""
     return {"path": v.path, "version": v.version, "digest": v.digest}
 
 

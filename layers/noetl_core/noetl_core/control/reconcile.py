@@ -104,9 +104,11 @@ def _reconcile_without_log(control: Control, execution_id: str, swept: Swept) ->
 def _inspect(
     control: Control, playbook: Playbook, state: State, now: int, asked: bool
 ) -> tuple[list[Boundary], list[Command], dict[str, Failure], int]:
-    """Boundaries nobody routed, commands to send again, runs to give up with the error of each, and when the first live lease
-    ends, or a worker should have taken over. Of a run's stream its newest commit says it all: behind a boundary nobody writes
-    until it was routed."""
+    """Return boundaries that nobody routed, commands to send again, runs to give up with their errors, and when the first
+    live lease ends or a worker should have taken over.
+
+    The newest commit of a run's stream is enough: after a boundary nobody writes until it was routed.
+    """
     boundaries: list[Boundary] = []
     resend: list[str] = []
     takeovers: list[Command] = []

@@ -132,17 +132,17 @@ def _rerun(
     for stream, rule in _streams(run, spec):
         for commit in commits_of(control.store, StreamId(execution_id, stream)):
             for event in run_events(commit):
-                story.take(event, rule)
-    story.close()
-    _same_places(run.step, story.names, old, new)
+                report.take(event, rule)
+    report.close()
+    _same_places(run.step, report.names, old, new)
     if new.by_name[run.step].loop is None:
-        if story.next_task in tasks:
-            tasks = tasks[tasks.index(story.next_task) :]
-        elif story.kept:
-            tasks = tasks[tasks.index(story.kept[-1]) + 1 :]
-        return {**out, "tasks": tasks, "kept_tasks": story.kept}
-    total = story.total if run.plan is None else run.plan["total"]
-    done = story.finished | _in_kept_chunks(run, spec)
+        if report.next_task in tasks:
+            tasks = tasks[tasks.index(report.next_task) :]
+        elif report.kept:
+            tasks = tasks[tasks.index(report.kept[-1]) + 1 :]
+        return {**out, "tasks": tasks, "kept_tasks": report.kept}
+    total = report.total if run.plan is None else run.plan["total"]
+    done = report.finished | _in_kept_chunks(run, spec)
     return {
         **out,
         **({"tasks": tasks[tasks.index(spec["task"]) :]} if spec.get("task") else {}),
@@ -152,7 +152,7 @@ def _rerun(
 
 
 def _streams(run: RunLineage, spec: Rerun) -> Iterator[tuple[str, Rerun]]:
-    """The run streams that are read for what is kept, with what is run again of each."""
+    """Return the run streams that are read for what is kept, with what of each is run again."""
     yield from run.carried_over.get("runs", ()) if run.carried_over is not None else ()
     if run.plan is None:
         yield run.id, spec
@@ -162,7 +162,7 @@ def _streams(run: RunLineage, spec: Rerun) -> Iterator[tuple[str, Rerun]]:
             yield chunk["run"], spec
 
 
-def _clean(run: RunLineage, chunk: ChunkLineage, spec: Rerun) -> bool:
+def _is_kept_whole(run: RunLineage, chunk: ChunkLineage, spec: Rerun) -> bool:
     """Whether a finished chunk is kept whole."""
     assert run.plan is not None
     index = next(n for n, c in run.chunks.items() if c is chunk)
@@ -179,7 +179,7 @@ def _in_kept_chunks(run: RunLineage, spec: Rerun) -> set[int]:
     return {i for n in kept for i in range(n * size, min((n + 1) * size, total))}
 
 
-class _Story:
+class _RunReport:
     """What the streams of a run say was done: tasks of a plain pipeline, iterations of the outermost loop."""
 
     def __init__(self, spec: Rerun) -> None:

@@ -207,7 +207,7 @@ def _facts(commit: Commit) -> Iterator[Fact]:
 
 
 def _plain(events: Sequence[AnyEvent]) -> tuple[dict[str, Any], ...]:
-    """Events for comparison, as JSON keeps them."""
+    """Return events as plain JSON data, for comparison."""
     return tuple({"name": e.name, "data": json.loads(json.dumps(e.data))} for e in events)
 
 

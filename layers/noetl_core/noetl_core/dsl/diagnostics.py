@@ -173,7 +173,7 @@ def to_json(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def to_sarif(diagnostics: Iterable[Diagnostic]) -> str:
-    """SARIF 2.1.0, one run; rules are the codes that occur."""
+    """Return SARIF 2.1.0 with one run; its rules are the codes that occur."""
     found = list(diagnostics)
     codes = sorted({d.code for d in found})
     rules = [_sarif_rule(code) for code in codes]

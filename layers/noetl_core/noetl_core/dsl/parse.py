@@ -54,7 +54,7 @@ def parse_playbook(text: str, source: str = "<string>") -> Playbook:
 
 
 def check(text: str, source: str = "<string>") -> tuple[Playbook | None, list[Diagnostic]]:
-    """The model (None if there is any error) and everything worth saying, lint included, in the order of the text."""
+    """Return the model (None if there is any error) and all findings, with those of lint, in the order of the text."""
     from noetl_core.dsl.lint import lint, without_ignored  # 20 ms: running does not lint
 
     with _collection_paused():

@@ -16,7 +16,7 @@ from noetl_core.engine.records import Boundary
 from noetl_core.engine.routing import redriven, take_arcs
 from noetl_core.engine.state import ChunkState, LoopState, Run
 from noetl_core.engine.statuses import HELD
-from noetl_core.engine.waits import beats_as_one, signal_name
+from noetl_core.engine.waits import is_repeated_heartbeat, signal_name
 from noetl_core.events import control, runs
 from noetl_core.events.event import Fact, TerminalEvent
 from noetl_core.events.shapes import ChildRequest, CommitPointer, Counts, Failure, LoopCounts, Undoes, Wait
@@ -27,11 +27,11 @@ INLINE_CHUNK_RESULT = 512
 
 
 CHILD_REQUEST = frozenset(ChildRequest.__annotations__)
-"""What a wait says of the child it is for."""
+"""The keys of a wait that request its child."""
 
 
 def route_boundary(p: RoutingPass, boundary: Boundary) -> bool:
-    """Consume one boundary; False when it is a duplicate (at or below `handled_seq`, or of a closed run)."""
+    """Process one boundary. Returns False for a duplicate: one at or below `handled_seq`, or of a run that is closed."""
     run, event = p.state.runs.get(boundary.run_id), boundary.event
     if run is None or boundary.seq <= run.handled_seq:
         return False
@@ -40,7 +40,7 @@ def route_boundary(p: RoutingPass, boundary: Boundary) -> bool:
     elif run.parent is not None:
         _chunk_done(p, run, boundary.seq, event)
     elif run.undoes is not None:
-        _undone(p, run, run.undoes, boundary.seq, event)
+        _compensation_ended(p, run, run.undoes, boundary.seq, event)
     else:
         _run_ended(p, run, boundary.seq, event)
     return True
@@ -51,7 +51,8 @@ def _error_of(event: TerminalEvent) -> Failure | None:
 
 
 def _run_ended(p: RoutingPass, run: Run, seq: int, event: TerminalEvent) -> None:
-    """A step run's terminal boundary: its ctx writes, then its arcs. A looped run ends with `loop.done` (resolution 4)."""
+    """Process the terminal boundary of a step run: apply its ctx writes, then evaluate its arcs. A run with a loop ends with
+    `loop.done` (resolution 4)."""
     step = p.playbook.by_name[run.step]
     error = _error_of(event)
     counts: Counts | None = None
@@ -83,7 +84,7 @@ def _run_ended(p: RoutingPass, run: Run, seq: int, event: TerminalEvent) -> None
     take_arcs(p, step, run, boundary_event(dotted, run.step, run.id, at, error=error, loop=counts))
 
 
-def _undone(p: RoutingPass, run: Run, undoes: Undoes, seq: int, event: TerminalEvent) -> None:
+def _compensation_ended(p: RoutingPass, run: Run, undoes: Undoes, seq: int, event: TerminalEvent) -> None:
     """A compensation has ended. That it failed is recorded; the others are undone all the same."""
     error = _error_of(event)
     p.emit(
@@ -165,7 +166,8 @@ def _request_children(p: RoutingPass, run: Run) -> None:
 
 
 def take_fact(p: RoutingPass, fact: Fact) -> bool:
-    """Record a fact in the control stream; False when it changes nothing (seen before, or too late)."""
+    """Record a fact in the control stream. Returns False when it changes nothing, because it is a duplicate or comes too
+    late."""
     s = p.state
     if fact.name == "ExecutionRedriven":
         return redriven(p, fact.data)
@@ -173,7 +175,7 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
         return False
     match fact.name:
         case "SignalReceived":
-            if fact.data["id"] in s.seen_signals or (fact.data.get("heartbeat") and not _beats(p, fact.data["name"])):
+            if fact.data["id"] in s.seen_signals or (fact.data.get("heartbeat") and not _prolongs_callback(p, fact.data["name"])):
                 return False
             p.emit(control.SignalReceived, **fact.data)
         case "ChildFinished":
@@ -232,7 +234,8 @@ def advance_loop(p: RoutingPass, lead: Run) -> None:
 
 
 def _too_many_failed(p: RoutingPass, lead: Run, loop: LoopState) -> Failure | None:
-    """The error of a `fail_fast` loop whose chunks, each within the tolerance, are together beyond it (resolution 9)."""
+    """Return the error of a `fail_fast` loop whose chunks together exceed the tolerated failures, though each chunk is within
+    them (resolution 9)."""
     plan = p.playbook.by_name[lead.step].loop
     failed, allowed = sum(c.failed for c in loop.done.values()), loop.plan.get("tolerated", 0)
     if plan is None or plan.failure_mode != "fail_fast" or failed <= allowed:
@@ -303,7 +306,7 @@ def _close_loop(p: RoutingPass, lead: Run, loop: LoopState) -> None:
 
 def _merged_writes(p: RoutingPass, loop: Loop, chunks: list[ChunkState]) -> dict[str, Any]:
     needs: list[BoundaryNeed] = [("writes", chunk.run, chunk.seq) for chunk in chunks if chunk.writes]
-    p.want(needs)
+    p.require(needs)
     writes = [(index, patch) for need in needs for index, patch in p.value(need)]
     p.prefetch(ref for ref in _read_by_merge(writes, loop.reducers))
     return merge_ctx(writes, loop.reducers, p.state.ctx, p.behind)

@@ -61,8 +61,8 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
 
 
 def steps_seen(playbook: Playbook, state: State, run: Run) -> dict[str, StepSeen]:
-    """The finished steps that a run's templates may read, as its command carries them. A compensation sees its step as the run
-    left it that it undoes."""
+    """Return the finished steps that the templates of a run may read, as its command carries them. A compensation sees its
+    own step as the run that it undoes left it."""
     seen = StepsView(state.steps).plain(steps_read(playbook, run.step))
     if run.undoes is not None:
         seen[run.step] = {"status": "ok", "at": run.undoes["at"], "loop": run.undoes["loop"]}

@@ -52,10 +52,10 @@ class NewExecution:
     payload: Mapping[str, Any]
     ctx: Mapping[str, Any]
     rendered: Mapping[str, Any] = field(default_factory=dict)
-    """What templates among the workload's defaults gave: recorded, so that nothing renders them again."""
+    """The values of templates among the workload's defaults. They are recorded, so that nothing renders them again."""
     parent: Parent | None = None
     key: RequestKey | None = None
-    """`{key, fingerprint}` of an idempotent request, compared when the same key comes again."""
+    """`{key, fingerprint}` of an idempotent request; they are compared when the same key comes again."""
     trace_id: str | None = None
     expires_at: int = 0
     """The instant until which the log is kept (seconds)."""
@@ -132,7 +132,8 @@ def _match_all_waits(p: RoutingPass) -> None:
 
 
 def digest_for(state: State, facts: Sequence[Fact]) -> str:
-    """The playbook that decides: the one the execution is pinned to, or the one a redrive pins it to."""
+    """Return the digest of the playbook that decides: the one that the execution pins, or the one to which a redrive changes
+    it."""
     return next((f.data["digest"] for f in facts if f.name == "ExecutionRedriven" and "digest" in f.data), state.digest)
 
 

@@ -241,7 +241,8 @@ def _news_of(state: State, events: Iterable[ControlEvent]) -> _News:
 
 
 def _wakes(playbook: Playbook, state: State, news: _News) -> Iterator[int]:
-    """When deadlines and waits that begin now are due: of the waits of one event the first, which brings the next about."""
+    """Return when deadlines and waits that begin now are due. Of the waits of one event only the first counts; it leads to
+    the next."""
     if (news.scheduled or news.begins) and not state.finished:
         begun = None if news.goes_on else [state.runs[run] for run in news.scheduled if run in state.runs]
         for deadline in deadlines(playbook, state, begun):

@@ -26,7 +26,7 @@ class UnknownEvent(Exception):
 
 
 def fold(state: State, event: ControlEvent, seq: int) -> State:
-    """Apply one control event standing in commit `seq`; returns the same, changed state. Raises `UnknownEvent`."""
+    """Apply one control event of commit `seq`; return the same, changed state. Raises `UnknownEvent`."""
     apply = _FOLD.get(event.name)
     if apply is None:
         raise UnknownEvent(f"event {event.name} at {state.execution_id}/{seq} is not known to this version")
@@ -410,7 +410,7 @@ def _compensation_done(s: State, e: ControlEvent, d: control.CompensationDone, s
 
 @folds(control.ExecutionRedriven)
 def _redriven(s: State, e: ControlEvent, d: control.ExecutionRedriven, seq: int) -> None:
-    """The execution as it stood before what is run again; the tokens that run it again follow in the same commit."""
+    """Set the state back to before what is run again. The tokens that run it again follow in the same commit."""
     s.status, s.epoch, s.redriven_at = "running", d["epoch"], e.ts
     s.failure = s.finished_at = s.result = s.stuck = None
     s.cancelled_for, s.undo, s.not_undone, s.children, s.rounds = "", False, [], {}, {}

@@ -102,13 +102,13 @@ def _judge_join(
     if round_key(step.name, number) in p.state.joins_fired:
         for token in tokens:
             p.emit(control.TokenExpired, token=token.id, code="join", reason=f"join {step.name} has already fired")
-        if not grows:
+        if not more_may_come:
             p.emit(control.JoinClosed, step=step.name, fired=False, round=number or None)
         return "expired" if tokens else ""
     need = {"any": 1, "count": step.join.count}.get(step.join.mode)
     if need is not None and len(tokens) >= need:
         _merge(p, step, tokens[:need])
-        if grows or len(tokens) > need:
+        if more_may_come or len(tokens) > need:
             p.emit(control.JoinClosed, step=step.name, fired=True, round=number or None)
         return "fired"
     if more_may_come or not tokens:

@@ -53,7 +53,7 @@ class RunLineage:
     routing_failed: bool = False
     """It ended well, but its arcs could not be evaluated."""
     undone: bool = False
-    """Its compensation has run, or begun to."""
+    """Its compensation has run, or has begun."""
     plan: LoopPlan | None = None
     chunks: dict[int, ChunkLineage] = field(default_factory=dict)
     carried_over: CarriedOver | None = None
@@ -163,7 +163,7 @@ def _fold(x: Lineage, event: ControlEvent) -> None:
         case "NextEvaluated":
             run = x.runs[event.data["run"]]
             run.unhandled = run.unhandled or event.data.get("unhandled") is not None
-            run.lost_way = event.data.get("error") is not None
+            run.routing_failed = event.data.get("error") is not None
             run.branches = len(event.data["selected"]) > 1
         case "CtxPatched":
             x.writes.append((event.data.get("run"), event.data["patch"]))

@@ -39,7 +39,7 @@ class ErrorInfo:
     details: Any = None
 
     def as_dict(self) -> Failure:
-        """The form templates and events see; `retryable` is decided from the kind where the tool did not say."""
+        """Return the form that templates and events have. `retryable` follows from the kind when the tool did not set it."""
         retryable = self.kind in RETRYABLE_KINDS if self.retryable is None else self.retryable
         out: Failure = {"kind": self.kind, "message": self.message, "retryable": retryable}
         if self.code is not None:
@@ -82,7 +82,7 @@ class Outcome:
         return cls("error", error=ErrorInfo(kind, message, retryable, code, details), helpers=helpers)
 
     def as_dict(self) -> TaskOutcome:
-        """The envelope as templates see it under `outcome` and as `TaskProcessed` stores it."""
+        """Return the envelope that templates see as `outcome` and that `TaskProcessed` stores."""
         out: Any = {"status": self.status, **self.helpers, "meta": dict(self.meta)}
         if self.status == "ok":
             out["result"] = self.result

@@ -82,13 +82,13 @@ class StepsView(Mapping[str, Mapping[str, Any]]):
         return sum(1 for _ in self)
 
     def plain(self, names: Iterable[str] | None) -> dict[str, StepSeen]:
-        """As a command carries it: pointers stay pointers. Of the finished steps, those in `names`; None: all."""
+        """Return the form that a command carries: pointers stay pointers. Only steps in `names` are included; None means all."""
         found = self._steps.items() if names is None else ((n, self._steps[n]) for n in names if n in self._steps)
         return {name: {"status": s.status, "at": s.at, "loop": s.loop} for name, s in found if s.at is not None}
 
 
 def result_at(at: ResultPointer | None) -> Any:
-    """What a stored pointer stands for in a scope: a lazy `Pointer`, or the value the control plane made itself."""
+    """Return what a stored pointer is in a scope: a lazy `Pointer`, or the value if the control plane computed it."""
     if at is None:
         return None
     return at["value"] if "value" in at else Pointer(at)
@@ -168,7 +168,7 @@ class RoutingPass:
             return load(value, self.scope({}))
         return self.resolve(value) if is_reference(value) else value
 
-    def ahead(self, refs: Iterable[Mapping[str, Any]]) -> None:
+    def prefetch(self, refs: Iterable[Mapping[str, Any]]) -> None:
         """Ask for values that are about to be read one after the other: together, as each question is a decision begun anew."""
         missing: dict[str, AskedNeed] = {
             ref["key"]: ("object", ref["key"], ref) for ref in refs if ("object", ref["key"]) not in self.values
@@ -209,7 +209,7 @@ class RoutingPass:
         self.objects.append((key, body))
         return {**reference_to(key, body), "schema_hint": hint}
 
-    def want(self, needs: Iterable[BoundaryNeed]) -> None:
+    def require(self, needs: Iterable[BoundaryNeed]) -> None:
         """Ask for all of `needs` at once, where one after the other would be a round each."""
         missing = [need for need in needs if need not in self.values]
         if missing:
@@ -230,7 +230,7 @@ class RoutingPass:
         return s.failure is None or (self.playbook.executor.failure_mode == "best_effort" and not s.failure.get("fatal"))
 
     def fail(self, kind: str, message: str, step: str | None = None) -> None:
-        """The whole execution fails with a decision of its own (a template or limit error)."""
+        """Let the whole execution fail by a decision of the control plane: a template error or a limit."""
         error: Failure = {"kind": kind, "message": message, "retryable": False, "fatal": True}
         if step is not None:
             error["step"] = step
@@ -240,7 +240,7 @@ class RoutingPass:
 def boundary_event(
     name: str, step: str, run: str, at: ResultPointer | None, *, error: Failure | None = None, loop: Counts | None = None
 ) -> TokenEvent:
-    """`event` as stored with tokens: `name` in dotted form (resolution 3), a pointer instead of the result."""
+    """Return `event` as tokens store it: `name` in dotted form (resolution 3), and a pointer in place of the result."""
     event: TokenEvent = {"name": name, "step": step, "run_id": run, "at": at}
     if error is not None:
         event["error"] = error
@@ -250,7 +250,7 @@ def boundary_event(
 
 
 def event_namespace(event: TokenEvent) -> dict[str, Any]:
-    """`event` as guards read it."""
+    """Return `event` as guards read it."""
     out: dict[str, Any] = {k: v for k, v in event.items() if k != "at"}
     out["result"] = result_at(event.get("at"))
     out["status"] = "error" if event["name"] == "step.failed" else "success"

@@ -70,7 +70,8 @@ class Pipeline:
 
 
 def process(p: Pipeline, task: Task, outcome: Outcome, scope: Scope, now: int, started: int) -> tuple[TaskEvent, Directive]:
-    """Judge an outcome by the task's policy; the event to record. `scope` sees the pass as it was while the task ran."""
+    """Apply the task's policy to an outcome and return the event to record. `scope` is the scope of the pass while the task
+    ran."""
     envelope = outcome.as_dict()
     directive = judge(task, outcome, p.attempt, p.task_run(task), scope.over({"outcome": envelope}))
     data: TaskProcessed = {
@@ -98,7 +99,7 @@ def process(p: Pipeline, task: Task, outcome: Outcome, scope: Scope, now: int, s
 
 
 def fold(p: Pipeline, tasks: Sequence[Task], event: TaskEvent) -> None:
-    """Apply a `TaskProcessed` event to the pass it belongs to."""
+    """Apply a `TaskProcessed` event to its pass."""
     d = event.data
     name, outcome, directive = d["task"], d["outcome"], d["directive"]
     do = directive["do"]

@@ -33,7 +33,8 @@ class Directive:
     error: Failure | None = None
 
     def as_dict(self, *, ruled: bool) -> DirectiveTaken:
-        """As `TaskProcessed` stores it; `matched` (null when no rule matched) only where there is a policy (resolution 6)."""
+        """Return the form that `TaskProcessed` stores; `matched` (null when no rule matched) is present only where there is a
+        policy (resolution 6)."""
         out: DirectiveTaken = {"do": self.do}
         if self.to is not None:
             out["to"] = self.to

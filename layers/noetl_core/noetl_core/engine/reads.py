@@ -50,7 +50,7 @@ def needs_of(playbook: Playbook, state: State, boundaries: Sequence[Boundary]) -
 
 
 def result_needs(playbook: Playbook, state: State) -> Iterator[BoundaryNeed]:
-    """Results of finished steps that the execution's own result may read, as far as it names them."""
+    """Return the results of finished steps that the result of the execution may read, as far as its templates name them."""
     if "result_reads" not in playbook.memo:
         playbook.memo["result_reads"] = _steps_read(playbook, [playbook.executor.result])
     yield from _results(state, playbook.memo["result_reads"] or ())

@@ -37,7 +37,7 @@ class StreamId:
 
 
 def envelopes_of(event: AnyEvent) -> int:
-    """How many envelopes readers see of a stored event: a task that was not announced is shown as begun, too."""
+    """Return how many envelopes a stored event becomes: one for a task without a recorded `TaskStarted` also shows the start."""
     return 2 if event.name == "TaskProcessed" and "started" in event.data else 1
 
 
@@ -138,8 +138,11 @@ class Boundary:
 
 
 def count_takeovers_without_progress(takeovers: int, event: AnyEvent) -> int:
-    """How many takeovers in a row brought no outcome, after one more event of a run's stream: a run that gets on with its work is
-    not what kills its workers, nor is one whose worker lived to release it. A person who asks begins a new count."""
+    """Return how many takeovers in a row brought no outcome, after one more event of a run's stream.
+
+    A run that makes progress does not kill its workers; nor does one whose worker was alive to release it. A takeover that a
+    person requested begins a new count.
+    """
     if event.name in PROGRESS:
         return 0
     if event.name != "StepStarted" or "takeover" not in event.data:

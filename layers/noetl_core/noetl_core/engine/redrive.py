@@ -108,18 +108,18 @@ def plan(state: State, lineage: Lineage, old: Playbook, new: Playbook, asked: Re
         data["joins"] = sorted(joins)
     if forgotten := [c["run"] for c in state.completed if c["run"] in gone_runs]:
         data["forgotten"] = forgotten
-    if arcs := [_arcs(run) for run in lineage.live() if run.lost_way and run.id not in gone_runs]:
+    if arcs := [_arcs(run) for run in lineage.live() if run.routing_failed and run.id not in gone_runs]:
         data["arcs"] = arcs
     if new.digest != old.digest:
         data["digest"] = new.digest
-    return Plan(data, tuple(reruns), followers, revived)
+    return Plan(data, tuple(reruns), followers, put_back)
 
 
 # --- what is run again --------------------------------------------------------------------------------------------------
 
 
 def _targets(state: State, lineage: Lineage, new: Playbook, asked: Redrive) -> list[tuple[RunLineage, Rerun | None]]:
-    """The runs to run again, none of which came of another, each with what is run again of it (None: all)."""
+    """Return the runs to run again, none of which depends on another, each with what of it is run again (None: all)."""
     edited: Rerun = {"ctx": sorted(asked.ctx)} if asked.ctx else {}
     wanted: dict[str, Rerun | None] = {}
     for run in lineage.live():
@@ -278,13 +278,13 @@ def _done(chunk: ChunkLineage) -> ChunkDone:
 
 
 def _edited(ctx: Mapping[str, Any], edits: Mapping[str, Any]) -> dict[str, Any]:
-    """The edited keys; mappings merge deep."""
+    """Return the edited keys; mappings are merged deep."""
     merged = deep_merge(ctx, edits)
     return {key: merged[key] for key in edits}
 
 
 def _steps_without(lineage: Lineage, gone: set[str]) -> dict[str, StepStood]:
-    """What `steps` shows of every step that is taken back: its last run that is kept, if any."""
+    """Return what `steps` shows of every step that is taken back: its last remaining run, if any."""
     out: dict[str, StepStood] = {run.step: {} for run in lineage.runs.values() if run.id in gone}
     for name in lineage.ended:
         run = lineage.runs[name]
@@ -299,7 +299,7 @@ def _last_result(lineage: Lineage, gone: set[str]) -> ResultPointer | None:
 
 
 def _arcs(run: RunLineage) -> ArcsAgain:
-    """A run whose arcs are evaluated again."""
+    """Return a run whose arcs are evaluated again."""
     name = "step.failed" if not run.ok else "loop.done" if run.loop is not None else "step.done"
     event = boundary_event(name, run.step, run.id, run.at, error=run.error, loop=run.loop)
     return {"run": run.id, "step": run.step, "args": dict(run.args), "event": event}

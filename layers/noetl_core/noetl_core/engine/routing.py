@@ -27,7 +27,8 @@ ends here."""
 
 
 def take_arcs(p: RoutingPass, step: Step, run: Run, event: TokenEvent) -> None:
-    """Evaluate `next.arcs` on a boundary and enqueue the tokens of those that fire (formal spec 8, resolution 11)."""
+    """Evaluate `next.arcs` on a boundary and enqueue the tokens of the arcs that fire (formal specification 8, resolution
+    11)."""
     seen = event_namespace(event)
     failed = event["name"] == "step.failed"
     try:
@@ -196,7 +197,7 @@ def _fail_admission(p: RoutingPass, step: Step, token: Token) -> None:
 
 
 def _fail_unrun(p: RoutingPass, step: Step, token: Token, args: Mapping[str, Any], kind: str, message: str) -> None:
-    """The step fails before a worker is asked; its arcs may take that up."""
+    """Let a step fail before a worker runs it. Its arcs may handle the failure."""
     error: Failure = {"kind": kind, "message": message, "retryable": False}
     run = _open(p, step, token, args)
     p.emit(control.StepFailed, run=run.id, step=step.name, error=error)
@@ -302,7 +303,8 @@ def _finish(p: RoutingPass) -> None:
 
 
 def redriven(p: RoutingPass, d: control.ExecutionRedriven) -> bool:
-    """Put back the tokens of what is run again (`engine.redrive` says which); False when the log has gone on since."""
+    """Put back the tokens of what is run again, as `engine.redrive` planned it. Returns False when the log has moved on
+    since."""
     s = p.state
     if not s.finished or d["after"] != s.seq:
         return False

@@ -61,7 +61,7 @@ class ChunkState:
     writes: bool = False
     result: Any = None
     innermost: Counts | None = None
-    """Of a nested loop: what its innermost loop counted."""
+    """For a nested loop: the counts of its innermost loop."""
 
 
 @dataclass(slots=True)
@@ -79,7 +79,8 @@ class LoopState:
 
     @property
     def counts(self) -> Counts:
-        """Iterations of the innermost loop; one that never began counts as one (as `worker.nodes.LoopNode.counts`)."""
+        """Counts of the iterations of the innermost loop. An iteration that never began counts as one (as in
+        `worker.nodes.LoopNode.counts`)."""
         total, succeeded, failed = self.plan["total"], 0, 0
         for chunk in self.done.values():
             ended = chunk.succeeded + chunk.failed
@@ -117,7 +118,7 @@ class Run:
     waits: list[Wait] = field(default_factory=list)
     mail: list[Mail] = field(default_factory=list)
     ready: list[Mail] = field(default_factory=list)
-    """News matched to its waits while it was not yet resumed."""
+    """Mail for its waits, while it was not resumed yet."""
     tokens: list[str] = field(default_factory=list)
     event: TokenEvent | None = None
     chunk: int | None = None
@@ -126,7 +127,7 @@ class Run:
     carried_over: CarriedOver | None = None
     """What a redrive keeps of the runs before it (`engine.redrive`): their finished tasks and iterations are not run again."""
     limits: dict[str, float] = field(default_factory=dict)
-    """Its `timeout_s` and `deadline_s` where expressions gave them when it was scheduled."""
+    """Its `timeout_s` and `deadline_s`, where expressions gave them when it was scheduled."""
     undoes: Undoes | None = None
     """The finished run that this one compensates: `{run, at, loop}`."""
 
@@ -165,7 +166,9 @@ class State:
     digest: str = ""
     payload: dict[str, Any] = field(default_factory=dict)
     rendered: dict[str, Any] = field(default_factory=dict)
-    """What templates among the workload's defaults gave when the request was admitted, or redriven with another playbook."""
+    """The values of templates among the workload's defaults, from when the request was admitted, or redriven with another
+        playbook.
+    """
     parent: Parent | None = None
     trace_id: str | None = None
     key: RequestKey | None = None
@@ -197,20 +200,20 @@ class State:
     """The first unhandled error; the execution will end failed."""
     redriven_at: int = 0
     tokens_carried_over: dict[str, CarriedOver] = field(default_factory=dict)
-    """Of a redrive: what the runs of these tokens keep of the runs before them."""
+    """After a redrive: what the runs of these tokens keep of earlier runs."""
     completed: list[Completed] = field(default_factory=list)
     """Finished runs of steps with a compensation, in order of completion: `{run, step, args, at, loop, pool}`."""
     cancelled_for: str = ""
     undo: bool = False
-    """Cancelled with compensation."""
+    """The execution was cancelled with compensation."""
     not_undone: list[NotUndone] = field(default_factory=list)
     """Compensations that failed: `{step, kind, message}`."""
     children: dict[str, Child] = field(default_factory=dict)
     signals: list[Signal] = field(default_factory=list)
-    """Mailbox: signals received and not yet matched to a wait."""
+    """The mailbox: signals that were received and not yet matched to a wait."""
     seen_signals: list[str] = field(default_factory=list)
     result: ResultPointer | None = None
-    """At the end: `{value}` or a pointer."""
+    """At the end: `{value}`, or a pointer."""
     stuck: str | None = None
 
     @property

@@ -20,12 +20,13 @@ def callback_signal(task_run: str) -> str:
 
 
 def signal_name(wait: Wait) -> str:
-    """The signal that answers a wait of kind `signal` or `callback`."""
+    """Return the signal that answers a wait of kind `signal` or `callback`."""
     return callback_signal(wait["callback"]) if "callback" in wait else wait.get("signal") or wait["wait_id"]
 
 
 def due_at(wait: Wait) -> int | None:
-    """When a wait is over by itself (microseconds): its time, its timeout, or the silence after its last heartbeat."""
+    """Return when a wait ends by itself (microseconds): at its time, at its timeout, or after its last heartbeat plus the
+    allowed silence."""
     return min((at for at in (wait.get("at"), wait.get("beat_by")) if at is not None), default=None)
 
 
@@ -35,7 +36,7 @@ def beat_by(seconds: float, now: int) -> int:
     return now + int((seconds + min(seconds / 10, 1.0)) * SECOND)
 
 
-def beats_as_one(wait: Wait, now: int) -> bool:
+def is_repeated_heartbeat(wait: Wait, now: int) -> bool:
     """Whether a ping comes so soon after the last that it says nothing new."""
     seconds = wait["heartbeat"]
     return beat_by(seconds, now) - wait["beat_by"] < min(seconds / 10, 1.0) * SECOND

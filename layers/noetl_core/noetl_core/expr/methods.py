@@ -90,7 +90,7 @@ def _replace(ev: Reading, value: str, old: Any, new: Any, count: Any = -1) -> st
 
 
 def replace(ev: Reading, value: str, old: str, new: str, count: int = -1) -> str:
-    """`value` with `old` replaced by `new`, at most `count` times (-1: always)."""
+    """Return `value` with `old` replaced by `new`, at most `count` times (-1: always)."""
     ev.tick(len(value) >> 8)
     found = value.count(old) if count < 0 else min(value.count(old), count)
     ev.charge(len(value) + found * max(len(new) - len(old), 0))
@@ -137,7 +137,7 @@ def _join(ev: Reading, value: str, items: Any) -> str:
 
 
 def join(ev: Reading, items: Any, separator: str = "") -> str:
-    """The texts of `items` with `separator` between them."""
+    """Return the texts of `items` with `separator` between them."""
     pieces = []
     for item in items:
         piece = ev.text(item)

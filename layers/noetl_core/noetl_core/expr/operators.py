@@ -153,7 +153,7 @@ def compare(ev: Reading, operator: str, left: Any, right: Any) -> bool:
     """One comparison."""
     ev.ops += 1
     if ev.ops > ev.check:
-        ev.look()
+        ev.check_limits()
     if type(left) not in SCALARS or type(right) not in SCALARS:
         left, right = ev.read(left), ev.read(right)
         return compare_any(ev, operator, left, right)
@@ -163,7 +163,7 @@ def compare(ev: Reading, operator: str, left: Any, right: Any) -> bool:
 
 
 def compare_any(ev: Reading, operator: str, left: Any, right: Any) -> bool:
-    """A comparison in which data of any kind takes part; what it has to walk is counted first."""
+    """Compare data of any kind. What the comparison walks is counted first."""
     if operator not in ("in", "notin") and type(left) not in SCALARS and type(right) not in SCALARS:
         left, right = _comparable(ev, left), _comparable(ev, right)
     return COMPARE[operator](ev, left, right)

@@ -14,7 +14,7 @@ from jinja2.utils import Namespace
 
 from noetl_core.expr.budget import Budget
 from noetl_core.expr.errors import NoSuchName, TemplateError, UndefinedValue
-from noetl_core.expr.limits import ITEM_SIZE, Lacking, Limits, Missing
+from noetl_core.expr.limits import ITEM_SIZE, Limits, Missing, MissingEntry
 from noetl_core.expr.references import references_in
 from noetl_core.expr.scope import Pointer, Scope
 from noetl_core.expr.secret import Secret
@@ -35,7 +35,7 @@ LONGEST_FALSE: Final = len("false")
 
 
 class Reading(Budget):
-    """State of one `render` or `truthy`: budgets used so far and whether a secret was read."""
+    """The state of one `render` or `truthy`: what was used of the budgets, and whether a secret was read."""
 
     __slots__ = ("loaded", "opened", "raised", "scope", "tainted", "walked")
 
@@ -54,7 +54,7 @@ class Reading(Budget):
     # Values and their parts
 
     def enter(self, value: Any) -> Any:
-        """`value` as the template sees it: a pointer resolved, a secret opened and noted."""
+        """Return `value` as the template sees it: a pointer is resolved; a secret is opened and recorded."""
         if type(value) is Pointer:
             value = self._resolve(value)
         if type(value) is Secret:
@@ -65,7 +65,7 @@ class Reading(Budget):
         return value
 
     def read(self, value: Any) -> Any:
-        """`value` to be looked into: what `enter` gives, and a reference replaced by what it refers to."""
+        """Return `value` with its content available: as `enter`, and a reference is replaced by its value."""
         if type(value) is dict:
             if "kind" in value and is_reference(value):
                 found = self.enter(self._resolve(value))
@@ -73,12 +73,12 @@ class Reading(Budget):
             return value
         if type(value) is Pointer or type(value) is Secret:
             return self.read(self.enter(value))
-        if type(value) is Lacking:
+        if type(value) is MissingEntry:
             raise NoSuchName(value._undefined_message)
         return value
 
     def judge(self, value: Any) -> Any:
-        """`value` as its truth is asked for. A reference is as true as what it stands for; only a little one can be false."""
+        """Return `value` when its truth is tested. A reference has the truth of its value; only a small value can be false."""
         if type(value) is dict and "kind" in value and is_reference(value):
             size = value.get("size")
             if type(size) is not int or size <= LONGEST_FALSE:
@@ -86,8 +86,8 @@ class Reading(Budget):
         return value
 
     def absent(self, value: Any, name: Any) -> Missing:
-        """What a part that `value` does not have is."""
-        return Lacking(value.lacks(name)) if isinstance(value, Strict) else Missing(obj=value, name=name)
+        """Return the value of a part that `value` does not have."""
+        return MissingEntry(value.lacks(name)) if isinstance(value, Strict) else Missing(obj=value, name=name)
 
     def _resolve(self, value: Any) -> Any:
         if self.scope.resolve is None:
@@ -95,24 +95,24 @@ class Reading(Budget):
         try:
             if self.walked is not None:
                 walked, self.walked = self.walked, None
-                self._ahead(walked)
+                self._prefetch(walked)
             return self.scope.resolve(value)
         except BaseException as error:
             self.raised = error
             raise
 
-    def _ahead(self, value: Any) -> None:
+    def _prefetch(self, value: Any) -> None:
         """Say which references in `value` are about to be read, to who would rather load them together."""
-        if self.scope.ahead is not None:
+        if self.scope.prefetch is not None:
             found = [reference for _, reference in references_in(value)]
             if len(found) > 1:
-                self.scope.ahead(found)
+                self.scope.prefetch(found)
 
     def getattr(self, value: Any, name: str) -> Any:
         """`value.name`: data first, then what `beside_data` gives."""
         self.ops += 1
         if self.ops > self.check:
-            self.look()
+            self.check_limits()
         kind = type(value)
         if (kind is dict and "kind" in value and is_reference(value)) or kind is Pointer or kind is Secret:
             value = self.read(value)
@@ -139,7 +139,7 @@ class Reading(Budget):
         """`value[key]`."""
         self.ops += 1
         if self.ops > self.check:
-            self.look()
+            self.check_limits()
         value = self.read(value)
         if isinstance(value, Undefined):
             return value
@@ -206,11 +206,11 @@ class Reading(Budget):
     # Sequences
 
     def iterate(self, value: Any) -> Any:
-        """What `for` walks over: a sized list of entered items."""
+        """Return what `for` walks over: a sized list of entered items."""
         return Items(self, self.items(value))
 
     def items(self, value: Any) -> list[Any] | tuple[Any, ...] | range:
-        """The items of any sequence, mapping (its keys) or text, counted."""
+        """Return the items of any sequence, mapping (its keys) or text, and count them."""
         value = self.read(value)
         kind = type(value)
         if kind is list or kind is tuple or kind is range or kind is Group:
@@ -228,7 +228,7 @@ class Reading(Budget):
         raise TemplateError(f"a {describe(value)} cannot be iterated over")
 
     def each(self, value: Any) -> Iterator[Any]:
-        """As `items`, one by one, each entered and counted."""
+        """Yield the items one by one, each entered and counted."""
         items = self.walked = self.items(value)
         for item in items:
             self.tick()
@@ -261,7 +261,7 @@ class Reading(Budget):
         if self.weigh(value):
             return value
         own, before = self.weight, self.loaded
-        if not keep_references and self.scope.ahead is not None:
+        if not keep_references and self.scope.prefetch is not None:
             self._plan(value)
         plain = self._plain(value, undefined_ok, keep_secrets, keep_references)
         self.weight = own + self.loaded - before
@@ -269,7 +269,7 @@ class Reading(Budget):
 
     def _plan(self, value: Any) -> None:
         try:
-            self._ahead(value)
+            self._prefetch(value)
         except BaseException as error:
             self.raised = error
             raise

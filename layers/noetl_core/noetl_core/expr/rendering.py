@@ -12,7 +12,7 @@ from jinja2.runtime import Undefined
 from noetl_core.expr.compiled import Compiled, compile_text, is_template
 from noetl_core.expr.errors import LimitExceeded, NoSuchName, TemplateError, UndefinedValue
 from noetl_core.expr.evaluation import Evaluation
-from noetl_core.expr.limits import DATA_DEPTH, Lacking, Limits
+from noetl_core.expr.limits import DATA_DEPTH, Limits, MissingEntry
 from noetl_core.expr.reading import DEFAULT_LIMITS
 from noetl_core.expr.scope import Scope
 from noetl_core.expr.secret import Secret

@@ -75,7 +75,7 @@ class Graph:
 
 
 def graph_of(playbook: Playbook, state: State | None = None, control: Iterable[AnyEvent] = ()) -> Graph:
-    """The graph of `playbook`; with an execution's `state` and the events of its control stream, what it came to."""
+    """Return the graph of `playbook`; with an execution's `state` and the events of its control stream, also what happened."""
     fired = Counter((e.data["step"], s["arc"]) for e in control if e.name == "NextEvaluated" for s in e.data["selected"])
     nodes = tuple(_node(playbook, step, state) for step in playbook.steps)
     edges = tuple(

@@ -46,7 +46,7 @@ class PythonTool:
     inline = False
 
     def __init__(self, *, landlock: bool = True) -> None:
-        """`landlock` False: as on a kernel without it."""
+        """With `landlock` False it behaves as on a kernel without Landlock."""
         self._landlock = landlock
         self._pool: Pool | None = None
         self._lock = threading.Lock()

@@ -75,7 +75,7 @@ class ToolRegistry:
                     warm()
 
     def kinds(self) -> frozenset[str]:
-        """Every kind that `get` would find."""
+        """Return every kind that `get` would find."""
         from importlib.metadata import entry_points  # 25 ms: only plugins need it
 
         plugins = {e.name for e in entry_points(group=ENTRY_POINTS)}

@@ -22,7 +22,7 @@ from noetl_core.worker.view import Resolver, RunView
 
 @dataclass
 class Activation:
-    """One activation of one run (a step run, or a chunk of its loop)."""
+    """One activation of one run: a step run, or the run of one chunk of its loop."""
 
     playbook: Playbook
     step: Step
@@ -36,7 +36,7 @@ class Activation:
     results: ResultStore
     resolve: Resolver
     chunk: ChunkOfLoop | None = None
-    """For a chunk run: the lead's plan, and `chunk`, its index."""
+    """For a chunk run: the plan of the loop, and the index of the chunk as `chunk`."""
     deadline: int | None = None
     """When the invocation ends (microseconds), if it does."""
     halt: Literal["", "pause", "deadline"] = ""
@@ -59,9 +59,10 @@ class Activation:
         self.ended = new(kind, 0, *_, **data)
 
     def scope(self, ctx: CtxLayer, scope_iter: dict[str, Any]) -> Scope:
-        """What templates see, without the pipeline's own names."""
+        """Return what templates see, without the names of the pipeline itself."""
         return Scope({"ctx": ctx.view, "iter": scope_iter}, self._names, resolve=self.resolve)
 
     def written(self, ctx: CtxLayer) -> dict[str, Any]:
-        """The run's ctx writes for its boundary, large values (what reducers made) behind references."""
+        """Return the run's ctx writes for its boundary event; large values, which reducers may build, are stored behind
+        references."""
         return self.offload.each(ctx.writes, f"values/{self.step_run}-ctx")

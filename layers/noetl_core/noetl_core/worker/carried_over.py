@@ -21,7 +21,7 @@ from noetl_core.worker.run_history import Path, RunHistory, apply
 
 
 def carried_over(store: EventStore, execution_id: str, spec: CarriedOver) -> RunHistory:
-    """The history a redriven run begins with, as if its own stream had held it."""
+    """Return the history with which a redriven run begins, as if its own stream had held it."""
     history = RunHistory()
     runs = spec["runs"]
     for run_id, rerun in runs:
@@ -37,7 +37,7 @@ def carried_over(store: EventStore, execution_id: str, spec: CarriedOver) -> Run
 
 
 def _in_detail(done: LoopIterationCompleted, runs: Sequence[tuple[str, Rerun]]) -> bool:
-    """Whether what lies inside a finished iteration is still of use: something of it is to run again."""
+    """Return whether the tasks inside a finished iteration are still needed, because a part of the iteration is run again."""
     path, failed = tuple(done["path"]), done["status"] == "error"
     return any((failed and rerun.get("failed")) or (_named(rerun) and _related(path, _path(rerun))) for _, rerun in runs)
 

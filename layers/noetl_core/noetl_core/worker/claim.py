@@ -64,7 +64,7 @@ class Claims:
         return read_run_history(self._store, stream, self._carried_over(command))
 
     def _carried_over(self, command: Command) -> RunHistory:
-        """What a redrive keeps of the runs before this one."""
+        """Return what a redrive keeps of the runs before this one."""
         if command.carried_over is None or "runs" not in command.carried_over:
             return RunHistory()
         return carried_over(self._store, command.execution_id, command.carried_over)

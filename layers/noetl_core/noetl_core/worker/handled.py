@@ -8,11 +8,15 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """What became of a command. A queue may forget it in any case: what a dropped one was for goes on elsewhere, and of what is
-    handed back (another worker holds it, for `seconds` yet) the sweeper has it taken over. Who wants to be sooner asks again."""
+    """What became of a command.
+
+    The queue may delete the message in any case. What a dropped command asked for is done elsewhere. A command that is handed
+    back is one whose run another worker holds for `seconds` more; the sweeper has the run taken over later. A caller who
+    wants that sooner sends the command again.
+    """
 
     kind: Literal["done", "suspended", "dropped", "hand_back"]
     reason: str = ""
     seconds: float = 0.0
     holder: str = ""
-    """The worker that holds it, of one that is handed back."""
+    """The worker that holds the run, when a command is handed back."""

@@ -101,5 +101,5 @@ class LoopChunks:
 
 
 def slice_key(execution_id: str, step_run: str, chunk: int) -> str:
-    """Where a chunk's slice of the collection is."""
+    """Return the key under which the slice of a chunk is stored."""
     return f"{execution_id}/loops/{step_run}/{chunk}.json"

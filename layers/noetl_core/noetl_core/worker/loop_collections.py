@@ -20,7 +20,7 @@ from noetl_core.worker.offload import NotJson
 
 
 class LoopFailed(Exception):
-    """The loop cannot begin: its collection or one of its numbers is wrong. `error` is what the run fails with."""
+    """The loop cannot begin, because its collection or one of its numbers is wrong. The run fails with `error`."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -96,5 +96,5 @@ class LoopCollections:
 
 
 def _shown(value: Any) -> str:
-    """A value in an author's words."""
+    """Return a value in the words of an author, for a message."""
     return "null" if value is None else f"{describe(value)} ({json.dumps(value, ensure_ascii=False, default=str)[:60]})"

@@ -29,7 +29,7 @@ class LoopResults:
             node.condense(self._load)
 
     def _page(self, node: LoopNode, page: list[Any]) -> Any:
-        """A page of results as bytes, or the reference to it when it is large: memory stays flat."""
+        """Return a page of results as bytes, or a reference to it when it is large. Memory use stays constant."""
         body = encode(self._activation.recorder.masked(page))
         if len(body) <= BIG_PAGE:
             return body
@@ -48,7 +48,8 @@ class LoopResults:
         return {**offload.object(encode(parts), f"{self._name(node)}-manifest"), "schema_hint": "manifest"}
 
     def merge(self, node: LoopNode) -> None:
-        """Bring the iterations' ctx writes together; what reducers made large is kept behind references like any value."""
+        """Merge the ctx writes of the iterations. Large values that reducers built are stored behind references like any
+        other value."""
         activation = self._activation
         try:
             merged = node.merged(self._load) if node.writes else {}

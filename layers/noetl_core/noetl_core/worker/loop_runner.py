@@ -30,7 +30,7 @@ class LoopRunner:
     # --- beginning ------------------------------------------------------------------------------------------------------
 
     def begin(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> None:
-        """Begin the step's loop: here, as the lead of chunks, or as one chunk."""
+        """Begin the step's loop: in this process, as the lead run that cuts it into chunks, or as the run of one chunk."""
         activation = self._activation
         try:
             if activation.chunk is not None:
@@ -60,7 +60,8 @@ class LoopRunner:
     # --- iterations -----------------------------------------------------------------------------------------------------
 
     def _fill(self, node: LoopNode) -> None:
-        """Keep the loop's window full; close it when it is over. Iterations that end at once find it at work already."""
+        """Start iterations until the loop's window is full, and close the loop when it is over. An iteration that ends at
+        once calls `finish` while this method is still active."""
         if node.filling:
             return
         node.filling = True
@@ -96,7 +97,7 @@ class LoopRunner:
         broke: bool = False,
         counts: Counts | None = None,
     ) -> None:
-        """An iteration of `node` is over: with `result`, or failed with `error`. `counts` are those of the loop inside of it."""
+        """End one iteration of `node`, with its `result` or its `error`. `counts` are those of the loop inside the iteration."""
         done: LoopIterationCompleted = {"path": list(path), "status": "success" if error is None else "error"}
         if error is None:
             done["result"] = result

@@ -89,7 +89,7 @@ class LoopNode:
     succeeded: int = 0
     failed: int = 0
     innermost: Counts = field(default_factory=lambda: Counts(total=0, succeeded=0, failed=0))
-    """Iterations of the innermost loop in those that have finished."""
+    """Counts of the innermost loop, over the iterations that have finished."""
     tolerated: int = 0
     error: Failure | None = None
     broke: bool = False
@@ -143,7 +143,7 @@ class LoopNode:
         return scope
 
     def restore(self, finished: Mapping[int, LoopIterationCompleted]) -> None:
-        """Take over what an earlier activation finished: `LoopIterationCompleted` by index."""
+        """Take over the iterations that an earlier activation finished: `LoopIterationCompleted` by index."""
         for index in sorted(finished):
             done = finished[index]
             self.finished.add(index)
@@ -153,7 +153,7 @@ class LoopNode:
             self.settle(index, done, writes)
 
     def settle(self, index: int, done: LoopIterationCompleted, writes: Mapping[str, Any]) -> None:
-        """Count a finished iteration (its absolute index), as its `LoopIterationCompleted` says."""
+        """Count a finished iteration, named by its absolute index, with the data of its `LoopIterationCompleted`."""
         if done["status"] == "success":
             self.succeeded += 1
             self.results[index - self.first] = done.get("result")
@@ -174,8 +174,8 @@ class LoopNode:
 
     @property
     def counts(self) -> Counts:
-        """Iterations of the innermost loop (resolution 9). One of this loop that never began counts as one - nobody knows what is
-        in it - and so does one that failed without any in it that did."""
+        """Counts of the iterations of the innermost loop (resolution 9). An iteration of this loop that never began counts as
+        one, because its own collection is unknown; so does one that failed before any inner iteration began."""
         left = len(self.items) - self.succeeded - self.failed
         return {**self.innermost, "total": self.innermost["total"] + left}
 
@@ -204,7 +204,7 @@ class LoopNode:
 
 
 def key_suffix(chunk: ChunkOfLoop | None, path: Path) -> str:
-    """Part of a derived key: which chunk and iteration it belongs to."""
+    """Return the part of a derived key that names the chunk and the iteration."""
     where = "" if chunk is None else f"-chunk-{chunk['chunk']}"
     return where + "".join(f"-{i}" for i in path)
 

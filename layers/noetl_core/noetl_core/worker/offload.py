@@ -29,9 +29,11 @@ class Offload:
         self._execution_id, self._recorder = execution_id, recorder
 
     def small(self, value: Any, name: str) -> Any:
-        """`value` itself when it is within the inline limit, else a reference to it under `<execution_id>/<name>-...`.
+        """Return `value` itself when it is within the inline limit, otherwise a reference to it under
+        `<execution_id>/<name>-...`.
 
-        Raises `NotJson` for what no log can hold. A value with secrets in it stays as it is: the log gets it masked.
+        Raises `NotJson` for a value that the log cannot hold. A value with secrets in it is returned as it is: the log gets
+        it masked.
         """
         if (
             value is None
@@ -65,23 +67,24 @@ class Offload:
             return self.small(nearest_json(value), name)
 
     def referenced(self, value: Any, body: bytes, name: str) -> dict[str, Any]:
-        """A reference to `value`, stored as `body`."""
+        """Store `body`, the JSON text of `value`, and return a reference to it."""
         ref = self.object(body, name)
         ref["schema_hint"] = _hint(value)
         self._resolve.remember(named(ref), value, MARK in body)
         return ref
 
     def object(self, body: bytes, name: str) -> dict[str, Any]:
-        """A reference to JSON text, stored under `<execution_id>/<name>-<digest>.json`.
+        """Store JSON text under `<execution_id>/<name>-<digest>.json` and return a reference to it.
 
-        The key tells the content: a worker that was overtaken, and goes on, writes over nothing that its successor committed.
+        The key contains a digest of the content: a worker that was overtaken and still runs cannot overwrite what its
+        successor committed.
         """
         key = f"{self._execution_id}/{name}-{sha256(body).hexdigest()[:16]}.json"
         return dict(self._results.put(key, body))
 
 
 def encode(value: Any) -> bytes:
-    """Compact JSON. Raises `NotJson`."""
+    """Return compact JSON. Raises `NotJson`."""
     try:
         return _encoder.encode(value).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -92,7 +95,7 @@ _encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan
 
 
 def nearest_json(value: Any) -> Any:
-    """The nearest JSON data: what is none becomes text, NaN null."""
+    """Return the nearest JSON data: other objects become text, NaN becomes null."""
     body = json.dumps(value, default=str, skipkeys=True, ensure_ascii=False).encode("utf-8", "replace")
     return json.loads(body, parse_constant=lambda _: None)
 

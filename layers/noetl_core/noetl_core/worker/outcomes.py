@@ -52,7 +52,8 @@ class Outcomes:
             self._recorder.record(TaskRetried, **_retried(event.data, directive.delay))
 
     def _kept(self, outcome: Outcome, task_run: str, attempt: int) -> Outcome:
-        """The outcome as the log may hold it: JSON, and what is large behind a reference (formal spec 9.1)."""
+        """Return the outcome as the log may hold it: plain JSON, with large values behind references (formal specification
+        9.1)."""
         offload = self._offload
         name = f"results/{task_run}" + ("" if attempt == 1 else f"-{attempt}")
         log = outcome.meta.get("log")
@@ -74,7 +75,7 @@ class Outcomes:
         return replace(outcome, **changed) if changed else outcome
 
     def _stored(self, event: TaskEvent, *, announced: bool) -> TaskEvent:
-        """The event with large written values behind references. Raises `NotJson`."""
+        """Return the event with its large written values behind references. Raises `NotJson`."""
         offload, data = self._offload, event.data.copy()
         if announced:
             data.pop("started", None)

@@ -21,7 +21,7 @@ class PipelinePasses:
         """What the newest suspension sealed, once it has been opened."""
 
     def begin(self, pipe: Pipeline, ctx: CtxLayer, parent: LoopNode | None, scope: dict[str, Any]) -> PipelinePass:
-        """A new pass over the pipeline; what the log says it has done is folded, not done again."""
+        """Start a new pass over the pipeline. Tasks that the log records as done are folded into it and not run again."""
         history, tasks = self._activation.history, self._activation.step.tasks
         pass_ = PipelinePass(pipe, ctx, parent, scope)
         pipe.iter = pass_.iter
@@ -37,7 +37,7 @@ class PipelinePasses:
         return pass_
 
     def _unseal(self, pass_: PipelinePass) -> None:
-        """Give a pass back the secrets it held when it was suspended; where nobody can open them they stay undefined."""
+        """Restore the secrets that a pass held when it was suspended. Where they cannot be decrypted they stay undefined."""
         sealed = self._activation.history.sealed
         if self._seals is None or sealed is None:
             return
@@ -47,11 +47,12 @@ class PipelinePasses:
         restore(pass_, self._opened.get(pass_.path, {}))
 
     def sealed(self, passes: list[PipelinePass]) -> str | None:
-        """The secrets that unfinished passes hold, for whoever resumes them."""
+        """Return the secrets that unfinished passes hold, encrypted for the worker that resumes the run."""
         return self._seals.seal(passes) if self._seals is not None and self._activation.recorder.tainted else None
 
     def scope(self, pass_: PipelinePass) -> Scope:
-        """What a pass's templates see; args of the step that read the iterator are evaluated once. Raises `TemplateError`."""
+        """Return what the templates of a pass see. Arguments of the step that read the iterator are evaluated once per pass.
+        Raises `TemplateError`."""
         activation = self._activation
         scope = activation.scope(pass_.ctx, pass_.iter)
         if not activation.step.each_args:

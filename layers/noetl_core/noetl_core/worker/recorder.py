@@ -27,7 +27,8 @@ class Recorder:
         self.put(event)
 
     def put(self, event: RunEvent) -> None:
-        """As `record`, of an event already made. One that a successor goes on from says so when it hides something: `masked`."""
+        """Write an event that exists already, with its secrets masked. Events from which a later worker continues are marked
+        `masked` when they hide something."""
         if self.tainted and contains_secret(event.data):
             hidden = {"masked": True} if event.name in SAYS_MASKED else {}
             shown: Any = Event(event.name, event.ts, {**mask(event.data), **hidden})

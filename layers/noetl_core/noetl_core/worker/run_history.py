@@ -40,7 +40,7 @@ class RunHistory:
     takeovers_without_progress: int = 0
     """Takeovers since the last outcome."""
     worker: str = ""
-    """Who opened the newest activation."""
+    """The worker of the newest activation."""
     collections: dict[Path, LoopCollected] = field(default_factory=dict)
     tasks: dict[Path, list[TaskEvent]] = field(default_factory=dict)
     finished: dict[Path, dict[int, LoopIterationCompleted]] = field(default_factory=dict)
@@ -121,8 +121,8 @@ def apply(history: RunHistory, event: RunEvent) -> None:
 
 
 def _without_masks(event: TaskEvent) -> TaskEvent:
-    """The event without what its log does not show: reading a secret of before a suspension is undefined, and says so, where its
-    mask would be taken for the secret itself."""
+    """Return the event without the values that the log shows masked. After a suspension, reading such a value then gives an
+    error about an undefined value; otherwise the mask would be taken for the secret."""
     return Event(event.name, event.ts, _pruned(event.data))
 
 
@@ -133,5 +133,5 @@ def _pruned(value: Any) -> Any:
 
 
 def deliver(history: RunHistory, mail: Iterable[Mail]) -> None:
-    """Take the mail of a resume."""
+    """Record the mail that a resume command brings."""
     history.mail.update({m["wait_id"]: m for m in mail})

@@ -15,12 +15,12 @@ from noetl_core.worker.journal import FLUSH_EVERY_S, HEARTBEAT_S, Fenced, Journa
 
 
 class Cancelled(Exception):
-    """The gate says stop; the control plane has the last word on how the run ended."""
+    """The gate says stop. The control plane decides how the run ended."""
 
 
 @dataclass(slots=True, eq=False)
 class StartedTask:
-    """A task that has started, for the lease heartbeat to announce; `cancelled` is its call's."""
+    """A task that has started. The lease heartbeat records `TaskStarted` when it takes long. `cancelled` belongs to its call."""
 
     data: TaskStarted
     since: int
@@ -62,13 +62,14 @@ class RunLease:
         return started_task
 
     def ended(self, started_task: StartedTask) -> int | None:
-        """A task has ended, or is waited for no longer: when it started, unless `TaskStarted` says it already."""
+        """Unregister a task that has ended or was abandoned. Returns when it started, or None if `TaskStarted` was already
+        recorded."""
         with self._lock:
             self._started_tasks.discard(started_task)
             return None if started_task.announced else started_task.since
 
     def stop(self) -> None:
-        """Tell every tool that its outcome does not matter any more."""
+        """Tell every running tool that its outcome is no longer needed."""
         with self._lock:
             self.cancelled.set()
             for started_task in self._started_tasks:
@@ -87,14 +88,14 @@ class RunLease:
             self.stop()
 
     def check(self) -> None:
-        """Raises what the lease heartbeat found out: `Fenced`; or `Cancelled` when the gate says stop."""
+        """Raise what the lease heartbeat found out: `Fenced`; or `Cancelled` when the gate says stop."""
         if self._fenced is not None:
             raise self._fenced
         if self.gate == "stop":
             raise Cancelled(self._execution_id)
 
     def renew_lease(self) -> None:
-        """Called about every second from the heartbeat's thread: announce what runs long, commit, renew the lease."""
+        """Record tasks that take long, commit, and renew the lease. The heartbeat thread calls this about twice a second."""
         journal, now = self.journal, self._clock.now()
         if journal is None:
             return

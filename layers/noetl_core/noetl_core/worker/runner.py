@@ -46,7 +46,8 @@ class Runner:
     # --- driving --------------------------------------------------------------------------------------------------------
 
     def run(self) -> BoundaryEvent:
-        """Until the run ends or suspends. Raises `Fenced`, `Cancelled`, and port errors for redelivery."""
+        """Run until the run ends or suspends. Raises `Fenced`, `Cancelled`, and port errors, after which the queue delivers
+        the command again."""
         activation = self._activation
         try:
             self._begin()
@@ -80,7 +81,7 @@ class Runner:
         self._ready.append(self._passes.begin(pipe, ctx, parent, scope))
 
     def _watch(self) -> None:
-        """Between tasks: commit what is due, and hear what the gate says."""
+        """Between tasks: commit what is due, and read the gate."""
         now = self._clock.now()
         if self._journal.due(now):
             self._journal.flush()
@@ -92,7 +93,8 @@ class Runner:
             self._give_up(now)
 
     def _sleep(self) -> bool:
-        """Nothing else to do: sleep until the next short wait is over; False when there is none."""
+        """Sleep until the next short wait is over, when there is nothing else to do. Returns False when there is no short
+        wait."""
         wake_at = self._waiting.wake_at
         if self._activation.halt or wake_at is None:
             return False
@@ -104,7 +106,7 @@ class Runner:
     # --- attempts on threads of their own -------------------------------------------------------------------------------
 
     def _collect(self) -> None:
-        """Take one finished task, or stop waiting after a moment to look around."""
+        """Process one finished task, or return after a short wait."""
         now, until = self._clock.now(), self._attempts.overdue_at
         wake_at = self._waiting.wake_at
         if wake_at is not None and not self._activation.halt:
@@ -119,7 +121,7 @@ class Runner:
         self._ready.append(attempt.pass_)
 
     def _give_up(self, now: int) -> None:
-        """Tools that go on after their timeout: their tasks have timed out, and the pipeline goes on."""
+        """End the attempts that run on after their timeout: their tasks time out and their pipelines continue."""
         for attempt in self._attempts.give_up(now):
             message = f"{attempt.call.kind}: did not end within {attempt.call.timeout_s:g} s, and was left behind"
             timed_out = Outcome.failed("timeout", message)
@@ -155,7 +157,7 @@ class Runner:
         pass_.pipe.error = {"kind": "limit", "message": message, "retryable": False, "task": task.name}
 
     def _run_task(self, pass_: PipelinePass, task: Task) -> bool:
-        """Run the pass's next task; False when it is out of our hands for now."""
+        """Run the next task of a pass. Returns False when the pass cannot go on now."""
         started = self._clock.now()
         try:
             given = self._inputs.of(pass_, task)
@@ -183,7 +185,7 @@ class Runner:
         return False
 
     def _too_late(self, timeout: float | None, now: int) -> bool:
-        """Whether the task might not end before the invocation does; a fresh invocation tries it anyway."""
+        """Return whether the task might not end before the invocation does. The first task of an invocation is always tried."""
         deadline = self._activation.deadline
         if deadline is None or not self._started_any:
             return False
@@ -191,7 +193,7 @@ class Runner:
         return now + need * SECOND > deadline
 
     def _finish(self, pass_: PipelinePass) -> None:
-        """A pass has ended: so has its iteration, or the run."""
+        """End a pass, and with it its iteration or the run."""
         activation, pipe = self._activation, pass_.pipe
         error: Failure | None = None
         if pipe.status != "done":

@@ -63,7 +63,7 @@ class TaskInputs:
 
 
 def _timeout_of(task: Task, scope: Scope) -> float | None:
-    """The task's timeout in seconds, once the timeouts of its parts are numbers too; raises `TemplateError`."""
+    """Return the task's timeout in seconds, after checking the timeouts of its parts. Raises `TemplateError`."""
     parts = task.spec.get("timeout")
     for part, value in parts.items() if isinstance(parts, Mapping) else ():
         value_of(value, TIMEOUT, f"timeout.{part} of task {task.name}", scope)

@@ -65,7 +65,7 @@ class ToolCaller:
         return self.measured(invoke(self._tool(call.kind), call), call, started_task)
 
     def measured(self, outcome: Outcome, call: ToolCall, started_task: StartedTask) -> Outcome:
-        """The outcome with what is known of the attempt: when, how long, what it said."""
+        """Return the outcome with the metadata of the attempt: its times, its duration and its log."""
         meta = {**meta_of(call.attempt, started_task.since, self._activation.clock.now(), self._trace_id), **outcome.meta}
         if isinstance(call.log, TaskLog) and call.log:
             meta["log"] = call.log

@@ -38,7 +38,7 @@ class RunView:
     args: Mapping[str, Any]
     steps: Mapping[str, Any]
     context: CommandContext
-    """The same as a command carries it: plain data, pointers as they are stored."""
+    """The same in the form of a command: plain data with stored pointers."""
 
 
 class Views:
@@ -135,7 +135,7 @@ class Resolver:
         return self._values.whole(value, budget, place=place)
 
     def behind(self, value: Any, deep: bool) -> Any:
-        """The value that a reference stands for; with `deep` those that it holds, too. Raises `TemplateError`."""
+        """Return the value of a reference; with `deep`, also the values of references inside it. Raises `TemplateError`."""
         if not deep:
             return self(value) if is_reference(value) else value
         try:

@@ -105,7 +105,7 @@ def _mapping(inputs: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
 
 
 def _callback(inputs: Mapping[str, Any], wait_id: str, task_run: str, now: int) -> Wait:
-    """Waiting for a signal, or for an answer by token."""
+    """Return the wait for a signal, or for an answer by token."""
     wait: Wait = {"wait_id": wait_id, "kind": "signal" if inputs.get("signal") else "callback"}
     if inputs.get("signal"):
         wait["signal"] = str(inputs["signal"])
@@ -130,7 +130,7 @@ def _callback(inputs: Mapping[str, Any], wait_id: str, task_run: str, now: int) 
 
 
 def outcome_of(wait: Wait, mail: Mail, resolve: Callable[[Any], Any]) -> Outcome:
-    """What an answered wait gives its task. `resolve` loads what is behind a reference."""
+    """Return the outcome of a task whose wait was answered. `resolve` loads the value of a reference."""
     if mail["kind"] == "timeout":
         return Outcome.failed("timeout", "nobody answered in time", retryable=False)
     if mail["kind"] == "heartbeat":
@@ -158,7 +158,7 @@ def outcome_of(wait: Wait, mail: Mail, resolve: Callable[[Any], Any]) -> Outcome
 
 
 def _part_of(result: Any, wait: Wait, resolve: Callable[[Any], Any]) -> Outcome:
-    """The part of a child's result that `result: a.b.0` names; without it all of it."""
+    """Return the part of a child's result that `result: a.b.0` names; without `result`, all of it."""
     value = result
     for name in str(wait["part"]).split(".") if "part" in wait else ():
         value = resolve(value) if is_reference(value) else value
@@ -173,7 +173,7 @@ def _part_of(result: Any, wait: Wait, resolve: Callable[[Any], Any]) -> Outcome:
 
 
 def _answered_with_error(error: Failure) -> Outcome:
-    """A callback answered with `{status: error, error}`, as `control.callbacks` let it in."""
+    """Return the outcome of a callback that was answered with `{status: error, error}`, as `control.callbacks` accepted it."""
     more = {key: error[key] for key in ("code", "details") if error.get(key) is not None}
     kind: Any = error["kind"]  # one of ERROR_KINDS: `control.callbacks` refuses others
     return Outcome.failed(kind, error["message"], retryable=bool(error.get("retryable")), **more)

@@ -102,7 +102,7 @@ class WaitingPasses:
         return min(lives_until, expires_at * SECOND) if expires_at else lives_until
 
     def _add(self, pass_: PipelinePass, wait: Wait) -> None:
-        """Put a pass to sleep: in place when it is for a little, else as a wait of the suspension."""
+        """Let a pass wait: in this process when the wait is short, otherwise as a wait of the suspension."""
         pass_.wait = wait
         at = wait["at"] if wait["kind"] == "timer" else None
         if at is not None and self._soon(at):

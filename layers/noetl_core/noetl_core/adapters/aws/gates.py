@@ -11,7 +11,7 @@ from noetl_core.ports import Clock, Gate
 
 
 class DynamoGates(Table):
-    """`Gates` on the catalog table: half a read unit a look (eventually consistent)."""
+    """`Gates` on the catalog table: half a read unit per read (eventually consistent)."""
 
     def __init__(self, table: str, clock: Clock | None = None) -> None:
         super().__init__(table)

@@ -21,11 +21,12 @@ from noetl_core.ports import Clock, Due, Head
 
 DUE_SHARDS = 4
 HEAD_SHARDS = 8
-"""Partitions of an index of heads for each status and for each path: one takes 1,000 write units a second, and a start and an end
-each write a head."""
+"""Partitions of an index of heads for each status and each path: one partition takes 1,000 write units a second, and each
+start and each end writes a head."""
 DUE_PAGE = 200
 HEADS_PAGE = 10
-"""Heads read at least per request: a listing reads pages of many partitions, and further ones where the newest are."""
+"""The least number of heads read per request: a listing reads pages of many partitions, and further pages of those with the
+newest heads."""
 LOOKS_AT_ONCE = 10
 """Connections a client keeps (botocore's default)."""
 

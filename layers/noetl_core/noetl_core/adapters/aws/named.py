@@ -14,13 +14,13 @@ from noetl_core.ports import Inbox, ResultStore
 
 @cache
 def results() -> ResultStore:
-    """The results bucket."""
+    """Return the results bucket."""
     return S3ResultStore(os.environ["RESULTS_BUCKET"])
 
 
 @cache
 def inbox() -> Inbox:
-    """The inbox bucket, for the function that takes uploads."""
+    """Return the inbox bucket, for the function that handles uploads."""
     return S3Inbox(os.environ["RESULTS_BUCKET"])
 
 

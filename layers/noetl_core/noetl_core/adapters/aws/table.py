@@ -36,7 +36,7 @@ class Table:
         self.table = table
 
     def put(self, item: dict[str, Any], **condition: Any) -> bool:
-        """Write; False when the condition did not hold."""
+        """Write an item; return False when the condition did not hold."""
         try:
             with errors_of("catalog write"):
                 client("dynamodb").put_item(TableName=self.table, Item=item, **condition)

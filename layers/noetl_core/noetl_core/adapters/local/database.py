@@ -56,7 +56,7 @@ _NO_STORAGE = frozenset(
         sqlite3.SQLITE_NOLFS,
     }
 )
-"""Errors that waiting does not mend. Their extended codes hold them in the lowest byte."""
+"""Errors that waiting does not repair. Extended codes have them in the lowest byte."""
 SCHEMA_VERSION = 2
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
