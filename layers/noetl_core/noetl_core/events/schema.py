@@ -123,7 +123,9 @@ class _Schemas:
         out["properties"] = {k.name: {**self.of(k.type), **({"description": k.text} if k.text else {})} for k in keys}
         if required := [key.name for key in keys if key.required]:
             out["required"] = required
-        if self._closed and kind not in shapes.OPEN:
+        if kind in shapes.OPEN:
+            out["additionalProperties"] = True
+        elif self._closed:
             out["additionalProperties"] = False
         return out
 
@@ -173,26 +175,29 @@ def event_schema(prefix: str = "#/$defs/", *, closed: bool = False) -> Schema:
     """
     schemas = _Schemas(prefix, closed)
     common = {name: {**schema, **({"description": text} if text else {})} for name, (schema, text) in _ENVELOPE.items()}
-    schemas.found["EventEnvelope"] = {"type": "object", "properties": common, "required": list(_ALWAYS)}
     events = []
     for event in EVENTS.values():
         data = [schemas.keys(p, lifted(event, p)) for p in (event.control, event.run) if p is not None]
-        name = f"{event.name}Event"
-        schemas.found[name] = {
-            "description": " ".join(part["description"] for part in data),
-            "allOf": [{"$ref": prefix + "EventEnvelope"}],
-            "properties": {
-                "name": {"const": event.name},
-                "event_type": {"const": event.event_type},
-                "entity": {"const": event.entity},
-                "data": data[0] if len(data) == 1 else {"anyOf": data},
-            },
-        }
-        events.append({"$ref": prefix + name})
+        events.append(
+            {
+                "title": event.name,
+                "description": " ".join(part["description"] for part in data),
+                "properties": {
+                    "name": {"const": event.name},
+                    "event_type": {"const": event.event_type},
+                    "entity": {"const": event.entity},
+                    "data": data[0] if len(data) == 1 else {"anyOf": data},
+                },
+            }
+        )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Event",
         "description": "One event of an execution's history.",
+        "type": "object",
+        "properties": common,
+        "required": list(_ALWAYS),
+        **({"additionalProperties": False} if closed else {}),
         "oneOf": events,
         "$defs": dict(sorted(schemas.found.items())),
     }

@@ -8,18 +8,16 @@ from typing import Any
 
 from noetl_core import __version__
 from noetl_core.control.api.resolver import Resolver
+from noetl_core.events.schema import event_schema
 
+EVENT_PARTS = "#/components/schemas/Event."
+"""Where the parts of an event's schema are: each event, its payload's shapes."""
 UNUSED = ("HTTPValidationError", "ValidationError")
 """What Powertools adds for answers that this API does not give."""
 ABOUT = (
     "Errors say what is wrong, where, and what to do. Unknown parameters and keys are refused. "
     "Cursors and ids are texts to be given back as they came."
 )
-
-
-def event_schema() -> dict[str, Any] | None:
-    """The JSON Schema of an event's envelope, in place of that of `shapes.Event`; None: there is no better one."""
-    return None
 
 
 def document_of(app: Resolver) -> dict[str, Any]:
@@ -31,8 +29,9 @@ def document_of(app: Resolver) -> dict[str, Any]:
     schemas = made["components"]["schemas"]
     for name in UNUSED:
         schemas.pop(name, None)
-    if (event := event_schema()) is not None:
-        schemas["Event"] = event
+    event = event_schema(EVENT_PARTS)
+    schemas |= {f"Event.{name}": part for name, part in event.pop("$defs").items()}
+    schemas["Event"] = {key: value for key, value in event.items() if key != "$schema"}
     for schema in _titled(made):
         schema.pop("title", None)  # the name again
     for methods in made["paths"].values():
