@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -54,6 +55,8 @@ def routes() -> tuple[Operation, ...]:
 
 
 _apis: dict[int, tuple[Service, Api]] = {}
+alone = threading.Lock()
+"""A process of Lambda's has one request at a time, and Powertools keeps it where all resolvers of a process look for it."""
 
 
 def api_of(service: Service) -> Api:
@@ -87,7 +90,8 @@ def ask(
         "body": body,
         "isBase64Encoded": base64,
     }
-    given = api.resolve(event, Context())
+    with alone:
+        given = api.resolve(event, Context())
     answer = Answer(given["statusCode"], given["multiValueHeaders"], given["body"])
     if checked:
         check(api.route(event), answer)

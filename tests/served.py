@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,13 +11,12 @@ from urllib.parse import parse_qsl, quote
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from noetl_core.control.api import Api
-from tests.asking import Context
+from tests.asking import Context, alone
 from tests.servers import serving, url_of
 
 
 def wsgi(api: Api) -> Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]:
     """Requests to `api` as proxy events, its proxy responses as answers."""
-    alone = threading.Lock()  # a function has one request at a time
 
     def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         raw = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))

@@ -116,7 +116,8 @@ def _words(hint: Any) -> str:
     if origin is Literal:
         return ", ".join(f"`{value}`" for value in args)
     if origin in (UnionType, Union):
-        return " or ".join(_words(part) for part in args)
+        # `typing` gives parts in the order in which any module wrote them first
+        return " or ".join(_words(part) for part in sorted(args, key=lambda part: (part is NoneType, _words(part))))
     if origin is dict:
         return "mapping" if args[1] is Any else f"mapping of names to {_words(args[1])}"
     if origin is tuple:
