@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from tests.import_graph import ROOT, Import, imports_of, modules_of
+from tests.import_graph import PACKAGES, ROOT, Import, imports_of, modules_of
 
 TIMES = 5
 _CHILD = """
@@ -23,7 +23,7 @@ before, began = len(sys.modules), time.process_time()
 {statement}
 print(json.dumps([(time.process_time() - began) * 1e3, len(sys.modules) - before]))
 """
-PATHS = [str(ROOT / folder) for folder in ("layers/noetl_core", "cli", "infra")]
+PATHS = [str((ROOT / package).parent) for package in PACKAGES]
 
 
 def deferred() -> Iterator[Import]:

@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Literal
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("layers/noetl_core/noetl_core", "cli/noetl_cli", "infra/noetl_infra")
+PACKAGES = (
+    "layers/noetl_core/noetl_core",
+    "cli/noetl_cli",
+    "cli/noetl_migrate",
+    "infra/noetl_infra",
+    "plugins/noetl_quantum/src/noetl_quantum",
+)
 FUNCTIONS = "functions"
 
 Kind = Literal["start", "call", "typing"]
