@@ -14,8 +14,6 @@ import pytest
 from tests.import_graph import ROOT, Import, Kind, cycles, edges_of, imports_of, modules_of
 
 KINDS: tuple[Kind, ...] = ("start", "call", "typing")
-OPEN = ("noetl_core.expr",)
-"""Packages whose files still have one."""
 SAVED = re.compile(r"#.*\b\d+ ms\b")
 CORE = "layers/noetl_core/noetl_core"
 
@@ -24,7 +22,7 @@ def test_no_file_leads_back_to_itself() -> None:
     modules = modules_of(ROOT)
     assert len(modules) > 200
     found = cycles(edges_of(imports_of(modules), modules, KINDS))
-    assert [c for c in found if not any(all(name.startswith(f"{package}.") for name in c) for package in OPEN)] == []
+    assert found == []
 
 
 @pytest.mark.parametrize(

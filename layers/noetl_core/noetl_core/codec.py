@@ -26,7 +26,7 @@ _message_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 def encode_events(events: tuple[AnyEvent, ...], *, compress: bool = False) -> bytes:
-    """The body of a commit. A result that a `TaskProcessed` of the same commit holds is stored once (DESIGN section 4.5).
+    """The body of a commit. A result that a `TaskProcessed` of the same commit holds is stored once.
 
     Data is what JSON can express: tuples come back as lists, keys as text. Raises `ValueError` for NaN and infinities, and
     `TooLarge` for data that is nested too deeply for a reader.

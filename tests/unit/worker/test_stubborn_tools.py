@@ -42,7 +42,7 @@ LOOP = (
 workflow:
   - step: start
     loop: {in: "{{ range(6) | list }}", iterator: n, spec: {mode: parallel, max_in_flight: 3, policy: {failure: {mode: best_effort}}}}
-    tool: {name: stuck, kind: stubborn, args: {n: "{{ iter.n }}"}, spec: {timeout_s: 0.05}}
+    tool: {name: stuck, kind: stubborn, args: {n: "{{ iter.n }}"}, spec: {timeout_s: 0.5}}
 """
 )
 FOREVER = HEAD + "workflow:\n  - step: start\n    tool: {kind: stubborn}\n"
@@ -103,7 +103,7 @@ def test_what_it_brings_later_is_never_recorded(local: LocalWiring, tool: Stubbo
         deadline = time.monotonic() + 10
         while len(tool.calls) < 6 and time.monotonic() < deadline:
             time.sleep(0.005)
-        time.sleep(0.06)
+        time.sleep(0.6)
         tool.release.set()
 
     helper = threading.Thread(target=let_go)
