@@ -2,7 +2,7 @@
 
 MiniStack accepts any request as the user's own, and lets every page read its answers (`Access-Control-Allow-Origin: *`). So a
 web page could run code on the machine of its reader: with a plain form, or, under a name that resolves to 127.0.0.1, with any
-request. The guard refuses a request whose `Host` is not this machine, and one that, according to the browser, comes from a
+request. The guard refuses a request whose `Host` is the name of another machine, and one that, according to the browser, comes from a
 page of another host.
 
 `python -m noetl_infra.guard` is `ministack` with the guard. The environment is MiniStack's own; `NOETL_STACK_HOSTS`
@@ -15,6 +15,7 @@ import json
 import os
 from collections.abc import Mapping
 from importlib import import_module
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,7 +30,8 @@ OURS = frozenset({"same-origin", "same-site", "none"})
 def refusal(headers: Mapping[str, str], hosts: frozenset[str] = LOOPBACK) -> str:
     """Return why a request with these headers (names in lower case) does not come from a program on this machine; empty: it
     may pass."""
-    if not _is_here(_name(f"//{headers.get('host', '')}"), hosts):
+    host = _name(f"//{headers.get('host', '')}")
+    if not _is_here(host, hosts) and not _is_address(host):
         return f"Host {headers.get('host', '')[:60]!r} is not this machine"
     origin = headers.get("origin")
     if origin is not None and not _is_here(_name(origin), hosts):
@@ -49,6 +51,16 @@ def _name(url: str) -> str:
 
 def _is_here(name: str, hosts: frozenset[str]) -> bool:
     return name in hosts or name.endswith(".localhost")
+
+
+def _is_address(name: str) -> bool:
+    """Whether a `Host` is an address and no name, which somebody else could make resolve to this machine. The stack listens on
+    loopback alone, so a program on this machine forwards such a request: that is how containers reach it."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 class Guarded:

@@ -19,6 +19,7 @@ OWN = {"host": "127.0.0.1:4566"}
         OWN,
         {"host": "localhost:4566"},
         {"host": "[::1]:4566"},
+        {"host": "10.88.0.1:4566"},  # a container, by way of a forwarder on this machine
         {"host": "bucket.s3.localhost:4566"},
         {**OWN, "origin": "http://127.0.0.1:4566"},
         {**OWN, "origin": "http://localhost:7777", "sec-fetch-site": "same-site"},
@@ -40,7 +41,7 @@ def test_programs_and_pages_of_this_machine_pass(headers: dict[str, str]) -> Non
         {"host": "evil.example:4566"},
         {"host": "127.0.0.1.evil.example:4566"},
         {"host": "localhost.evil.example"},
-        {"host": "10.0.0.5:4566"},
+        {"host": "10.0.0.5:4566", "origin": "http://10.0.0.5:4566"},
         {"host": "evil.example#@127.0.0.1"},
         {"host": "[::1"},
         {**OWN, "origin": "https://evil.example"},
