@@ -2,8 +2,8 @@
 
 MiniStack accepts any request as the user's own, and lets every page read its answers (`Access-Control-Allow-Origin: *`). So a
 web page could run code on the machine of its reader: with a plain form, or, under a name that resolves to 127.0.0.1, with any
-request. The guard refuses a request whose `Host` is the name of another machine, and one that, according to the browser, comes from a
-page of another host.
+request. The guard refuses a request whose `Host` is the name of another machine, and one that, according to the browser, comes
+from a page of another host.
 
 `python -m noetl_infra.guard` is `ministack` with the guard. The environment is MiniStack's own; `NOETL_STACK_HOSTS`
 (separated by commas) adds names under which this machine is reached.
