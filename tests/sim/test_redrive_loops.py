@@ -97,6 +97,24 @@ def test_from_a_task_in_every_iteration_and_twice_over() -> None:
     assert result(world, state) == {"sum": 10, "n": 4}
 
 
+@pytest.mark.parametrize("exec_", ["local", "distributed"])
+def test_the_preview_of_a_second_redrive_knows_what_the_first_one_kept(exec_: str) -> None:
+    world = World()
+    failing(world, lambda call: call.task == "get" and int(call.inputs["url"]) == 17)
+    source = LOOP.replace("EXEC", exec_).replace("MODE", "best_effort").replace("range(1000)", "range(40)")
+    execution_id = world.start(source).execution_id
+    ends(world, execution_id, "failed")
+    failing(world, lambda call: False)
+    again(world, execution_id, "start@17")
+    ends(world, execution_id, "completed")
+    shown = again(world, execution_id, "start/put@5", preview=True).shown["again"][0]
+    assert (shown["tasks"], shown["iterations"], shown["kept_iterations"]) == (["put"], ["5"], 39)
+    before = len(world.calls)
+    again(world, execution_id, "start/put@5")
+    ends(world, execution_id, "completed")
+    assert [c.task for c in world.calls[before:]] == ["put", "count"]
+
+
 NESTED = (
     HEAD
     + """

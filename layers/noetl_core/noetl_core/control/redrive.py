@@ -11,18 +11,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from noetl_core.carried_over import carried_over
 from noetl_core.control.admit import check_pools, pin, register, settled_inputs
 from noetl_core.control.core import Control
 from noetl_core.control.operate import NotNow
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.lineage import RunLineage, lineage_of
-from noetl_core.engine.records import RunEvent, StreamId, run_events
+from noetl_core.engine.pipeline import Pipeline, fold
+from noetl_core.engine.records import StreamId
 from noetl_core.engine.redrive import BadRedrive, Plan, Redrive, plan
 from noetl_core.engine.state import State
 from noetl_core.events.control import ExecutionRedriven
 from noetl_core.events.event import fact
-from noetl_core.events.shapes import ChunkLineage, Rerun
-from noetl_core.history import commits_of
+from noetl_core.events.shapes import Rerun
 from noetl_core.instants import DAY_S, SECOND
 from noetl_core.ports import Gate, NotFound
 from noetl_core.values import Values
@@ -107,7 +108,7 @@ def _playbook(
 
 def _shown(control: Control, state: State, planned: Plan, old: Playbook, new: Playbook) -> dict[str, Any]:
     """Return what is run again and what is kept. Raises `BadRedrive` when the new playbook cannot keep what ran."""
-    again = [_rerun(control, state.execution_id, run, spec, old, new) for run, spec in planned.reruns]
+    again = [_rerun(control, state.execution_id, planned, run, spec, old, new) for run, spec in planned.reruns]
     taken = {run.step for run, _ in planned.reruns} | {run.step for run in planned.followers}
     tokens = [token.data["step"] for token in planned.put_back] + [arcs["step"] for arcs in planned.data.get("arcs", ())]
     return {
@@ -121,104 +122,36 @@ def _shown(control: Control, state: State, planned: Plan, old: Playbook, new: Pl
 
 
 def _rerun(
-    control: Control, execution_id: str, run: RunLineage, spec: Rerun | None, old: Playbook, new: Playbook
+    control: Control, execution_id: str, planned: Plan, run: RunLineage, spec: Rerun | None, old: Playbook, new: Playbook
 ) -> dict[str, Any]:
-    """Return for one run the tasks, or the iterations, that run again, and those that are kept."""
+    """Return for one run the tasks, or the iterations, that run again, and those that are kept: as the worker will find them."""
     out: dict[str, Any] = {"step": run.step, "run": run.id}
     tasks = [t.name for t in new.by_name[run.step].tasks]
     if spec is None:
         return {**out, "tasks": tasks}
-    report = _RunReport(spec)
-    for stream, rule in _streams(run, spec):
-        for commit in commits_of(control.store, StreamId(execution_id, stream)):
-            for event in run_events(commit):
-                report.take(event, rule)
-    report.close()
-    _same_places(run.step, report.names, old, new)
+    kept = next(t["prior"] for t in planned.data["tokens"] if t["of"] == run.token)
+    chunks = kept["loop"]["chunks"].values() if "loop" in kept else [kept]
+    histories = [carried_over(control.store, execution_id, chunk) for chunk in chunks]
+    begun = {event.data["task"] for history in histories for events in history.tasks.values() for event in events}
+    _same_places(run.step, begun, old, new)
     if new.by_name[run.step].loop is None:
-        if report.next_task in tasks:
-            tasks = tasks[tasks.index(report.next_task) :]
-        elif report.kept:
-            tasks = tasks[tasks.index(report.kept[-1]) + 1 :]
-        return {**out, "tasks": tasks, "kept_tasks": report.kept}
-    total = report.total if run.plan is None else run.plan["total"]
-    done = report.finished | _in_kept_chunks(run, spec)
+        (history,) = histories
+        done = Pipeline(run.id)
+        for event in history.tasks.get((), ()):
+            fold(done, old.by_name[run.step].tasks, event)
+        return {**out, "tasks": tasks[done.pc :], "kept_tasks": list(done.visits)}
+    finished = {index for history in histories for index in history.finished.get((), ())}
+    if run.plan is not None:
+        total, size = run.plan["total"], run.plan["chunk_size"]
+        finished.update(i for n in map(int, kept["loop"]["done"]) for i in range(n * size, min((n + 1) * size, total)))
+    else:
+        total = next((history.collections[()]["total"] for history in histories if () in history.collections), 0)
     return {
         **out,
         **({"tasks": tasks[tasks.index(spec["task"]) :]} if spec.get("task") else {}),
-        "iterations": _ranges(n for n in range(total or 0) if n not in done),
-        "kept_iterations": len(done),
+        "iterations": _ranges(n for n in range(total) if n not in finished),
+        "kept_iterations": len(finished),
     }
-
-
-def _streams(run: RunLineage, spec: Rerun) -> Iterator[tuple[str, Rerun]]:
-    """Return the run streams that are read for what is kept, with what of each is run again."""
-    yield from run.carried_over.get("runs", ()) if run.carried_over is not None else ()
-    if run.plan is None:
-        yield run.id, spec
-        return
-    for chunk in run.chunks.values():
-        if "seq" not in chunk or chunk.get("error") or chunk.get("failed") or not _is_kept_whole(run, chunk, spec):
-            yield chunk["run"], spec
-
-
-def _is_kept_whole(run: RunLineage, chunk: ChunkLineage, spec: Rerun) -> bool:
-    """Whether a finished chunk is kept whole."""
-    assert run.plan is not None
-    index = next(n for n, c in run.chunks.items() if c is chunk)
-    path = spec.get("path")
-    named = path is not None and (not path or path[0] // run.plan["chunk_size"] == index)
-    return not named and "seq" in chunk and not chunk.get("error") and not (spec.get("failed") and chunk.get("failed"))
-
-
-def _in_kept_chunks(run: RunLineage, spec: Rerun) -> set[int]:
-    if run.plan is None:
-        return set()
-    size, total = run.plan["chunk_size"], run.plan["total"]
-    kept = [n for n, chunk in run.chunks.items() if _is_kept_whole(run, chunk, spec)]
-    return {i for n in kept for i in range(n * size, min((n + 1) * size, total))}
-
-
-class _RunReport:
-    """What the streams of a run say was done: tasks of a plain pipeline, iterations of the outermost loop."""
-
-    def __init__(self, spec: Rerun) -> None:
-        self.spec = spec
-        self.kept: list[str] = []
-        self.next_task: str | None = None
-        self.names: set[str] = set()
-        self.finished: set[int] = set()
-        self.total: int | None = None
-
-    def take(self, event: RunEvent, rule: Rerun) -> None:
-        if event.name == "TaskProcessed":
-            path, task = event.data.get("path"), event.data["task"]
-            if event.data["directive"]["do"] not in ("retry", "fail"):
-                self.names.add(task)
-                if not path:
-                    self.kept.append(task)
-            elif not path:
-                self.next_task = task
-        elif event.name == "LoopCollected" and not event.data.get("path"):
-            self.total = event.data["total"]
-        elif event.name == "LoopIterationCompleted" and len(event.data["path"]) == 1:
-            (index,) = event.data["path"]
-            self.finished.discard(index)
-            inside = list(rule.get("path") or ()) if "path" in rule or "task" in rule else None
-            failed = event.data["status"] == "error" and rule.get("failed")
-            if not failed and (inside is None or inside[:1] not in ([], [index])):
-                self.finished.add(index)
-
-    def close(self) -> None:
-        """Begin the pipeline again at the named task, if one is named."""
-        task = self.spec.get("task")
-        if task is None or task not in [*self.kept, self.next_task]:
-            return
-        if task in self.kept:
-            del self.kept[self.kept.index(task) :]
-        self.next_task = task
-        if not self.spec.get("path"):
-            self.names = set(self.kept) | {task} if self.total is None else self.names
 
 
 def _same_places(step: str, kept: set[str], old: Playbook, new: Playbook) -> None:

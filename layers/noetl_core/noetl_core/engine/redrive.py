@@ -5,7 +5,7 @@ To redrive a run takes back the run and everything that depends on it; all else 
 consumed are put back as they were, and then the Petri net moves as always. ctx and `steps` are what the remaining runs left.
 
 The plan *is* the data of `ExecutionRedriven`, so that a replay decides from the event alone. When a run continues where an
-earlier run stopped, its token has the key `prior`; `worker.carried_over` describes it.
+earlier run stopped, its token has the key `prior`; `noetl_core.carried_over` describes it.
 """
 
 from __future__ import annotations

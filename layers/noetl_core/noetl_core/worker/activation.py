@@ -11,11 +11,11 @@ from noetl_core.events.event import BoundaryEvent, Keys, new
 from noetl_core.events.shapes import ChunkOfLoop
 from noetl_core.expr import Scope
 from noetl_core.ports import Clock, ResultStore
+from noetl_core.run_history import RunHistory
 from noetl_core.worker.journal import Journal
 from noetl_core.worker.nodes import CtxLayer
 from noetl_core.worker.offload import Offload
 from noetl_core.worker.recorder import Recorder
-from noetl_core.worker.run_history import RunHistory
 from noetl_core.worker.run_lease import RunLease
 from noetl_core.worker.view import Resolver, RunView
 

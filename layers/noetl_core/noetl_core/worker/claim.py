@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from noetl_core.carried_over import carried_over
 from noetl_core.engine.records import MAX_TAKEOVERS, Command, RunEvent, StreamId
 from noetl_core.events.event import new
 from noetl_core.events.runs import StepResumed, StepStarted
 from noetl_core.events.table import TERMINAL
 from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, CorruptLog, EventStore
-from noetl_core.worker.carried_over import carried_over
+from noetl_core.run_history import RunHistory, deliver, read_run_history
 from noetl_core.worker.handled import Handled
 from noetl_core.worker.journal import Fenced, Journal
-from noetl_core.worker.run_history import RunHistory, deliver, read_run_history
 from noetl_core.worker.run_lease import RunLease
 
 

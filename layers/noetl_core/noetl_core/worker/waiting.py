@@ -16,7 +16,7 @@ from noetl_core.events.shapes import Failure, Mail, Wait
 from noetl_core.expr import is_reference
 from noetl_core.instants import SECOND, from_text, in_microseconds
 from noetl_core.json_schema import BadSchema, check_schema, problems
-from noetl_core.worker.run_history import RunHistory
+from noetl_core.run_history import RunHistory
 
 WAITING_KINDS = frozenset({"wait", "callback", "playbook"})
 INLINE_WAIT_S = 5.0

@@ -17,7 +17,7 @@ from noetl_core.events.runs import LoopIterationCompleted
 from noetl_core.events.shapes import CarriedOver, Rerun
 from noetl_core.history import commits_of
 from noetl_core.ports import EventStore
-from noetl_core.worker.run_history import Path, RunHistory, apply
+from noetl_core.run_history import Path, RunHistory, apply
 
 
 def carried_over(store: EventStore, execution_id: str, spec: CarriedOver) -> RunHistory:
