@@ -62,7 +62,7 @@ unit: setup
 coverage: setup
 	@rm -rf build/coverage && mkdir -p build/coverage
 	@export COVERAGE_FILE=build/coverage/.coverage; status=0; \
-	 $(BIN)/pytest -n 2 --cov --cov-report= -m 'not e2e and not soak and not scale and not load and not sam_local and not braket' || status=$$?; \
+	 $(BIN)/pytest -n 2 --dist loadfile --cov --cov-report= -m 'not untraced and not e2e and not soak and not scale and not load and not sam_local and not braket' || status=$$?; \
 	 $(BIN)/coverage report --sort=cover; exit $$status
 
 e2e: setup

@@ -78,6 +78,7 @@ def resumed(noetl: Run, said: str) -> dict[str, Any]:
 # --- a disk that is full ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("size", [200_000, 1_000_000])
 def test_a_log_that_finds_no_room_interrupts_the_run_and_resume_goes_on(noetl: Run, size: int) -> None:
     done = noetl("run", "loop.yaml", prepare=limited(size))
@@ -88,6 +89,7 @@ def test_a_log_that_finds_no_room_interrupts_the_run_and_resume_goes_on(noetl: R
     assert summary["steps"]["start"]["loop"] == {"total": 2000, "succeeded": 2000, "failed": 0}
 
 
+@pytest.mark.untraced
 def test_a_result_that_finds_no_room_interrupts_the_run_and_resume_goes_on(noetl: Run, tmp_path: Path) -> None:
     assert noetl("run", "large.yaml").returncode == 0  # the database has its size now
     done = noetl("run", "large.yaml", "--set", "n=90000", prepare=limited(450_000))
@@ -98,6 +100,7 @@ def test_a_result_that_finds_no_room_interrupts_the_run_and_resume_goes_on(noetl
     assert resumed(noetl, done.stderr)["result"] == 1
 
 
+@pytest.mark.untraced
 def test_a_store_that_cannot_even_be_made_says_so(noetl: Run) -> None:
     done = noetl("run", "large.yaml", prepare=limited(1000))
     assert done.returncode == 3

@@ -247,6 +247,7 @@ def test_what_the_schema_declares_is_known_and_its_types_are_the_schemas_matter(
 # --- what is meant to cost much ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.untraced
 def test_defaults_that_double_at_every_link_of_a_chain_are_refused() -> None:
     """As text they would come to 2 ** 48 numbers, and whoever writes them down runs out of memory."""
     chain = {"k0": 1} | {f"k{n}": f"{{{{ [workload.k{n - 1}, workload.k{n - 1}] }}}}" for n in range(1, 49)}

@@ -11,6 +11,7 @@ from noetl_core.expr import Scope, truthy
 BASE = Scope({"workload": {}, "ctx": {}, "iter": {}, "steps": {}})
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize(
     "guard",
     ["{{ event.name == 'loop.done' }}", "{{ outcome.status == 'error' and outcome.http.status in [429,500,502,503,504] }}"],
