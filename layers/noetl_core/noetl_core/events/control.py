@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NotRequired
+from typing import Any, Literal, NotRequired
 
 from noetl_core.events.shapes import (
     ArcsAgain,
@@ -18,6 +18,7 @@ from noetl_core.events.shapes import (
     MailKind,
     NotUndone,
     Parent,
+    RedrivenFrom,
     RequestKey,
     ResultPointer,
     Selected,
@@ -105,13 +106,7 @@ class ExecutionStuck(TypedDict):
     reason: NotRequired[str]
 
 
-if TYPE_CHECKING:
-    _From = TypedDict("_From", {"from": NotRequired[str]})  # no name that a class can give to a key
-else:
-    _From = type("_From", (TypedDict,), {"__annotations__": {"from": "NotRequired[str]"}, "__module__": __name__})
-
-
-class ExecutionRedriven(_From):
+class ExecutionRedriven(RedrivenFrom):
     """An ended execution goes on: the state as it stood before what is run again. The tokens follow in the same commit."""
 
     epoch: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, final
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, final
 
 from noetl_core.events.typed import TypedDict
 
@@ -138,17 +138,6 @@ class Mail(TypedDict):
     error: NotRequired[Failure]
 
 
-class ChildNews(TypedDict):
-    """What a parent hears of a child."""
-
-    status: str
-    """How it ended; `started` for a detached child."""
-    result: NotRequired[Any]
-    error: NotRequired[Failure]
-    execution_id: NotRequired[str]
-    """Of a detached child that another request had started before."""
-
-
 class LoopPlan(TypedDict):
     """How a distributed loop is cut into chunks."""
 
@@ -264,6 +253,16 @@ class Selected(TypedDict):
 
     arc: int
     step: str
+
+
+if TYPE_CHECKING:
+    RedrivenFrom = TypedDict("RedrivenFrom", {"from": NotRequired[str]})  # no class can give a key this name
+else:
+
+    class RedrivenFrom(TypedDict):
+        """The place from which an execution is redriven."""
+
+    RedrivenFrom.__annotations__ = {"from": "NotRequired[str]"}
 
 
 class TokenBack(TypedDict):

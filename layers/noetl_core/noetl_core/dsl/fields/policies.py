@@ -188,7 +188,6 @@ TASK_POLICY: Final = Block(
     ),
     prefix="policy of ",
 )
-HOOKS: Final = TASK_POLICY.idle
 
 # --- admission ----------------------------------------------------------------------------------------------------------
 
