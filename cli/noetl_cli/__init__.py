@@ -1,5 +1,11 @@
-"""The `noetl` command: `main` finds the command in `commands`; `backends` is where executions are (the store of this process,
-or a stack's HTTP API); `follow` shows their progress; `output` and `chart` are what people see.
+"""The `noetl` command: `main` finds the command in `commands`, which register with `app`.
+
+* `backends` opens where executions are, a `backend`: `local_backend` is the `local_store` with the services in this process,
+  `stack_backend` a stack's HTTP API.
+* `payload`, `files`, `siblings` and `services` are what a run is given: inputs, its playbook and those beside it, what it calls.
+* `follow` shows how executions get on (`progress` folds it); `output`, `chart` and `yaml_value` are what people see;
+  `pages` is where the language reference is.
+* `process` has the signals and streams of the command, `errors` its exit codes.
 
 Nothing here decides anything about executions: `noetl_core` does. Deploying is in `noetl_infra`, rewriting older dialects in
 `noetl_migrate`. Start-up time counts: a command imports what it uses, rich only for people at a terminal, AWS clients only to

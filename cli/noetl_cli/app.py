@@ -7,7 +7,22 @@ from typing import Annotated
 import click
 import typer
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Run NoETL playbooks.")
+from noetl_core import __version__
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"noetl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def noetl(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version")] = False,
+) -> None:
+    """Run NoETL playbooks."""
 
 
 class Wiring(click.ParamType):

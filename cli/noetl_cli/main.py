@@ -14,8 +14,9 @@ from noetl_cli.commands import author, credentials, inspect, migrate, operate, r
 from noetl_cli.errors import COMPLETED, SIGNALLED, TIMEOUT, UNREACHABLE, USAGE, Exit, OutputLost, Stopped, say
 from noetl_cli.process import drop_output, heed_signals, open_streams
 
-COMMANDS = (author, migrate, run, operate, inspect, views, replay, credentials, stack)
+COMMANDS = (run, author, inspect, views, replay, operate, stack, credentials, migrate)
 """Their order is that of the help."""
+app.registered_commands.sort(key=lambda command: [module.__name__ for module in COMMANDS].index(command.callback.__module__))
 
 
 def main() -> None:

@@ -2,8 +2,9 @@
 
 * `tree`, `reading` and `write` hold a document as it is written. `texts` changes names in expressions.
 * `evals`, `routes` and `steps` rewrite the eval dialect (`eval`, `expr`, `step.when`, `vars`, `next: []`).
-* `case_entries`, `cases` and `overrides` rewrite the case dialect (`case/when/then`).
-* `document` rewrites a whole playbook with them.
+* `case_entries`, `entries`, `cases`, `exits` and `overrides` rewrite the case dialect (`case/when/then`), by what its `names`,
+  `words` and `results` mean.
+* `document` rewrites a whole playbook with them; `context` is what they share.
 
 Nothing here runs a playbook, and nothing that runs one imports this package: only `noetl migrate` does.
 """

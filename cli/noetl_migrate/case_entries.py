@@ -8,7 +8,7 @@ from typing import Final
 from noetl_core.dsl.diagnostics import suggest
 from noetl_migrate.context import Context, text_of
 from noetl_migrate.texts import events_named, expression, reads, residual
-from noetl_migrate.tree import Entry, Map, Scalar, Seq, copied, followed, own
+from noetl_migrate.tree import Entry, Map, Scalar, Seq, copied, own
 
 EVENTS: Final = ("step.enter", "call.done", "call.error", "step.exit")
 ACTIONS: Final = ("call", "retry", "collect", "sink", "set", "result", "next", "fail", "skip")
@@ -123,8 +123,3 @@ def _actions(c: Context, entry: Map) -> list[Entry]:
                 suggest(action.key, ACTIONS) or f"it has {', '.join(ACTIONS)}",
             )
     return [a for a in out if not a.key.startswith("x-")]
-
-
-def followed_map(entry: Entry) -> Map | None:
-    value = followed(entry.value)
-    return value if isinstance(value, Map) else None

@@ -31,7 +31,8 @@ from tests.contract.catalog import ExecutionIndexContract, GatesContract, Lastin
 from tests.contract.clocks import FakeClock
 from tests.contract.event_store import DurableLogContract, EventStoreContract
 from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
-from tests.sim.ports import Faults, SimCatalog, SimClock, SimGates, SimIndex, SimQueue, SimResults, SimStore
+from tests.sim.catalog import SimCatalog, SimIndex
+from tests.sim.ports import Faults, SimClock, SimGates, SimQueue, SimResults, SimStore
 
 
 class _Local:

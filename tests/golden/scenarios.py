@@ -5,36 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from noetl_core.control import callbacks, operate
-from noetl_core.control.redrive import redrive
-from noetl_core.control.sweep import mark_stuck
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.redrive import From, Redrive
 from noetl_core.tools.base import ToolCall
+from tests.golden.drives import (
+    Drive,
+    answer,
+    by_token,
+    cancel,
+    cancel_and_undo,
+    early,
+    echo,
+    mended,
+    pause_and_resume,
+    stuck_and_mended,
+    to_the_end,
+)
 from tests.sim.ports import Faults
 from tests.sim.world import World
-
-Drive = Callable[[World, str], None]
 
 
 def playbook(name: str, body: str, head: str = "") -> str:
     """A playbook's text; `body` is its workflow."""
     return f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{ name: {name}, path: golden/{name} }}\n{head}workflow:\n{body}"
-
-
-def to_the_end(world: World, execution_id: str) -> None:
-    world.run(execution_id)
-
-
-def waits(world: World, execution_id: str) -> bool:
-    runs = world.state(execution_id).runs.values()
-    return bool(runs) and all(r.status == "suspended" for r in runs)
-
-
-def echo(call: ToolCall) -> Outcome:
-    """Most tools: what they are given is what they answer."""
-    return Outcome.ok(call.inputs.get("result"))
 
 
 @dataclass(frozen=True)
@@ -79,66 +72,6 @@ def fails(call: ToolCall) -> Outcome:
     """Tasks called `bad` fail; of iterations, the third."""
     bad = call.task == "bad" or call.inputs.get("result") == "fail"
     return Outcome.failed("client_error", "no such thing", retryable=False, code="404") if bad else echo(call)
-
-
-def answer(world: World, execution_id: str) -> None:
-    world.run(execution_id, until=lambda: waits(world, execution_id))
-    operate.signal(world.controls[0], execution_id, "approve", {"by": "Ada"}, "s1")
-    operate.signal(world.controls[0], execution_id, "approve", {"by": "Eve"}, "s2")
-    world.run(execution_id)
-
-
-def early(world: World, execution_id: str) -> None:
-    operate.signal(world.controls[0], execution_id, "approve", {"by": "Ada"}, "s1")
-    world.run(execution_id)
-
-
-def pause_and_resume(world: World, execution_id: str) -> None:
-    world.run(execution_id, until=lambda: "first" in world.state(execution_id).steps)
-    operate.pause(world.controls[0], execution_id)
-    world.run(execution_id, limit=40)
-    operate.resume(world.controls[0], execution_id)
-    world.run(execution_id)
-
-
-def cancel(world: World, execution_id: str) -> None:
-    world.run(execution_id, until=lambda: waits(world, execution_id))
-    operate.cancel(world.controls[0], execution_id, "enough")
-    world.run(execution_id)
-
-
-def by_token(world: World, execution_id: str) -> None:
-    world.run(execution_id, until=lambda: waits(world, execution_id))
-    (waiting,) = callbacks.open_callbacks(world.controls[0], execution_id)
-    callbacks.heartbeat(world.controls[0], waiting["token"])
-    callbacks.answer(world.controls[0], waiting["token"], {"ok": True})
-    world.run(execution_id)
-
-
-def stuck_and_mended(world: World, execution_id: str) -> None:
-    world.run(execution_id, until=lambda: waits(world, execution_id))
-    mark_stuck(world.controls[0], execution_id, "a command failed again and again; the functions' logs have the errors")
-    operate.resume(world.controls[0], execution_id)
-    world.run(execution_id)
-
-
-def cancel_and_undo(world: World, execution_id: str) -> None:
-    world.run(execution_id, until=lambda: waits(world, execution_id))
-    operate.cancel(world.controls[0], execution_id, "enough", compensate=True)
-    world.run(execution_id)
-
-
-def mended(begin: str | None) -> Drive:
-    """What fails once, and is redriven when it has been mended."""
-
-    def drive(world: World, execution_id: str) -> None:
-        world.run(execution_id)
-        world.drain()
-        world.tool = echo
-        redrive(world.controls[0], execution_id, Redrive(None if begin is None else From.parse(begin), ctx={"mended": True}))
-        world.run(execution_id)
-
-    return drive
 
 
 CHAIN = """\

@@ -16,8 +16,8 @@ from noetl_core.engine.effects import StartChild
 from noetl_core.engine.state import State
 from noetl_core.values import Values
 from tests.sim import invariants
+from tests.sim.interleavings import only_command
 from tests.sim.ports import SECOND, Crash, Faults
-from tests.sim.test_interleavings import only_command
 from tests.sim.world import World
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: PATH}\n"

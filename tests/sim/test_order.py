@@ -12,7 +12,8 @@ from hypothesis import given
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.values import Values
-from tests.golden.scenarios import SCENARIOS, Scenario, echo, mended
+from tests.golden.drives import echo, mended
+from tests.golden.scenarios import SCENARIOS, Scenario
 from tests.properties import examples
 from tests.sim import generated
 from tests.sim.generated import GenLoop, GenStep

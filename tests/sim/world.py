@@ -1,4 +1,4 @@
-"""The simulated world: control plane and workers over `tests.sim.ports`, driven by a seed."""
+"""The simulated world: control plane and workers over `tests.sim.ports` and `tests.sim.catalog`, driven by a seed."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from noetl_core.engine.state import State
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.ports import DeadLetter, EventStore, PortError, Sealer
 from tests.sim.busy import BusyWorkers
+from tests.sim.catalog import SimCatalog, SimIndex
 from tests.sim.ports import (
     MAX_RECEIVES,
     SECOND,
@@ -27,10 +28,8 @@ from tests.sim.ports import (
     Faults,
     Message,
     OfVersion,
-    SimCatalog,
     SimClock,
     SimGates,
-    SimIndex,
     SimQueue,
     SimResults,
     SimStore,

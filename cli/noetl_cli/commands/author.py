@@ -11,6 +11,7 @@ import typer
 
 from noetl_cli import files as playbook_files
 from noetl_cli import output
+from noetl_cli import pages as language
 from noetl_cli.app import app
 from noetl_cli.errors import USAGE, Exit, say
 
@@ -41,15 +42,20 @@ def validate(
         say(f"{len(files)} file(s), {errors} error(s), {len(found) - errors} warning(s) and notes")
         pages = sorted({page for d in found if (page := page_of(d.code)) is not None})
         if pages:
-            say(f"explained in {', '.join(pages)}")
+            say(f"explained in {', '.join(map(language.shown, pages))}")
     gc.freeze()  # so that the process, which ends now, does not look through all that it has read once more
     if broken:
         raise Exit(USAGE)
 
 
 @app.command()
-def schema() -> None:
-    """Print the JSON Schema of a playbook."""
+def schema(
+    pages: Annotated[
+        str | None, typer.Option(help="Where its links lead (default: the pages on this machine)", metavar="URL")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of a playbook, for editors: it completes keys, checks them and says what they mean."""
     from noetl_core.dsl.schema import playbook_schema  # 180 ms: only who asks for it
 
-    output.as_json(playbook_schema())
+    base = language.folder().as_uri() if pages is None else pages
+    output.as_json(playbook_schema(base.rstrip("/") + "/"))

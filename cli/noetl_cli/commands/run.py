@@ -18,23 +18,6 @@ from noetl_core.mappings import deep_merge
 
 
 @app.command()
-def register(files: Annotated[list[Path], typer.Argument(metavar="FILE...")], on: On = None, store: Store = None) -> None:
-    """Put playbooks into the catalog (default: of the stack)."""
-    where = backend(on or "stack", store)
-    for file in files:
-        source = playbook_files.read(file)
-        playbook_files.check(source, file)
-        version = where.api.register(source)
-        print(f"{version['path']} version {version['version']} ({version['digest'][:19]})")
-
-
-@app.command()
-def playbooks(prefix: str = "", on: On = None, store: Store = None, output_: Output = "human") -> None:
-    """List the catalog (default: of the stack)."""
-    output.rows(backend(on or "stack", store).api.playbooks(prefix or None)["playbooks"], output_)
-
-
-@app.command()
 def run(
     what: Annotated[str, typer.Argument(metavar="FILE|PATH[@VERSION]")],
     on: On = None,
@@ -91,6 +74,23 @@ def run(
         finally:
             watch.close()
         ended(where, execution_id, output_, events)
+
+
+@app.command()
+def register(files: Annotated[list[Path], typer.Argument(metavar="FILE...")], on: On = None, store: Store = None) -> None:
+    """Put playbooks into the catalog (default: of the stack)."""
+    where = backend(on or "stack", store)
+    for file in files:
+        source = playbook_files.read(file)
+        playbook_files.check(source, file)
+        version = where.api.register(source)
+        print(f"{version['path']} version {version['version']} ({version['digest'][:19]})")
+
+
+@app.command()
+def playbooks(prefix: str = "", on: On = None, store: Store = None, output_: Output = "human") -> None:
+    """List the catalog (default: of the stack)."""
+    output.rows(backend(on or "stack", store).api.playbooks(prefix or None)["playbooks"], output_)
 
 
 def _path(what: str) -> tuple[str, int | None]:

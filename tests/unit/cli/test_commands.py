@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,10 +12,24 @@ from typing import Any
 
 import pytest
 
-from tests.commands import ENV
+import noetl_core
+from tests.commands import ENV, run
 from tests.unit.cli.runs import HELLO, Run, result_of
 
 # --- run ------------------------------------------------------------------------------------------------------------------
+
+
+def test_help_shows_what_is_used_most_before_the_rest(tmp_path: Path) -> None:
+    text = run("--help", cwd=tmp_path).stdout
+    named = re.findall(r"^│ ([a-z]+) {2,}", text, re.MULTILINE)
+    assert named[0] == "run"
+    assert [named.index(name) for name in ("validate", "show", "cancel", "up", "migrate")] == sorted(
+        named.index(name) for name in ("validate", "show", "cancel", "up", "migrate")
+    )
+
+
+def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
+    assert run("--version", cwd=tmp_path).stdout == f"noetl {noetl_core.__version__}\n"
 
 
 def test_run_prints_one_object(noetl: Run) -> None:

@@ -3,108 +3,20 @@
 from __future__ import annotations
 
 import json
-import uuid
 from base64 import b64encode
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from noetl_core.control import refusals
-from noetl_core.control.api import MAX_BODY, build_resolver
+from noetl_core.control.api import MAX_BODY
 from noetl_core.control.core import Control
-from noetl_core.local import LocalWiring
 from noetl_core.ports import NotFound, Unavailable
-from tests.asking import Answer, Context, check
+from tests.asking import Context
+from tests.unit.control.api_client import HELLO, WAITS, Client, client, refusal
 from tests.waiting import run_until_it_waits
 
-HELLO = """\
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: { name: hello, path: test/hello }
-workload: { name: world }
-workflow:
-  - step: start
-    tool: { kind: noop, result: "Hello, {{ workload.name }}!" }
-"""
-WAITS = """\
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: { name: waits, path: test/waits }
-workflow:
-  - step: ask
-    tool: { kind: callback, signal: answer }
-"""
-
-
-@dataclass
-class Client:
-    """Requests as API Gateway sends them."""
-
-    local: LocalWiring
-
-    def __post_init__(self) -> None:
-        self.api = build_resolver(lambda: self.local.control)
-
-    def __call__(
-        self,
-        method: str,
-        path: str,
-        /,
-        body: Any = None,
-        headers: dict[str, str] | None = None,
-        encoded: bool = False,
-        **query: str,
-    ) -> tuple[int, Any]:
-        text = body if body is None or isinstance(body, str) else json.dumps(body)
-        event = {
-            "httpMethod": method,
-            "path": path,
-            "resource": "/api/{proxy+}",
-            "headers": {"Content-Type": "application/json", **(headers or {})},
-            "multiValueHeaders": {},
-            "queryStringParameters": query or None,
-            "multiValueQueryStringParameters": {k: [v] for k, v in query.items()} or None,
-            "pathParameters": {"proxy": path.removeprefix("/api/")},
-            "requestContext": {"requestId": str(uuid.uuid4()), "stage": "v1", "httpMethod": method, "path": "/v1" + path},
-            "body": b64encode(text.encode()).decode() if encoded and text is not None else text,
-            "isBase64Encoded": encoded,
-        }
-        answer = self.api.resolve(event, Context())
-        assert answer["multiValueHeaders"]["Content-Type"] == ["application/json"]
-        check(self.api.route(event), Answer(answer["statusCode"], answer["multiValueHeaders"], answer["body"]))
-        return answer["statusCode"], json.loads(answer["body"])
-
-    def start(self, **body: Any) -> str:
-        status, answer = self("POST", "/api/executions", {"playbook": HELLO, **body})
-        assert status == 202, answer
-        return str(answer["execution_id"])
-
-    def run(self, **body: Any) -> str:
-        execution_id = self.start(**body)
-        assert self.local.run(execution_id, timeout_s=20)
-        return execution_id
-
-
-@pytest.fixture
-def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    monkeypatch.setenv("API_AUTH", "NONE")
-    local = LocalWiring()
-    yield Client(local)
-    local.close()
-
-
-def refusal(answer: tuple[int, Any]) -> tuple[int, str]:
-    """Status and code of a refusal, whose body is as the contract says."""
-    status, body = answer
-    assert set(body) == {"error"}
-    assert set(body["error"]) == {"code", "message", "details", "request_id"}
-    assert body["error"]["request_id"] == "req-1"
-    assert "Traceback" not in json.dumps(body)
-    for detail in body["error"]["details"]:
-        assert {"loc", "message", "hint"} <= set(detail)
-    return status, body["error"]["code"]
+__all__ = ["client"]
 
 
 # --- playbooks ------------------------------------------------------------------------------------------------------------

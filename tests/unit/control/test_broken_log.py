@@ -10,7 +10,7 @@ import pytest
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.sweep import Swept, reconcile_safely, sweep
 from noetl_core.local import LocalWiring
-from tests.unit.control.test_api import Client, refusal
+from tests.unit.control.api_client import Client, refusal
 
 WAITS = """
 apiVersion: noetl.io/v2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.asking import ask
-from tests.unit.control.test_api import Client, client, refusal
+from tests.unit.control.api_client import Client, client, refusal
 from tests.waiting import run_until_it_waits
 
 __all__ = ["client"]

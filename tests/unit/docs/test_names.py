@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import subprocess
@@ -76,6 +77,22 @@ def test_a_name_that_does_not_exist_is_found() -> None:
         resolved("engine.decide.no_such_function")
     with pytest.raises((ImportError, AttributeError)):
         resolved("engine.no_such_module")
+
+
+PACKAGES = [
+    PACKAGE,
+    *(PACKAGE / name for name in ("dsl", "dsl/fields", "engine", "events", "expr", "observe", "tools/sandbox", "worker")),
+]
+PACKAGES += [ROOT / name for name in ("cli/noetl_cli", "cli/noetl_cli/commands", "cli/noetl_migrate", "infra/noetl_infra")]
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: str(package.relative_to(ROOT)))
+def test_the_docstring_of_a_package_says_what_lives_in_each_of_its_modules(package: Path) -> None:
+    """Where it lacks one, give it a few words there."""
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    named = {name.split(".")[0] for name in re.findall(r"`([\w.]+)`", text)}
+    modules = {p.stem for p in package.glob("*.py")} | {p.parent.name for p in package.glob("*/__init__.py")}
+    assert modules - named - {"__init__"} == set()
 
 
 # --- citations ----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from noetl_core.dsl.fields.types import Block, Field
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import UNSET, Executor, Limits, Then
 from noetl_core.dsl.parse import parse_playbook
-from noetl_core.dsl.schema import DOCS, playbook_schema
+from noetl_core.dsl.schema import PAGES as LINKS
+from noetl_core.dsl.schema import playbook_schema
 from noetl_core.json_schema import KEYWORDS
 
 SCHEMA = playbook_schema()
@@ -49,9 +50,28 @@ PROPERTIES = dict(properties(SCHEMA))
 
 
 def test_every_property_of_the_schema_says_what_it_is_and_where_that_is_explained() -> None:
-    silent = [path for path, part in PROPERTIES.items() if f".\n{DOCS}" not in part.get("description", "")]
+    silent = [path for path, part in PROPERTIES.items() if f".\n{LINKS}" not in part.get("description", "")]
     assert silent == []
     assert len(PROPERTIES) > 550
+
+
+SAID = ("Default: ", "Accepted without effect", "The same as ", "Replaces this input")
+
+
+def test_every_property_says_what_holds_when_it_is_left_out() -> None:
+    """Or it is required, alone or as one of several."""
+    silent = {
+        path[-1] for path, part in PROPERTIES.items() if "default" not in part and not any(s in part["description"] for s in SAID)
+    }
+    required = {f.name for _, f in FIELDS.values() if f.required} | {f.name for f in policies.RULE}
+    assert silent == required | {name for spec in KINDS.values() for group in spec.required for name in group if name in silent}
+
+
+def test_links_lead_where_the_pages_are_said_to_be() -> None:
+    elsewhere = dict(properties(playbook_schema("https://example.com/pages/")))
+    assert elsewhere.keys() == PROPERTIES.keys()
+    for path, part in PROPERTIES.items():
+        assert elsewhere[path]["description"] == part["description"].replace(f"\n{LINKS}", "\nhttps://example.com/pages/")
 
 
 def test_a_field_with_a_default_has_it_in_the_schema() -> None:

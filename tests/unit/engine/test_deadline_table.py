@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from noetl_core.engine.effects import next_reconciliation
+from tests.unit.engine.table_text import SECOND, START
 from tests.unit.engine.tables import (
-    SECOND,
-    START,
     History,
     News,
     Row,

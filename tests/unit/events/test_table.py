@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from jsonschema import Draft202012Validator
 
 from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import expand
+from noetl_core.engine.fold import fold
 from noetl_core.engine.records import Commit
+from noetl_core.engine.state import State
 from noetl_core.events import control, runs, shapes
 from noetl_core.events.event import Event, new
 from noetl_core.events.page import page
@@ -91,6 +94,29 @@ def test_each_envelope_has_the_payloads_of_its_event() -> None:
         name: {f"{p.__module__.rpartition('.')[2]}.{name}" for p in (row.control, row.run) if p is not None}
         for name, row in EVENTS.items()
     }
+
+
+@pytest.mark.parametrize("name", sorted(CONTROL_EVENTS))
+def test_each_control_event_has_an_effect_on_the_state(name: str) -> None:
+    """Without one the execution that has it stops for good: `engine.fold` refuses what it does not know."""
+    event: Any = Event(name, 0, {})
+    with suppress(LookupError, StopIteration):  # of a function that misses the keys of the payload
+        fold(State("1"), event, 0)  # `UnknownEvent`, where there is none
+
+
+ANNOUNCED = {"TaskStarted", "StepReleased"}
+"""Of tasks that take long, and of a worker that is told to end: time decides whether a log has them."""
+
+
+def test_each_event_is_in_a_golden_history() -> None:
+    recorded = {
+        (event.name, commit.stream.run_id is None)
+        for name in GOLDEN
+        for commit in logs.read(name).commits
+        for event in commit.events
+    }
+    declared = {(name, True) for name in CONTROL_EVENTS} | {(name, False) for name in RUN_EVENTS - ANNOUNCED}
+    assert declared - recorded == set()
 
 
 def test_each_payload_and_shape_says_what_it_is() -> None:

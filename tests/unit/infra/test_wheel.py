@@ -40,9 +40,10 @@ def files(what: str) -> list[str]:
     return [str(f.relative_to(ROOT)) for f in found if f.is_file() and "__pycache__" not in f.parts and f.name != ".DS_Store"]
 
 
-def test_the_wheel_holds_the_packages_and_what_is_deployed_and_nothing_else(inside: dict[str, bytes]) -> None:
+def test_the_wheel_holds_the_packages_and_what_is_deployed_and_referred_to_and_nothing_else(inside: dict[str, bytes]) -> None:
     wanted = {name.replace(folder, package, 1): name for package, folder in PACKAGES.items() for name in files(folder)}
     wanted |= {f"{PROJECT}/{name}": name for what in DEPLOYED for name in files(what)}
+    wanted |= {name.replace("docs/", "noetl_cli/", 1): name for name in files("docs/language")}
     assert sorted(inside) == sorted(wanted)
     assert [name for name, source in wanted.items() if inside[name] != (ROOT / source).read_bytes()] == []
 

@@ -205,13 +205,6 @@ class Step:
     """What else was written under `step.spec`, without `policy`."""
     path: Path = field(default=(), compare=False)
 
-    def task_index(self, name: str) -> int:
-        """Return the index of the task called `name`. Raises KeyError."""
-        for i, task in enumerate(self.tasks):
-            if task.name == name:
-                return i
-        raise KeyError(name)
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:

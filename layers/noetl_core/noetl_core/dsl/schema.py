@@ -1,9 +1,9 @@
 """JSON Schema (2020-12) of a playbook, generated from the tables of fields that validation reads too, so that the two cannot
 differ.
 
-Editors complete, check and explain with it: each property has a description that ends with a link, and its default if it has
-one. What a schema cannot express (names that must exist, templates, tool kinds installed beside the engine) is left to `noetl
-validate`. `render` returns the content of `docs/playbook.schema.json`.
+Editors complete, check and explain with it: each property has a description that ends with a link to the language reference,
+and says what holds when it is left out. What a schema cannot express (names that must exist, templates, tool kinds installed
+beside the engine) is left to `noetl validate`. `render` returns the content of `docs/playbook.schema.json`.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from noetl_core.json_schema import TYPES
 Schema = dict[str, Any]
 
 ID: Final = "https://noetl.io/schema/playbook-v10.json"
-DOCS: Final = "https://noetl.io/docs/language/"
-"""Where the pages of docs/language are published; links of fields begin here."""
+PAGES: Final = "language/"
+"""Where links begin: the pages of the language reference, as seen from docs/playbook.schema.json."""
 
 _TEMPLATE: Final[Schema] = {"type": "string", "pattern": TEMPLATE}
 _TEXT: Final[Schema] = {"type": "string", "minLength": 1}
@@ -56,17 +56,32 @@ _FREE: Final[Schema] = {"^x-": True}
 _LABEL: Final[Schema] = {"type": "object", "patternProperties": _FREE}
 
 
-def playbook_schema() -> Schema:
-    """Return the schema of a whole playbook."""
+def playbook_schema(pages: str = PAGES) -> Schema:
+    """Return the schema of a whole playbook, with links to pages of the language reference at `pages`."""
     root = _block(playbook.ROOT)
     root.pop("description")
-    return {
+    schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,
         "title": "NoETL playbook (DSL v10)",
-        "description": f"A whole playbook.\n{DOCS}README.md",
+        "description": f"A whole playbook.\n{PAGES}README.md",
         **root,
         "$defs": {**_values(), **_parts(), **_rules(), **_tasks()},
+    }
+    return schema if pages == PAGES else _linked(schema, pages)
+
+
+def _linked(part: Any, pages: str) -> Any:
+    """Return a part of the schema whose links begin with `pages`."""
+    if isinstance(part, list):
+        return [_linked(item, pages) for item in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        key: value.replace(f"\n{PAGES}", f"\n{pages}")
+        if key == "description" and isinstance(value, str)
+        else _linked(value, pages)
+        for key, value in part.items()
     }
 
 
@@ -78,12 +93,15 @@ def render() -> str:
 # --- fields -------------------------------------------------------------------------------------------------------------
 
 
-def _property(field: Field, page: str, doc: str = "", type_: Schema | None = None) -> Schema:
-    """Return the schema of a field with its description, its link and its default. `page`: where its block is explained."""
+def _property(field: Field, page: str, doc: str = "", type_: Schema | None = None, *, wanted: bool = False) -> Schema:
+    """Return the schema of a field with its description, its link and its default. `page`: where its block is explained.
+    `wanted`: it is required, alone or as one of several."""
     words = doc or field.doc
     if field.otherwise:
         words += f" Default: {field.otherwise}."
-    out: Schema = {"description": f"{words}\n{DOCS}{field.link or page}"}
+    elif field.default is UNSET and field.effect and not (wanted or field.required or field.same_as):
+        words += " Default: none."
+    out: Schema = {"description": f"{words}\n{PAGES}{field.link or page}"}
     if field.default is not UNSET:
         whole = isinstance(field.default, float) and field.default.is_integer()
         out["default"] = int(field.default) if whole else field.default
@@ -140,12 +158,15 @@ def _number(allowed: Range) -> Schema:
 def _block(block: Block, *names: str, required: Iterable[str] | None = None, **types: Schema) -> Schema:
     """Return the schema of a mapping with the fields of a block, or some of them, and free `x-` keys. `types` replace those
     of the table."""
-    properties = {name: _property(block[name], block.link, type_=types.get(name)) for name in names or block.by_name}
+    must = frozenset(required or ())
+    properties = {
+        name: _property(block[name], block.link, type_=types.get(name), wanted=name in must) for name in names or block.by_name
+    }
     if block.layered:
         below = "{} Holds for all tasks below that do not say it themselves."
         options = {name: _property(o, block.link, below.format(o.doc)) for name, o in tools.ALL_OPTIONS.items()}
         properties = {**options, **properties}
-    out: Schema = {"type": "object", "description": f"{block.doc}\n{DOCS}{block.link}", "properties": properties}
+    out: Schema = {"type": "object", "description": f"{block.doc}\n{PAGES}{block.link}", "properties": properties}
     if not block.open:
         out |= {"patternProperties": _FREE, "additionalProperties": False}
     wanted = [f.name for f in block if f.required and f.name in properties] if required is None else list(required)
@@ -306,9 +327,10 @@ def _kind(kind: str, spec: KindSpec) -> Schema:
     if "args" in inputs:
         common["input"] = another(inputs["args"], "input")
     properties = {}
+    one_of = frozenset().union(*spec.required)
     for name in sorted(TASK_FIELDS[kind]):
         if name in inputs:
-            properties[name] = _property(inputs[name], spec.page)
+            properties[name] = _property(inputs[name], spec.page, wanted=name in one_of)
         elif name in common:
             properties[name] = _property(common[name], tools.TASK.link, type_=types.get(name))
         else:

@@ -1,14 +1,13 @@
 """The rules of execution, as pure functions: what the news of an execution changes, and what is to be done next.
 
-* `decide` is the entry: news in, events and effects out. `boundaries`, `routing`, `joins`, `qos`, `deadlines`, `waits` and
-  `passes`
-  hold its rules; `graph` and `places` are the Petri net and the order of its branches.
+* `decide` is the entry: news in, events and effects out. `boundaries`, `routing`, `joins`, `qos`, `deadlines`, `waits`,
+  `callbacks`, `workload` and `passes` hold its rules; `reads` foresees which values they need; `graph` and `places` are the
+  Petri net and the order of its branches.
 * `effects`, `commands` and `heads` are what follows from a commit; all of it can be derived again from the log.
-* `records` are the values of the event log, `state` is the state of an execution, `fold` applies events to it, `snapshots`
-  stores it.
+* `records` are the values of the event log, `state` is the state of an execution, `statuses` has the words for it, `fold` applies
+  events to it, `snapshots` stores it.
 * `pipeline`, `policy` and `outcome` are the rules for the tasks of one step run, which the worker applies. `loops` cuts
-  collections
-  into chunks and merges the ctx writes of iterations.
+  collections into chunks and merges the ctx writes of iterations.
 * `redrive` plans what is run again, over the `lineage` of tokens and runs. `ids` derives all identifiers.
 
 Nothing here does input or output, reads a clock, or uses randomness. Loading, committing and sending is done by `control` and

@@ -16,7 +16,7 @@ from noetl_core.events import control
 from noetl_core.events.event import EndingEvent
 from noetl_core.events.shapes import CarriedOver, ChunkDone, ChunkLineage, Failure, LoopCounts, LoopPlan, ResultPointer
 
-STOPPED = ("cancelled", "timeout", "lost")
+ENDED_BY_CONTROL = ("cancelled", "timeout", "lost")
 """Error kinds of runs that the control plane ended."""
 
 
@@ -217,7 +217,7 @@ def _ended(x: Lineage, event: EndingEvent) -> None:
         run.at, run.loop = {"run": run.id, "seq": routed["seq"]}, routed.get("loop")
     else:
         run.at = {"value": None}
-    if x._stopping and run.error is not None and not run.ok and run.error.get("kind") in STOPPED:
+    if x._stopping and run.error is not None and not run.ok and run.error.get("kind") in ENDED_BY_CONTROL:
         run.unhandled = True
     x.ended.append(run.id)
 

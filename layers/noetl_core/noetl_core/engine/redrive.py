@@ -22,7 +22,16 @@ from noetl_core.engine.lineage import Lineage, RunLineage, TokenLineage
 from noetl_core.engine.passes import boundary_event
 from noetl_core.engine.state import State
 from noetl_core.events import control
-from noetl_core.events.shapes import ArcsAgain, CarriedOver, ChunkDone, ChunkLineage, Rerun, ResultPointer, StepStood, TokenBack
+from noetl_core.events.shapes import (
+    CarriedOver,
+    ChunkDone,
+    ChunkLineage,
+    RemainingStep,
+    RepeatedArcs,
+    Rerun,
+    RestoredToken,
+    ResultPointer,
+)
 from noetl_core.mappings import deep_merge
 
 FROM = re.compile(r"(?P<step>[^/@]+)(?:/(?P<task>[^/@]+))?(?:@(?P<path>\d{1,9}(?:\.\d{1,9})*))?", re.ASCII)
@@ -206,7 +215,7 @@ def _comes_back(token: TokenLineage, gone: set[str]) -> bool:
 
 def _token(
     state: State, lineage: Lineage, epoch: int, run: RunLineage, rerun: Rerun | None, new: Playbook, asked: Redrive
-) -> TokenBack:
+) -> RestoredToken:
     edited = asked.args if asked.begin is None or asked.begin.step == run.step else {}
     out = _put_back(state, epoch, lineage.tokens[run.token], edited)
     step = new.by_name.get(run.step)
@@ -217,9 +226,13 @@ def _token(
     return out
 
 
-def _put_back(state: State, epoch: int, token: TokenLineage, args: Mapping[str, Any]) -> TokenBack:
+def _put_back(state: State, epoch: int, token: TokenLineage, args: Mapping[str, Any]) -> RestoredToken:
     made = token.data
-    out: TokenBack = {"token": ids.redriven_token_id(state.execution_id, token.id, epoch), "of": token.id, "step": made["step"]}
+    out: RestoredToken = {
+        "token": ids.redriven_token_id(state.execution_id, token.id, epoch),
+        "of": token.id,
+        "step": made["step"],
+    }
     if (run := made.get("run")) is not None:
         out["run"] = run
     if (arc := made.get("arc")) is not None:
@@ -283,9 +296,9 @@ def _edited(ctx: Mapping[str, Any], edits: Mapping[str, Any]) -> dict[str, Any]:
     return {key: merged[key] for key in edits}
 
 
-def _steps_without(lineage: Lineage, gone: set[str]) -> dict[str, StepStood]:
+def _steps_without(lineage: Lineage, gone: set[str]) -> dict[str, RemainingStep]:
     """Return what `steps` shows of every step that is taken back: its last remaining run, if any."""
-    out: dict[str, StepStood] = {run.step: {} for run in lineage.runs.values() if run.id in gone}
+    out: dict[str, RemainingStep] = {run.step: {} for run in lineage.runs.values() if run.id in gone}
     for name in lineage.ended:
         run = lineage.runs[name]
         if run.step in out and name not in gone and not run.over:
@@ -298,7 +311,7 @@ def _last_result(lineage: Lineage, gone: set[str]) -> ResultPointer | None:
     return next((run.at for run in kept if run.ok and not run.over), None)
 
 
-def _arcs(run: RunLineage) -> ArcsAgain:
+def _arcs(run: RunLineage) -> RepeatedArcs:
     """Return a run whose arcs are evaluated again."""
     name = "step.failed" if not run.ok else "loop.done" if run.loop is not None else "step.done"
     event = boundary_event(name, run.step, run.id, run.at, error=run.error, loop=run.loop)

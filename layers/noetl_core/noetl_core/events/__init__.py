@@ -2,7 +2,8 @@
 declaration.
 
 * `control` has the payloads of the control stream, `runs` those of run streams, `shapes` the data that both contain.
-* `event` is the stored event itself, with the unions by which a type checker knows the payload of a name.
+* `event` is the stored event itself, `envelope` what readers get of it; both have the unions by which a type checker knows the
+  payload of a name. `typed` makes the classes of payloads cheap to create.
 * `table` says for each event what it is about and what it does. `upcasts` bring older logs to today's form.
 * `schema` generates the JSON Schema, `page` the page docs/events.md.
 

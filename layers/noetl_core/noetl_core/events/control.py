@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NotRequired
+from typing import Any, Literal, NotRequired
 
 from noetl_core.events.shapes import (
-    ArcsAgain,
     ChildRequest,
     Counts,
     Failure,
@@ -18,11 +17,13 @@ from noetl_core.events.shapes import (
     MailKind,
     NotUndone,
     Parent,
+    RedrivenFrom,
+    RemainingStep,
+    RepeatedArcs,
     RequestKey,
+    RestoredToken,
     ResultPointer,
     Selected,
-    StepStood,
-    TokenBack,
     TokenEvent,
     Wait,
 )
@@ -58,11 +59,11 @@ class WorkflowStarted(TypedDict):
 
     entry: str
     timeout_s: NotRequired[float | None]
-    """Of the whole, where an expression gave it."""
+    """The timeout of the execution, where an expression gave it."""
 
 
 class WorkflowFinished(TypedDict):
-    """Nothing is left to do: the execution has ended."""
+    """The execution has ended: nothing is left to do."""
 
     status: Literal["completed", "failed", "cancelled"]
     error: NotRequired[Failure | None]
@@ -100,41 +101,35 @@ class ExecutionFailing(TypedDict):
 
 
 class ExecutionStuck(TypedDict):
-    """The control plane gave up deciding: an operator must look."""
+    """The control plane cannot decide about the execution: an operator must act."""
 
     reason: NotRequired[str]
 
 
-if TYPE_CHECKING:
-    _From = TypedDict("_From", {"from": NotRequired[str]})  # no name that a class can give to a key
-else:
-    _From = type("_From", (TypedDict,), {"__annotations__": {"from": "NotRequired[str]"}, "__module__": __name__})
-
-
-class ExecutionRedriven(_From):
-    """An ended execution goes on: the state as it stood before what is run again. The tokens follow in the same commit."""
+class ExecutionRedriven(RedrivenFrom):
+    """An ended execution is run again from some place. The payload is the state before that; the tokens follow in its commit."""
 
     epoch: int
-    """How often it was redriven: part of the ids made from here on."""
+    """How often it was redriven: a part of all ids that are derived from here on."""
     after: int
-    """The control position it was planned on."""
+    """The control position for which it was planned."""
     again: list[str]
     """Runs that are run again."""
     ctx: dict[str, Any]
-    tokens: list[TokenBack]
+    tokens: list[RestoredToken]
     set: NotRequired[dict[str, Any]]
     """Keys of ctx that the operator set."""
     args: NotRequired[dict[str, Any]]
-    steps: NotRequired[dict[str, StepStood]]
+    steps: NotRequired[dict[str, RemainingStep]]
     """What `steps` shows of the steps that are taken back."""
     last_result: NotRequired[ResultPointer]
     joins: NotRequired[list[str]]
-    """Joins that have not fired any more."""
+    """Joins that count as not fired."""
     forgotten: NotRequired[list[str]]
-    """Runs that are not compensated any more."""
-    arcs: NotRequired[list[ArcsAgain]]
+    """Runs that need no compensation any more."""
+    arcs: NotRequired[list[RepeatedArcs]]
     digest: NotRequired[str]
-    """Another playbook to go on with."""
+    """The playbook with which it continues, if that is another one."""
     version: NotRequired[int]
     rendered: NotRequired[dict[str, Any]]
 
@@ -150,23 +145,23 @@ class CtxPatched(TypedDict):
 
 
 class TokenEnqueued(TypedDict):
-    """A token was made: by an arc, a join, the start, a redrive."""
+    """A token was produced: by an arc, a join, the start or a redrive."""
 
     token: str
     step: str
     """The step it goes to."""
     args: NotRequired[dict[str, Any] | None]
     run: NotRequired[str | None]
-    """The run whose arc made it."""
+    """The run whose arc produced it."""
     arc: NotRequired[int | None]
     event: NotRequired[TokenEvent | None]
     joined: NotRequired[list[str] | None]
-    """The tokens that met."""
+    """The tokens that a join merged."""
     priority: NotRequired[float | None]
     key: NotRequired[str | None]
-    """Of a router that deduplicates."""
+    """Its key, where the router deduplicates."""
     rounds: NotRequired[dict[str, int] | None]
-    """Joins that its branch has gone round, and how often."""
+    """Joins past which its branch has gone back, and how often."""
 
 
 class TokenClaimed(TypedDict):
@@ -187,7 +182,7 @@ class TokenExpired(TypedDict):
 
     token: str
     code: Literal["join", "denied", "ended", "error", "limit"]
-    """A join had fired, admission stayed denied, the execution ended, an expression failed, a cycle ran away."""
+    """A join had fired, admission stayed denied, the execution ended, an expression failed, or a limit was exceeded."""
     reason: str
 
 
@@ -207,7 +202,7 @@ class JoinClosed(TypedDict):
 
 
 class NextEvaluated(TypedDict):
-    """The arcs of a step were judged on a boundary."""
+    """The arcs of a step were evaluated on a boundary."""
 
     run: str
     step: str
@@ -215,9 +210,9 @@ class NextEvaluated(TypedDict):
     """`step.done`, `step.failed` or `loop.done`."""
     selected: list[Selected]
     unhandled: NotRequired[Failure | None]
-    """The error that no arc took up."""
+    """The error that no arc handled."""
     error: NotRequired[str]
-    """Why the arcs could not be judged."""
+    """Why the arcs could not be evaluated."""
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------------
@@ -233,7 +228,7 @@ class StepScheduled(TypedDict):
     tokens: list[str]
     timeout_s: NotRequired[float | None]
     deadline_s: NotRequired[float | None]
-    """Its time limits, where expressions gave them."""
+    """The time limits of the run, where expressions gave them."""
 
 
 class BoundaryRouted(TypedDict):
@@ -259,7 +254,7 @@ class BoundaryRouted(TypedDict):
     writes: NotRequired[bool | None]
     """The chunk wrote to ctx."""
     result: NotRequired[Any]
-    """Of a chunk, where it is small."""
+    """The result of a chunk, if it is small."""
 
 
 class StepDone(TypedDict):
@@ -288,7 +283,7 @@ class LoopStarted(TypedDict):
 
 
 class LoopSliced(TypedDict):
-    """A loop is distributed: its chunks are handed out from here on."""
+    """A loop is distributed: from here on its chunks are scheduled."""
 
     run: str
     step: str
@@ -319,11 +314,11 @@ class LoopDone(TypedDict):
 
 
 class ResumeScheduled(TypedDict):
-    """What a suspended run waited for has come; a command resumes it."""
+    """A wait of a suspended run is over; a command resumes the run."""
 
     run: str
     seq: int
-    """The position of its stream at which it goes on."""
+    """The position of its stream at which it continues."""
     mail: list[Mail]
 
 
@@ -347,7 +342,7 @@ class SignalReceived(TypedDict):
     error: NotRequired[Failure]
     heartbeat: NotRequired[bool]
     by: NotRequired[str]
-    """Which of several that answered at once."""
+    """Which one it was of several answers at the same time."""
 
 
 class SignalMatched(TypedDict):

@@ -22,7 +22,7 @@ class StepStarted(TypedDict):
     worker: str
     chunk: NotRequired[int]
     takeover: NotRequired[int]
-    """The worker before was lost: how many of this run were."""
+    """How many workers of this run were lost before."""
     asked: NotRequired[bool]
     """A person asked for the takeover."""
     goes_on: NotRequired[str]
@@ -40,7 +40,7 @@ class StepResumed(TypedDict):
 
 
 class StepReleased(TypedDict):
-    """The worker's process ended in order: another may go on at once."""
+    """The worker's process ended in an orderly way: another worker may continue at once."""
 
     reason: str
 
@@ -51,7 +51,7 @@ class StepSuspended(TypedDict):
     waits: list[Wait]
     loop: NotRequired[LoopPlan]
     sealed: NotRequired[str]
-    """Secrets that unfinished passes hold, encrypted."""
+    """The secrets of unfinished passes, encrypted."""
     events: NotRequired[int]
 
 
@@ -100,7 +100,7 @@ class LoopChunkDone(TypedDict):
 
 
 class TaskStarted(TypedDict):
-    """A task that takes long is running. Readers see one before every task."""
+    """A task has started that takes long. Envelopes show this event before every task."""
 
     task: str
     run: str
@@ -111,12 +111,12 @@ class TaskStarted(TypedDict):
 
 
 class TaskRetried(TypedDict):
-    """The task's policy tries it again."""
+    """The policy of the task retries it."""
 
     task: str
     run: str
     attempt: int
-    """The one that failed."""
+    """The attempt that failed."""
     delay: float
     """Seconds before the next one."""
     path: NotRequired[list[int]]
@@ -129,22 +129,22 @@ class TaskProcessed(TypedDict):
     task: str
     run: str
     visit: int
-    """How often the pipeline has come to this task in the run, from 1."""
+    """How often the pipeline has reached this task in the run; it begins with 1."""
     attempt: int
     outcome: TaskOutcome
     directive: DirectiveTaken
     started: NotRequired[int]
-    """When it began, unless a `TaskStarted` says so."""
+    """When it began, unless a `TaskStarted` has recorded that."""
     path: NotRequired[list[int]]
     authored: NotRequired[Authored]
     set_iter: NotRequired[dict[str, Any]]
     set_ctx: NotRequired[dict[str, Any]]
     prev: NotRequired[Any]
-    """What the policy made `_prev`."""
+    """The value to which the policy set `_prev`."""
     error: NotRequired[Failure]
-    """What the pipeline fails with, where it is not the outcome's error."""
+    """The error with which the pipeline fails, where it is not the outcome's."""
     masked: NotRequired[bool]
-    """The log hides secrets of it."""
+    """The event does not show its secrets."""
 
 
 # --- loops --------------------------------------------------------------------------------------------------------------

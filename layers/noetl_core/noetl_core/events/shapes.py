@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, final
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, final
 
 from noetl_core.events.typed import TypedDict
 
@@ -36,7 +36,7 @@ class Failure(TypedDict):
     code: NotRequired[str | int]
     """What the service said: an HTTP status, an SQLSTATE."""
     details: NotRequired[Any]
-    """What more there is; a reference when it is large."""
+    """Further details; a reference when they are large."""
     step: NotRequired[str]
     task: NotRequired[str]
     iteration: NotRequired[list[int]]
@@ -90,16 +90,16 @@ class Wait(TypedDict):
     callback: NotRequired[str]
     """Task run of a callback by token."""
     heartbeat: NotRequired[float]
-    """Seconds within which a callback must be heard of."""
+    """The longest silence of a callback, in seconds."""
     beat_by: NotRequired[int]
-    """When it must have been heard of next, in microseconds."""
+    """The instant before which the next heartbeat must come, in microseconds."""
     schema: NotRequired[Any]
-    """What an answer must look like."""
+    """The JSON Schema of an answer."""
     description: NotRequired[Any]
     result: NotRequired[Any]
     """What a timer gives its task."""
     child: NotRequired[str]
-    """Execution id of a sub-playbook; the keys below are what is asked of it."""
+    """Execution id of a sub-playbook; the keys below are the request for it."""
     path: NotRequired[str]
     version: NotRequired[int]
     args: NotRequired[dict[str, Any]]
@@ -112,16 +112,16 @@ class Wait(TypedDict):
 
 
 class ChildRequest(TypedDict):
-    """What a parent asks of a child."""
+    """The request for a child."""
 
     path: str
     version: NotRequired[int]
     args: NotRequired[dict[str, Any]]
     iter: NotRequired[dict[str, Any]]
-    """The iteration that asked, as the child's `iter.parent`."""
+    """The iteration that calls the child, as the child's `iter.parent`."""
     ctx: NotRequired[dict[str, Any]]
     detach: NotRequired[bool]
-    """The child belongs to itself once it has started."""
+    """The child is independent once it has started."""
     idempotency_key: NotRequired[str]
 
 
@@ -133,20 +133,9 @@ class Mail(TypedDict):
 
     wait_id: str
     kind: MailKind
-    """`timeout` and `heartbeat`: nobody answered, or was heard of, in time."""
+    """`timeout`: nobody answered in time; `heartbeat`: no heartbeat came in time."""
     data: NotRequired[Any]
     error: NotRequired[Failure]
-
-
-class ChildNews(TypedDict):
-    """What a parent hears of a child."""
-
-    status: str
-    """How it ended; `started` for a detached child."""
-    result: NotRequired[Any]
-    error: NotRequired[Failure]
-    execution_id: NotRequired[str]
-    """Of a detached child that another request had started before."""
 
 
 class LoopPlan(TypedDict):
@@ -167,7 +156,7 @@ class LoopPlan(TypedDict):
     view: NotRequired[str]
     """Key of the object with what the templates of the iterations see."""
     slices: NotRequired[str]
-    """The run whose slices a redriven loop goes on with."""
+    """The run whose slices a redriven loop uses."""
 
 
 class LoopCommand(LoopPlan):
@@ -200,7 +189,7 @@ class Rerun(TypedDict, total=False):
     failed: bool
     """What had failed or not ended."""
     path: list[int]
-    """This iteration, with what is around and below it."""
+    """This iteration, with the iterations around it and inside it."""
     task: str
     """From this task on."""
     ctx: list[str]
@@ -211,7 +200,7 @@ class CarriedOver(TypedDict, total=False):
     """What a redriven run carries over from the runs before it: `loop` of a distributed loop, `runs` of any other run."""
 
     runs: list[tuple[str, Rerun]]
-    """Run and what of it is run again, oldest first; a pair is a list of two in JSON."""
+    """Run, and what of it is run again, oldest first; a pair is a list of two in JSON."""
     loop: CarriedOverLoop
 
 
@@ -251,8 +240,8 @@ class NotUndone(TypedDict):
     message: str | None
 
 
-class StepStood(TypedDict, total=False):
-    """What `steps.<name>` shows of a finished step; nothing where no run of it is kept."""
+class RemainingStep(TypedDict, total=False):
+    """What `steps.<name>` shows of a step of which runs are taken back: its last remaining run; empty if none remains."""
 
     status: str | None
     at: ResultPointer | None
@@ -266,12 +255,22 @@ class Selected(TypedDict):
     step: str
 
 
-class TokenBack(TypedDict):
+if TYPE_CHECKING:
+    RedrivenFrom = TypedDict("RedrivenFrom", {"from": NotRequired[str]})  # no class can give a key this name
+else:
+
+    class RedrivenFrom(TypedDict):
+        """The place from which an execution is redriven."""
+
+    RedrivenFrom.__annotations__ = {"from": "NotRequired[str]"}
+
+
+class RestoredToken(TypedDict):
     """A token that a redrive puts back."""
 
     token: str
     of: str
-    """The token it stands for."""
+    """The token in whose place it is put."""
     step: str
     run: NotRequired[str]
     arc: NotRequired[int]
@@ -296,7 +295,7 @@ class ChunkLineage(TypedDict):
     error: NotRequired[Failure]
 
 
-class ArcsAgain(TypedDict):
+class RepeatedArcs(TypedDict):
     """A run whose arcs a redrive evaluates again."""
 
     run: str
@@ -313,7 +312,7 @@ class RequestKey(TypedDict):
 
 
 class Parent(TypedDict):
-    """The execution above one."""
+    """The execution that called another one."""
 
     execution_id: str
     run_id: NotRequired[str]
@@ -337,11 +336,11 @@ class DirectiveTaken(TypedDict):
 
     do: Literal["continue", "retry", "jump", "break", "fail"]
     to: NotRequired[str]
-    """The task that is jumped to."""
+    """The target of a jump."""
     delay: NotRequired[float]
     """Seconds before the next attempt."""
     scope: NotRequired[Literal["loop"]]
-    """`break` that ends the loop."""
+    """The `break` ends the loop, not only the iteration."""
     matched: NotRequired[int | str | None]
     """Which rule of the policy: its index, `else`, or null for none."""
 

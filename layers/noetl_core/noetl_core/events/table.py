@@ -1,7 +1,7 @@
 """The table of all events: what each is about, what it does, and since which version logs have it.
 
-A new event needs a row here, its payload (`control`, `runs`), its place in a union (`event`) and, in the control stream, its
-effect on the state (`engine.fold`). Code that asks for the kind of an event uses the sets below.
+A new event needs a row here, its payload (`control`, `runs`), its place in the unions (`event`, `envelope`) and, in the control
+stream, its effect on the state (`engine.fold`). Code that asks for the kind of an event uses the sets below.
 """
 
 from __future__ import annotations

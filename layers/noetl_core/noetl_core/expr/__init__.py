@@ -6,7 +6,12 @@
 * `Scope`, `Pointer`, `is_reference`: what names mean, and how results that are stored elsewhere are read lazily.
 * `references_in`, `replaced`: references inside data, and the same data with values in their place.
 * `Secret`, `reveal`, `mask`, `contains_secret`: taint of secrets.
-* Errors: `TemplateError` <- `TemplateSyntaxError`, `UndefinedValue`, `LimitExceeded`, `NoCredential`, `CredentialRefused`.
+* Errors (`errors`): `TemplateError` <- `TemplateSyntaxError`, `UndefinedValue`, `LimitExceeded`, `NoCredential`,
+  `CredentialRefused`.
+
+Where these live: `compiled`, `environment` and `lexer` make code of a text, with Jinja2; `rendering`, `evaluation` and `reading`
+carry it out, within a `budget` of `limits`, with `operators`, `functions`, `methods`, `filters` and `formatting`; `scope`,
+`references`, `secret`, `strict` and `values` are what it works on.
 
 Pure: no input or output, and no clock except the processor time that a budget counts. Values that are stored elsewhere are
 requested from the scope's `resolve`. When a template is evaluated, and what happens with its value, is decided by `engine`

@@ -35,16 +35,6 @@ class TemplateSyntaxError(TemplateError):
         self.column = column
         self.hint = hint
 
-    @property
-    def offset_line(self) -> int:
-        """Return the lines to add to the position where the text begins (from 0)."""
-        return self.line - 1
-
-    @property
-    def offset_col(self) -> int:
-        """Return the columns to add on that line (from 0)."""
-        return self.column - 1
-
 
 class UndefinedValue(TemplateError):
     """A required value is undefined."""

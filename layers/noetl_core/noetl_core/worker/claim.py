@@ -20,7 +20,7 @@ from noetl_core.worker.run_lease import RunLease
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A run that is ours: what its stream holds so far, and where it goes on."""
+    """A claimed run: what its stream holds so far, and the journal that continues it."""
 
     history: RunHistory
     journal: Journal
@@ -33,7 +33,8 @@ class Claims:
         self._store, self._clock, self._worker, self._gone = store, clock, worker, gone
 
     def take(self, command: Command, deadline: int | None, lease: RunLease) -> Claim | Handled:
-        """Take the run of a command, for `lease`; else why not. Raises port errors for redelivery."""
+        """Claim the run of a command, for `lease`, or return why that is not possible. Raises port errors, after which the queue
+        delivers the command again."""
         stream = StreamId(command.execution_id, command.run_id)
         seq, mode = command.expected_seq, command.mode
         history = self._carried_over(command) if seq == 0 and mode == "first" else self._history(command, stream)
@@ -70,7 +71,7 @@ class Claims:
         return carried_over(self._store, command.execution_id, command.carried_over)
 
     def _standing(self, history: RunHistory, asked: bool) -> Handled | None:
-        """The claim was refused, or is a takeover: what the stream says. None: take over at the next position."""
+        """Return why the run cannot be taken over, by its stream; None when it can, at the next position."""
         if history.last is None:
             return Handled("dropped", "nothing to take over")
         if history.newest in TERMINAL:

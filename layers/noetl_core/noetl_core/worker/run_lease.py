@@ -29,9 +29,10 @@ class StartedTask:
 
 
 class RunLease:
-    """A run under way in this process: what reaches it from outside, and the tasks that are told.
+    """The lease of a run that this process carries out, and the tasks that are told when the run is to stop.
 
-    The driver asks (`check`); the heartbeat's thread renews; whoever ends the process leaves. The journal comes with the claim.
+    The runner's thread calls `check`; the lease heartbeat calls `renew_lease`; whoever ends the process calls `leave`. The claim
+    sets the journal.
     """
 
     def __init__(self, gates: Gates, clock: Clock, command: Command) -> None:
@@ -78,7 +79,7 @@ class RunLease:
     # --- the gate and the fence -----------------------------------------------------------------------------------------
 
     def read_gate(self) -> None:
-        """Hear what the control plane wants of the execution."""
+        """Read the gate: what the control plane asks of the execution."""
         gate = self._gates.gate(self._execution_id)
         self.being_ended = self._run_id in gate.stopped_runs
         self.gate = "stop" if self.being_ended else gate.mode

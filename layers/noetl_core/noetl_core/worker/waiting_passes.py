@@ -48,7 +48,7 @@ class WaitingPasses:
         return woken
 
     def next_woken(self) -> PipelinePass:
-        """The next to wake, now."""
+        """Return the pass that wakes next, at once."""
         pass_ = heapq.heappop(self._sleeping)[2]
         self.wake_at = self._sleeping[0][0] if self._sleeping else None
         return pass_
@@ -60,7 +60,8 @@ class WaitingPasses:
         self._add(pass_, self._retry_wait(pass_, pass_.pipe.not_before))
 
     def ask(self, pass_: PipelinePass, task: Task, inputs: Mapping[str, Any], started: int) -> Outcome | None:
-        """A task of kind `wait`, `callback`, `playbook`: its outcome, when the mail has what answers it, else None: it waits."""
+        """Return the outcome of a task of kind `wait`, `callback` or `playbook` that the mail answers; otherwise None, and the
+        pass waits."""
         activation, pipe = self._activation, pass_.pipe
         try:
             if contains_secret(inputs):

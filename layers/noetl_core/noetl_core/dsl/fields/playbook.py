@@ -77,7 +77,9 @@ TIMEOUTS: Final = Block(
     "timeouts",
     "Times in seconds for what has no timeout of its own.",
     "playbook.md#executor",
-    Field("task_s", TIMEOUT, "Seconds that a task may take if nothing nearer to it sets a timeout."),
+    Field(
+        "task_s", TIMEOUT, "Seconds that a task may take if nothing nearer to it sets a timeout.", otherwise="that of the kind"
+    ),
     Field("step_s", TIMEOUT, "Seconds that a step run may take if its step sets no `timeout_s`."),
     Field("execution_s", TIMEOUT, "Seconds that the execution may run if `policy.lifecycle.timeout_s` is left out."),
     prefix="timeouts of ",
@@ -139,7 +141,12 @@ EXECUTOR_LIFECYCLE: Final = Block(
     "executor_lifecycle",
     "How long the execution may take.",
     "playbook.md#executor",
-    Field("timeout_s", TIMEOUT, "Seconds after which a running execution fails with an error of kind `timeout`."),
+    Field(
+        "timeout_s",
+        TIMEOUT,
+        "Seconds after which a running execution fails with an error of kind `timeout`.",
+        otherwise="`timeouts.execution_s` of `policy.defaults`",
+    ),
     Field(
         "lifetime_s",
         LIFETIME,

@@ -50,11 +50,31 @@ ERROR: Final = Block(
     "error",
     "The fields of the error that `do: fail` gives. What is left out is taken from the error of the task.",
     "policies.md#fail",
-    Field("kind", Anything("text"), "The kind of the error, which policies and arcs further out can ask for."),
-    Field("message", Anything("text"), "What went wrong, in words; at most 4,096 characters."),
-    Field("retryable", Anything("true or false"), "Whether trying again may help."),
-    Field("code", Anything("any value"), "A code of your own, or of the service that failed."),
-    Field("details", Anything("any value"), "Whatever else helps to understand the error."),
+    Field(
+        "kind",
+        Anything("text"),
+        "The kind of the error, which policies and arcs further out can ask for.",
+        otherwise="that of the error of the task",
+    ),
+    Field(
+        "message",
+        Anything("text"),
+        "What went wrong, in words; at most 4,096 characters.",
+        otherwise="that of the error of the task",
+    ),
+    Field("retryable", Anything("true or false"), "Whether trying again may help.", otherwise="that of the error of the task"),
+    Field(
+        "code",
+        Anything("any value"),
+        "A code of your own, or of the service that failed.",
+        otherwise="that of the error of the task",
+    ),
+    Field(
+        "details",
+        Anything("any value"),
+        "Whatever else helps to understand the error.",
+        otherwise="that of the error of the task",
+    ),
     joint=" in ",
     prefix="error in ",
 )
@@ -188,7 +208,6 @@ TASK_POLICY: Final = Block(
     ),
     prefix="policy of ",
 )
-HOOKS: Final = TASK_POLICY.idle
 
 # --- admission ----------------------------------------------------------------------------------------------------------
 

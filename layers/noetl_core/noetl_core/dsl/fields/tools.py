@@ -32,11 +32,11 @@ TIMEOUT_PARTS: Final = Block(
     "timeout",
     "Times in seconds for the parts of a request.",
     "tasks.md#spec-layering",
-    Field("connect", TIMEOUT, "Seconds that connecting may take."),
-    Field("read", TIMEOUT, "Seconds to wait for the next bytes of an answer."),
-    Field("write", TIMEOUT, "Seconds that sending the next bytes may take."),
-    Field("pool", TIMEOUT, "Seconds to wait for a free connection."),
-    Field("total", TIMEOUT, "Seconds that the whole request may take."),
+    Field("connect", TIMEOUT, "Seconds that connecting may take.", otherwise="10 for kind `http`"),
+    Field("read", TIMEOUT, "Seconds to wait for the next bytes of an answer.", otherwise="30 for kind `http`"),
+    Field("write", TIMEOUT, "Seconds that sending the next bytes may take.", otherwise="30 for kind `http`"),
+    Field("pool", TIMEOUT, "Seconds to wait for a free connection.", otherwise="30 for kind `http`"),
+    Field("total", TIMEOUT, "Seconds that the whole request may take.", otherwise="300 for kind `http`"),
 )
 
 _TIMEOUT: Final = Shape("timeout", "seconds above 0, or a mapping of the parts of a request", template=True)
@@ -44,10 +44,15 @@ TIMEOUT_OF_TASK: Final = Field(
     "timeout",
     _TIMEOUT,
     "Seconds that the whole task may take, or that the parts of a request may take.",
+    otherwise="`timeouts.task_s` of the executor, else that of the kind",
     link="steps.md#timeouts",
 )
 TIMEOUT_S_OF_TASK: Final = Field(
-    "timeout_s", TIMEOUT, "Seconds that the whole task may take: another name of `timeout`.", link="steps.md#timeouts"
+    "timeout_s",
+    TIMEOUT,
+    "Seconds that the whole task may take: another name of `timeout`.",
+    otherwise=TIMEOUT_OF_TASK.otherwise,
+    link="steps.md#timeouts",
 )
 
 COMMON_OPTIONS: Final = (

@@ -1,0 +1,64 @@
+"""Calls of the tool `python` as fixtures, for the modules that test it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.invoke import invoke
+from noetl_core.tools.python import PythonTool
+
+Python = Callable[..., Outcome]
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="confined by Linux facilities")
+
+
+@pytest.fixture(scope="module")
+def tool() -> Iterator[PythonTool]:
+    tool = PythonTool()
+    yield tool
+    tool.close()
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def python(tool: PythonTool, lines: list[str]) -> Python:
+    def call(
+        code: str,
+        timeout_s: float = 10.0,
+        execution: str = "1",
+        spec: dict[str, Any] | None = None,
+        inputs: dict[str, Any] | None = None,
+        **args: object,
+    ) -> Outcome:
+        given = {"code": code, "args": args, **(inputs or {})}
+        return invoke(
+            tool,
+            ToolCall(
+                "python",
+                given,
+                spec or {},
+                execution,
+                "s",
+                "t",
+                "run-1",
+                timeout_s=timeout_s,
+                log=lambda line, stream="stdout": lines.append(line if stream == "stdout" else f"{stream}: {line}"),
+            ),
+        )
+
+    return call
+
+
+def failure(outcome: Outcome) -> str:
+    assert outcome.error is not None, outcome.result
+    return outcome.error.kind

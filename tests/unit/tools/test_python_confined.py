@@ -1,0 +1,104 @@
+"""`kind: python`: what the code must not reach: the worker, other processes, the network, files."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.unit.tools.python_calls import Python, failure, lines, linux, python, tool
+
+__all__ = ["lines", "python", "tool"]
+
+
+def test_the_environment_is_empty_and_the_folder_its_own(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "very-secret")
+    outcome = python("import os\nresult = [dict(os.environ), os.listdir('.'), os.getcwd()]")
+    assert outcome.result[:2] == [{}, []] and outcome.result[2] != os.getcwd()
+
+
+@linux
+@pytest.mark.parametrize("name", ["environ", "mem", "maps", "cmdline", "fd/0"])
+def test_the_workers_proc_entry_is_closed(python: Python, name: str) -> None:
+    outcome = python(f"result = open('/proc/{os.getpid()}/{name}', 'rb').read(10).hex()")
+    assert failure(outcome) == "python" and "PermissionError" in str(outcome.helpers)
+
+
+@linux
+def test_no_process_can_be_started(python: Python) -> None:
+    for code in (
+        "import os; os.fork()",
+        "import subprocess; subprocess.run(['true'])",
+        "import os; os.system('true')",
+        "import os; os.execv('/bin/true', ['true'])",
+    ):
+        outcome = python(code)
+        assert failure(outcome) == "python" and "cannot start processes" in str(outcome.error)
+
+
+@linux
+def test_not_even_behind_the_interpreters_back(python: Python) -> None:
+    """With the system calls themselves: fork, socket, kill of the worker, ptrace."""
+    code = f"""
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def tried(call, *args):
+    return [libc[call](*args), ctypes.get_errno()]
+result = [tried("fork"), tried("vfork"), tried("socket", 2, 1, 0), tried("socket", 1, 1, 0), tried("kill", {os.getpid()}, 0), tried("kill", -1, 9),
+          tried("ptrace", 16, {os.getpid()}, 0, 0), tried("execv", b"/bin/true", None), tried("setuid", 0)[0]]
+"""
+    outcome = python(code)
+    assert outcome.error is None, outcome.error
+    assert [r if isinstance(r, int) else r[0] for r in outcome.result][:8] == [-1] * 8
+    assert all(errno == 1 for _value, errno in outcome.result[:8])
+
+
+@linux
+def test_a_fork_bomb_and_a_thread_bomb_end_with_an_error(python: Python) -> None:
+    assert failure(python("import os\nwhile True: os.fork()")) == "python"
+    bomb = "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(60,)).start()"
+    assert failure(python(bomb, timeout_s=5, spec={"memory_mb": 256})) in ("python", "limit", "timeout")
+    assert python("result = 1").result == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import socket; socket.create_connection(('127.0.0.1', 9001), 1)",
+        "import urllib.request; urllib.request.urlopen('http://169.254.169.254/latest/meta-data/', timeout=1)",
+        "import socket; socket.getaddrinfo('example.com', 80)",
+        "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 53))",
+    ],
+)
+def test_there_is_no_network_unless_declared(python: Python, code: str) -> None:
+    outcome = python(code)
+    assert failure(outcome) == "python" and "spec.network: true" in str(outcome.helpers)
+
+
+def test_declared_network_works_except_for_metadata(python: Python) -> None:
+    code = "import socket\ns = socket.socket()\ns.settimeout(1)\n"
+    assert python(code + "s.bind(('127.0.0.1', 0))\nresult = s.getsockname()[0]", spec={"network": True}).result == "127.0.0.1"
+    outcome = python(code + "s.connect(('169.254.169.254', 80))", spec={"network": True})
+    assert "out of bounds" in str(outcome.error)
+
+
+def test_the_runtime_api_is_out_of_bounds_even_with_network(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")
+    for host in ("127.0.0.1", "localhost", "0.0.0.0", "2130706433"):
+        code = f"import socket\ns = socket.socket()\ns.settimeout(1)\ns.connect(({host!r}, 9001))"
+        assert "out of bounds" in str(python(code, spec={"network": True}).error)
+
+
+@linux
+def test_files_of_the_worker_cannot_be_read_or_written(python: Python, tmp_path: object) -> None:
+    from noetl_core.tools.sandbox import confine
+
+    if confine._libc.syscall(444, None, 0, 1) < 1:
+        pytest.skip("this kernel has no Landlock")
+    target = os.path.join(str(tmp_path), "state.db")
+    with open(target, "w") as file:
+        file.write("events")
+    assert "PermissionError" in str(python(f"result = open({target!r}).read()").helpers)
+    assert "PermissionError" in str(python(f"open({target!r}, 'w')").helpers)
+    assert "PermissionError" in str(python("result = open('/etc/shadow').read()").helpers)
+    assert python("import tempfile\nwith tempfile.TemporaryFile() as f: result = f.write(b'mine')").result == 4
