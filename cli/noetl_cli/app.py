@@ -7,7 +7,12 @@ from typing import Annotated
 import click
 import typer
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Run NoETL playbooks.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def _noetl() -> None:
+    """Run NoETL playbooks."""
 
 
 class Wiring(click.ParamType):

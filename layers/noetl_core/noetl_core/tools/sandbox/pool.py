@@ -139,6 +139,26 @@ class ForkServer:
         wipe(self.folder)
 
 
+def _new_server() -> ForkServer:
+    confine.not_dumpable()  # a task's process is of the same user: it must not read this one
+    return ForkServer()
+
+
+_ahead: Final[list[ForkServer]] = []
+
+
+def start_ahead() -> None:
+    """Start the fork server of this process's first pool without waiting for it, before the pool is there: a program that will
+    need it goes on importing meanwhile."""
+    _ahead.append(_new_server())
+    atexit.register(_close_ahead)
+
+
+def _close_ahead() -> None:
+    while _ahead:
+        _ahead.pop().close()
+
+
 class Runner:
     """One runner process and its socket. One thread at a time uses it."""
 
@@ -212,6 +232,11 @@ class Runner:
             self._sock.close()
             wipe(self._scratch)
 
+    def leave(self) -> None:
+        """Let the process end with the fork server, which is about to be closed."""
+        self._pid = 0
+        self._sock.close()
+
 
 class Pool:
     """Runners by key: an idle runner is kept for a while for the next task of its key."""
@@ -257,10 +282,9 @@ class Pool:
 
     def _server(self) -> ForkServer:
         if self._fork_server is None or not self._fork_server.alive:
-            confine.not_dumpable()  # a task's process is of the same user: it must not read this one
             if self._fork_server is not None:
                 self._fork_server.close()
-            self._fork_server = ForkServer()
+            self._fork_server = _ahead.pop() if _ahead else _new_server()
         return self._fork_server
 
     def release(self, runner: Runner) -> None:
@@ -280,6 +304,6 @@ class Pool:
             runners, self._idle = list(self._idle.values()), OrderedDict()
             fork_server, self._fork_server = self._fork_server, None
         for runner in runners:
-            runner.close()
+            runner.leave()
         if fork_server is not None:
             fork_server.close()
