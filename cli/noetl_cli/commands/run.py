@@ -57,7 +57,7 @@ def run(
     if file.is_file():
         source = playbook_files.read(file)
         if (on or "local") == "local" and _PYTHON.search(source):
-            from noetl_core.tools.sandbox.pool import start_ahead  # 3 ms: only who runs python tasks in this process
+            from noetl_core.tools.python import start_ahead  # 5 ms: only who runs python tasks in this process
 
             start_ahead()  # 40 ms, in which this process imports and parses
     from noetl_cli.follow import Watch, ended  # 16 ms: only who follows an execution
