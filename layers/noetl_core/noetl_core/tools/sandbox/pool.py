@@ -298,7 +298,7 @@ class Pool:
                 del self._idle[id(runner)]
             fork_server = self._server()
         for runner in exposed:
-            runner.close()
+            runner.close()  # its folder must be gone when the next task begins
         for runner in stale:
             runner.drop()
         return found or Runner(fork_server, key, {**config, "landlock": self._closed_files})
@@ -321,7 +321,7 @@ class Pool:
             self._idle[id(runner)] = runner
             crowded = self._idle.popitem(last=False)[1] if len(self._idle) > MAX_IDLE else None
         if crowded is not None:
-            crowded.drop()
+            crowded.drop() if self._closed_files else crowded.close()
 
     def close(self) -> None:
         """End every process; the pool may be used again."""
