@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from figures import Figure, repeat
-from playbooks import chain, map_over
+from playbooks import chain, map_over, python, python_of_its_own
 
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.fence import boundary_of
@@ -82,6 +82,20 @@ def figures(times: int) -> list[Figure]:
     timed_run(chain(5))  # imports and compiles
     out = [
         Figure("chain of 50, per durable step", "ms", repeat(times, lambda: timed_run(chain(50)) / 50 * 1e3), 0.5),
+        Figure(
+            "chain of 50, per python step",
+            "ms",
+            repeat(times, lambda: timed_run(chain(50, python)) / 50 * 1e3),
+            1.0,
+            note="the start of Python among them",
+        ),
+        Figure(
+            "chain of 50, per python step with code of its own",
+            "ms",
+            repeat(times, lambda: timed_run(chain(50, python_of_its_own)) / 50 * 1e3),
+            3.0,
+            note="a process for each",
+        ),
         Figure(
             "map of 1,000 noop items", "items/s", repeat(times, lambda: 1000 / timed_run(map_over(1000, "noop"))), 4500, "higher"
         ),

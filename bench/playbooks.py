@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{ name: {name}, path: bench/{name} }}\n"
 
 
-def chain(steps: int) -> str:
-    """`steps` plain one-task steps, one after the other."""
+def chain(steps: int, tool: Callable[[int], Mapping[str, object]] = lambda i: {"kind": "noop"}) -> str:
+    """`steps` plain one-task steps, one after the other. `tool(i)` is the task of each."""
     workflow = []
     for i in range(steps):
-        step: dict[str, object] = {"step": f"s{i:04}", "tool": {"kind": "noop"}}
+        step: dict[str, object] = {"step": f"s{i:04}", "tool": tool(i)}
         if i + 1 < steps:
             step["next"] = {"arcs": [{"step": f"s{i + 1:04}"}]}
         workflow.append(step)
     return HEAD.format(name=f"chain_{steps}") + "workflow: " + json.dumps(workflow) + "\n"
+
+
+def python(i: int) -> Mapping[str, object]:
+    """A small task, with the same code in every step."""
+    return {"kind": "python", "args": {"n": i}, "code": "result = n * 2"}
+
+
+def python_of_its_own(i: int) -> Mapping[str, object]:
+    """A small task, with other code in every step."""
+    return {"kind": "python", "args": {"n": i}, "code": f"result = n * {i}"}
 
 
 def cycle(steps: int) -> str:

@@ -135,9 +135,9 @@ def workers_have_no_inbound_http(case: Case, wiring: Wiring, seen: Observed) -> 
 @check
 def the_command_line_manages_the_services(case: Case, wiring: Wiring, seen: Observed) -> list[str]:
     """Formal 1.2."""
-    from noetl_cli.main import app
+    from noetl_cli.commands import load
 
-    names = {c.name or getattr(c.callback, "__name__", "") for c in app.registered_commands}
+    names = {c.name or getattr(c.callback, "__name__", "") for c in load().registered_commands}
     return [f"there is no command {n}" for n in ("up", "down", "status", "run") if n not in names]
 
 

@@ -1,4 +1,5 @@
-"""The commands, grouped by purpose. Each module registers its commands with the application when it is imported.
+"""The commands, grouped by purpose. Each module registers its commands with the application when it is imported; `load` imports
+the one that the command line asks for.
 
 `author` (validate, schema), `migrate`, `run`, `operate` (cancel, redrive, signal ...), `inspect` (show, events ...), `views`
 (timeline, graph ...), `replay`, `credentials`, `stack` (up, status, down).
@@ -6,3 +7,33 @@
 A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
 here.
 """
+
+from importlib import import_module
+from typing import Final
+
+from typer import Typer
+
+from noetl_cli.app import app
+
+MODULES: Final = {
+    "author": ("validate", "schema"),
+    "migrate": ("migrate",),
+    "run": ("register", "playbooks", "run"),
+    "operate": ("resume", "cancel", "redrive", "pause", "signal", "callback"),
+    "inspect": ("ls", "show", "events", "watch"),
+    "views": ("timeline", "graph", "render", "cost", "logs"),
+    "replay": ("replay",),
+    "credentials": ("credentials",),
+    "stack": ("up", "down", "status"),
+}
+"""The commands of each module. Their order is that of the help."""
+
+
+def load(name: str = "") -> Typer:
+    """Return the application with the command `name` (and its neighbours); with all commands, where there is none of that name.
+
+    Making the options of all commands takes 15 ms, which no start pays for commands that it does not run.
+    """
+    for module in [module for module, names in MODULES.items() if name in names] or MODULES:
+        import_module(f"noetl_cli.commands.{module}")
+    return app

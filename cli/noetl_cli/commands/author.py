@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 from typing import Annotated
 
@@ -43,7 +42,6 @@ def validate(
         pages = sorted({page for d in found if (page := page_of(d.code)) is not None})
         if pages:
             say(f"explained in {', '.join(map(language.shown, pages))}")
-    gc.freeze()  # so that the process, which ends now, does not look through all that it has read once more
     if broken:
         raise Exit(USAGE)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,8 @@ from noetl_cli.backends import backend
 from noetl_cli.errors import USAGE, Exit, say
 from noetl_cli.payload import check_sets, payload_of, put
 from noetl_core.mappings import deep_merge
+
+_PYTHON = re.compile(r"""\bkind["']?\s*:\s*["']?python\b""")
 
 
 @app.command()
@@ -32,16 +35,21 @@ def run(
     store: Store = None,
 ) -> None:
     """Run a playbook and follow it to its end."""
+    file = Path(what) / "playbook.yaml" if Path(what).is_dir() else Path(what)
+    source, path, version = None, None, None
+    if file.is_file():
+        source = playbook_files.read(file)
+        if (on or "local") == "local" and _PYTHON.search(source):
+            from noetl_core.tools.python import start_ahead  # 5 ms: only who runs python tasks in this process
+
+            start_ahead()  # 40 ms, in which this process imports and parses
     from noetl_cli.follow import Watch, ended  # 16 ms: only who follows an execution
 
     given = payload_of(payload)
     for entry in set_ or ():
         put(given, entry)
-    file = Path(what) / "playbook.yaml" if Path(what).is_dir() else Path(what)
-    source, path, version = None, None, None
     with ExitStack() as stack:
-        if file.is_file():
-            source = playbook_files.read(file)
+        if source is not None:
             playbook = playbook_files.check(source, file)
             check_sets(set_ or (), playbook)
             if "x-services" in source:

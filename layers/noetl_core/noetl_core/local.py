@@ -88,6 +88,8 @@ class LocalWiring:
             callback_key=key,
             callback_url=_callback_url(),
         )
+        self._warmed: set[str] = set()
+        """Playbooks whose tools have begun to start."""
         self.runner = LocalRunner(self.control, self.worker, self.store, self.queue, self.clock)
 
     def stop(self) -> None:
@@ -107,7 +109,12 @@ class LocalWiring:
 
     def start(self, request: StartRequest) -> Started:
         """Admit an execution; `run` carries it out."""
-        return admit(self.control, request)
+        started = admit(self.control, request)
+        if started.playbook.digest not in self._warmed:
+            self._warmed.add(started.playbook.digest)
+            steps = self.control.playbook(started.playbook.digest).steps
+            self.worker.tools.warm({task.kind for step in steps for task in step.tasks})
+        return started
 
     def run(self, *executions: str, timeout_s: float | None = None) -> bool:
         """As `LocalRunner.run`."""

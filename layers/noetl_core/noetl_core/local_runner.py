@@ -28,7 +28,7 @@ from noetl_core.worker.service import Worker
 THREADS = 16
 """Commands that are carried out at the same time; further parallel branches wait."""
 IDLE_LOOK_S = 1.0
-"""Statuses in which an execution stands still until somebody acts."""
+"""How often a process without anything to do looks for what stopped moving, and for what others wrote."""
 HELD_LOOK_S = 5.0
 """How often a run that another process holds is checked: that process may end before its lease does."""
 

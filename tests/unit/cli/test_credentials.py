@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from noetl_cli.commands import load
 from noetl_cli.errors import USAGE, Exit
-from noetl_cli.main import app
 from tests.servers import Handler, serving, url_of
 
 PLAYBOOK = """\
@@ -28,7 +28,7 @@ def noetl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("NOETL_TOKEN", raising=False)
-    return lambda *arguments: CliRunner().invoke(app, list(arguments))
+    return lambda *arguments: CliRunner().invoke(load(), list(arguments))
 
 
 def test_a_credential_says_which_playbooks_it_is_for(noetl: Any, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from typer.testing import CliRunner
 
-from noetl_cli.main import app
+from noetl_cli.commands import load
 
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -113,7 +113,7 @@ def test_the_embedded_stack_without_its_extra_says_what_to_install(monkeypatch: 
     for name in [n for n in sys.modules if n.startswith(("noetl_infra", "samtranslator"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "samtranslator", None)
-    done = CliRunner().invoke(app, ["up"])
+    done = CliRunner().invoke(load(), ["up"])
     assert (done.exception and str(done.exception)) == (
         "`noetl up` needs samtranslator.yaml_helper, which the extra `stack` brings: install noetl-serverless[stack]"
         " (uvx --from 'noetl-serverless[stack]' noetl up)"

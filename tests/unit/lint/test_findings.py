@@ -10,7 +10,7 @@ from bench.validate import large
 from hypothesis import given
 from typer.testing import CliRunner
 
-from noetl_cli.main import app
+from noetl_cli.commands import load
 from noetl_core.dsl.diagnostics import CODES, to_json, to_sarif
 from noetl_core.dsl.dump import dump
 from noetl_core.dsl.lint import lint
@@ -80,12 +80,12 @@ def test_json_and_sarif_name_the_page() -> None:
 def test_validate_shows_warnings_and_fails_on_them_only_when_asked(tmp_path: Path) -> None:
     file = tmp_path / "flow.yaml"
     file.write_text(LOST)
-    run = CliRunner().invoke(app, ["validate", str(file)])
+    run = CliRunner().invoke(load(), ["validate", str(file)])
     assert run.exit_code == 0
     assert 'flow.yaml:6:12 W501 step "b" is never reached' in run.stdout
     assert "docs/language/lint/W501.md" in run.output
-    assert CliRunner().invoke(app, ["validate", "--strict", str(file)]).exception is not None
-    assert CliRunner().invoke(app, ["validate", "--strict", str(GOOD[0])]).exit_code == 0
+    assert CliRunner().invoke(load(), ["validate", "--strict", str(file)]).exception is not None
+    assert CliRunner().invoke(load(), ["validate", "--strict", str(GOOD[0])]).exit_code == 0
 
 
 def test_the_api_returns_them_with_a_valid_playbook(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +19,7 @@ from noetl_core.expr import Secret
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.python import PythonTool
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.tools.sandbox.pool import MAX_IDLE, ForkServer
 from tests.unit.tools.python_calls import Python, failure, lines, linux, python, tool
 
 __all__ = ["lines", "python", "tool"]
@@ -280,6 +285,99 @@ def test_a_warmed_tool_is_ready_and_warming_twice_starts_nothing_twice() -> None
     assert first is not None and tool._ready()._fork_server is first
     assert tool.run(ToolCall("python", {"code": "result = 1"})).result == 1
     registry.close()
+
+
+def children_of(pid: int) -> set[int]:
+    found = set()
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(status.read_text().rsplit(")", 1)[1].split()[1]) == pid:
+                found.add(int(status.parent.name))
+    return found
+
+
+def one_more_child(server: int, known: set[int]) -> int:
+    """The process that waits for the next task."""
+    deadline = time.monotonic() + 10
+    while not (new := children_of(server) - known):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    (pid,) = new
+    return pid
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[PythonTool, int]]:
+    tool = PythonTool()
+    tool.warm()
+    fork_server = tool._ready()._fork_server
+    assert fork_server is not None
+    yield tool, fork_server._process.pid
+    tool.close()
+
+
+def pid_of_task(tool: PythonTool, n: int, **spec: Any) -> int:
+    outcome = tool.run(ToolCall("python", {"code": f"import os\nresult = os.getpid() + {n} - {n}"}, spec, "1"))
+    assert isinstance(outcome.result, int), outcome
+    return outcome.result
+
+
+@linux
+def test_new_code_takes_the_process_that_waits_and_the_next_one_is_made(server: tuple[PythonTool, int]) -> None:
+    tool, pid = server
+    known: set[int] = set()
+    for n in range(4):
+        waiting = one_more_child(pid, known)
+        assert pid_of_task(tool, n) == waiting
+        known.add(waiting)
+
+
+@linux
+def test_a_process_that_waits_is_used_only_where_it_is_confined_as_it_must_be(server: tuple[PythonTool, int]) -> None:
+    tool, pid = server
+    waiting = one_more_child(pid, set())
+    connected = pid_of_task(tool, 0, network=True)
+    assert connected != waiting and waiting not in children_of(pid)
+    code = "import socket\nsocket.socket()"
+    assert "has no network" in str(tool.run(ToolCall("python", {"code": code}, {}, "1")).error)
+
+
+@linux
+def test_a_process_that_died_waiting_fails_no_task(server: tuple[PythonTool, int]) -> None:
+    tool, pid = server
+    waiting = one_more_child(pid, set())
+    os.kill(waiting, signal.SIGKILL)
+    while Path(f"/proc/{waiting}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
+        time.sleep(0.01)
+    assert pid_of_task(tool, 0) != waiting
+
+
+@linux
+def test_each_task_has_its_own_memory_limit_in_a_process_that_waited(server: tuple[PythonTool, int]) -> None:
+    tool, pid = server
+    waiting = one_more_child(pid, set())
+    code = "import os, resource\nresult = [os.getpid(), resource.getrlimit(resource.RLIMIT_AS)]"
+    outcome = tool.run(ToolCall("python", {"code": code}, {"memory_mb": 300}, "1"))
+    assert outcome.result == [waiting, [300 << 20, 300 << 20]]
+
+
+def test_processes_that_are_kept_no_longer_end_without_a_task_waiting_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = PythonTool()
+    asked: list[str] = []
+    ask = ForkServer._ask
+
+    def counted(self: ForkServer, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        asked.append(request["op"])
+        return ask(self, request)
+
+    monkeypatch.setattr(ForkServer, "_ask", counted)
+    pids = [pid_of_task(tool, n) for n in range(MAX_IDLE + 3)]
+    assert asked == ["fork"] * len(pids)
+    deadline = time.monotonic() + 10
+    while os.path.exists(f"/proc/{pids[2]}"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    tool.close()
 
 
 @linux

@@ -106,6 +106,12 @@ result = [os.getcwd(), os.getpid()]
     assert len(folders) == 1
 
 
+def test_no_folder_waits_for_its_task_where_another_could_write_into_it(python: Caller) -> None:
+    look = "import os\nresult = os.listdir(os.path.dirname(os.getcwd()))"
+    for n in range(3):
+        assert len(python(f"{look}\nn = {n}", str(n)).result) == 1
+
+
 def test_a_folder_made_unreadable_is_wiped_like_any_other(tmp_path: Path) -> None:
     from noetl_core.tools.sandbox.folders import wipe
 

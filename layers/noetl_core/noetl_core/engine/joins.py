@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from noetl_core.dsl.model import Playbook, Step
 from noetl_core.engine import ids
-from noetl_core.engine.fold import round_key
+from noetl_core.engine.fold_tokens import round_key
 from noetl_core.engine.graph import joins_below, joins_of, next_rounds
 from noetl_core.engine.passes import RoutingPass
 from noetl_core.engine.state import Token

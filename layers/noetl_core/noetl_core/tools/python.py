@@ -24,7 +24,7 @@ from typing import Any, Final
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.net import platform_endpoints
-from noetl_core.tools.sandbox.pool import Cancelled, CannotStart, Died, Expired, Overflow, Pool, Runner
+from noetl_core.tools.sandbox.pool import Cancelled, CannotStart, Died, Expired, Overflow, Pool, Runner, start_server_ahead
 
 DEFAULT_TIMEOUT_S: Final = 900.0
 """The timeout when none is set: the longest time of a Lambda function."""
@@ -73,8 +73,8 @@ class PythonTool:
             pool.leave_place()
 
     def warm(self) -> None:
-        """Start the fork server without waiting for it, so that the first task finds it ready."""
-        self._ready().warm()
+        """Start the fork server and a process without waiting for them, so that the first task finds them ready."""
+        self._ready().warm(_surroundings(network=False))
 
     def close(self) -> None:
         """End the processes of this tool (they end with the worker in any case)."""
@@ -113,6 +113,11 @@ class PythonTool:
                 runner.close()
 
 
+def start_ahead() -> None:
+    """Start what `python` needs before there is a tool, as `PythonTool.warm` does."""
+    start_server_ahead(_surroundings(network=False))
+
+
 def _task(call: ToolCall, args: dict[str, Any], timeout: float) -> dict[str, Any]:
     run = {"execution_id": call.execution_id, "step": call.step, "task": call.task}
     return {"args": args, "run": {**run, "task_run_id": call.task_run_id, "attempt": call.attempt}, "timeout": timeout}
@@ -135,10 +140,17 @@ def _config(call: ToolCall) -> dict[str, Any]:
         "libs": {str(name): _import(target) for name, target in libs.items()},
         "entry": call.inputs.get("entry"),
         "memory_mb": int(memory),
-        "network": spec.get("network") is True,
-        "refused_ports": sorted({port for _host, port in platform_endpoints()}),
         "max_output": output,
         "max_result": MAX_RESULT_BYTES,
+        **_surroundings(network=spec.get("network") is True),
+    }
+
+
+def _surroundings(*, network: bool) -> dict[str, Any]:
+    """Return the settings that confine a runner, but for what the kernel can do."""
+    return {
+        "network": network,
+        "refused_ports": sorted({port for _host, port in platform_endpoints()}),
         "path": [p for p in sys.path if p and os.path.isabs(p)],  # noqa: PTH117
     }
 

@@ -9,7 +9,7 @@ Added: `tojson`, `fromjson`, `b64encode`, `b64decode`, `bool` (data), `regex_mat
 `regex_findall` (regexes), `parse_datetime`, `format_datetime`, `to_epoch`, `from_epoch`, `add_seconds`, `date_add` (dates).
 """
 
-from noetl_core.expr.filters import collections, data, dates, regexes, tests, text  # noqa: F401
+from noetl_core.expr.filters import collections, data, dates, regexes, tests, text  # noqa: F401 - each declares its filters when it is imported
 from noetl_core.expr.filters.registry import FILTERS, TESTS
 
 __all__ = ["FILTERS", "TESTS"]

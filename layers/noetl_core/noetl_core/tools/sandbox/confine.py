@@ -5,8 +5,7 @@ What is guaranteed depends on the kernel, and each layer is independent:
 
 * resource limits (everywhere): address space, processor time, file size, open files, no core dumps.
 * seccomp (Linux on x86-64 and arm64): no process, no `exec`, no signal to others, no `ptrace`, no io_uring, and - unless the
-  task
-  declared network - no socket. Where it is refused, a network namespace of its own is tried.
+  task declared network - no socket. Where it is refused, a network namespace of its own is tried.
 * Landlock (Linux 5.13 and later; not on Lambda): only the Python installation, libraries and the task's scratch folder can be
   reached. Without it the code may reach what the user of the worker may: then the pool keeps nothing of one execution while a
   task of another runs, and data that hostile code must not see belongs to the worker of another pool.
@@ -65,19 +64,32 @@ def die_with_parent() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)
 
 
-def limit_resources(memory_mb: int, file_mb: int = 256, files: int = 256) -> None:
-    """Set hard limits of this process. Raising them again would need a capability that `confine` gives up."""
+def limit_resources(tasks: int, file_mb: int = 256, files: int = 256) -> None:
+    """Set hard limits of this process, whose user has so many `tasks`. Raising them again would need a capability that `confine`
+    gives up."""
     pairs = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, file_mb << 20), (resource.RLIMIT_NOFILE, files)]
     if LINUX:
-        pairs += [(resource.RLIMIT_AS, memory_mb << 20), (resource.RLIMIT_NPROC, _tasks_of_user() + 256)]
+        pairs.append((resource.RLIMIT_NPROC, tasks + 256))
     for what, limit in pairs:
-        _soft, hard = resource.getrlimit(what)
-        value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        resource.setrlimit(what, (value, value))
+        _limit(what, limit)
 
 
-def _tasks_of_user() -> int:
-    """Return the number of processes and threads of this user: RLIMIT_NPROC counts all of them."""
+def limit_memory(memory_mb: int) -> None:
+    """Limit the address space of this process, as hard as the other limits."""
+    if LINUX:
+        _limit(resource.RLIMIT_AS, memory_mb << 20)
+
+
+def _limit(what: int, limit: int) -> None:
+    _soft, hard = resource.getrlimit(what)
+    value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    resource.setrlimit(what, (value, value))
+
+
+def tasks_of_user() -> int:
+    """Return the number of processes and threads of this user: RLIMIT_NPROC counts all of them. 0 where that is not limited."""
+    if not LINUX:
+        return 0
     count, uid = 0, os.getuid()
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():

@@ -1,67 +1,174 @@
 """The fork server: a small interpreter with the standard library loaded, which never runs the code of an author.
 
-Its control socket takes one JSON object per message and answers with one: `{op: "fork"}`, with the socket of the runner
-attached, gives `{pid}`; `{op: "end", pid, grace}` waits `grace` seconds for the process, kills it, and gives `{status}` as
-`os.waitpid` does (and `killed: true` when it had to). The processes end with the server, and the server ends with its parent
-(end of file on the control socket).
+Its control socket takes frames (`runner.send`) of one JSON object each:
+
+* `{op: "fork", surroundings}` gives `{pid, scratch}`, with the socket of a runner attached, or `{why}` when there is no runner.
+* `{op: "prepare", surroundings}` has no answer. It forks and confines a runner, which waits for the next `fork` with these
+  surroundings. Each `fork` does the same after its answer: a task with new code then need not wait the 2 ms that this takes.
+* `{op: "end", pid, grace}` waits `grace` seconds for the process, kills it, and gives `{status}` as `os.waitpid` does (and
+  `killed: true` when it had to).
+* `{op: "drop", pid, scratch}` has no answer. It kills the process and removes its folder.
+
+The processes end with the server, and the server ends with its parent (end of file on the control socket).
 """
 
 from __future__ import annotations
 
 # What tasks use most: imported once here, there for every fork.
 import base64  # noqa: F401
+import contextlib
 import gc
 import json
 import os
 import signal
 import socket
-import tempfile  # noqa: F401
+import sys
+import tempfile
 import time
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from noetl_core.tools.sandbox import confine, runner
 from noetl_core.tools.sandbox.folders import wipe
+
+COUNT_S: Final = 1.0
+"""How long the number of the user's tasks is taken for known: counting takes a millisecond and more."""
 
 
 def main(control_fd: int, folder: str) -> None:
     """Serve until the parent ends; `folder` contains the scratch folders of the tasks."""
     confine.not_dumpable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    control = socket.socket(fileno=control_fd)
+    os.environ.clear()
+    for name in [n for n in sys.modules if n.partition(".")[0] == "noetl_core"]:
+        del sys.modules[name]  # an author who imports it gets what is on the path, if it is there
     gc.collect()
     gc.freeze()
-    while True:
-        body, handles, _flags, _address = socket.recv_fds(control, 4096, 1)
-        if not body:
-            wipe(folder)
-            os._exit(0)
-        request = json.loads(body)
-        answer = _fork(control, handles[0]) if request["op"] == "fork" else _end(request["pid"], request["grace"])
-        control.send(json.dumps(answer).encode())
+    ForkServer(socket.socket(fileno=control_fd), folder).serve()
+    os._exit(0)
 
 
-def _fork(control: socket.socket, handle: int) -> dict[str, Any]:
-    pid = os.fork()
-    if pid:
-        os.close(handle)
-        return {"pid": pid}
+@dataclass(slots=True)
+class Prepared:
+    """A runner that waits for its code. `scratch` is None where it gets its folder only then."""
+
+    pid: int
+    sock: socket.socket
+    surroundings: dict[str, Any]
+    scratch: str | None
+
+
+class ForkServer:
+    """Forks runners, and ends them."""
+
+    def __init__(self, control: socket.socket, folder: str) -> None:
+        self._control, self._folder = control, folder
+        self._children: set[int] = set()
+        self._next: Prepared | None = None
+        self._tasks, self._counted_at = 0, float("-inf")
+
+    def serve(self) -> None:
+        """Answer until the control socket is closed; then end every process and remove every folder."""
+        with contextlib.suppress(ConnectionError):
+            while (frame := runner.receive(self._control)) is not None:
+                self._serve(json.loads(frame[1]))
+        for pid in list(self._children):
+            self._end(pid, 0)
+        wipe(self._folder)
+
+    def _serve(self, request: dict[str, Any]) -> None:
+        match request["op"]:
+            case "fork":
+                self._hand_out(request["surroundings"])
+                self._prepare(request["surroundings"])
+            case "prepare":
+                self._prepare(request["surroundings"])
+            case "end":
+                self._control.sendall(json.dumps(self._end(request["pid"], request["grace"])).encode())
+            case "drop":
+                self._end(request["pid"], 0)
+                wipe(request["scratch"])
+
+    def _hand_out(self, surroundings: dict[str, Any]) -> None:
+        try:
+            made = self._taken(surroundings) or self._fork(surroundings)
+            scratch = made.scratch or tempfile.mkdtemp(dir=self._folder)
+        except OSError as error:
+            self._control.sendall(json.dumps({"why": f"{type(error).__name__}: {error}"}).encode())
+            return
+        with made.sock:
+            socket.send_fds(self._control, [json.dumps({"pid": made.pid, "scratch": scratch}).encode()], [made.sock.fileno()])
+
+    def _taken(self, surroundings: dict[str, Any]) -> Prepared | None:
+        """Return the runner that waits, if it is alive and confined as it must be; otherwise end it."""
+        found, self._next = self._next, None
+        if found is None:
+            return None
+        alive = os.waitpid(found.pid, os.WNOHANG) == (0, 0)
+        if alive and found.surroundings == surroundings:
+            return found
+        with found.sock:
+            if alive:
+                self._end(found.pid, 0)
+            self._children.discard(found.pid)
+        if found.scratch is not None:
+            wipe(found.scratch)
+        return None
+
+    def _prepare(self, surroundings: dict[str, Any]) -> None:
+        if self._next is None:
+            with contextlib.suppress(OSError):  # who needs a runner is told why there is none
+                self._next = self._fork(surroundings)
+
+    def _fork(self, surroundings: dict[str, Any]) -> Prepared:
+        # Without Landlock a task of another execution may reach a folder that waits, so it is made when it is handed out.
+        scratch = tempfile.mkdtemp(dir=self._folder) if surroundings["landlock"] else None
+        tasks = self._tasks_of_user()
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid:
+            theirs.close()
+            self._children.add(pid)
+            return Prepared(pid, ours, surroundings, scratch)
+        try:
+            self._control.close()
+            ours.close()
+            _run(theirs, surroundings, scratch, tasks)
+        finally:
+            os._exit(70)
+
+    def _tasks_of_user(self) -> int:
+        if time.monotonic() - self._counted_at > COUNT_S:
+            self._tasks, self._counted_at = confine.tasks_of_user(), time.monotonic()
+        return self._tasks
+
+    def _end(self, pid: int, grace: float) -> dict[str, Any]:
+        self._children.discard(pid)
+        until = time.monotonic() + grace
+        while True:
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                return {"status": status}
+            if time.monotonic() >= until:
+                break
+            time.sleep(0.002)
+        os.kill(pid, signal.SIGKILL)
+        return {"status": os.waitpid(pid, 0)[1], "killed": True}
+
+
+def _run(sock: socket.socket, surroundings: dict[str, Any], scratch: str | None, tasks: int) -> None:
+    """Be a runner: a process of its own session, with one socket and no other file."""
+    handle = sock.fileno()
+    os.setsid()
+    confine.die_with_parent()
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    os.closerange(3, handle)
+    os.closerange(handle + 1, 256)
+    gc.unfreeze()
     try:
-        control.close()
-        os.setsid()
-        confine.die_with_parent()
-        null = os.open(os.devnull, os.O_RDWR)
-        for standard in (0, 1, 2):
-            os.dup2(null, standard)
-        os.closerange(3, handle)
-        os.closerange(handle + 1, 256)
-        gc.unfreeze()
-        _serve(socket.socket(fileno=handle))
-    finally:
-        os._exit(70)
-
-
-def _serve(sock: socket.socket) -> None:
-    try:
+        runner.enter(surroundings, scratch, tasks)
         runner.serve(sock)
         os._exit(0)
     except BaseException as error:  # its stderr goes nowhere: the worker is told instead
@@ -72,16 +179,3 @@ def _serve(sock: socket.socket) -> None:
         }
         runner.send(sock, b"R", json.dumps({**said, "retire": True}).encode("utf-8", "replace"))
         os._exit(70)
-
-
-def _end(pid: int, grace: float) -> dict[str, Any]:
-    until = time.monotonic() + grace
-    while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return {"status": status}
-        if time.monotonic() >= until:
-            break
-        time.sleep(0.002)
-    os.kill(pid, signal.SIGKILL)
-    return {"status": os.waitpid(pid, 0)[1], "killed": True}

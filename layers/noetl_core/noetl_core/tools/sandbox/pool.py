@@ -29,6 +29,9 @@ from noetl_core.tools.sandbox.folders import wipe
 Key = tuple[str, str]
 """(execution, digest of code and settings)."""
 
+SURROUNDINGS: Final = ("network", "refused_ports", "path", "landlock")
+"""The settings that confine a runner before it gets its code: mostly the same for all tasks of a worker."""
+
 MAX_RUNNING: Final = 16
 """Tasks at once; more wait for a place."""
 MAX_IDLE: Final = 8
@@ -102,23 +105,40 @@ class ForkServer:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def fork(self, handle: int) -> int:
-        """Start a runner with the socket `handle`; return its process id. Raises `CannotStart` when the server has ended."""
-        return int(self._ask({"op": "fork"}, [handle])["pid"])
+    def prepare(self, surroundings: Mapping[str, Any]) -> None:
+        """Let the server have a runner for these surroundings ready, without waiting for it."""
+        self._tell({"op": "prepare", "surroundings": surroundings})
+
+    def fork(self, surroundings: Mapping[str, Any]) -> tuple[int, str, socket.socket]:
+        """Return the process id, the scratch folder and the socket of a new runner. Raises `CannotStart` when there is none, or
+        when the server has ended."""
+        answer, handles = self._ask({"op": "fork", "surroundings": surroundings})
+        if "why" in answer:
+            raise CannotStart(f"the process of a python task cannot start: {answer['why']}")
+        os.set_inheritable(handles[0], False)
+        return int(answer["pid"]), str(answer["scratch"]), socket.socket(fileno=handles[0])
 
     def end(self, pid: int, grace: float) -> tuple[int, bool]:
         """Reap a runner: return `(status, whether it had to be killed)`."""
-        answer = self._ask({"op": "end", "pid": pid, "grace": grace}, [])
+        answer, _ = self._ask({"op": "end", "pid": pid, "grace": grace})
         return int(answer["status"]), bool(answer.get("killed"))
 
-    def _ask(self, request: Mapping[str, Any], handles: list[int]) -> dict[str, Any]:
-        answer = b""
+    def drop(self, pid: int, scratch: str) -> None:
+        """Let the server end a runner and remove its folder, without waiting for it."""
+        self._tell({"op": "drop", "pid": pid, "scratch": scratch})
+
+    def _tell(self, request: Mapping[str, Any]) -> None:
+        with self._lock, contextlib.suppress(OSError):  # it has ended, which the next question finds out
+            _send(self._control, request)
+
+    def _ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        answer, handles = b"", list[int]()
         with self._lock, contextlib.suppress(ConnectionError):
-            socket.send_fds(self._control, [json.dumps(request).encode()], handles)
-            answer = self._control.recv(4096)
+            _send(self._control, request)
+            answer, handles, _flags, _address = socket.recv_fds(self._control, 4096, 1)
         if not answer:
             raise CannotStart(self._why())
-        return dict(json.loads(answer))
+        return dict(json.loads(answer)), handles
 
     def _why(self) -> str:
         """Return how the server ended, in its own words."""
@@ -139,6 +159,32 @@ class ForkServer:
         wipe(self.folder)
 
 
+def _send(sock: socket.socket, value: Mapping[str, Any]) -> None:
+    body = json.dumps(value).encode()
+    sock.sendall(struct.pack(">cI", b"T", len(body)) + body)
+
+
+def _new_server() -> ForkServer:
+    confine.not_dumpable()  # a task's process is of the same user: it must not read this one
+    return ForkServer()
+
+
+_ahead: Final[list[ForkServer]] = []
+
+
+def start_server_ahead(surroundings: Mapping[str, Any]) -> None:
+    """Start the fork server of this process's first pool, before the pool is there, and a runner, without waiting for them: a
+    program that will need them goes on importing meanwhile."""
+    _ahead.append(_new_server())
+    _ahead[-1].prepare({**surroundings, "landlock": confine.has_landlock()})
+    atexit.register(_close_ahead)
+
+
+def _close_ahead() -> None:
+    while _ahead:
+        _ahead.pop().close()
+
+
 class Runner:
     """One runner process and its socket. One thread at a time uses it."""
 
@@ -147,16 +193,8 @@ class Runner:
         self.idle_since = 0.0
         self._fork_server = fork_server
         self._max_result = int(config["max_result"])
-        self._scratch = tempfile.mkdtemp(dir=fork_server.folder)
-        self._sock, theirs = socket.socketpair()
-        with theirs:
-            try:
-                self._pid = fork_server.fork(theirs.fileno())
-            except CannotStart:
-                self._sock.close()
-                raise
-        self._sock.settimeout(10)
-        self._send({**config, "scratch": self._scratch})
+        self._pid, self._scratch, self._sock = fork_server.fork({name: config[name] for name in SURROUNDINGS})
+        self._send({name: config[name] for name in config if name not in SURROUNDINGS} | {"scratch": self._scratch})
 
     def run(
         self, task: Mapping[str, Any], deadline: float, cancelled: threading.Event, output: Callable[[str, str], None]
@@ -176,10 +214,9 @@ class Runner:
             raise Died(*self.close(DIE_GRACE_S)) from error
 
     def _send(self, value: Mapping[str, Any]) -> None:
-        body = json.dumps(value).encode()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it died: reading says so, and how
             self._sock.settimeout(10)
-            self._sock.sendall(struct.pack(">cI", b"T", len(body)) + body)
+            _send(self._sock, value)
 
     def _read(self, size: int, deadline: float, cancelled: threading.Event) -> bytes:
         parts = bytearray()
@@ -212,6 +249,18 @@ class Runner:
             self._sock.close()
             wipe(self._scratch)
 
+    def drop(self) -> None:
+        """Let the process end, without waiting for it."""
+        if self._pid:
+            pid, self._pid = self._pid, 0
+            self._fork_server.drop(pid, self._scratch)
+            self._sock.close()
+
+    def leave(self) -> None:
+        """Let the process end with the fork server, which is about to be closed."""
+        self._pid = 0
+        self._sock.close()
+
 
 class Pool:
     """Runners by key: an idle runner is kept for a while for the next task of its key."""
@@ -226,10 +275,10 @@ class Pool:
         self._pid = os.getpid()
         atexit.register(self.close)
 
-    def warm(self) -> None:
-        """Start the fork server."""
+    def warm(self, surroundings: Mapping[str, Any]) -> None:
+        """Start the fork server, and a runner for `surroundings`, without waiting for them."""
         with self._lock:
-            self._server()
+            self._server().prepare({**surroundings, "landlock": self._closed_files})
 
     def take_place(self, deadline: float) -> bool:
         """Wait for a place among the running tasks; return False when the time is up first."""
@@ -243,12 +292,15 @@ class Pool:
         now = time.monotonic()
         with self._lock:
             found = next((r for r in reversed(self._idle.values()) if r.key == key), None)
-            stale = [r for r in self._idle.values() if r is not found and (now - r.idle_since > IDLE_S or self._exposed(r, key))]
-            for runner in [*stale, *([found] if found else [])]:
+            exposed = [r for r in self._idle.values() if self._exposed(r, key)]
+            stale = [r for r in self._idle.values() if r is not found and r not in exposed and now - r.idle_since > IDLE_S]
+            for runner in [*exposed, *stale, *([found] if found else [])]:
                 del self._idle[id(runner)]
             fork_server = self._server()
+        for runner in exposed:
+            runner.close()  # its folder must be gone when the next task begins
         for runner in stale:
-            runner.close()
+            runner.drop()
         return found or Runner(fork_server, key, {**config, "landlock": self._closed_files})
 
     def _exposed(self, runner: Runner, key: Key) -> bool:
@@ -257,10 +309,9 @@ class Pool:
 
     def _server(self) -> ForkServer:
         if self._fork_server is None or not self._fork_server.alive:
-            confine.not_dumpable()  # a task's process is of the same user: it must not read this one
             if self._fork_server is not None:
                 self._fork_server.close()
-            self._fork_server = ForkServer()
+            self._fork_server = _ahead.pop() if _ahead else _new_server()
         return self._fork_server
 
     def release(self, runner: Runner) -> None:
@@ -270,7 +321,7 @@ class Pool:
             self._idle[id(runner)] = runner
             crowded = self._idle.popitem(last=False)[1] if len(self._idle) > MAX_IDLE else None
         if crowded is not None:
-            crowded.close()
+            crowded.drop() if self._closed_files else crowded.close()
 
     def close(self) -> None:
         """End every process; the pool may be used again."""
@@ -280,6 +331,6 @@ class Pool:
             runners, self._idle = list(self._idle.values()), OrderedDict()
             fork_server, self._fork_server = self._fork_server, None
         for runner in runners:
-            runner.close()
+            runner.leave()
         if fork_server is not None:
             fork_server.close()

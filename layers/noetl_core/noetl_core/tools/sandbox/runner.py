@@ -1,7 +1,8 @@
 """The process that runs the tasks of one execution with one code. It serves task after task, each with new globals, until its
 peer closes the socket.
 
-Frames on the socket: one type byte, four bytes of length (big endian), a body. In: `T` a task `{args, run, timeout}`. Out:
+Frames on the socket: one type byte, four bytes of length (big endian), a body. In: first the configuration `{code, libs, entry,
+memory_mb, max_output, max_result, scratch}`, then `T` a task `{args, run, timeout}`, as often as there is one. Out:
 `O` a piece of standard output (text), `E` one of standard error, `R` the outcome `{ok, result | error..., retire}`; `retire`
 asks not to be used again.
 """
@@ -98,15 +99,32 @@ class Output(io.TextIOBase):
         self._since = time.monotonic()
 
 
+def enter(surroundings: Mapping[str, Any], scratch: str | None, tasks: int) -> None:
+    """Set the import path of the author and confine this process. `scratch` is its folder, if that is there already; `tasks` the
+    number of tasks of this user."""
+    confine.not_dumpable()
+    confine.limit_resources(tasks)
+    sys.path[:] = surroundings["path"]
+    sys.argv[:] = [MODULE]
+    confine.confine(
+        [sys.prefix, sys.base_prefix, sys.exec_prefix, *surroundings["path"]],
+        [] if scratch is None else [scratch],
+        network=surroundings["network"],
+        refused_ports=surroundings["refused_ports"],
+        landlock=surroundings["landlock"],
+    )
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def serve(sock: socket.socket) -> None:
-    """Read the configuration, confine this process, then run tasks."""
+    """Read the configuration, then run tasks. The process is confined."""
     frame = receive(sock)
     if frame is None:
         return
     config = json.loads(frame[1])
-    confine.not_dumpable()
-    confine.limit_resources(config["memory_mb"])
-    _enter(config)
+    confine.limit_memory(config["memory_mb"])
+    os.chdir(config["scratch"])
+    tempfile.tempdir = config["scratch"]
     code: types.CodeType | dict[str, Any]
     try:
         code = compile(config["code"], FILENAME, "exec", dont_inherit=True)
@@ -129,26 +147,6 @@ def serve(sock: socket.socket) -> None:
 
 def _output(sock: socket.socket, kind: bytes, limit: int) -> Output:
     return Output(lambda text: send(sock, kind, text.encode("utf-8", "replace")), limit)
-
-
-def _enter(config: Mapping[str, Any]) -> None:
-    """Clear the environment, set the import path of the author, and confine the process."""
-    os.environ.clear()
-    os.chdir(config["scratch"])
-    sys.path[:] = config["path"]
-    for name in [n for n in sys.modules if n.partition(".")[0] == "noetl_core"]:
-        del sys.modules[name]
-    sys.argv[:] = [MODULE]
-    readable = [sys.prefix, sys.base_prefix, sys.exec_prefix, *config["path"]]
-    tempfile.tempdir = config["scratch"]
-    confine.confine(
-        readable,
-        [config["scratch"]],
-        network=config["network"],
-        refused_ports=config["refused_ports"],
-        landlock=config["landlock"],
-    )
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _attempt(
