@@ -22,12 +22,12 @@ from noetl_core.worker.service import Worker
 @cache
 def worker() -> Worker:
     """Return the worker; one per process. It has no access to the queues."""
-    catalog = DynamoPlaybookCatalog(os.environ["CATALOG_TABLE"])
+    catalog, clock = DynamoPlaybookCatalog(os.environ["CATALOG_TABLE"]), SystemClock()
     return Worker(
         store=DynamoEventStore(os.environ["EVENTS_TABLE"], results()),
         results=results(),
-        gates=RecentGates(DynamoGates(os.environ["CATALOG_TABLE"]), SystemClock()),
-        clock=SystemClock(),
+        gates=RecentGates(DynamoGates(os.environ["CATALOG_TABLE"]), clock),
+        clock=clock,
         playbooks=PlaybookCache(catalog),
         registered=catalog.by_digest,
         tools=ToolRegistry(),
@@ -35,7 +35,7 @@ def worker() -> Worker:
         sealer=_sealer(),
         callback_key=callback_key(),
         callback_url=_callback_url(),
-        name=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", f"worker-{os.getpid()}")[-32:],
+        name=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", f"worker-{clock.nonce()}")[-32:],
     )
 
 

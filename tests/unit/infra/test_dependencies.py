@@ -81,11 +81,8 @@ def imported(*folders: str) -> dict[str, str]:
     ids=["functions and layer", "command line", "infrastructure", "tests"],
 )
 def test_what_is_imported_is_declared(folders: list[str], declared: set[str]) -> None:
-    # boto3 brings botocore and is of one release with it
     missing = {
-        name: where
-        for name, where in imported(*folders).items()
-        if name not in declared | {"noetl-serverless", "noetl-quantum", "botocore"}
+        name: where for name, where in imported(*folders).items() if name not in declared | {"noetl-serverless", "noetl-quantum"}
     }
     assert missing == {}
 

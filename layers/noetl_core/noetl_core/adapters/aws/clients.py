@@ -1,4 +1,4 @@
-"""boto3 clients, one per service and process. They use `AWS_ENDPOINT_URL`, as all of boto3 does."""
+"""botocore clients, one per service and process, of one session. They use `AWS_ENDPOINT_URL`, as all of botocore does."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+from botocore.session import Session
 
 from noetl_core.ports import TooLarge, Unavailable
 
-for _library in ("boto3", "botocore", "s3transfer", "urllib3"):
+for _library in ("botocore", "s3transfer", "urllib3"):
     logging.getLogger(_library).setLevel(logging.WARNING)  # below it they write down URLs, requests and answers: secrets too
 
 _PATIENT = Config(
@@ -57,20 +57,27 @@ _making = Lock()
 
 
 def client(service: str) -> Any:
-    """Return the low-level client of `service`; it imports much faster than boto3's resources."""
+    """Return the client of `service`."""
     with _making:  # making clients is not thread-safe, using them is
         return _client(service)
 
 
 @lru_cache(maxsize=16)
 def _client(service: str) -> Any:
-    return boto3.client(service, config=_CONFIGS.get(service, _PATIENT))  # type: ignore[call-overload]
+    return _session().create_client(service, config=_CONFIGS.get(service, _PATIENT))
+
+
+@lru_cache(maxsize=1)
+def _session() -> Session:
+    """Return the session of all clients: it finds the credentials, and reads endpoints and retries, once."""
+    return Session()
 
 
 def forget_clients() -> None:
     """Create new clients from now on, for another endpoint or other credentials in the environment."""
     with _making:
         _client.cache_clear()
+        _session.cache_clear()
 
 
 @contextmanager
