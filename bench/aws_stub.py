@@ -17,13 +17,15 @@ Item = dict[str, Any]
 
 
 class Services(ThreadingHTTPServer):
-    """DynamoDB, SQS, Secrets Manager and S3 at one address. `sent` has the messages by queue, `tables` the items by key."""
+    """DynamoDB, SQS, Secrets Manager and S3 at one address. `sent` has the messages by queue, `tables` the items by key,
+    `put` all that were put."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
         self.tables: dict[str, dict[tuple[str, str], Item]] = defaultdict(dict)
+        self.put: list[Item] = []
         self.sent: dict[str, list[str]] = defaultdict(list)
         self.objects: dict[str, bytes] = {}
         self.lock = threading.Lock()
@@ -63,6 +65,7 @@ class _Answers(Handler):
 
     def _put(self, asked: Any) -> Item:
         item = asked["Item"]
+        self.server.put.append(item)
         self.server.tables[asked["TableName"]][item["pk"]["S"], item["sk"]["S"]] = item
         return {}
 

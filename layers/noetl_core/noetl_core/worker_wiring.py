@@ -11,12 +11,15 @@ from noetl_core.adapters.aws.gates import DynamoGates
 from noetl_core.adapters.aws.named import callback_key, results
 from noetl_core.adapters.aws.sealer import KmsSealer
 from noetl_core.adapters.aws.secrets import RecentSecrets
+from noetl_core.adapters.aws.snapshots import on_snapshots
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.playbooks import PlaybookCache
 from noetl_core.ports import Sealer
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.gates import RecentGates
 from noetl_core.worker.service import Worker
+
+on_snapshots("dynamodb", "s3", "secretsmanager")
 
 
 @cache

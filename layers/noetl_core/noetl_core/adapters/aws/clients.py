@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from threading import Lock
 from typing import Any
 
@@ -69,8 +69,16 @@ def _client(service: str) -> Any:
 
 @lru_cache(maxsize=1)
 def _session() -> Session:
-    """Return the session of all clients: it finds the credentials, and reads endpoints and retries, once."""
-    return Session()
+    """Return the session of all clients: it finds the credentials once."""
+    session = Session()
+    session.register_component("data_loader", _loader())
+    return session
+
+
+@cache
+def _loader() -> Any:
+    """Return what reads the descriptions of services, and keeps each that it has read."""
+    return Session().get_component("data_loader")
 
 
 def forget_clients() -> None:
@@ -78,6 +86,17 @@ def forget_clients() -> None:
     with _making:
         _client.cache_clear()
         _session.cache_clear()
+
+
+def load_services(services: Iterable[str]) -> None:
+    """Read the descriptions of services, which takes most of the time that a first client takes. No client stays, no credentials
+    are looked for, and nothing is connected."""
+    with _making:
+        session = Session()
+        session.register_component("data_loader", _loader())
+        session.set_credentials("none", "none")
+        for service in services:
+            session.create_client(service, region_name="us-east-1")
 
 
 @contextmanager
