@@ -1,4 +1,4 @@
-"""The benchmark, one command: `make bench`, or `python bench/run.py [--only local|growth|stack] [--times 5] [--json FILE]`.
+"""The benchmark, one command: `make bench`, or `python bench/run.py [--only local|growth|stack|cold] [--times 5] [--json FILE]`.
 
 Prints every figure beside its budget as the median of N, and writes the same as JSON. A figure is for reading: the exit code is 0
 whether or not budgets are kept, unless `--check` asks for 1 where one is missed. `--docs` puts the figures that have a budget
@@ -40,10 +40,18 @@ def _stack(times: int) -> list[Figure]:
     return stack.figures(times)
 
 
+def _cold(times: int) -> list[Figure]:
+    sys.path.insert(0, str(ROOT))
+    from bench import cold
+
+    return cold.figures(times)
+
+
 PARTS: dict[str, tuple[str, Callable[[int], list[Figure]]]] = {
     "local": ("Local runner (durable SQLite file)", _local),
     "growth": ("Growth (local runner; a process a run)", _growth),
     "stack": ("Embedded stack (MiniStack)", _stack),
+    "cold": ("Cold starts of the functions (the layer as it ships; a process a start)", _cold),
 }
 
 

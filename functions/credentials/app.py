@@ -11,12 +11,14 @@ from aws_lambda_powertools.logging import correlation_paths
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.secrets import SecretsManager
+from noetl_core.adapters.aws.snapshots import on_snapshots
 from noetl_core.control.api import Api, Service, nothing_here
 from noetl_core.control.api.callers import Rights
 from noetl_core.observe.telemetry import traced
 
 logger = Logger()
 metrics = Metrics()
+on_snapshots("secretsmanager")
 secrets = SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/"))
 api = Api(
     Service(

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import io
-import marshal
 import os
 import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 
 import noetl_core
 from noetl_core.adapters.local.home import home
@@ -40,34 +37,19 @@ class Package:
     body: bytes
 
 
-def pack(name: str, files: dict[str, Path], *, compiled: Collection[str] = ()) -> Package:
-    """Zip `files` (archive name -> file); with the bytecode, for the interpreter that runs this, of those in `compiled`."""
+def pack(name: str, files: dict[str, Path]) -> Package:
+    """Zip `files` (archive name -> file)."""
     contents = {arc: path.read_bytes() for arc, path in sorted(files.items())}
-    mark = sha256(str(sys.implementation.cache_tag).encode() if compiled else b"")
-    for arc, content in contents.items():
-        mark.update(b"%s %d %b" % (arc.encode(), len(content), content))
-    # not part of the mark: the same source need not give the same bytes twice
-    contents |= {_cached(arc): _bytecode(arc, contents[arc]) for arc in compiled if arc.endswith(".py")}
+    mark = sha256()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for arc, content in contents.items():
+            mark.update(b"%s %d %b" % (arc.encode(), len(content), content))
             info = zipfile.ZipInfo(arc, EPOCH)
             info.external_attr = 0o644 << 16
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, content)
     return Package(f"{name}-{mark.hexdigest()[:16]}.zip", buffer.getvalue())
-
-
-def _cached(arc: str) -> str:
-    """Where an interpreter looks for the bytecode of a module."""
-    folder, _, name = arc.rpartition("/")
-    return f"{folder}/__pycache__/{name.removesuffix('.py')}.{sys.implementation.cache_tag}.pyc"
-
-
-def _bytecode(arc: str, source: bytes) -> bytes:
-    """A module's bytecode, which is not compared with its source when it is loaded (PEP 552): a package does not change."""
-    code = compile(source, arc, "exec", dont_inherit=True)
-    return MAGIC_NUMBER + (1).to_bytes(4, "little") + source_hash(source) + marshal.dumps(code)
 
 
 def function(folder: str) -> Package:
@@ -78,21 +60,19 @@ def function(folder: str) -> Package:
 def layer(*, dependencies: bool) -> Package:
     """The core layer: what functions need of `noetl_core`. `dependencies`: with everything it needs, built for the interpreter
     that runs this; MiniStack runs functions in that same interpreter, where they are already installed, so there the layer is the
-    core alone. With the core's bytecode: an emulator unpacks a layer for every process that it starts, each of which would
-    compile it again."""
-    out = tuple(f"python/noetl_core/{path}" for path in excluded())
-    core = {name: path for name, path in _tree(CORE, "python/noetl_core/").items() if not _is_in(name, out)}
-    return pack("layer", {**_tree(_installed(), "python/"), **core} if dependencies else core, compiled=core)
+    core alone. It is finished as `sam build` finishes it, with bytecode: an emulator unpacks a layer for every process."""
+    with TemporaryDirectory(prefix="noetl-layer-") as folder:
+        if dependencies:
+            shutil.copytree(_installed(), folder, dirs_exist_ok=True)
+        shutil.copytree(CORE, Path(folder, CORE.name))
+        finish(Path(folder))
+        return pack("layer", {f"python/{p.relative_to(folder)}": p for p in Path(folder).rglob("*") if p.is_file()})
 
 
-def excluded() -> list[str]:
-    """Files and folders of `noetl_core` that the layer leaves out, relative to it. `sam build` reads the same list."""
-    lines = (LAYER / "exclude.txt").read_text().splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-def _is_in(name: str, paths: tuple[str, ...]) -> bool:
-    return name in paths or name.startswith(tuple(f"{path}/" for path in paths))
+def finish(folder: Path) -> None:
+    """Finish the folder that a layer's `python` will be, in this interpreter (layers/noetl_core/layer.py)."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    subprocess.run([sys.executable, "-I", str(LAYER / "layer.py"), str(folder), version], check=True)
 
 
 def tools(distribution: str) -> Package:

@@ -12,9 +12,12 @@ from noetl_core.adapters.aws.gates import DynamoGates
 from noetl_core.adapters.aws.index import DynamoExecutionIndex
 from noetl_core.adapters.aws.named import callback_key, inbox, results
 from noetl_core.adapters.aws.queue import SqsCommandQueue
+from noetl_core.adapters.aws.snapshots import on_snapshots
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import RETENTION_S, Control
+
+on_snapshots("dynamodb", "s3", "sqs")
 
 
 @cache

@@ -11,6 +11,7 @@ from noetl_core.adapters.aws.gates import DynamoGates
 from noetl_core.adapters.aws.named import callback_key, results
 from noetl_core.adapters.aws.sealer import KmsSealer
 from noetl_core.adapters.aws.secrets import RecentSecrets
+from noetl_core.adapters.aws.snapshots import on_snapshots
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.playbooks import PlaybookCache
 from noetl_core.ports import Sealer
@@ -18,16 +19,18 @@ from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.gates import RecentGates
 from noetl_core.worker.service import Worker
 
+on_snapshots("dynamodb", "s3", "secretsmanager")
+
 
 @cache
 def worker() -> Worker:
     """Return the worker; one per process. It has no access to the queues."""
-    catalog = DynamoPlaybookCatalog(os.environ["CATALOG_TABLE"])
+    catalog, clock = DynamoPlaybookCatalog(os.environ["CATALOG_TABLE"]), SystemClock()
     return Worker(
         store=DynamoEventStore(os.environ["EVENTS_TABLE"], results()),
         results=results(),
-        gates=RecentGates(DynamoGates(os.environ["CATALOG_TABLE"]), SystemClock()),
-        clock=SystemClock(),
+        gates=RecentGates(DynamoGates(os.environ["CATALOG_TABLE"]), clock),
+        clock=clock,
         playbooks=PlaybookCache(catalog),
         registered=catalog.by_digest,
         tools=ToolRegistry(),
@@ -35,7 +38,7 @@ def worker() -> Worker:
         sealer=_sealer(),
         callback_key=callback_key(),
         callback_url=_callback_url(),
-        name=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", f"worker-{os.getpid()}")[-32:],
+        name=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", f"worker-{clock.nonce()}")[-32:],
     )
 
 

@@ -40,6 +40,9 @@ USED_WITHOUT_IMPORT = {
     "types-regex": "types",
 }
 
+RUNTIMES_OWN = {"snapshot-restore-py"}
+"""What Lambda's runtime has, and nothing else needs."""
+
 
 def names(requirements: list[str]) -> set[str]:
     return {canonicalize_name(Requirement(line).name) for line in requirements}
@@ -81,11 +84,10 @@ def imported(*folders: str) -> dict[str, str]:
     ids=["functions and layer", "command line", "infrastructure", "tests"],
 )
 def test_what_is_imported_is_declared(folders: list[str], declared: set[str]) -> None:
-    # boto3 brings botocore and is of one release with it
     missing = {
         name: where
         for name, where in imported(*folders).items()
-        if name not in declared | {"noetl-serverless", "noetl-quantum", "botocore"}
+        if name not in declared | RUNTIMES_OWN | {"noetl-serverless", "noetl-quantum"}
     }
     assert missing == {}
 

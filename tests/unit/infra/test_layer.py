@@ -7,6 +7,7 @@ import io
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from functools import cache
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_infra.package import CORE, excluded, layer
+from noetl_infra.package import CORE, LAYER, layer
 
 ROOT = Path(__file__).parents[3]
 HANDLERS = sorted(ROOT.glob("functions/*/app.py"))
@@ -88,8 +89,9 @@ def test_only_functions_that_answer_requests_reach_the_api(function: str) -> Non
 
 
 def test_what_is_left_out_is_there_and_is_named_once() -> None:
-    assert [path for path in excluded() if not (CORE / path).exists()] == []
-    assert excluded() == sorted(set(excluded()))
+    excluded = [line for line in (LAYER / "exclude.txt").read_text().splitlines() if not line.startswith("#")]
+    assert [path for path in excluded if not (CORE / path).exists()] == []
+    assert excluded == sorted(set(excluded))
 
 
 def test_the_layer_has_neither_the_migration_nor_a_plugin_nor_the_command_line() -> None:
@@ -102,19 +104,46 @@ def test_the_layer_has_neither_the_migration_nor_a_plugin_nor_the_command_line()
     assert [m for m in packed() for word in words if word in m] == []
 
 
-def test_sam_builds_the_same_layer(tmp_path: Path) -> None:
-    """The makefile that `sam build` calls, with an installer that installs nothing."""
-    for name in ("Makefile", "exclude.txt"):
-        shutil.copy(ROOT / "layers" / "noetl_core" / name, tmp_path / name)
-    shutil.copytree(CORE, tmp_path / "noetl_core", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "requirements.txt").touch()
-    target = tmp_path / "targets" / "python3.13" / "arm64"
+UV = """#!/bin/sh
+case "$1" in python) {found} ;; esac
+"""
+
+
+def built_by_sam(folder: Path, found: str) -> subprocess.CompletedProcess[str]:
+    """The makefile that `sam build` calls, with an installer that installs nothing and finds an interpreter by `found`."""
+    for name in ("Makefile", "exclude.txt", "layer.py"):
+        shutil.copy(LAYER / name, folder / name)
+    shutil.copytree(CORE, folder / "noetl_core", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "requirements.txt").touch()
+    uv = folder / "uv"
+    uv.write_text(UV.format(found=found))
+    uv.chmod(0o755)
+    target = folder / "targets" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "arm64"
     target.mkdir(parents=True)
-    subprocess.run(
-        ["make", "--silent", "--makefile", str(tmp_path / "Makefile"), "build-CoreLayer", "ARTIFACTS_DIR=built", "UV=true"],
-        cwd=target,
-        check=True,
-        capture_output=True,
-    )
-    built = target / "built" / "python" / "noetl_core"
-    assert {module_of(CORE / f.relative_to(built)) for f in built.rglob("*.py")} == packed()
+    command = [
+        "make",
+        "--silent",
+        "--makefile",
+        str(folder / "Makefile"),
+        "build-CoreLayer",
+        f"ARTIFACTS_DIR={folder}/built",
+        f"UV={uv}",
+    ]
+    return subprocess.run(command, cwd=target, capture_output=True, text=True)
+
+
+def test_sam_builds_the_same_layer(tmp_path: Path) -> None:
+    done = built_by_sam(tmp_path, f"echo {sys.executable}")
+    assert (done.returncode, done.stderr) == (0, "")
+    with zipfile.ZipFile(io.BytesIO(layer(dependencies=False).body)) as archive:
+        here = {name: archive.read(name) for name in archive.namelist()}
+    assert {
+        str(f.relative_to(tmp_path / "built")): f.read_bytes() for f in (tmp_path / "built").rglob("*") if f.is_file()
+    } == here
+
+
+def test_a_machine_without_the_functions_python_is_told_what_to_install(tmp_path: Path) -> None:
+    done = built_by_sam(tmp_path, "exit 1")
+    assert done.returncode != 0
+    assert "compiles the layer: put it on the PATH, or 'uv python install 3." in done.stderr
+    assert not (tmp_path / "built").exists()

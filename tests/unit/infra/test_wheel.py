@@ -19,7 +19,13 @@ PACKAGES = {
     "noetl_infra": "infra/noetl_infra",
 }
 PROJECT = "noetl_infra/project"
-DEPLOYED = ("template.yaml", "functions", "layers/noetl_core/requirements.txt", "layers/noetl_core/exclude.txt")
+DEPLOYED = (
+    "template.yaml",
+    "functions",
+    "layers/noetl_core/requirements.txt",
+    "layers/noetl_core/exclude.txt",
+    "layers/noetl_core/layer.py",
+)
 
 
 @pytest.fixture(scope="module")

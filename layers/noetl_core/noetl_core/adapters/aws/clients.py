@@ -1,21 +1,21 @@
-"""boto3 clients, one per service and process. They use `AWS_ENDPOINT_URL`, as all of boto3 does."""
+"""botocore clients, one per service and process, of one session. They use `AWS_ENDPOINT_URL`, as all of botocore does."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from threading import Lock
 from typing import Any
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+from botocore.session import Session
 
 from noetl_core.ports import TooLarge, Unavailable
 
-for _library in ("boto3", "botocore", "s3transfer", "urllib3"):
+for _library in ("botocore", "s3transfer", "urllib3"):
     logging.getLogger(_library).setLevel(logging.WARNING)  # below it they write down URLs, requests and answers: secrets too
 
 _PATIENT = Config(
@@ -57,20 +57,46 @@ _making = Lock()
 
 
 def client(service: str) -> Any:
-    """Return the low-level client of `service`; it imports much faster than boto3's resources."""
+    """Return the client of `service`."""
     with _making:  # making clients is not thread-safe, using them is
         return _client(service)
 
 
 @lru_cache(maxsize=16)
 def _client(service: str) -> Any:
-    return boto3.client(service, config=_CONFIGS.get(service, _PATIENT))  # type: ignore[call-overload]
+    return _session().create_client(service, config=_CONFIGS.get(service, _PATIENT))
+
+
+@lru_cache(maxsize=1)
+def _session() -> Session:
+    """Return the session of all clients: it finds the credentials once."""
+    session = Session()
+    session.register_component("data_loader", _loader())
+    return session
+
+
+@cache
+def _loader() -> Any:
+    """Return what reads the descriptions of services, and keeps each that it has read."""
+    return Session().get_component("data_loader")
 
 
 def forget_clients() -> None:
     """Create new clients from now on, for another endpoint or other credentials in the environment."""
     with _making:
         _client.cache_clear()
+        _session.cache_clear()
+
+
+def load_services(services: Iterable[str]) -> None:
+    """Read the descriptions of services, which takes most of the time that a first client takes. No client stays, no credentials
+    are looked for, and nothing is connected."""
+    with _making:
+        session = Session()
+        session.register_component("data_loader", _loader())
+        session.set_credentials("none", "none")
+        for service in services:
+            session.create_client(service, region_name="us-east-1")
 
 
 @contextmanager

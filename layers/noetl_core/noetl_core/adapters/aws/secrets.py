@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
+from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.credentials import fields_of
-from noetl_core.ports import NotFound
-
-if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.parameters.secrets import SecretsProvider
+from noetl_core.instants import SECOND
+from noetl_core.ports import Clock, NotFound
 
 MAX_AGE_S = 60
 """How long a worker uses a credential that it has read. A template that reads it in a thousand iterations makes one request,
@@ -30,9 +28,7 @@ class SecretsManager:
         self._prefix = prefix
 
     def get(self, name: str) -> Mapping[str, Any]:
-        with _found(name):
-            value = client("secretsmanager").get_secret_value(SecretId=self._prefix + name).get("SecretString", "")
-        return fields_of(name, value)
+        return fields_of(name, _text(self._prefix, name))
 
     def put(self, name: str, value: Mapping[str, Any]) -> None:
         text = json.dumps(value)
@@ -65,27 +61,32 @@ class SecretsManager:
 
 class RecentSecrets:
     """`ReadsSecrets` over AWS Secrets Manager for workers. Each credential is read at most once in `MAX_AGE_S`, by any number
-    of threads. A credential that does not exist is asked for each time."""
+    of threads. A credential that does not exist is asked for each time.
 
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
+    Its age is counted by the machine's clock, which a process that was suspended, or restored from a snapshot, finds further on.
+    """
+
+    def __init__(self, prefix: str, clock: Clock | None = None) -> None:
+        self._prefix, self._clock = prefix, clock or SystemClock()
         self._lock = Lock()
+        self._read: dict[str, tuple[int, str]] = {}
+        """Credential -> when it was read, and what it was."""
 
     def get(self, name: str) -> Mapping[str, Any]:
-        from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError  # 40 ms, as below
+        with self._lock:
+            read_at, text = self._read.get(name, (0, ""))
+            now = self._clock.now()
+            if not 0 <= now - read_at < MAX_AGE_S * SECOND:
+                text = _text(self._prefix, name)
+                self._read[name] = (now, text)
+        return fields_of(name, text)
 
-        with self._lock, _found(name):
-            try:
-                value = self._provider.get(self._prefix + name, max_age=MAX_AGE_S)
-            except GetParameterError as error:
-                raise error.__context__ or error from None
-        return fields_of(name, value if isinstance(value, str) else "")
 
-    @cached_property
-    def _provider(self) -> SecretsProvider:
-        from aws_lambda_powertools.utilities.parameters.secrets import SecretsProvider  # 40 ms: only who reads credentials
-
-        return SecretsProvider(boto3_client=client("secretsmanager"))
+def _text(prefix: str, name: str) -> str:
+    """Return the JSON of a credential. Raises `NotFound`."""
+    with _found(name):
+        value: str = client("secretsmanager").get_secret_value(SecretId=prefix + name).get("SecretString", "")
+    return value
 
 
 @contextmanager

@@ -1,0 +1,138 @@
+"""Finishes the folder of the layer once everything is installed into it: takes away what no function needs, compiles the rest.
+
+`python layer.py FOLDER VERSION`: FOLDER is the layer's `python`, VERSION that of the functions' Python, which must be what runs
+this, because no other reads the bytecode. Both builds of the layer call it (the Makefile beside it, and
+`noetl_infra.package`); it needs nothing but the standard library, and the same files give the same bytes.
+
+* The engine keeps its sources, with the bytecode in `__pycache__`: it is not compared with them when it is loaded (PEP 552), so
+  no time stamp of an archive makes it stale.
+* Libraries are bytecode alone, each `module.pyc` in place of its `module.py`. An interpreter prefers a source that lies beside
+  it, so a library that another layer brings in another version is never mixed with the bytecode of this one.
+* Shared libraries have no symbols for debuggers: what no program header maps is cut off.
+* botocore has the services that the engine uses: the list of 430 costs each cold start more than the services themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+import sys
+from pathlib import Path
+from py_compile import PycInvalidationMode
+from py_compile import compile as compile_file
+
+ENGINE = "noetl_core"
+SERVICES = frozenset({"dynamodb", "kms", "s3", "secretsmanager", "sqs"})
+"""What the engine makes clients of."""
+UNUSED = (
+    "bin",
+    ".lock",
+    "*-stubs",
+    "_duckdb-stubs",
+    "**/*.pyi",
+    "**/py.typed",
+    "**/*.c",
+    "**/*.h",
+    "**/*.pxd",
+    "**/*.pyx",
+    "*.dist-info/RECORD",
+    "*.dist-info/WHEEL",
+    "*.dist-info/INSTALLER",
+    "*.dist-info/REQUESTED",
+    "*.dist-info/top_level.txt",
+    "*.dist-info/sboms",
+    "adbc_driver_duckdb",
+    "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.js",
+    "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.css",
+    "cffi",  # of cryptography's requirements it is `_cffi_backend` alone that runs
+    "cffi-*.dist-info",
+    "duckdb/experimental",
+    "pycparser",
+    "pycparser-*.dist-info",
+)
+"""What the layer leaves out of its libraries: what compilers, type checkers and installers read, and what nothing imports."""
+INSTALLED_AT = "/opt/python"
+"""Where Lambda unpacks a layer: what tracebacks name."""
+WHEN = 315_532_800
+"""1980, the first time that an archive can hold."""
+
+
+def finish(folder: Path) -> None:
+    """Do all of it, in place."""
+    exclude = Path(__file__).with_name("exclude.txt").read_text(encoding="utf-8").splitlines()
+    for line in exclude:
+        if line and not line.startswith("#"):
+            _remove(folder / ENGINE / line)
+    for cache in list(folder.rglob("__pycache__")):
+        _remove(cache)
+    for pattern in UNUSED:
+        for found in sorted(folder.glob(pattern)):
+            _remove(found)
+    if (folder / "botocore").is_dir():
+        keep_services(folder / "botocore" / "data")
+    for source in sorted(folder.rglob("*.py")):
+        compile_module(source, folder)
+    for library in sorted(p for p in folder.rglob("*.so*") if p.is_file()):
+        drop_symbols(library)
+    for path in folder.rglob("*"):
+        os.utime(path, (WHEN, WHEN))
+
+
+def keep_services(data: Path) -> None:
+    """Leave `SERVICES` in botocore's data, and their endpoints. Every client reads them all."""
+    for service in data.iterdir():
+        if service.is_dir() and service.name not in SERVICES:
+            _remove(service)
+    endpoints = json.loads((data / "endpoints.json").read_bytes())
+    for partition in endpoints["partitions"]:
+        partition["services"] = {name: where for name, where in partition["services"].items() if name in SERVICES}
+    (data / "endpoints.json").write_text(json.dumps(endpoints, separators=(",", ":")), encoding="utf-8")
+
+
+def compile_module(source: Path, folder: Path) -> None:
+    """Compile one file. Raises `PyCompileError`."""
+    inside = source.relative_to(folder)
+    engine = inside.parts[0] == ENGINE
+    cached = source.parent / "__pycache__" / f"{source.stem}.{sys.implementation.cache_tag}.pyc"
+    compile_file(
+        str(source),
+        cfile=str(cached if engine else source.with_suffix(".pyc")),
+        dfile=f"{INSTALLED_AT}/{inside.as_posix()}",
+        doraise=True,
+        invalidation_mode=PycInvalidationMode.UNCHECKED_HASH,
+    )
+    if not engine:
+        source.unlink()
+
+
+def drop_symbols(library: Path) -> None:
+    """Cut off what follows the last mapped byte of a shared library (ELF, 64 bits, little-endian): debugging information and the
+    table of sections, which the loader does not read."""
+    body = bytearray(library.read_bytes())
+    if body[:6] != b"\x7fELF\x02\x01":
+        return
+    table, size, count = struct.unpack_from("<Q", body, 32)[0], *struct.unpack_from("<HH", body, 54)
+    end = table + size * count
+    for header in range(table, end, size):
+        offset, stored = struct.unpack_from("<Q16xQ", body, header + 8)
+        end = max(end, offset + stored)
+    struct.pack_into("<Q", body, 40, 0)  # where the table of sections is
+    struct.pack_into("<HH", body, 60, 0, 0)  # how many there are, and which one names them
+    library.write_bytes(body[:end])
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+if __name__ == "__main__":
+    target, version = Path(sys.argv[1]), sys.argv[2]
+    running = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if running != version:
+        sys.exit(f"the layer is for Python {version}, and this is {running}, whose bytecode it cannot read")
+    finish(target)

@@ -1,0 +1,129 @@
+"""What the finished layer is: small, compiled, and enough to start every function. It is made of the libraries that are installed here,
+in the versions that the lock names, for this interpreter."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from bench.aws_stub import Services
+from bench.cold import BUDGET_MB, Cold, size_mb
+
+from noetl_infra.package import CORE, LAYER, finish
+from tests.servers import serving
+from tests.unit.infra.test_layer import HANDLERS, nodes
+
+SPEC = importlib.util.spec_from_file_location("layer", LAYER / "layer.py")
+assert SPEC is not None
+assert SPEC.loader is not None
+build = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(build)
+
+VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+NAMED = re.findall(r"^([\w.-]+)==", (LAYER / "requirements.txt").read_text(), re.M)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The layer's folder before it is finished."""
+    folder: Path = tmp_path_factory.mktemp("layer") / "python"
+    for name in NAMED:
+        found = distribution(name)
+        for file in found.files or ():
+            if ".." not in file.parts and "__pycache__" not in file.parts:
+                (folder / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(str(found.locate_file(file)), folder / file)
+    shutil.copytree(CORE, folder / CORE.name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def layer(installed: Path) -> Path:
+    for pattern in build.UNUSED:
+        if "/" in pattern and not pattern.startswith("*"):
+            assert list(installed.glob(pattern)), f"{pattern}: nothing is there"
+    finish(installed)
+    return installed.parent
+
+
+@pytest.fixture(scope="module")
+def cold(layer: Path) -> Iterator[Cold]:
+    with serving(Services()) as services:
+        yield Cold(layer, HANDLERS[0].parents[1], sys.executable, services)
+
+
+def test_the_layer_is_small(layer: Path) -> None:
+    """Lambda takes 250 MB, of which further layers want their share."""
+    assert size_mb(layer) <= BUDGET_MB
+
+
+def test_libraries_are_bytecode_and_the_engine_is_both(layer: Path) -> None:
+    sources = set(layer.rglob("*.py"))
+    engine = layer / "python" / "noetl_core"
+    assert {f for f in sources if not f.is_relative_to(engine)} == set()
+    assert all(Path(importlib.util.cache_from_source(str(f))).exists() for f in sources)
+    assert (layer / "python" / "botocore" / "client.pyc").exists()
+    assert {f.stat().st_mtime for f in layer.rglob("*.pyc")} == {build.WHEN}
+
+
+def test_an_execution_is_served_by_the_layer_alone(cold: Cold) -> None:
+    """Each handler in a process that has nothing else on its path: an execution is started, its step carried out, its end routed."""
+    assert set(cold.round()) == {file.parent.name for file in HANDLERS}
+
+
+def test_every_library_of_the_layer_loads(layer: Path) -> None:
+    """Those that no function loads before a task asks for them, too; shared libraries have been cut."""
+    ask = (
+        f"import sys; sys.path[:0] = [{str(layer / 'python')!r}]\n"
+        "import duckdb, psycopg, httpx, yaml, regex, pydantic, s3transfer.manager\n"
+        "from cryptography.hazmat.primitives.ciphers.aead import AESGCM\n"
+        "box = AESGCM(bytes(32)).encrypt(bytes(12), b'', None)\n"
+        "print(duckdb.connect().execute('SELECT 41 + 1').fetchone()[0], psycopg.pq.__impl__, len(box), yaml.CSafeLoader.__name__)"
+    )
+    told = subprocess.check_output([sys.executable, "-S", "-B", "-c", ask], text=True)
+    assert told == "42 binary 16 CSafeLoader\n"
+
+
+def test_botocore_has_the_services_that_clients_are_made_of(layer: Path) -> None:
+    files = [*CORE.rglob("*.py"), *HANDLERS]
+    asked = {
+        node.args[0].value
+        for file in files
+        for node in nodes(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "client" and isinstance(node.args[0], ast.Constant)
+    }
+    assert asked == build.SERVICES
+    data = layer / "python" / "botocore" / "data"
+    assert {d.name for d in data.iterdir() if d.is_dir()} == build.SERVICES
+
+
+def test_a_library_that_another_layer_brings_is_read_from_its_source(layer: Path) -> None:
+    """Lambda unpacks layers over each other: a later one's source lies beside the bytecode of this one."""
+    other = layer / "python" / "six.py"
+    other.write_text("__version__ = 'of another layer'\n")
+    try:
+        ask = f"import sys; sys.path[:0] = [{str(layer / 'python')!r}]; import six; print(six.__version__)"
+        assert subprocess.check_output([sys.executable, "-S", "-B", "-c", ask], text=True) == "of another layer\n"
+    finally:
+        other.unlink()
+
+
+def test_another_python_is_refused(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, str(LAYER / "layer.py"), str(tmp_path), "2.7"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == f"the layer is for Python 2.7, and this is {VERSION}, whose bytecode it cannot read\n"
+
+
+def test_only_elf_libraries_are_cut(tmp_path: Path) -> None:
+    other = tmp_path / "other.so"
+    other.write_bytes(b"\xcf\xfa\xed\xfe whatever macOS has")
+    build.drop_symbols(other)
+    assert other.read_bytes() == b"\xcf\xfa\xed\xfe whatever macOS has"
