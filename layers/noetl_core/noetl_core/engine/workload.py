@@ -192,7 +192,7 @@ def doubts(playbook: Playbook, payload: Mapping[str, Any]) -> list[str]:
     mistake, because payloads may add keys to mappings.
     """
     suspected = chain(
-        (suspected for path, near, suspected in unknown(playbook, payload) if near or len(path) == 1),
+        (words for path, near, words in unknown(playbook, payload) if near or len(path) == 1),
         _other_types(playbook.workload, payload, playbook.inputs or {}, "workload"),
     )
     found = list(islice(suspected, LISTED))
