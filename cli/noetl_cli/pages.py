@@ -12,7 +12,8 @@ NAMED: Final = "docs/language/"
 def folder() -> Path:
     """Return where they are."""
     here = Path(__file__).resolve().parent
-    return here / "language" if (here / "language").is_dir() else here.parents[1] / "docs" / "language"
+    docs = here / "docs" if (here / "docs").is_dir() else here.parents[1] / "docs"
+    return docs / "language"
 
 
 def shown(page: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim.test_operating import HEAD, ends
+from tests.sim.operating import HEAD, ends
 from tests.sim.world import World
 from tests.work import calls_of
 

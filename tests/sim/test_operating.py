@@ -9,7 +9,6 @@ import pytest
 
 from noetl_core.control import operate
 from noetl_core.control.operate import NotNow
-from noetl_core.control.replay import replay
 from noetl_core.dsl.parse import digest_of
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
@@ -17,25 +16,15 @@ from noetl_core.engine.state import State
 from noetl_core.ports import Gate, PortError
 from noetl_core.tools.base import ToolCall
 from tests.sim import invariants
+from tests.sim.operating import HEAD, ends
 from tests.sim.ports import SECOND, Crash, Faults
 from tests.sim.world import World
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/operate}\nworkflow:\n"
 NEXT = """
     next: {arcs: [{step: after}]}
   - step: after
     tool: [{name: after, kind: noop}]
 """
-
-
-def ends(world: World, execution_id: str, status: str) -> State:
-    state = world.run(execution_id)
-    assert state.status == status, (state.status, state.failure, state.stuck)
-    world.faults.quiet = True
-    world.drain()
-    invariants.check(world, execution_id)
-    assert replay(world.controls[0], execution_id).differences == ()
-    return world.state(execution_id)
 
 
 def waits(world: World, execution_id: str, kind: str) -> bool:

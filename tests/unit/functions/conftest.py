@@ -7,12 +7,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from moto import mock_aws
 
 from noetl_core import wiring, worker_wiring
 from tests.contract.aws import environment, make_bucket, make_queue, make_table
+
+HELLO = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: hello, path: hello}
+workflow:
+- step: hello
+  tool: {kind: noop}
+"""
+
+
+def lines(log: pytest.LogCaptureFixture, message: str) -> list[dict[str, Any]]:
+    """What a function said in its lines of that message."""
+    return [vars(record) for record in log.records if record.getMessage() == message]
+
 
 FUNCTIONS = Path(__file__).parents[3] / "functions"
 Function = Callable[[str], ModuleType]

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from noetl_core.ports import Upload
-from tests.unit.functions.conftest import Context, Function
-from tests.unit.functions.test_router_function import lines
+from tests.unit.functions.conftest import Context, Function, lines
 
 pytestmark = pytest.mark.filterwarnings("ignore:No application metrics to publish")
 

@@ -17,16 +17,7 @@ from noetl_core.control.admit import StartRequest, admit
 from noetl_core.engine.records import Event, StreamId
 from tests.contract.aws import bodies
 from tests.contract.event_store import commit
-from tests.unit.functions.conftest import Context, Function
-
-HELLO = """
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: {name: hello, path: hello}
-workflow:
-- step: hello
-  tool: {kind: noop}
-"""
+from tests.unit.functions.conftest import HELLO, Context, Function, lines
 
 
 @pytest.fixture
@@ -91,11 +82,6 @@ def test_an_execution_whose_routing_fails_is_woken_again_and_the_others_go_on(
 def due() -> list[str]:
     control = wiring.control()
     return [one.execution_id for one in control.index.due(control.clock.now())]
-
-
-def lines(log: pytest.LogCaptureFixture, message: str) -> list[dict[str, Any]]:
-    """What a function said in its lines of that message."""
-    return [vars(record) for record in log.records if record.getMessage() == message]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ import pytest
 from noetl_core import wiring
 from noetl_core.adapters.aws.clients import client
 from noetl_core.control.admit import StartRequest, admit
-from tests.unit.functions.conftest import Context, Function
-from tests.unit.functions.test_router_function import HELLO, lines
+from tests.unit.functions.conftest import HELLO, Context, Function, lines
 
 
 def overdue(n: int) -> list[str]:

@@ -49,7 +49,7 @@ def files(what: str) -> list[str]:
 def test_the_wheel_holds_the_packages_and_what_is_deployed_and_referred_to_and_nothing_else(inside: dict[str, bytes]) -> None:
     wanted = {name.replace(folder, package, 1): name for package, folder in PACKAGES.items() for name in files(folder)}
     wanted |= {f"{PROJECT}/{name}": name for what in DEPLOYED for name in files(what)}
-    wanted |= {name.replace("docs/", "noetl_cli/", 1): name for name in files("docs/language")}
+    wanted |= {f"noetl_cli/{name}": name for name in files("docs")}
     assert sorted(inside) == sorted(wanted)
     assert [name for name, source in wanted.items() if inside[name] != (ROOT / source).read_bytes()] == []
 

@@ -17,7 +17,7 @@ from noetl_core.dsl.lint import lint
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import _read, check
 from tests.properties import examples
-from tests.unit.control.test_service import Asker
+from tests.unit.control.asker import Asker
 from tests.unit.dsl.broken import flow
 from tests.unit.dsl.models import playbooks
 from tests.work import calls_of

@@ -227,25 +227,25 @@ def _token(
 
 
 def _put_back(state: State, epoch: int, token: TokenLineage, args: Mapping[str, Any]) -> RestoredToken:
-    made = token.data
+    recorded = token.data
     out: RestoredToken = {
         "token": ids.redriven_token_id(state.execution_id, token.id, epoch),
         "of": token.id,
-        "step": made["step"],
+        "step": recorded["step"],
     }
-    if (run := made.get("run")) is not None:
+    if (run := recorded.get("run")) is not None:
         out["run"] = run
-    if (arc := made.get("arc")) is not None:
+    if (arc := recorded.get("arc")) is not None:
         out["arc"] = arc
-    if (event := made.get("event")) is not None:
+    if (event := recorded.get("event")) is not None:
         out["event"] = event
-    if (priority := made.get("priority")) is not None:
+    if (priority := recorded.get("priority")) is not None:
         out["priority"] = priority
-    if (rounds := made.get("rounds")) is not None:
+    if (rounds := recorded.get("rounds")) is not None:
         out["rounds"] = rounds
-    if whole := {**(made.get("args") or {}), **args}:
+    if whole := {**(recorded.get("args") or {}), **args}:
         out["args"] = whole
-    if made.get("joined") is not None:
+    if recorded.get("joined") is not None:
         out["joined"] = []
     return out
 

@@ -191,12 +191,12 @@ def doubts(playbook: Playbook, payload: Mapping[str, Any]) -> list[str]:
     A playbook that declares no inputs accepts any. Below the first level only a key that is nearly a known one counts as a
     mistake, because payloads may add keys to mappings.
     """
-    told = chain(
-        (told for path, near, told in unknown(playbook, payload) if near or len(path) == 1),
+    suspected = chain(
+        (words for path, near, words in unknown(playbook, payload) if near or len(path) == 1),
         _other_types(playbook.workload, payload, playbook.inputs or {}, "workload"),
     )
-    found = list(islice(told, LISTED))
-    more = sum(1 for _ in told)
+    found = list(islice(suspected, LISTED))
+    more = sum(1 for _ in suspected)
     return found + ([f"and {more} more"] if more else [])
 
 
