@@ -41,6 +41,7 @@ CHOICES: tuple[Mapping[str, str], ...] = (
         "ApiAccessLogs": "yes",
         "ToolLayers": "arn:aws:lambda:us-east-1:123456789012:layer:mine:3",
     },
+    {"SnapStart": "2026-11-22", "PythonPool": "yes"},
 )
 """Parameter values that between them decide every condition both ways."""
 

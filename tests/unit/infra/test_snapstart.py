@@ -1,0 +1,97 @@
+"""SnapStart is a parameter: with it functions are called by an alias, whose version is one with a snapshot; without it nothing of that
+exists."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.unit.infra.translated import deployed, of_type, source
+
+ON = {"SnapStart": "2026-11-22T08", "PythonPool": "yes"}
+STARTED = {"AdmitFunction", "CredentialsFunction", "RouterFunction", "WorkerFunction", "PythonWorkerFunction"}
+
+
+def callers(**parameters: str) -> dict[str, str]:
+    """What calls a function -> what it calls, but for the sweeper's schedule."""
+    found = {
+        name: str(properties["FunctionName"])
+        for kind in ("AWS::Lambda::EventSourceMapping", "AWS::Lambda::Permission")
+        for name, properties in of_type(kind, **parameters).items()
+    }
+    (api,) = of_type("AWS::ApiGateway::RestApi", **parameters).values()
+    for path, methods in api["Body"]["paths"].items():
+        for method, said in methods.items():
+            if "x-amazon-apigateway-integration" in said:
+                uri = said["x-amazon-apigateway-integration"]["uri"]
+                found[f"{method} {path}"] = re.search(r"/functions/(.+)/invocations$", uri)[1]  # type: ignore[index]
+    return {caller: called for caller, called in found.items() if not caller.startswith("SweeperFunction")}
+
+
+def test_without_it_functions_are_called_by_their_own_name() -> None:
+    functions = of_type("AWS::Lambda::Function", PythonPool="yes")
+    assert not of_type("AWS::Lambda::Version", PythonPool="yes") and not of_type("AWS::Lambda::Alias", PythonPool="yes")
+    assert [name for name, f in functions.items() if "SnapStart" in f or "DEPLOYMENT" in f["Environment"]["Variables"]] == []
+    assert [c for c in callers(PythonPool="yes").values() if "Live" in c] == []
+
+
+def test_with_it_whatever_calls_a_function_calls_its_alias() -> None:
+    functions = of_type("AWS::Lambda::Function", **ON)
+    assert {name for name, f in functions.items() if f.get("SnapStart") == {"ApplyOn": "PublishedVersions"}} == STARTED
+    called = callers(**ON)
+    assert len(called) > 20
+    assert set(called.values()) == {"${" + f"{name}Live" + "}" for name in STARTED}
+
+
+def test_an_alias_is_of_the_version_that_has_the_snapshot_of_its_function() -> None:
+    versions, aliases = of_type("AWS::Lambda::Version", **ON), of_type("AWS::Lambda::Alias", **ON)
+    assert {name.removesuffix("Live") for name in aliases} == STARTED
+    for name, alias in aliases.items():
+        function = name.removesuffix("Live")
+        assert alias == {
+            "FunctionName": "${" + function + "}",
+            "FunctionVersion": "${" + function + "Snapshot.Version}",
+            "Name": "live",
+        }
+        assert versions[f"{function}Snapshot"]["FunctionName"] == alias["FunctionName"]
+
+
+def test_another_word_makes_other_versions_of_functions_that_it_has_changed() -> None:
+    """Lambda publishes no version of a function that is as it was; CloudFormation none whose properties are as they were."""
+
+    def made(word: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        parameters = {**ON, "SnapStart": word}
+        functions = of_type("AWS::Lambda::Function", **parameters)
+        return of_type("AWS::Lambda::Version", **parameters), {name: functions[name] for name in STARTED}
+
+    (versions, functions), (others, changed) = made("one"), made("two")
+    assert [name for name in versions if versions[name] == others[name]] == []
+    assert [name for name in functions if functions[name] == changed[name]] == []
+    assert {v["Description"] for v in versions.values()} == {"one ${" + _layer() + "}"}, (
+        "another layer makes another version, too"
+    )
+
+
+def _layer() -> str:
+    (name,) = of_type("AWS::Lambda::LayerVersion", **ON)
+    return name
+
+
+def test_versions_without_the_python_pool_are_of_functions_that_exist() -> None:
+    assert "PythonWorkerFunctionSnapshot" not in deployed(SnapStart="one")
+    assert "PythonWorkerFunction" not in json.dumps(deployed(SnapStart="one"))
+
+
+@pytest.mark.parametrize(("parameter", "refused"), [("LambdaRuntime", "python3.11"), ("WorkerStorage", "513")])
+def test_what_lambda_makes_no_snapshots_of_is_refused_at_once(parameter: str, refused: str) -> None:
+    rule = source()["Rules"]["SnapshotsAreNotForAll"]
+    assert rule["RuleCondition"] == {"Fn::Not": [{"Fn::Equals": [{"Ref": "SnapStart"}, ""]}]}
+    assertions = {json.dumps(a["Assert"]): a["AssertDescription"] for a in rule["Assertions"]}
+    (mine,) = [a for a in assertions if parameter in a]
+    wanted = json.loads(mine)
+    refuses = refused == wanted["Fn::Not"][0]["Fn::Equals"][1] if "Fn::Not" in wanted else refused != wanted["Fn::Equals"][1]
+    assert refuses
