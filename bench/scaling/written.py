@@ -1,8 +1,8 @@
 """Write units by partition key, counted as DynamoDB counts them: an item, and what each of its indexes has to change.
 
-https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html ("Provisioned throughput considerations"): an index takes
-one write where an item enters it, leaves it or changes in place, and two where the item's key in it changes. A local index
-lies in the partition of its table's key, a global one in a partition of its own.
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html (write capacity units): an index takes one write
+where an item enters it, leaves it or changes in place, and two where the item's key in it changes. A local index lies in the
+partition of its table's key, a global one in a partition of its own.
 """
 
 from __future__ import annotations
