@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 # Without it every process of the suite compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test lint types contracts template unit e2e bench idle up down clean dist braket coverage soak scale load conformance properties kills layer build sam-local audit
+.PHONY: setup run test lint types contracts template unit e2e bench idle scaling up down clean dist braket coverage soak scale load conformance properties kills layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -103,6 +103,10 @@ bench: setup
 
 idle: setup
 	@$(BIN)/python -m bench.idle
+
+# The model of docs/scaling.md: its tables, printed and written into the page.
+scaling: setup
+	@$(BIN)/python -m bench.scaling
 
 # Wheel and source distribution of every distribution of this repository, into dist/.
 dist: setup

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 MARKS = ("<!-- idle: written by `make idle` -->\n", "<!-- end of idle -->\n")
 MINUTES = 43_800
 """Of a month: as many sweeps."""
-SWEEP: Mapping[str, float] = {"reads": 4, "receives": 2, "metrics": 7, "log_bytes": 2_000, "ms": 100}
+SWEEP: Mapping[str, float] = {"reads": 8, "receives": 2, "metrics": 7, "log_bytes": 2_000, "ms": 100}
 """Of a sweep that finds nothing. Bytes (Lambda's own report among them) and milliseconds are rounded up from what an emulator
 saw."""
 POLLS_PER_MINUTE = 15

@@ -9,7 +9,7 @@ from functools import cache
 from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.gates import DynamoGates
-from noetl_core.adapters.aws.index import DynamoExecutionIndex
+from noetl_core.adapters.aws.index import PARTITIONS, DynamoExecutionIndex
 from noetl_core.adapters.aws.named import callback_key, inbox, results
 from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.snapshots import on_snapshots
@@ -30,7 +30,7 @@ def control() -> Control:
         queue=SqsCommandQueue(pools, os.environ["CONTROL_QUEUE_URL"], results(), _dead_letters()),
         results=results(),
         catalog=DynamoPlaybookCatalog(catalog),
-        index=DynamoExecutionIndex(catalog),
+        index=DynamoExecutionIndex(catalog, partitions=int(os.environ.get("INDEX_PARTITIONS", PARTITIONS))),
         gates=DynamoGates(catalog),
         clock=SystemClock(),
         children=SubPlaybooks(),

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ParamValid
 from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.events import SPREAD, DynamoEventStore, partition, sort_key
-from noetl_core.adapters.aws.index import HEAD_SHARDS, DynamoExecutionIndex
+from noetl_core.adapters.aws.index import PARTITIONS, DynamoExecutionIndex
 from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.aws.secrets import RecentSecrets, SecretsManager
@@ -21,6 +21,7 @@ from noetl_core.control.admit import StartRequest
 from noetl_core.engine.ids import step_run_id
 from noetl_core.engine.records import Event, Snapshot, StreamId
 from noetl_core.engine.statuses import STATUSES
+from noetl_core.instants import SECOND
 from noetl_core.local import LocalWiring
 from noetl_core.ports import Conflict, CorruptLog, NotFound, TooLarge, Unavailable
 from tests.contract.aws import make_bucket, make_queue, make_table
@@ -115,7 +116,7 @@ class TestRequests:
             index.put_head(head())
             index.heads(limit=10)
             index.heads(status="failed")
-        assert seen == ["PutItem", *["Query"] * HEAD_SHARDS * (len(STATUSES) + 1)]
+        assert seen == ["PutItem", *["Query"] * PARTITIONS * (len(STATUSES) + 1)]
 
     def test_a_listing_reads_what_it_shows_however_many_executions_there_are(self) -> None:
         index = DynamoExecutionIndex(make_table("CatalogTable"), FakeClock())
@@ -145,6 +146,57 @@ class TestRequests:
         assert many[:3] == [3, 3, 3]
         assert [h.execution_id for h in index.heads(status="failed", path="etl/rare")] == ["2", "1", "0"]
         assert [h.execution_id for h in index.heads(limit=30)] == [str(n) for n in range(602, 572, -1)], "further pages, too"
+
+    def test_a_registered_version_is_read_once_by_a_process_and_the_latest_every_time(self) -> None:
+        table = make_table("CatalogTable")
+        DynamoPlaybookCatalog(table).register("etl/a", "d1", "one", START)
+        DynamoPlaybookCatalog(table).pin("etl/a", "d2", "two", START)
+        catalog = DynamoPlaybookCatalog(table)
+        with requests("dynamodb") as seen:
+            assert {catalog.get("etl/a", 1).source for _ in range(3)} == {"one"}
+            assert {catalog.by_digest("d1").version for _ in range(3)} == {1}
+        assert seen == ["GetItem"] * 2
+        assert catalog.by_digest("d2").version == 0
+        DynamoPlaybookCatalog(table).register("etl/a", "d2", "two", START)
+        assert catalog.by_digest("d2").version == 2, "what was only pinned is read again"
+        assert catalog.get("etl/a").version == 2
+
+
+class TestPartitionsOfTheIndex:
+    """More of them than before, over the same table."""
+
+    def test_heads_of_before_are_listed_and_move_when_they_are_written_again(self) -> None:
+        table = make_table("CatalogTable")
+        few, many = (DynamoExecutionIndex(table, FakeClock(), partitions=n) for n in (8, 32))
+        for n in range(0, 40, 2):
+            few.put_head(head(str(n)))
+            many.put_head(head(str(n + 1)))
+        many.put_head(head("12", status="completed", updated_at=START + 99 * SECOND))
+        assert [h.execution_id for h in many.heads(limit=99)] == [str(n) for n in reversed(range(40))]
+        assert [h.execution_id for h in many.heads(status="completed")] == ["12"]
+        assert {i["list"]["S"] for i in items(table) if i["status"]["S"] == "completed"} == {"heads#completed#12"}
+
+    def test_what_was_due_before_is_due_still_and_can_be_claimed(self) -> None:
+        table = make_table("CatalogTable")
+        few, many = (DynamoExecutionIndex(table, FakeClock(), partitions=n) for n in (4, 32))
+        for n in range(20):
+            few.set_due(str(n), START + n)
+        assert [due.execution_id for due in many.due(START + 99)] == [str(n) for n in range(20)]
+        assert [many.claim_due(due, START + 500) for due in many.due(START + 99)] == [1] * 20
+        assert list(many.due(START + 99)) == []
+        many.clear_due("17")
+        assert [due.execution_id for due in many.due(START + 999)] == [str(n) for n in range(20) if n != 17]
+        assert len(items(table)) == 19, "each is there once"
+
+    def test_what_was_due_before_gives_way_to_what_was_written_since(self) -> None:
+        table = make_table("CatalogTable")
+        few, many = (DynamoExecutionIndex(table, FakeClock(), partitions=n) for n in (4, 32))
+        few.set_due("17", START)
+        many.set_due("17", START + 500)
+        for due in many.due(START + 99):
+            assert many.claim_due(due, START + 99) is None
+        assert [due.at for due in many.due(START + 999)] == [START + 500]
+        assert len(items(table)) == 1
 
 
 KEYCHAIN = """\

@@ -42,8 +42,10 @@ CONTROL_HEADER, RUN_HEADER = 150, 190
 """Bytes of an item beside its body: keys, version, writer, times."""
 MAX_BODY = 300 * 1024
 """A larger body is an object in S3."""
-HEAD_UNITS = 2
-"""A head is an item and its copy in the index; so is a due item."""
+HEAD_UNITS, HEAD_MOVED_UNITS = 3, 5
+"""A head is an item and its copies in two indexes; with another status it moves in both, which takes two writes each."""
+DUE_UNITS, DUE_MOVED_UNITS = 2, 3
+"""A due item has a copy in one index."""
 BATCH = 10
 """Commands a request to the queue takes."""
 
@@ -118,7 +120,7 @@ class Meter:
         units = self._units(self._step_of.get(routed, EXECUTION) if routed else EXECUTION)
         self._write(units, commit, CONTROL_HEADER)
         if commit.seq == 0:
-            units.dynamodb_write_units += 2 * HEAD_UNITS  # the head and the due item
+            units.dynamodb_write_units += HEAD_UNITS + DUE_UNITS
         else:
             units.invoked(1, ROUTER_MS, self.router_mb)
         commands = 0
@@ -132,13 +134,13 @@ class Meter:
                 commands -= 1  # a step without tasks, or one not admitted: decided in the same pass
             elif event.name == "ResumeScheduled":
                 commands += 1
-                self._units(EXECUTION).dynamodb_write_units += HEAD_UNITS  # it becomes due again
+                self._units(EXECUTION).dynamodb_write_units += DUE_MOVED_UNITS
             elif event.name == "TimerFired":
                 units.sqs_requests += 3  # the delayed wake: sent, received, deleted
             elif event.name in OPERATED and event.name != "ExecutionRedriven":
-                units.dynamodb_write_units += HEAD_UNITS + 1  # the head and the gate
+                units.dynamodb_write_units += HEAD_MOVED_UNITS + 1  # and the gate
             elif event.name == "PlaybookProcessed":
-                self._units(EXECUTION).dynamodb_write_units += 2 * HEAD_UNITS
+                self._units(EXECUTION).dynamodb_write_units += HEAD_MOVED_UNITS + DUE_UNITS
         units.sqs_requests += ceil(max(0, commands) / BATCH)
 
     def _run(self, commit: Commit, run: str) -> None:

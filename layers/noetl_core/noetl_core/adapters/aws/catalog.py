@@ -5,10 +5,10 @@
 | playbook version | `p#<path>` | `v#<version>` | |
 | latest version of a path | `latest` | `<path>` | moves |
 | content by digest | `d#<digest>` | `source` | written once (again when content that was only pinned is registered) |
-| head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads`, by status, in shards |
-| | | | `path_list`, `status_at`: the sparse index `heads_by_path`, in shards |
+| head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads`, by status, in partitions |
+| | | | `path_list`, `status_at`: the sparse index `heads_by_path`, in partitions |
 | gate | `x#<execution_id>` | `gate` | |
-| due | `due#<shard>` | `<execution_id>` | `due_at`: the local index `by_due`; `looks`: attempts that did not end |
+| due | `due#<partition>` | `<execution_id>` | `due_at`: the local index `by_due`; `looks`: attempts that did not end |
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from noetl_core.ports import NotFound, PlaybookVersion, TooLarge
 
 MAX_SOURCE = 380 * 1024
 """Bytes of a compressed playbook one item takes."""
+KEPT = 64
+"""Registered versions a process keeps. All starts of a playbook read one partition, which gives 3,000 units a second."""
 MAX_KEY = 1024
 """Bytes of a path; DynamoDB refuses requests with longer sort keys, which would come again and again."""
 
@@ -30,7 +32,11 @@ IS_LATER = f"{IS_FREE} OR version < :version"
 
 
 class DynamoPlaybookCatalog(Table):
-    """`PlaybookCatalog` on the catalog table."""
+    """`PlaybookCatalog` on the catalog table. A registered version never changes, so a process reads it once."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(table)
+        self._kept: dict[tuple[str, str], PlaybookVersion] = {}
 
     def register(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
         body = _body(path, source)
@@ -82,16 +88,31 @@ class DynamoPlaybookCatalog(Table):
             if latest is None:
                 raise NotFound(f"no playbook {path}")
             return latest
-        item = self.get_item(f"p#{path}", f"v#{version:08d}")
-        if item is None:
+        found = self._read(f"p#{path}", f"v#{version:08d}")
+        if found is None:
             raise NotFound(f"no playbook {path} version {version}")
-        return _version(item)
+        return found
 
     def by_digest(self, digest: str) -> PlaybookVersion:
-        item = self.get_item(f"d#{digest}", "source", consistent=False) or self.get_item(f"d#{digest}", "source")
-        if item is None:
+        key = f"d#{digest}", "source"
+        found = self._read(*key, consistent=False) or self._read(*key)
+        if found is None:
             raise NotFound(f"no playbook with digest {digest}")
-        return _version(item)
+        return found
+
+    def _read(self, pk: str, sk: str, *, consistent: bool = True) -> PlaybookVersion | None:
+        kept = self._kept.get((pk, sk))
+        if kept is not None:
+            return kept
+        item = self.get_item(pk, sk, consistent=consistent)
+        if item is None:
+            return None
+        found = _version(item)
+        if found.version:  # what is only pinned may be registered
+            self._kept[(pk, sk)] = found
+            while len(self._kept) > KEPT:
+                self._kept.pop(next(iter(self._kept)), None)
+        return found
 
     def versions(self, path: str) -> Sequence[PlaybookVersion]:
         found = self.query(

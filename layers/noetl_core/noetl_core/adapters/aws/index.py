@@ -19,10 +19,10 @@ from noetl_core.engine.statuses import STATUSES, TERMINAL
 from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Due, Head
 
-DUE_SHARDS = 4
-HEAD_SHARDS = 8
-"""Partitions of an index of heads for each status and each path: one partition takes 1,000 write units a second, and each
-start and each end writes a head."""
+PARTITIONS = 8
+"""Partition keys that the due items, and the heads of each status and each path, are spread over unless the stack says
+otherwise (IndexPartitions): one partition takes 1,000 write units a second, and an execution writes four of them for its due
+item and three for its head (docs/scaling.md)."""
 DUE_PAGE = 200
 HEADS_PAGE = 10
 """The least number of heads read per request: a listing reads pages of many partitions, and further pages of those with the
@@ -63,14 +63,15 @@ class _Partition:
 
 
 class DynamoExecutionIndex(Table):
-    """`ExecutionIndex` on the catalog table."""
+    """`ExecutionIndex` on the catalog table. The number of `partitions` may grow over the life of a table, but never shrink."""
 
-    def __init__(self, table: str, clock: Clock | None = None) -> None:
+    def __init__(self, table: str, clock: Clock | None = None, partitions: int = PARTITIONS) -> None:
         super().__init__(table)
         self._clock = clock or SystemClock()
+        self._partitions = partitions
 
     def put_head(self, head: Head) -> None:
-        shard = int(head.execution_id) % HEAD_SHARDS
+        shard = int(head.execution_id) % self._partitions
         listed_at = f"{head.started_at:020d}#{head.execution_id}"
         item: dict[str, Any] = {
             "pk": {"S": f"x#{head.execution_id}"},
@@ -116,8 +117,8 @@ class DynamoExecutionIndex(Table):
                 return []
             newest = item["listed_at"]["S"]
         statuses = STATUSES if status is None else (status,)
-        wanted = [_Partition(s, path, shard, f"{since or 0:020d}", newest) for s in statuses for shard in range(HEAD_SHARDS)]
-        size = max(HEADS_PAGE, limit if len(wanted) == HEAD_SHARDS else limit // 4) + 1
+        wanted = [_Partition(s, path, shard, f"{since or 0:020d}", newest) for s in statuses for shard in range(self._partitions)]
+        size = max(HEADS_PAGE, limit if len(wanted) == self._partitions else limit // 4) + 1
         streams = [self._pages(partition, size) for partition in wanted]
         with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
             first = list(pool.map(next, streams))
@@ -141,13 +142,13 @@ class DynamoExecutionIndex(Table):
         return None if item is None else _head(item)
 
     def set_due(self, execution_id: str, at: int, seen: int | None = None) -> None:
-        self.put(_due_item(execution_id, at), **({} if seen is None else _unmoved(seen)))
+        self.put(self._due_item(execution_id, at), **({} if seen is None else _unmoved(seen)))
 
     def claim_due(self, due: Due, at: int) -> int | None:
         try:
             with errors_of("claim due"):
                 before = client("dynamodb").put_item(
-                    TableName=self.table, Item=_due_item(due.execution_id, at, 1), ReturnValues="ALL_OLD", **_unmoved(due.at)
+                    TableName=self.table, Item=self._due_item(due.execution_id, at, 1), ReturnValues="ALL_OLD", **_unmoved(due.at)
                 )
         except ClientError as error:
             if code_of(error) != "ConditionalCheckFailedException":
@@ -155,30 +156,52 @@ class DynamoExecutionIndex(Table):
             return None
         attempts = 1 + int(before.get("Attributes", {}).get("looks", {"N": "0"})["N"])
         if attempts > 1:  # rare: what looked before has died; no read before every look to know it
-            self.put(_due_item(due.execution_id, at, attempts), **_unmoved(at))
+            self.put(self._due_item(due.execution_id, at, attempts), **_unmoved(at))
         return attempts
 
     def clear_due(self, execution_id: str) -> None:
+        self._delete_due(self._due_partition(execution_id), execution_id)
+
+    def _delete_due(self, partition: str, execution_id: str) -> None:
         with errors_of("clear due"):
-            client("dynamodb").delete_item(
-                TableName=self.table, Key={"pk": {"S": _shard(execution_id)}, "sk": {"S": execution_id}}
-            )
+            client("dynamodb").delete_item(TableName=self.table, Key={"pk": {"S": partition}, "sk": {"S": execution_id}})
 
     def due(self, now: int) -> Iterator[Due]:
-        return heapq.merge(*(self._due_of(shard, now) for shard in range(DUE_SHARDS)))
+        partitions = [f"due#{number}" for number in range(self._partitions)]
+        streams = [self._due_pages(partition, now) for partition in partitions]
+        with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
+            first = list(pool.map(next, streams))
+        found = zip(partitions, first, streams, strict=True)
+        due = (self._due_of(partition, _items(page, stream)) for partition, page, stream in found)
+        return heapq.merge(*due, key=lambda one: one.at)
 
-    def _due_of(self, shard: int, now: int) -> Iterator[Due]:
-        pages = query_pages(
+    def _due_pages(self, partition: str, now: int) -> Iterator[Item]:
+        return query_pages(
             "catalog read",
             TableName=self.table,
             IndexName="by_due",
             KeyConditionExpression="pk = :pk AND due_at <= :now",
-            ExpressionAttributeValues={":pk": {"S": f"due#{shard}"}, ":now": {"N": str(now)}},
+            ExpressionAttributeValues={":pk": {"S": partition}, ":now": {"N": str(now)}},
             ConsistentRead=True,
             Limit=DUE_PAGE,
         )
-        for page in pages:
-            yield from sorted(Due(int(i["due_at"]["N"]), i["sk"]["S"]) for i in page["Items"])
+
+    def _due_of(self, partition: str, items: Iterator[Item]) -> Iterator[Due]:
+        """What is due in a partition, the oldest first. What was put there when there were fewer partitions moves to its own."""
+        for item in items:
+            due = Due(int(item["due_at"]["N"]), item["sk"]["S"])
+            if self._due_partition(due.execution_id) != partition:
+                self.put(self._due_item(due.execution_id, due.at), ConditionExpression="attribute_not_exists(pk)")
+                self._delete_due(partition, due.execution_id)
+            yield due
+
+    def _due_item(self, execution_id: str, at: int, attempts: int = 0) -> dict[str, Any]:
+        key = {"pk": {"S": self._due_partition(execution_id)}, "sk": {"S": execution_id}}
+        item = {**key, "due_at": {"N": str(at)}}
+        return {**item, "looks": {"N": str(attempts)}} if attempts else item
+
+    def _due_partition(self, execution_id: str) -> str:
+        return f"due#{int(execution_id) % self._partitions}"
 
 
 def _items(page: Item, more: Iterator[Item]) -> Iterator[Item]:
@@ -187,17 +210,8 @@ def _items(page: Item, more: Iterator[Item]) -> Iterator[Item]:
         yield from found["Items"]
 
 
-def _due_item(execution_id: str, at: int, attempts: int = 0) -> dict[str, Any]:
-    item = {"pk": {"S": _shard(execution_id)}, "sk": {"S": execution_id}, "due_at": {"N": str(at)}}
-    return {**item, "looks": {"N": str(attempts)}} if attempts else item
-
-
 def _unmoved(at: int) -> dict[str, Any]:
     return {"ConditionExpression": "due_at = :seen", "ExpressionAttributeValues": {":seen": {"N": str(at)}}}
-
-
-def _shard(execution_id: str) -> str:
-    return f"due#{int(execution_id) % DUE_SHARDS}"
 
 
 def _head(item: Item) -> Head:
