@@ -67,18 +67,66 @@ _OF_AN_EXECUTION = ("commits", "snapshots", "gates", "due", "heads")
 """Tables with rows per execution. The head is deleted last, because the other rows are found by it."""
 
 
+class WriteAheadLog:
+    """The file that SQLite appends to, and what of it the disk has. SQLite syncs it itself before it copies it into the
+    database, and before it begins it anew."""
+
+    def __init__(self, database: Path) -> None:
+        self._path = Path(f"{database.resolve()}-wal")
+        self._lock = threading.Lock()
+        self._handle = -1
+        self.unsynced = False
+        """Whether something was written since the last sync began."""
+
+    def sync(self) -> None:
+        """Sync what is written. Threads that come meanwhile share the next sync."""
+        with self._lock:
+            if not self.unsynced:
+                return
+            if self._handle < 0:
+                self._open()
+            self.unsynced = False
+            try:
+                _sync(self._handle)
+            except OSError:
+                self.unsynced = True
+                raise
+
+    def _open(self) -> None:
+        """Open the file, which stays the same as long as the database is open, and sync its name."""
+        self._handle = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        folder = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._handle >= 0:
+                os.close(self._handle)
+                self._handle = -1
+
+
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
 class Database:
     """A connection with a lock: SQLite serialises writers anyway, and one connection saves opening more.
 
-    It uses WAL, and every statement is its own transaction. `durable`: `process` survives a killed process (synchronous
-    NORMAL), `power` also a power cut (FULL, a sync per commit). `busy_s`: how long to wait for another process's write. A
-    file that cannot be written is opened `read_only`. Raises `StorageFailed`, `CorruptLog`.
+    It uses WAL, and every statement is its own transaction. `durable`: `process` survives a killed process, `power` also a
+    power cut. `busy_s`: how long to wait for another process's write. A file that cannot be written is opened `read_only`.
+    Raises `StorageFailed`, `CorruptLog`.
+
+    For `power` this class syncs the write-ahead log itself: a sync makes all that was written before durable, whoever wrote it,
+    so writes that nobody is told of yet (`later`) share the next one.
     """
 
     def __init__(self, path: str | Path = MEMORY, durable: Literal["process", "power"] = "process", busy_s: float = 30) -> None:
         self.path = str(path)
         self.read_only = self.path != MEMORY and _only_read(Path(path))
         self._lock = threading.Lock()
+        self._log = WriteAheadLog(Path(path)) if durable == "power" and self.path != MEMORY else None
         with self._alone():
             if self.path != MEMORY:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +140,7 @@ class Database:
             )
             weakref.finalize(self, self._connection.close)
             if not self.read_only:
-                self._prepare(durable)
+                self._prepare()
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if version > SCHEMA_VERSION:
                 raise CorruptLog(f"{path} was made by a newer version (store {version}, this one reads {SCHEMA_VERSION})")
@@ -109,8 +157,8 @@ class Database:
         self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         self._connection.execute("COMMIT")
 
-    def _prepare(self, durable: str) -> None:
-        self._connection.execute(f"PRAGMA synchronous={'FULL' if durable == 'power' else 'NORMAL'}")
+    def _prepare(self) -> None:
+        self._connection.execute("PRAGMA synchronous=NORMAL")
         self._enter_wal()
         self._connection.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")
 
@@ -140,11 +188,25 @@ class Database:
             except sqlite3.DatabaseError as error:
                 raise CorruptLog(f"the local store {self.path}: {error}") from error
 
-    def write(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Execute and commit one statement; return how many rows it wrote. Raises `sqlite3.IntegrityError` for a duplicate
-        key, `Unavailable` when another process holds the file too long, and `StorageFailed` when the disk is full."""
+    def write(self, statement: str, values: Sequence[Any] = (), *, later: bool = False) -> int:
+        """Execute and commit one statement; return how many rows it wrote. With `later` it is durable after the next write
+        without, or after `sync`. Raises `sqlite3.IntegrityError` for a duplicate key, `Unavailable` when another process holds
+        the file too long, and `StorageFailed` when the disk is full."""
         with self._alone():
-            return self._connection.execute(statement, values).rowcount
+            rows = self._connection.execute(statement, values).rowcount
+        if self._log is not None:
+            self._log.unsynced = True
+            if not later:
+                self.sync()
+        return rows
+
+    def sync(self) -> None:
+        """Let nothing that was written be lost by a power cut, if this store is opened for that. Raises `StorageFailed`."""
+        if self._log is not None and self._log.unsynced:
+            try:
+                self._log.sync()
+            except OSError as error:
+                raise StorageFailed(f"the local store {self.path}: {error}") from error
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         with self._alone():
@@ -169,8 +231,13 @@ class Database:
         return gone
 
     def close(self) -> None:
-        with self._lock:
-            self._connection.close()
+        try:
+            self.sync()
+        finally:
+            with self._lock:
+                self._connection.close()
+            if self._log is not None:
+                self._log.close()
 
 
 def _no_storage(error: sqlite3.Error) -> bool:
