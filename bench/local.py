@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from figures import Figure, repeat
 from playbooks import chain, map_over, python, python_of_its_own
@@ -24,24 +25,25 @@ from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
 from noetl_core.local import LocalWiring
 
+Durable = Literal["process", "power"]
 ROOT = Path(__file__).parents[1]
 NOETL = Path(sys.executable).parent / "noetl"
 
 
 @contextmanager
-def wiring() -> Iterator[LocalWiring]:
+def wiring(durable: Durable = "process") -> Iterator[LocalWiring]:
     """A fresh durable store; what `noetl run` keeps when it is told to keep."""
     with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder:
-        local = LocalWiring(Path(folder) / "log.sqlite")
+        local = LocalWiring(Path(folder) / "log.sqlite", durable)
         try:
             yield local
         finally:
             local.close()
 
 
-def timed_run(source: str, executions: int = 1) -> float:
+def timed_run(source: str, executions: int = 1, durable: Durable = "process") -> float:
     """Seconds from the first request until all have completed."""
-    with wiring() as local:
+    with wiring(durable) as local:
         began = time.perf_counter()
         started = [local.start(StartRequest(playbook=source)).execution_id for _ in range(executions)]
         local.run(*started)
@@ -81,7 +83,14 @@ def figures(times: int) -> list[Figure]:
     """All local figures; about half a minute with `times` 5."""
     timed_run(chain(5))  # imports and compiles
     out = [
-        Figure("chain of 50, per durable step", "ms", repeat(times, lambda: timed_run(chain(50)) / 50 * 1e3), 0.5),
+        Figure("chain of 50, per durable step", "ms", repeat(times, lambda: timed_run(chain(50)) / 50 * 1e3), 0.3),
+        Figure(
+            "chain of 50, per step that survives a power cut",
+            "ms",
+            repeat(times, lambda: timed_run(chain(50), durable="power") / 50 * 1e3),
+            1.0,
+            note="synced",
+        ),
         Figure(
             "chain of 50, per python step",
             "ms",
@@ -107,13 +116,13 @@ def figures(times: int) -> list[Figure]:
             "higher",
         ),
         Figure(
-            "100 concurrent runs of 5 steps", "steps/s", repeat(times, lambda: 500 / timed_run(chain(5), 100)), 2000, "higher"
+            "100 concurrent runs of 5 steps", "steps/s", repeat(times, lambda: 500 / timed_run(chain(5), 100)), 3500, "higher"
         ),
         Figure(
             "hello-world: process start to result",
             "s",
             repeat(times, lambda: process_seconds("run", "examples/hello/playbook.yaml", "--output", "json")),
-            0.4,
+            0.25,
         ),
     ]
     out.append(Figure("a routing decision", "ms", repeat(times, _decision_ms), 0.5, note="pure: boundary in, commit out"))

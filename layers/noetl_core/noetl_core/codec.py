@@ -20,7 +20,8 @@ LEVEL = 6
 commits of a loop, level 6 saves a write unit in ten over level 1 and costs 40 us more; level 9 saves nothing over 6 and takes
 twice the time."""
 
-_encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False)
+"""What contains itself ends at the limit on nesting, so nothing need be remembered of what has been seen."""
 _message_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 """ASCII only: SQS refuses messages with some characters that JSON text may hold (U+FFFF, halves of surrogate pairs)."""
 

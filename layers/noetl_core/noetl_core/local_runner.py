@@ -80,7 +80,12 @@ class LocalRunner:
         Raises `Interrupted` after another thread has called `leave`, and `StorageFailed` when the store cannot be written.
         """
         self._carrier = threading.current_thread()
-        open_ones = set(executions)
+        try:
+            return self._carry_out(set(executions), timeout_s)
+        finally:
+            self._store.sync()  # who called is told
+
+    def _carry_out(self, open_ones: set[str], timeout_s: float | None) -> bool:
         self._news |= open_ones
         self._mine |= open_ones
         self._foreign -= open_ones
@@ -193,6 +198,7 @@ class LocalRunner:
 
     def _idle(self, until: int | None) -> None:
         """Nothing can be done now: reconcile what stopped moving, then wait for news or for the next timer."""
+        self._store.sync()
         now = self._clock.now()
         if now - self._looked >= IDLE_LOOK_S * SECOND:
             self._looked = now

@@ -23,7 +23,7 @@ class Machine:
         self.up += us
 
     def clock(self) -> SteadyClock:
-        return SteadyClock(wall=lambda: self.wall, elapsed=lambda: self.up)
+        return SteadyClock(wall=lambda: self.wall, elapsed=lambda: self.up * 1000)
 
 
 @pytest.mark.parametrize("jump", [DAY, -DAY], ids=["forwards", "back"])

@@ -325,8 +325,10 @@ def pid_of_task(tool: PythonTool, n: int, **spec: Any) -> int:
 @linux
 def test_new_code_takes_the_process_that_waits_and_the_next_one_is_made(server: tuple[PythonTool, int]) -> None:
     tool, pid = server
-    known: set[int] = set()
-    for n in range(4):
+    waiting = one_more_child(pid, set())
+    assert pid_of_task(tool, 0) == waiting and children_of(pid) == {waiting}, "one code needs one process"
+    known = {waiting, pid_of_task(tool, 1)}
+    for n in range(2, 5):
         waiting = one_more_child(pid, known)
         assert pid_of_task(tool, n) == waiting
         known.add(waiting)

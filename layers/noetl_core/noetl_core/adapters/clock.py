@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from collections.abc import Callable
+from functools import partial
 
 
 class SystemClock:
@@ -18,15 +19,13 @@ class SystemClock:
             time.sleep(seconds)
 
     def nonce(self) -> str:
-        return secrets.token_hex(8)
-
-
-def _elapsed() -> int:
-    """Return the microseconds that have passed, with the time the machine was suspended where the system counts it."""
-    return time.clock_gettime_ns(_STEADY) // 1000
+        return os.urandom(8).hex()
 
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_elapsed = partial(time.clock_gettime_ns, _STEADY)
+"""Returns the nanoseconds that have passed, with the time the machine was suspended where the system counts it. Every event and
+every wait asks for the time, so no function of Python's is between."""
 
 
 class SteadyClock(SystemClock):
@@ -39,11 +38,11 @@ class SteadyClock(SystemClock):
 
     def __init__(self, wall: Callable[[], int] | None = None, elapsed: Callable[[], int] = _elapsed) -> None:
         self._elapsed = elapsed
-        self._offset = (wall or super().now)() - elapsed()
+        self._offset = (wall or super().now)() - elapsed() // 1000
 
     def now(self) -> int:
-        return self._offset + self._elapsed()
+        return self._offset + self._elapsed() // 1000
 
     def not_before(self, instant: int) -> None:
         """Let the clock show `instant` (microseconds) or later from now on."""
-        self._offset = max(self._offset, instant - self._elapsed())
+        self._offset = max(self._offset, instant - self._elapsed() // 1000)

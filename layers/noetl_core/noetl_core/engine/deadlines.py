@@ -77,9 +77,12 @@ def execution_limit(p: RoutingPass) -> tuple[float | None, TemplateError | None]
 
 def run_limits(p: RoutingPass, step: Step, args: Mapping[str, Any]) -> dict[str, float | None]:
     """Return the time limits of a run as their expressions give them when it is scheduled. Raises `TemplateError`."""
-    written = {"timeout_s": step.timeout_s, "deadline_s": step.deadline_s}
+    written = (("timeout_s", step.timeout_s), ("deadline_s", step.deadline_s))
+    texts = [(key, value) for key, value in written if isinstance(value, str)]
+    if not texts:
+        return {}
     scope = p.scope(args)
-    return {k: value_of(v, TIMEOUT, f"{k} of step {step.name}", scope) for k, v in written.items() if isinstance(v, str)}
+    return {key: value_of(text, TIMEOUT, f"{key} of step {step.name}", scope) for key, text in texts}
 
 
 def _in_log(state: State, at: int) -> int:

@@ -23,12 +23,8 @@ EXECUTION_ID_LIMIT = 1 << 63
 
 def _digest(kind: str, *parts: object) -> bytes:
     """Return a hash of length-prefixed parts, so that ("a", "bc") and ("ab", "c") differ."""
-    h = blake2b(kind.encode(), digest_size=16)
-    for part in parts:
-        raw = str(part).encode()
-        h.update(b"%d:" % len(raw))
-        h.update(raw)
-    return h.digest()
+    texts = [str(part).encode() for part in parts]
+    return blake2b(kind.encode() + b"".join([b"%d:%b" % (len(text), text) for text in texts]), digest_size=16).digest()
 
 
 def _short(kind: str, *parts: object) -> str:

@@ -157,12 +157,8 @@ def _admit(p: RoutingPass, token: Token) -> bool:
     """Decide about the admission of one token (formal specification 4.2, resolution 12). Returns True unless the token stays
     parked."""
     step = p.playbook.by_name[token.step]
-    event = event_namespace(token.event) if token.event else None
     try:
-        allowed = token.id in p.state.tokens_carried_over or _allowed(
-            p, step, token, event
-        )  # what goes on was admitted when it began
-        if allowed:
+        if token.id in p.state.tokens_carried_over or _allowed(p, step, token):  # what goes on was admitted when it began
             _schedule(p, step, token)
             return True
     except TemplateError as error:
@@ -181,10 +177,10 @@ def _admit(p: RoutingPass, token: Token) -> bool:
     return False
 
 
-def _allowed(p: RoutingPass, step: Step, token: Token, event: Mapping[str, Any] | None) -> bool:
+def _allowed(p: RoutingPass, step: Step, token: Token) -> bool:
     if step.admission is None:
         return True
-    scope = p.scope(token.args, event)
+    scope = p.scope(token.args, event_namespace(token.event) if token.event else None)
     for rule in step.admission.rules:
         if rule.when is None or truthy(rule.when, scope):
             return truthy(rule.allow, scope)

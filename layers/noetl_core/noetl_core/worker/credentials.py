@@ -14,7 +14,7 @@ Registered = Callable[[str], PlaybookVersion]
 `NotFound`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Permitted:
     """Credentials as the playbook with `digest` may read them.
 
@@ -26,6 +26,7 @@ class Permitted:
     secrets: ReadsSecrets
     digest: str
     registered: Registered | None
+    _version: PlaybookVersion | None = None
 
     def get(self, name: str) -> Mapping[str, Any]:
         """Return the credential. Raises `NotFound`, `Forbidden`, `Unavailable`."""
@@ -39,8 +40,10 @@ class Permitted:
     def _is_for(self, paths: Any) -> bool:
         if not isinstance(paths, list) or self.registered is None:
             return False
-        try:
-            version = self.registered(self.digest)
-        except NotFound:
-            return False
+        if self._version is None:
+            try:
+                self._version = self.registered(self.digest)
+            except NotFound:
+                return False
+        version = self._version
         return version.version > 0 and any(isinstance(p, str) and fnmatchcase(version.path, p) for p in paths)

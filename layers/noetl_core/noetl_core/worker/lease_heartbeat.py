@@ -31,7 +31,8 @@ class LeaseHeartbeat:
     def add(self, holder: Leaseholder) -> None:
         with self._lock:
             self._holders.add(holder)
-            self._some.set()
+            if not self._some.is_set():
+                self._some.set()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="lease heartbeat", daemon=True)
                 self._thread.start()
@@ -39,8 +40,6 @@ class LeaseHeartbeat:
     def remove(self, holder: Leaseholder) -> None:
         with self._lock:
             self._holders.discard(holder)
-            if not self._holders:
-                self._some.clear()
 
     def close(self) -> None:
         """End the thread; no lease is renewed any more."""
@@ -54,6 +53,8 @@ class LeaseHeartbeat:
                 return
             with self._lock:
                 holders = list(self._holders)
+                if not holders:
+                    self._some.clear()
             for holder in holders:
                 try:
                     holder.renew_lease()

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from noetl_core.dsl.model import Playbook
@@ -118,9 +117,7 @@ class Worker:
     def _run(self, command: Command, claim: Claim, deadline: int | None, lease: RunLease) -> Handled:
         playbook = self.playbooks(command.digest)
         step = playbook.body(command.step, undo=command.undoes is not None)
-        secrets = (
-            None if self.secrets is None else Permitted(self.secrets, command.digest, self.registered and cache(self.registered))
-        )
+        secrets = None if self.secrets is None else Permitted(self.secrets, command.digest, self.registered)
         as_of = claim.history.as_of
         activation = Activation(
             playbook=playbook,

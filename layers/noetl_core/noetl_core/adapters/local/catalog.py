@@ -93,7 +93,7 @@ class SqlitePlaybookCatalog:
 
 
 class SqliteExecutionIndex:
-    """`ExecutionIndex` over a `Database`."""
+    """`ExecutionIndex` over a `Database`. What it writes belongs to a commit, and is durable with the next one."""
 
     def __init__(self, database: Database, clock: Clock | None = None) -> None:
         self._db, self._clock = database, clock or SystemClock()
@@ -117,6 +117,7 @@ class SqliteExecutionIndex:
                 json.dumps(head.parent) if head.parent else None,
                 head.expires_at,
             ),
+            later=True,
         )
 
     def heads(
@@ -148,11 +149,14 @@ class SqliteExecutionIndex:
 
     def set_due(self, execution_id: str, at: int, seen: int | None = None) -> None:
         if seen is not None:
-            self._db.write("UPDATE due SET due_at=?, looks=0 WHERE execution_id=? AND due_at=?", (at, execution_id, seen))
+            self._db.write(
+                "UPDATE due SET due_at=?, looks=0 WHERE execution_id=? AND due_at=?", (at, execution_id, seen), later=True
+            )
             return
         self._db.write(
             "INSERT INTO due VALUES (?,?,0) ON CONFLICT (execution_id) DO UPDATE SET due_at=excluded.due_at, looks=0",
             (execution_id, at),
+            later=True,
         )
 
     def claim_due(self, due: Due, at: int) -> int | None:
@@ -163,7 +167,7 @@ class SqliteExecutionIndex:
         return rows[0][0] if rows else None
 
     def clear_due(self, execution_id: str) -> None:
-        self._db.write("DELETE FROM due WHERE execution_id=?", (execution_id,))
+        self._db.write("DELETE FROM due WHERE execution_id=?", (execution_id,), later=True)
 
     def due(self, now: int) -> Iterator[Due]:
         after = Due(-1, "")

@@ -7,8 +7,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
@@ -19,7 +18,7 @@ from noetl_core.ports import CorruptLog, StorageFailed, Unavailable
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,
   lease_until INTEGER, expires_at INTEGER, v INTEGER, body BLOB, events INTEGER, in_vain INTEGER,
-  PRIMARY KEY (execution_id, run_id, seq)) WITHOUT ROWID;
+  PRIMARY KEY (execution_id, run_id, seq));
 CREATE TABLE IF NOT EXISTS snapshots (execution_id TEXT PRIMARY KEY, seq INTEGER, reducer INTEGER, state TEXT,
   expires_at INTEGER);
 CREATE TABLE IF NOT EXISTS playbooks (path TEXT, version INTEGER, digest TEXT, source TEXT, registered_at INTEGER,
@@ -67,37 +66,90 @@ _OF_AN_EXECUTION = ("commits", "snapshots", "gates", "due", "heads")
 """Tables with rows per execution. The head is deleted last, because the other rows are found by it."""
 
 
+class WriteAheadLog:
+    """The file that SQLite appends to, and what of it the disk has. SQLite syncs it itself before it copies it into the
+    database, and before it begins it anew."""
+
+    def __init__(self, database: Path) -> None:
+        self._path = Path(f"{database.resolve()}-wal")
+        self._lock = threading.Lock()
+        self._handle = -1
+        self.unsynced = False
+        """Whether something was written since the last sync began."""
+
+    def sync(self) -> None:
+        """Sync what is written. Threads that come meanwhile share the next sync."""
+        with self._lock:
+            if not self.unsynced:
+                return
+            if self._handle < 0:
+                self._open()
+            self.unsynced = False
+            try:
+                _sync(self._handle)
+            except OSError:
+                self.unsynced = True
+                raise
+
+    def _open(self) -> None:
+        """Open the file, which stays the same as long as the database is open, and sync its name."""
+        self._handle = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        folder = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._handle >= 0:
+                os.close(self._handle)
+                self._handle = -1
+
+
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
 class Database:
     """A connection with a lock: SQLite serialises writers anyway, and one connection saves opening more.
 
-    It uses WAL, and every statement is its own transaction. `durable`: `process` survives a killed process (synchronous
-    NORMAL), `power` also a power cut (FULL, a sync per commit). `busy_s`: how long to wait for another process's write. A
-    file that cannot be written is opened `read_only`. Raises `StorageFailed`, `CorruptLog`.
+    It uses WAL, and every statement is its own transaction. `durable`: `process` survives a killed process, `power` also a
+    power cut. `busy_s`: how long to wait for another process's write. A file that cannot be written is opened `read_only`.
+    Raises `StorageFailed`, `CorruptLog`.
+
+    For `power` this class syncs the write-ahead log itself: a sync makes all that was written before durable, whoever wrote it,
+    so writes that nobody is told of yet (`later`) share the next one.
     """
 
     def __init__(self, path: str | Path = MEMORY, durable: Literal["process", "power"] = "process", busy_s: float = 30) -> None:
         self.path = str(path)
         self.read_only = self.path != MEMORY and _only_read(Path(path))
         self._lock = threading.Lock()
-        with self._alone():
-            if self.path != MEMORY:
-                Path(path).parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(
-                _to_read(Path(path)) if self.read_only else self.path,
-                uri=self.read_only,
-                isolation_level=None,
-                check_same_thread=False,
-                timeout=busy_s,
-                cached_statements=64,
-            )
-            weakref.finalize(self, self._connection.close)
-            if not self.read_only:
-                self._prepare(durable)
-            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-            if version > SCHEMA_VERSION:
-                raise CorruptLog(f"{path} was made by a newer version (store {version}, this one reads {SCHEMA_VERSION})")
-            if version < SCHEMA_VERSION:
-                self._upgrade()
+        self._log = WriteAheadLog(Path(path)) if durable == "power" and self.path != MEMORY else None
+        try:
+            self._open(Path(path), busy_s)
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise self._failure(error) from error
+
+    def _open(self, path: Path, busy_s: float) -> None:
+        if self.path != MEMORY:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self._connection = sqlite3.connect(
+            _to_read(path) if self.read_only else self.path,
+            uri=self.read_only,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=busy_s,
+            cached_statements=64,
+        )
+        weakref.finalize(self, self._connection.close)
+        if not self.read_only:
+            self._prepare()
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if version > SCHEMA_VERSION:
+            raise CorruptLog(f"{path} was made by a newer version (store {version}, this one reads {SCHEMA_VERSION})")
+        if version < SCHEMA_VERSION:
+            self._upgrade()
 
     def _upgrade(self) -> None:
         """Create the tables or upgrade them, unless another process has done so meanwhile."""
@@ -109,8 +161,8 @@ class Database:
         self._connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         self._connection.execute("COMMIT")
 
-    def _prepare(self, durable: str) -> None:
-        self._connection.execute(f"PRAGMA synchronous={'FULL' if durable == 'power' else 'NORMAL'}")
+    def _prepare(self) -> None:
+        self._connection.execute("PRAGMA synchronous=NORMAL")
         self._enter_wal()
         self._connection.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")
 
@@ -125,30 +177,46 @@ class Database:
                 time.sleep(WAL_PAUSE_S)  # two processes making the file at once: here SQLite does not wait by itself
         self._connection.execute("PRAGMA journal_mode=WAL")
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        with self._lock:
-            try:
-                yield
-            except sqlite3.IntegrityError:
-                raise
-            except (sqlite3.OperationalError, OSError) as error:
-                if self.read_only:
-                    raise StorageFailed(f"the local store {self.path} can only be read: {error}") from error
-                failure = StorageFailed if isinstance(error, OSError) or _no_storage(error) else Unavailable
-                raise failure(f"the local store {self.path}: {error}") from error
-            except sqlite3.DatabaseError as error:
-                raise CorruptLog(f"the local store {self.path}: {error}") from error
+    def _failure(self, error: sqlite3.DatabaseError | OSError) -> Exception:
+        """Return an error of SQLite or of the system in the words of the ports."""
+        if not isinstance(error, sqlite3.OperationalError | OSError):
+            return CorruptLog(f"the local store {self.path}: {error}")
+        if self.read_only:
+            return StorageFailed(f"the local store {self.path} can only be read: {error}")
+        failure = StorageFailed if isinstance(error, OSError) or _no_storage(error) else Unavailable
+        return failure(f"the local store {self.path}: {error}")
 
-    def write(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Execute and commit one statement; return how many rows it wrote. Raises `sqlite3.IntegrityError` for a duplicate
-        key, `Unavailable` when another process holds the file too long, and `StorageFailed` when the disk is full."""
-        with self._alone():
-            return self._connection.execute(statement, values).rowcount
+    def write(self, statement: str, values: Sequence[Any] = (), *, later: bool = False) -> int:
+        """Execute and commit one statement; return how many rows it wrote. With `later` it is durable after the next write
+        without, or after `sync`. Raises `sqlite3.IntegrityError` for a duplicate key, `Unavailable` when another process holds
+        the file too long, and `StorageFailed` when the disk is full."""
+        try:
+            with self._lock:
+                rows = self._connection.execute(statement, values).rowcount
+        except sqlite3.IntegrityError:
+            raise
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise self._failure(error) from error
+        if self._log is not None:
+            self._log.unsynced = True
+            if not later:
+                self.sync()
+        return rows
+
+    def sync(self) -> None:
+        """Let nothing that was written be lost by a power cut, if this store is opened for that. Raises `StorageFailed`."""
+        if self._log is not None and self._log.unsynced:
+            try:
+                self._log.sync()
+            except OSError as error:
+                raise StorageFailed(f"the local store {self.path}: {error}") from error
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        with self._alone():
-            return self._connection.execute(statement, values).fetchall()
+        try:
+            with self._lock:
+                return self._connection.execute(statement, values).fetchall()
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise self._failure(error) from error
 
     def knows(self, execution_id: str) -> bool:
         """Return whether there is a log of the execution, readable or not."""
@@ -165,12 +233,17 @@ class Database:
         ]
         for execution_id in gone:
             for table in _OF_AN_EXECUTION:
-                self.write(f"DELETE FROM {table} WHERE execution_id=?", (execution_id,))
+                self.write(f"DELETE FROM {table} WHERE execution_id=?", (execution_id,), later=True)
         return gone
 
     def close(self) -> None:
-        with self._lock:
-            self._connection.close()
+        try:
+            self.sync()
+        finally:
+            with self._lock:
+                self._connection.close()
+            if self._log is not None:
+                self._log.close()
 
 
 def _no_storage(error: sqlite3.Error) -> bool:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import re
 import resource
 import struct
@@ -47,7 +46,7 @@ _ARM: Final = {
     "denied": (221, 130, 117, 40, 39, 97, 268, 270, 271, 272, 280, 281, 282, 241,
                217, 218, 219, 425, 424, 434, 438, 265, 194, 186, 190, 180),
 }  # fmt: skip
-_CALLS: Final[dict[str, Any] | None] = {"x86_64": _X86, "aarch64": _ARM, "arm64": _ARM}.get(platform.machine()) if LINUX else None
+_CALLS: Final[dict[str, Any] | None] = {"x86_64": _X86, "aarch64": _ARM, "arm64": _ARM}.get(os.uname().machine) if LINUX else None
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 

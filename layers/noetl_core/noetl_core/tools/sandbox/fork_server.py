@@ -4,7 +4,8 @@ Its control socket takes frames (`runner.send`) of one JSON object each:
 
 * `{op: "fork", surroundings}` gives `{pid, scratch}`, with the socket of a runner attached, or `{why}` when there is no runner.
 * `{op: "prepare", surroundings}` has no answer. It forks and confines a runner, which waits for the next `fork` with these
-  surroundings. Each `fork` does the same after its answer: a task with new code then need not wait the 2 ms that this takes.
+  surroundings. From the second on, each `fork` does the same after its answer: where there was a second code there will be a
+  third, and its task need not wait the 2 ms that this takes.
 * `{op: "end", pid, grace}` waits `grace` seconds for the process, kills it, and gives `{status}` as `os.waitpid` does (and
   `killed: true` when it had to).
 * `{op: "drop", pid, scratch}` has no answer. It kills the process and removes its folder.
@@ -65,6 +66,7 @@ class ForkServer:
         self._control, self._folder = control, folder
         self._children: set[int] = set()
         self._next: Prepared | None = None
+        self._forks = 0
         self._tasks, self._counted_at = 0, float("-inf")
 
     def serve(self) -> None:
@@ -80,7 +82,9 @@ class ForkServer:
         match request["op"]:
             case "fork":
                 self._hand_out(request["surroundings"])
-                self._prepare(request["surroundings"])
+                self._forks += 1
+                if self._forks > 1:
+                    self._prepare(request["surroundings"])
             case "prepare":
                 self._prepare(request["surroundings"])
             case "end":

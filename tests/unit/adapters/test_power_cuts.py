@@ -1,0 +1,139 @@
+"""A local store that survives a power cut: what the disk has at each moment that somebody sees something, and how often it is
+synced. A power cut leaves the database and as much of the write-ahead log as was synced."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bench.playbooks import chain
+
+from noetl_core.adapters.local import database as module
+from noetl_core.adapters.local.database import Database
+from noetl_core.adapters.local.events import SqliteEventStore
+from noetl_core.control.admit import StartRequest
+from noetl_core.control.operate import signal
+from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.records import StreamId
+from noetl_core.local import LocalWiring
+from noetl_core.ports import StorageFailed
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.registry import ToolRegistry
+
+
+class Power:
+    """The store, how much of its log is synced, and what a power cut would leave of it."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.store = folder / "runs.db"
+        self.syncs = 0
+        self._synced = 0
+        self._copies = 0
+        sync = module._sync
+
+        def counted(handle: int) -> None:
+            self._synced = os.fstat(handle).st_size
+            self.syncs += 1
+            sync(handle)
+
+        monkeypatch.setattr(module, "_sync", counted)
+
+    def cut(self) -> SqliteEventStore:
+        """The log as another process finds it after the power has come back."""
+        self._copies += 1
+        copy = self.store.parent / f"cut{self._copies}.db"
+        shutil.copy(self.store, copy)
+        Path(f"{copy}-wal").write_bytes(Path(f"{self.store}-wal").read_bytes()[: self._synced])
+        return SqliteEventStore(Database(copy))
+
+    def names(self, execution_id: str, run: str | None = None) -> list[str]:
+        return [event.name for commit in self.cut().read(StreamId(execution_id, run)) for event in commit.events]
+
+
+@pytest.fixture
+def power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Power:
+    return Power(tmp_path, monkeypatch)
+
+
+class Look:
+    """A tool that looks at what a power cut would leave while it runs."""
+
+    kind = "look"
+    inline = False
+
+    def __init__(self, power: Power) -> None:
+        self.power = power
+        self.seen: list[tuple[list[str], list[list[str]]]] = []
+
+    def run(self, call: ToolCall) -> Outcome:
+        control = self.power.cut().read(StreamId(call.execution_id))
+        runs = [e.data["run"] for commit in control for e in commit.events if e.name == "StepScheduled"]
+        self.seen.append((runs, [self.power.names(call.execution_id, run) for run in runs]))
+        return Outcome.ok(len(runs))
+
+
+@pytest.fixture
+def look(power: Power) -> Look:
+    return Look(power)
+
+
+@pytest.fixture
+def local(power: Power, look: Look) -> Iterator[LocalWiring]:
+    wiring = LocalWiring(power.store, durable="power", tools=ToolRegistry({"look": look}))
+    yield wiring
+    wiring.close()
+
+
+def looking(steps: int) -> str:
+    return chain(steps, lambda i: {"kind": "look"}) + "executor: { spec: { extensions: true } }\n"
+
+
+def test_a_task_begins_when_its_claim_and_all_before_it_are_durable(local: LocalWiring, look: Look) -> None:
+    execution_id = local.start(StartRequest(playbook=looking(3))).execution_id
+    local.run(execution_id)
+    assert len(look.seen) == 3
+    for n, (runs, events) in enumerate(look.seen):
+        assert len(runs) == n + 1
+        assert [names[-1] for names in events] == ["StepDone"] * n + ["StepStarted"]
+
+
+def test_what_a_caller_is_told_is_durable(local: LocalWiring, power: Power) -> None:
+    execution_id = local.start(StartRequest(playbook=chain(2))).execution_id
+    assert "StepScheduled" in power.names(execution_id)
+    local.run(execution_id)
+    assert power.names(execution_id)[-2:] == ["WorkflowFinished", "PlaybookProcessed"]
+    other = local.start(StartRequest(playbook=chain(2))).execution_id
+    signal(local.control, other, "go", None)
+    assert power.names(other)[-1] == "SignalReceived"
+
+
+def test_a_step_costs_one_sync(local: LocalWiring, power: Power) -> None:
+    execution_id = local.start(StartRequest(playbook=chain(20))).execution_id
+    admitted = power.syncs
+    local.run(execution_id)
+    assert power.syncs - admitted == 20 + 1, "a claim each, and the end"
+    local.close()
+    assert power.syncs - admitted == 20 + 1
+
+
+def test_a_store_for_killed_processes_only_is_never_synced(power: Power) -> None:
+    local = LocalWiring(power.store)
+    local.run(local.start(StartRequest(playbook=chain(3))).execution_id)
+    local.close()
+    assert power.syncs == 0
+
+
+def test_what_cannot_be_synced_is_not_durable_and_says_so(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_sync", full)
+        with pytest.raises(StorageFailed, match="No space left"):
+            local.start(StartRequest(playbook=chain(2)))
+        with pytest.raises(StorageFailed, match="No space left"):
+            local.database.sync()
+    local.database.sync()
