@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from noetl_cli.errors import FAILED, UNREACHABLE, USAGE, Exit
 
 if TYPE_CHECKING:
     from noetl_core.client.api import Api
-    from noetl_core.client.shapes import Event, Started
+    from noetl_core.client.shapes import Event, Events, Started
+    from noetl_core.client.view_shapes import Logs, Replay
+
+    Page = TypeVar("Page", Events, Logs, Replay)
 
 POLL_S = 0.2
 PAGE = 1000
@@ -51,18 +54,21 @@ class Backend(Protocol):
         """Envelopes as this process makes them, when it carries the execution out itself; None: ask for them."""
         ...
 
+    def history(self, execution_id: str, name: str | None = None, after: str | None = None) -> Iterator[Event]:
+        """Yield every envelope of an execution while they are read, each commit once."""
+        ...
+
     def close(self) -> None: ...
 
 
-def all_events(where: Backend, execution_id: str, name: str | None = None, after: str | None = None) -> list[Event]:
-    """Every envelope of an execution, page by page."""
-    found: list[Event] = []
+def pages(ask: Callable[[str | None], Page], after: str | None = None) -> Iterator[Page]:
+    """Yield the pages that `ask` returns for the cursor of the page before, as long as there is more now."""
     while True:
-        page = where.api.events(execution_id, name=name, after=after, limit=PAGE)
-        found += page["events"]
+        page = ask(after)
+        yield page
         after = page["cursor"]
-        if not page["more"]:
-            return found
+        if after is None or not page.get("more", True):
+            return
 
 
 def refused(status: int, message: str, details: Iterable[Mapping[str, Any]]) -> Exit:

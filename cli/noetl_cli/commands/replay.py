@@ -12,7 +12,7 @@ import typer
 
 from noetl_cli import files, output
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backend import Backend
+from noetl_cli.backend import Backend, pages
 from noetl_cli.backends import backend
 from noetl_cli.errors import FAILED, UNREACHABLE, USAGE, Exit
 
@@ -54,15 +54,11 @@ def replay(
 def _replayed(where: Backend, id: str, source: str | None) -> dict[str, Any]:
     """The whole log, request by request."""
     found: dict[str, Any] = {"execution_id": id, "commits": 0, "differences": [], "missing": []}
-    after = None
-    while True:
-        part = where.api.replay(id, after=after, playbook=source)
+    for part in pages(lambda after: where.api.replay(id, after=after, playbook=source)):
         found["commits"] += part["commits"]
         found["differences"] += part["differences"]
         found["missing"] += part["missing"]
-        after = part["cursor"]
-        if after is None:
-            return found
+    return found
 
 
 def _tell(found: dict[str, Any], playbook: Path | None) -> None:

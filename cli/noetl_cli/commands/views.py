@@ -11,7 +11,7 @@ import typer
 
 from noetl_cli import files, output
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backend import Backend
+from noetl_cli.backend import Backend, pages
 from noetl_cli.backends import backend
 from noetl_cli.chart import draw
 from noetl_cli.errors import say
@@ -139,14 +139,7 @@ def _draw(where: Backend, id: str, form: str) -> None:
 
 
 def _entries(where: Backend, id: str, **query: Any) -> list[LogEntry]:
-    found: list[LogEntry] = []
-    after = None
-    while True:
-        page = where.api.logs(id, after=after, **query)
-        found += page["logs"]
-        after = page["cursor"]
-        if not page["more"]:
-            return found
+    return [entry for page in pages(lambda after: where.api.logs(id, after=after, **query)) for entry in page["logs"]]
 
 
 def _print(entry: LogEntry) -> None:
