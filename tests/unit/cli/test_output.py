@@ -38,7 +38,7 @@ def test_no_more_is_held_than_is_encoded_together(form: Any, monkeypatch: pytest
             most = max(most, made - written)
             yield {"n": made}
 
-    monkeypatch.setattr(output.sys, "stdout", Standard())
+    monkeypatch.setattr("sys.stdout", Standard())
     form(values())
     assert written == made == MANY
     assert most <= output.BATCH
