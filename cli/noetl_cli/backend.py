@@ -54,13 +54,11 @@ class Backend(Protocol):
         """Envelopes as this process makes them, when it carries the execution out itself; None: ask for them."""
         ...
 
+    def history(self, execution_id: str, name: str | None = None, after: str | None = None) -> Iterator[Event]:
+        """Yield every envelope of an execution while they are read, each commit once."""
+        ...
+
     def close(self) -> None: ...
-
-
-def all_events(where: Backend, execution_id: str, name: str | None = None, after: str | None = None) -> list[Event]:
-    """Every envelope of an execution, page by page."""
-    asked = pages(lambda cursor: where.api.events(execution_id, name=name, after=cursor, limit=PAGE), after)
-    return [event for page in asked for event in page["events"]]
 
 
 def pages(ask: Callable[[str | None], Page], after: str | None = None) -> Iterator[Page]:

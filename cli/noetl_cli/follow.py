@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from noetl_cli import output
-from noetl_cli.backend import PAGE, Backend, all_events
+from noetl_cli.backend import PAGE, Backend
 from noetl_cli.errors import COMPLETED, FAILED, Exit, OutputLost, say
 from noetl_cli.progress import Progress, StepProgress
 from noetl_core.adapters.clock import SteadyClock
@@ -127,7 +127,7 @@ def ended(where: Backend, execution_id: str, how: str, events: bool) -> None:
     """Print the summary, with the events if asked. Raises `Exit(1)` when the execution did not complete."""
     summary: dict[str, Any] = {**where.api.execution(execution_id)}
     if events:
-        summary["event_log"] = all_events(where, execution_id)
+        summary["event_log"] = list(where.history(execution_id))
     code = COMPLETED if summary["status"] == "completed" else FAILED
     try:
         if how != "human":

@@ -6,7 +6,8 @@ import os
 import shlex
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -22,6 +23,7 @@ from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool
 from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import Expander
 from noetl_core.control.operations import Operations, cursor_key
+from noetl_core.control.pages import whole
 from noetl_core.control.refusals import refusal
 from noetl_core.control.unreadable import REMEDY, mark_head_stuck
 from noetl_core.engine.workload import BadWorkload
@@ -31,7 +33,7 @@ from noetl_core.ports import CorruptLog, NotFound, PortError, StorageFailed
 
 if TYPE_CHECKING:
     from noetl_core.client.api import Api
-    from noetl_core.client.shapes import Started
+    from noetl_core.client.shapes import Event, Started
 
 
 class LocalBackend:
@@ -147,19 +149,29 @@ class LocalBackend:
 
         return read
 
+    def history(self, execution_id: str, name: str | None = None, after: str | None = None) -> Iterator[Event]:
+        control = self._looked_at.control
+        with _refusing():
+            key = cursor_key(lambda: control)()
+            yield from cast("Iterator[Event]", whole(control, execution_id, name=name, after=after, key=key))
+
     @property
     def api(self) -> Api:
         """The services in this process. Registering makes a store where there is none yet; looking makes none."""
         return cast("Api", _Refusing(self._operations))
 
     def _operations(self, method: str) -> Operations:
-        wiring = self.wiring if method == "register" or self._exists() else self._empty
+        wiring = self.wiring if method == "register" else self._looked_at
         return Operations(
             lambda: wiring.control,
             cursor_key(lambda: wiring.control),
             facts={"name": "local", "pools": {"default": {"concurrency": THREADS}}},
             secrets=lambda: LocalSecrets(home() / "credentials.json"),
         )
+
+    @property
+    def _looked_at(self) -> LocalWiring:
+        return self.wiring if self._exists() else self._empty
 
     @cached_property
     def _empty(self) -> LocalWiring:
@@ -186,13 +198,20 @@ class _Refusing:
         method = getattr(self._operations(name), name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            try:
+            with _refusing():
                 return method(*args, **kwargs)
-            except Exception as error:  # refusals have their words; a bug is logged with its traceback
-                status, body = refusal(error, "")
-                raise refused(status, body["error"]["message"], body["error"]["details"]) from None
 
         return call
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """What is refused within is the command's end."""
+    try:
+        yield
+    except Exception as error:  # refusals have their words; a bug is logged with its traceback
+        status, body = refusal(error, "")
+        raise refused(status, body["error"]["message"], body["error"]["details"]) from None
 
 
 class _Carrier:

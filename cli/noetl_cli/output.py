@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from noetl_cli.errors import say
 
 MAX_ROWS = 20
+BATCH = 500
+"""Values of a list that are encoded and written together."""
 ERROR_WIDTH = 500
 WIDE = 250
 """Columns where there is no terminal whose width would matter."""
@@ -17,16 +20,32 @@ STYLES = {"completed": "1;32", "failed": "1;31", "cancelled": "1;33", "bold": "1
 """ANSI codes: plain lines need no library, whose import would be half of a short run's time."""
 
 
+_encoder = json.JSONEncoder(ensure_ascii=False, default=str)
+
+
 def as_json(value: Any) -> None:
     """Print one JSON value on standard output."""
-    json.dump(value, sys.stdout, ensure_ascii=False, default=str)
-    sys.stdout.write("\n")
+    sys.stdout.write(f"{_encoder.encode(value)}\n")
 
 
-def as_lines(values: Sequence[Any]) -> None:
-    """Print JSON lines on standard output."""
-    for value in values:
-        as_json(value)
+def as_list(values: Iterable[Any]) -> None:
+    """Print a list as one JSON value on standard output, while its items are made."""
+    sys.stdout.write("[")
+    for number, some in enumerate(_batches(values)):
+        sys.stdout.write((", " if number else "") + _encoder.encode(some)[1:-1])
+    sys.stdout.write("]\n")
+
+
+def as_lines(values: Iterable[Any]) -> None:
+    """Print JSON lines on standard output, while the values are made."""
+    for some in _batches(values):
+        sys.stdout.write("".join(f"{_encoder.encode(value)}\n" for value in some))
+
+
+def _batches(values: Iterable[Any]) -> Iterator[list[Any]]:
+    each = iter(values)
+    while some := list(islice(each, BATCH)):
+        yield some
 
 
 def rows(found: Sequence[Mapping[str, Any]], how: str) -> None:

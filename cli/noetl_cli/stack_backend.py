@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from noetl_cli.backend import POLL_S, Tick, refused
+from noetl_cli.backend import PAGE, POLL_S, Tick, pages, refused
 from noetl_cli.errors import TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped
 from noetl_core.client.errors import Refused, TokenInTheClear, Unreachable
 from noetl_core.client.http import Client
@@ -15,7 +15,7 @@ from noetl_core.engine.statuses import STOPPED
 
 if TYPE_CHECKING:
     from noetl_core.client.api import Api
-    from noetl_core.client.shapes import Started
+    from noetl_core.client.shapes import Event, Started
 
 PATIENCE_S = 10.0
 """How long a stack that has accepted an execution may be silent before following it is given up."""
@@ -59,6 +59,10 @@ class StackBackend:
 
     def news(self, execution_id: str) -> None:
         return None
+
+    def history(self, execution_id: str, name: str | None = None, after: str | None = None) -> Iterator[Event]:
+        for page in pages(lambda cursor: self.api.events(execution_id, name=name, after=cursor, limit=PAGE), after):
+            yield from page["events"]
 
     def close(self) -> None:
         """Nothing is held."""

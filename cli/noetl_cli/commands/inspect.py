@@ -10,7 +10,7 @@ import typer
 
 from noetl_cli import output
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backend import Backend, all_events
+from noetl_cli.backend import Backend
 from noetl_cli.backends import backend
 from noetl_cli.errors import TIMEOUT, Exit, say
 from noetl_core.engine.statuses import STOPPED
@@ -85,14 +85,14 @@ def events(
 ) -> None:
     """Show an execution's history, in causal order."""
     with closing(backend(on, store, id)) as where:
-        found = all_events(where, id, name=name, after=after)
-    if output_ == "json":
-        output.as_json(found)
-    elif output_ == "jsonl":
-        output.as_lines(found)
-    else:
-        for event in found:
-            print(output.event_line(event))
+        found = where.history(id, name, after)
+        if output_ == "json":
+            output.as_list(found)
+        elif output_ == "jsonl":
+            output.as_lines(found)
+        else:
+            for event in found:
+                print(output.event_line(event))
 
 
 @app.command()

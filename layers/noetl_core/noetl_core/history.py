@@ -20,11 +20,13 @@ def commits_of(store: CommitReader, stream: StreamId, after: int = -1) -> Iterat
     """Yield the commits of a stream after `after`, in order, one page at a time."""
     limit = FIRST
     while page := store.read(stream, after=after, limit=limit):
-        yield from page
+        events = 0
+        for commit in page:
+            events += len(commit.events)
+            yield commit
         if len(page) < limit:
             return
-        after = page[-1].seq
-        events = sum(len(commit.events) for commit in page)
+        after += len(page)
         limit = min(PAGE, max(1, PAGE_EVENTS * len(page) // max(1, events)))
 
 

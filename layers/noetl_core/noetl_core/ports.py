@@ -84,7 +84,7 @@ class EventStore(Protocol):
 
     def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
         """Return the commits of `stream` with `seq > after` in order, at most `limit` (None: all). Raises `CorruptLog` on a
-        gap."""
+        gap. A store may decode a commit when it is taken from the answer, and raise `CorruptLog` or `NewerLog` then."""
         ...
 
     def last(self, stream: StreamId) -> Commit | None:

@@ -297,7 +297,7 @@ class TestRefusals:
         noise = random.Random(60).randbytes(600 * 1024).hex()
         store.append(commit(RUN, 0, events=(Event("X", 1, {"n": noise}),)))
         with pytest.raises(CorruptLog, match="4242"):
-            DynamoEventStore(table, S3ResultStore(make_bucket()), FakeClock()).read(RUN)
+            list(DynamoEventStore(table, S3ResultStore(make_bucket()), FakeClock()).read(RUN))
 
     def test_a_lost_snapshot_is_no_snapshot(self, table: str, store: DynamoEventStore) -> None:
         noise = random.Random(60).randbytes(600 * 1024).hex()

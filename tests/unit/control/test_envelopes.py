@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
+from noetl_core.control import pages
 from noetl_core.control.envelopes import expand
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.events.table import event_named
@@ -31,7 +31,7 @@ workflow:
 def history_of(source: str) -> list[dict[str, Any]]:
     local, state = run_text(source)
     try:
-        return read.events(local.control, state.execution_id)[0]
+        return pages.events(local.control, state.execution_id)[0]
     finally:
         local.close()
 
@@ -80,8 +80,8 @@ def test_a_history_in_causal_order() -> None:
 
 def test_ids_are_unique_and_stable_and_times_are_rfc_3339() -> None:
     local, state = run_text(PLAYBOOK)
-    once, _ = read.events(local.control, state.execution_id)
-    twice, _ = read.events(local.control, state.execution_id)
+    once, _ = pages.events(local.control, state.execution_id)
+    twice, _ = pages.events(local.control, state.execution_id)
     local.close()
     assert once == twice
     assert len({e["event_id"] for e in once}) == len(once)

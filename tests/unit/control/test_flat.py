@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
+from noetl_core.control import pages
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.core import MAX_ROUNDS
 from noetl_core.engine.records import Snapshot, StreamId
@@ -105,14 +105,14 @@ def test_more_chunks_write_ctx_than_a_routing_has_rounds() -> None:
 
 def test_a_page_that_looked_long_enough_says_so_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     with _run(_source(*_chain(100))) as (local, state, _):
-        whole, _ = read.events(local.control, state.execution_id)
-        monkeypatch.setattr(read, "BUSY_S", -1)
+        whole, _ = pages.events(local.control, state.execution_id)
+        monkeypatch.setattr(pages, "BUSY_S", -1)
         found: list[Any] = []
-        pages, cursor, more = 0, None, True
+        asked, cursor, more = 0, None, True
         while more:
-            page, cursor, more = read.page(
+            page, cursor, more = pages.page(
                 local.control, state.execution_id, name="StepDone", after=cursor, limit=1_000, key=b"k"
             )
-            found, pages = found + page, pages + 1
+            found, asked = found + page, asked + 1
         assert found == [e for e in whole if e["name"] == "StepDone"] and len(found) == 100
-        assert pages > 2 and cursor is None
+        assert asked > 2 and cursor is None

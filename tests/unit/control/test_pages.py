@@ -1,4 +1,4 @@
-"""Reading a long history page by page decodes every commit once."""
+"""A page of a long history decodes what it shows; all pages together decode every commit once."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 
 from noetl_core.adapters.local import events as adapter
 from noetl_core.codec import decode_events
-from noetl_core.control import recent
+from noetl_core.control import pages, recent
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.api import Service
+from noetl_core.control.recent import RecentCommits
 from noetl_core.local import LocalWiring
 from tests.asking import ask
 
@@ -40,6 +41,100 @@ def chain(steps: int) -> list[dict[str, Any]]:
         }
         for i in range(steps)
     ]
+
+
+class Decoded:
+    """A finished run on a local store, and which commits are decoded from now on: by run, '' for the control stream."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, workflow: list[dict[str, Any]]) -> None:
+        self.local = LocalWiring()
+        self.execution_id = self.local.start(StartRequest(playbook=f"{HEAD}workflow: {json.dumps(workflow)}\n")).execution_id
+        assert self.local.run(self.execution_id)
+        rows = self.local.database.rows("SELECT run_id, body FROM commits WHERE execution_id=?", (self.execution_id,))
+        runs = {body: run for run, body in rows}
+        self.stored = Counter(run for run, _ in rows)
+        self.decoded: Counter[str] = Counter()
+
+        def counted(body: bytes, v: int) -> Any:
+            self.decoded[runs[body]] += 1
+            return decode_events(body, v)
+
+        monkeypatch.setattr(adapter, "decode_events", counted)
+
+    def page(self, **wanted: Any) -> tuple[list[dict[str, Any]], str | None, bool]:
+        """A page as a process gives it that has read nothing before, and what was decoded for it."""
+        self.local.control.recent = RecentCommits(self.local.store)
+        self.decoded.clear()
+        return pages.page(self.local.control, self.execution_id, key=b"k", **wanted)
+
+    @property
+    def of_runs(self) -> int:
+        """Commits of run streams that were decoded."""
+        return sum(n for run, n in self.decoded.items() if run)
+
+    def shown(self, events: list[dict[str, Any]]) -> int:
+        """Commits of run streams that events come from."""
+        return len({e["event_id"].rsplit(".", 1)[0] for e in events if ".control." not in e["event_id"]})
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    made: list[Decoded] = []
+
+    def run(workflow: list[dict[str, Any]]) -> Decoded:
+        made.append(Decoded(monkeypatch, workflow))
+        return made[-1]
+
+    yield run
+    for each in made:
+        each.local.close()
+
+
+@pytest.mark.parametrize("name", [None, "LoopIterationCompleted", "task.processed"])
+@pytest.mark.parametrize("limit", [1, 300, 1_000])
+def test_a_page_decodes_the_commits_it_shows_and_one_more_at_most(decoded: Any, name: str | None, limit: int) -> None:
+    run = decoded(loop(5_000, "local"))
+    assert sum(run.stored.values()) - run.stored[""] >= 8
+    cursors: list[str | None] = [None]
+    more = True
+    while more and len(cursors) < 60:
+        found, cursor, more = run.page(after=cursors[-1], limit=limit, name=name)
+        assert run.of_runs <= run.shown(found) + 1, f"page {len(cursors)}"
+        cursors.append(cursor)
+
+
+def test_an_event_id_is_found_by_position(decoded: Any) -> None:
+    run = decoded(loop(5_000, "local"))
+    whole = list(pages.whole(run.local.control, run.execution_id))
+    for place in (0, 2_000, 11_000, len(whole) - 10):
+        found, _, _ = run.page(after=whole[place]["event_id"], limit=100)
+        assert found == whole[place + 1 : place + 101]
+        assert run.of_runs <= run.shown(found) + 2, "the commit of the event is looked up"
+
+
+@pytest.mark.parametrize("name", ["LoopStarted", "loop.done", "NextEvaluated", "workflow.finished"])
+def test_what_only_the_control_stream_has_is_found_without_run_streams(decoded: Any, name: str) -> None:
+    run = decoded(loop(3_000, "local"))
+    run.page(limit=1_000, name=name)
+    assert run.of_runs == 0
+
+
+def test_a_page_of_what_is_rare_ends_and_says_that_there_is_more(decoded: Any) -> None:
+    run = decoded(loop(20_000, "local"))
+    found: list[dict[str, Any]] = []
+    after, more, most = None, True, 0
+    while more:
+        page, after, more = run.page(limit=1_000, name="TaskRetried", after=after)
+        found, most = found + page, max(most, run.of_runs)
+    assert found == []
+    assert most <= 4, "commits of 2,000 events, of some 30"
+
+
+def test_a_reader_of_the_whole_history_decodes_each_commit_once(decoded: Any) -> None:
+    run = decoded(loop(5_000, "local"))
+    run.local.control.recent = RecentCommits(run.local.store)
+    assert sum(1 for _ in pages.whole(run.local.control, run.execution_id)) > 20_000
+    assert run.decoded == run.stored
 
 
 class Read:

@@ -207,7 +207,7 @@ def test_a_graph_comes_in_its_own_type(ask: Asker, form: str, begins: str) -> No
 
 
 def test_a_page_of_events_stays_within_what_a_function_may_answer(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.control.read.MAX_PAGE_BYTES", 5_000)
+    monkeypatch.setattr("noetl_core.control.pages.MAX_PAGE_BYTES", 5_000)
     execution_id = ask.waiting()
     found: list[Any] = []
     after: dict[str, Any] = {}

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from noetl_core.adapters.local.secrets import PREFIX, LocalSecrets
-from noetl_core.control import read
+from noetl_core.control import pages, read
 from noetl_core.control.admit import StartRequest, register
 from noetl_core.control.callbacks import answer, open_callbacks
 from noetl_core.dsl.parse import check
@@ -117,7 +117,7 @@ def run(example: Example, others: list[str]) -> dict[str, Any]:
             reply(local, started.execution_id, given_answer)
         assert local.run(started.execution_id, timeout_s=30)
         out = read.summary(local.control, started.execution_id)
-        log = read.events(local.control, started.execution_id)[0]
+        log = pages.events(local.control, started.execution_id)[0]
         out["tasks"] = [e["task"] for e in log if e["name"] == "TaskProcessed"]
         out["order"] = [e["step"] for e in log if e["name"] == "StepScheduled"]
         out["event_names"] = [e["name"] for e in log]

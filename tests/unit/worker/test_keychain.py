@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.control import read
+from noetl_core.control import pages, read
 from noetl_core.local import run_text
 from noetl_core.ports import NotFound, ReadsSecrets
 
@@ -40,7 +40,7 @@ workflow:
     local, state = run_text(source, secrets=Held(fields))
     try:
         out = read.summary(local.control, state.execution_id)
-        out["log"] = str(read.events(local.control, state.execution_id)[0])
+        out["log"] = str(pages.events(local.control, state.execution_id)[0])
         return out
     finally:
         local.close()

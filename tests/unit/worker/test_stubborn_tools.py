@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from noetl_core.control import operate, read
+from noetl_core.control import operate, pages, read
 from noetl_core.control.admit import StartRequest
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
@@ -112,7 +112,7 @@ def test_what_it_brings_later_is_never_recorded(local: LocalWiring, tool: Stubbo
     helper.join()
     for _ in range(6):
         assert tool.ended.acquire(timeout=5)
-    events = read.events(local.control, execution_id)[0]
+    events = pages.events(local.control, execution_id)[0]
     done = [e for e in events if e["name"] == "TaskProcessed"]
     kinds = {tuple(e["iteration"]): e["data"]["outcome"].get("error", {}).get("kind") for e in done}
     assert len(done) == 6

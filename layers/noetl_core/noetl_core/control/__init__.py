@@ -7,7 +7,7 @@ reads.
 * `reconcile` repairs one execution from its log; `sweep` does so for all that are due; `dead_letters` handles messages that a
   queue
   gave up; `unreadable` handles executions whose log cannot be read.
-* `read`, `envelopes`, `cursor`, `recent`, `render` and `replay` answer reads. `api` is the HTTP API over all of this.
+* `read`, `pages`, `envelopes`, `cursor`, `recent`, `render` and `replay` answer reads. `api` is the HTTP API over all of this.
 
 The rules themselves are pure and are in `engine`. No module here runs a tool: `worker` does.
 """

@@ -11,15 +11,15 @@ import hashlib
 import hmac
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.control.envelopes import Expander
-from noetl_core.engine.records import AnyEvent, Commit, StreamId
+from noetl_core.engine.records import AnyEvent, Commit, StreamId, envelopes_of
 from noetl_core.events.event import closes_run, opens_run
 from noetl_core.history import commits_of
-from noetl_core.ports import CommitReader
+from noetl_core.ports import CommitReader, EventStore
 
 SIGNATURE_BYTES = 12
 
@@ -79,6 +79,67 @@ class Position:
         return cls(StreamPosition(*control), {run: StreamPosition(*at) for run, at in runs.items()}, *trace)
 
 
+@dataclass(frozen=True, slots=True)
+class EventPlace:
+    """Where an event is: its stream (`run` None: the control stream), its commit and its place in the commit. `derived`: it is
+    the `TaskStarted` just before the event at that place (`...s`)."""
+
+    run: str | None
+    seq: int
+    place: int
+    derived: bool
+
+    def taken(self, commit: Commit) -> int | None:
+        """Return how many envelopes of its commit end with it; None when there is no such event."""
+        if self.place >= len(commit.events):
+            return None
+        before = sum(envelopes_of(event) for event in commit.events[: self.place])
+        here = envelopes_of(commit.events[self.place])
+        if self.derived:
+            return before + 1 if here > 1 else None
+        return before + here
+
+
+def place_of(event_id: str, execution_id: str) -> EventPlace:
+    """Return the place that the id of an event says. Raises `BadCursor`."""
+    parts = event_id.removesuffix("s").split(".")
+    numbers = [int(p) for p in parts[2:] if p.isascii() and p.isdecimal() and len(p) < 10]
+    if len(parts) != 4 or parts[0] != execution_id or len(numbers) != 2:
+        raise BadCursor(f"{event_id} is no id of an event of execution {execution_id}")
+    return EventPlace(None if parts[1] == "control" else parts[1], numbers[0], numbers[1], event_id.endswith("s"))
+
+
+def position_behind(store: EventStore, event_id: str, execution_id: str, trace_id: str | None) -> Position:
+    """Return the position just behind an event. Of run streams only the commit of the event is read, and what follows the last
+    control commit. Raises `BadCursor`."""
+    where = place_of(event_id, execution_id)
+    found = store.read(StreamId(execution_id, where.run), after=where.seq - 1, limit=1)
+    taken = where.taken(found[0]) if found else None
+    if taken is None:
+        raise BadCursor(f"there is no event {event_id}")
+    position = Position(trace_id=trace_id)
+    for commit in commits_of(store, StreamId(execution_id)):
+        for event in commit.events:
+            if event.name != "BoundaryRouted":
+                continue
+            at = position.runs[event.data["run"]]
+            if event.data["run"] == where.run and event.data["seq"] >= where.seq:
+                at.seq, at.taken = where.seq, taken
+                return position
+            at.seq, at.taken = event.data["seq"] + 1, 0
+        if where.run is None and commit.seq == where.seq:
+            position.control.seq, position.control.taken = where.seq, taken
+            return position
+        position.passed(commit)
+    for run, at in position.runs.items():
+        if run == where.run:
+            at.seq, at.taken = where.seq, taken
+            return position
+        last = store.last(StreamId(execution_id, run))
+        at.seq = at.seq if last is None else last.seq + 1
+    raise BadCursor(f"there is no event {event_id}")
+
+
 def sign(value: Any, key: bytes) -> str:
     """Return a JSON value as a signed cursor."""
     body = json.dumps(value, separators=(",", ":")).encode()
@@ -101,9 +162,10 @@ def _signature(body: bytes, key: bytes) -> bytes:
     return hmac.new(key, body, hashlib.sha256).digest()[:SIGNATURE_BYTES]
 
 
-def history(store: CommitReader, execution_id: str, since: Position | None = None) -> Iterator[Commit]:
+def history(store: CommitReader, execution_id: str, since: Position | None = None, *, runs: bool = True) -> Iterator[Commit]:
     """Yield commits in causal order from `since`. The control stream gives the order: the commits of a run up to a boundary
-    come before the control commit that processed it; commits that nothing has processed yet come last."""
+    come before the control commit that processed it; commits that nothing has processed yet come last. Without `runs`, yield
+    the control stream only."""
     since = since or Position()
     held: dict[str, Iterator[Commit]] = {}
     ahead: dict[str, Commit] = {}
@@ -117,10 +179,12 @@ def history(store: CommitReader, execution_id: str, since: Position | None = Non
                 ahead[run] = commit
                 return
             yield commit
+            if commit.seq == seq:
+                return
 
     for commit in commits_of(store, StreamId(execution_id), since.control.seq - 1):
         for event in commit.events:
-            if event.name == "BoundaryRouted":
+            if event.name == "BoundaryRouted" and runs:
                 yield from upto(event.data["run"], event.data["seq"])
         yield commit
         for event in commit.events:
@@ -129,18 +193,21 @@ def history(store: CommitReader, execution_id: str, since: Position | None = Non
             elif closes_run(event):
                 open_runs.pop(event.data["run"], None)
                 held.pop(event.data["run"], None)
-    for run in open_runs:
+                ahead.pop(event.data["run"], None)
+    for run in open_runs if runs else ():
         yield from upto(run, None)
 
 
-def envelopes(store: CommitReader, execution_id: str, position: Position) -> Iterator[dict[str, Any]]:
-    """Yield envelopes from `position`, and advance `position` with each of them."""
+def envelopes(
+    commits: Iterable[Commit], execution_id: str, position: Position, names: Container[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the envelopes of `commits`, which come from `position`, and advance `position` with each of them; with `names` only
+    those of events with these names."""
     expand = Expander(execution_id, position.trace_id, {run: at.step for run, at in position.runs.items()})
-    for commit in history(store, execution_id, position):
+    for commit in commits:
         at = position.at(commit)
         skip = at.taken if at.seq == commit.seq else 0
-        for number, envelope in enumerate(expand(commit)):
-            if number >= skip:
-                at.seq, at.taken = commit.seq, number + 1
-                yield envelope
+        for number, envelope in expand.numbered(commit, skip, names):
+            at.seq, at.taken = commit.seq, number + 1
+            yield envelope
         position.passed(commit)

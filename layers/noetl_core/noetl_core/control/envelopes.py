@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from noetl_core.engine.records import AnyEvent, Commit, Event
 from noetl_core.events.runs import TaskStarted
 from noetl_core.events.table import COUNTS_EVENTS, EventType, event_named
 from noetl_core.instants import to_rfc3339
+
+STARTED = frozenset(TaskStarted.__annotations__)
+"""Keys of a task's start, which its outcome has too."""
 
 
 class Expander:
@@ -21,17 +24,30 @@ class Expander:
         self._steps = dict(steps or {})
 
     def __call__(self, commit: Commit) -> Iterator[dict[str, Any]]:
-        stream = commit.stream.run_id or "control"
+        return (envelope for _, envelope in self.numbered(commit))
+
+    def numbered(
+        self, commit: Commit, skip: int = 0, names: Container[str] | None = None
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the envelopes of a commit after the first `skip`, each with its place among all of them; with `names` only
+        those of events with these names."""
+        stream = commit.stream.run_id
+        prefix = f"{self._execution_id}.{stream or 'control'}.{commit.seq}."
+        number = -1
         for place, event in enumerate(commit.events):
-            event_id = f"{self._execution_id}.{stream}.{commit.seq}.{place}"
-            run, step = commit.stream.run_id or event.data.get("run"), event.data.get("step")
+            data = event.data
+            run, step = stream or data.get("run"), data.get("step")
             if step and isinstance(step, str) and isinstance(run, str):
                 self._steps.setdefault(run, step)
             if event.name == "TaskProcessed" and "started" in event.data:
-                said = {key: value for key, value in event.data.items() if key in TaskStarted.__annotations__}
-                began: Any = Event("TaskStarted", event.data["started"], said)
-                yield self._one(began, f"{event_id}s", commit)
-            yield self._one(event, event_id, commit)
+                number += 1
+                if number >= skip and (names is None or "TaskStarted" in names):
+                    said = {key: value for key, value in event.data.items() if key in STARTED}
+                    began: Any = Event("TaskStarted", event.data["started"], said)
+                    yield number, self._one(began, f"{prefix}{place}s", commit)
+            number += 1
+            if number >= skip and (names is None or event.name in names):
+                yield number, self._one(event, f"{prefix}{place}", commit)
 
     def _one(self, event: AnyEvent, event_id: str, commit: Commit) -> dict[str, Any]:
         return _envelope(event, event_id, commit, self._execution_id, self._steps, self._trace_id)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from noetl_core import __version__
-from noetl_core.control import callbacks, credentials, listing, operate, read, views
+from noetl_core.control import callbacks, credentials, listing, operate, pages, read, views
 from noetl_core.control.admit import StartRequest, admit, register
 from noetl_core.control.core import Control
 from noetl_core.control.redrive import redrive
@@ -173,8 +173,8 @@ class Operations:
     def events(
         self, execution_id: str, *, after: str | None = None, name: str | None = None, limit: int | None = None
     ) -> shapes.Events:
-        found, cursor, more = read.page(
-            self.control(), execution_id, name=name, after=after, limit=_limit(limit, read.MAX_PAGE), key=self.cursor_key()
+        found, cursor, more = pages.page(
+            self.control(), execution_id, name=name, after=after, limit=_limit(limit, pages.MAX_PAGE), key=self.cursor_key()
         )
         return {"events": cast("list[shapes.Event]", found), "cursor": cursor, "more": more}
 
@@ -186,8 +186,8 @@ class Operations:
 
     def render(self, execution_id: str, template: Any, step: str | None = None) -> shapes.Rendered:
         value = render_context(self.control(), execution_id, template, step)
-        if len(json.dumps(value, default=str)) > read.MAX_PAGE_BYTES:
-            raise TooLarge(f"what the template gives exceeds {read.MAX_PAGE_BYTES} bytes")
+        if len(json.dumps(value, default=str)) > pages.MAX_PAGE_BYTES:
+            raise TooLarge(f"what the template gives exceeds {pages.MAX_PAGE_BYTES} bytes")
         return {"value": value}
 
     # --- operating ---
@@ -331,7 +331,7 @@ def task_error(error: Any) -> dict[str, Any]:
     return dict(error)
 
 
-def _limit(limit: int | None, default: int, most: int = read.MAX_PAGE) -> int:
+def _limit(limit: int | None, default: int, most: int = pages.MAX_PAGE) -> int:
     return default if limit is None else within("limit", limit, 1, most)
 
 

@@ -1,57 +1,32 @@
-"""Reads of executions: summary, lists, histories, state (docs/looking.md)."""
+"""Reads of executions: summary, lists, state (docs/looking.md); `pages` reads histories."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from noetl_core.control import unreadable
 from noetl_core.control.core import Control
-from noetl_core.control.cursor import BadCursor, Position, envelopes
+from noetl_core.control.cursor import BadCursor, place_of
 from noetl_core.engine.fold import fold
-from noetl_core.engine.records import RunEvent, StreamId, control_events, request_of, run_events
+from noetl_core.engine.records import RunEvent, StreamId, control_events, run_events
 from noetl_core.engine.state import Run, State, StepState
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.events.shapes import Wait
 from noetl_core.expr import is_reference
-from noetl_core.instants import SECOND, to_rfc3339
+from noetl_core.history import commits_of
+from noetl_core.instants import to_rfc3339
 from noetl_core.ports import CorruptLog, Head, NotFound, PlaybookVersion
 from noetl_core.values import Values, at_once
 
 if TYPE_CHECKING:
     from noetl_core.client import shapes
 
-__all__ = ["MAX_PAGE", "BadCursor", "events", "head_as_dict", "load", "state_at", "status_of", "summary"]
+__all__ = ["BadCursor", "head_as_dict", "load", "state_at", "status_of", "summary"]
 
-MAX_PAGE = 1_000
 WAITING_FOR = ("kind", "signal", "child", "task", "iteration", "description", "wait_id")
-MAX_PAGE_BYTES = 4 * 1024 * 1024
-"""Lambda answers with 6 MB at most."""
-
 BEGINNING_BYTES = 2_000
 """How much of an error's large details a summary shows."""
-BUSY_S = 20
-"""A view reads a log for at most so long: the rest of the 29 seconds of an API call is for the answer."""
-
-T = TypeVar("T")
-
-
-class Bounded(Iterator[T]):
-    """What was found (`found`) within `BUSY_S` seconds of reading; `partial` says that there is more."""
-
-    def __init__(self, found: Iterator[T], control: Control) -> None:
-        self._found, self._clock = found, control.clock
-        self._until = control.clock.now() + BUSY_S * SECOND
-        self._count = 0
-        self.partial = False
-
-    def __next__(self) -> T:
-        self._count += 1
-        if self._count % 256 == 0 and self._clock.now() > self._until:
-            self.partial = True
-            raise StopIteration
-        return next(self._found)
 
 
 def load(control: Control, execution_id: str) -> State:
@@ -175,75 +150,6 @@ def version_as_dict(v: PlaybookVersion) -> shapes.PlaybookVersion:
     return {"path": v.path, "version": v.version, "digest": v.digest}
 
 
-def events(control: Control, execution_id: str, **wanted: Any) -> tuple[list[dict[str, Any]], str | None]:
-    """Return a page of envelopes and the cursor after it (see `page`)."""
-    found, cursor, _ = page(control, execution_id, **wanted)
-    return found, cursor
-
-
-def page(
-    control: Control,
-    execution_id: str,
-    *,
-    name: str | None = None,
-    after: str | None = None,
-    limit: int | None = None,
-    key: bytes = b"",
-) -> tuple[list[dict[str, Any]], str | None, bool]:
-    """Return envelopes in causal order, the cursor after the last one (None at the end of a finished execution), and whether
-    there are more now.
-
-    `name` filters by either form of event names; `after` is a cursor or an event id. A page ends at `limit` events; with a
-    limit it also ends at `MAX_PAGE_BYTES` and after `BUSY_S` seconds. Raises `NotFound`, `BadCursor`.
-    """
-    found, position = since(control, execution_id, after, key)
-    bounded = Bounded(found, control)
-    read = found if limit is None else bounded
-    matching, over = page_of((e for e in read if name is None or name in (e["name"], e["event_type"])), limit)
-    cursor, more = onward(control, execution_id, position, over and not bounded.partial, key)
-    return matching, cursor, more
-
-
-def since(control: Control, execution_id: str, after: str | None, key: bytes) -> tuple[Iterator[dict[str, Any]], Position]:
-    """Yield envelopes after a cursor or an event id, with the position that advances with them. Raises `NotFound`,
-    `BadCursor`."""
-    if after is not None and not after.startswith(f"{execution_id}."):
-        position = Position.open(after, execution_id, key)
-    else:
-        first = control.recent.read(StreamId(execution_id), limit=1)
-        if not first:
-            raise NotFound(f"there is no execution {execution_id}")
-        position = Position(trace_id=request_of(first[0]).get("trace_id"))
-    found = envelopes(control.recent, execution_id, position)
-    if after is not None and after.startswith(f"{execution_id}.") and not any(e["event_id"] == after for e in found):
-        raise BadCursor(f"there is no event {after}")
-    return found, position
-
-
-def onward(control: Control, execution_id: str, position: Position, over: bool, key: bytes) -> tuple[str | None, bool]:
-    """Return the cursor of a page that ends at `position` (None: nothing will follow), and whether there is more now. `over`
-    says that the log was read to its end. The state is loaded only in that case, because a fold costs time."""
-    if over:
-        state = load(control, execution_id)
-        over = position.control.seq > state.seq
-        if over and state.finished:
-            return None, False
-    return position.sign(execution_id, key), not over
-
-
-def page_of(found: Iterator[dict[str, Any]], limit: int | None) -> tuple[list[dict[str, Any]], bool]:
-    """Return the next page, and whether it was the last."""
-    if limit is None:
-        return list(found), True
-    page, size = [], 0
-    for entry in found:
-        page.append(entry)
-        size += len(json.dumps(entry, default=str))
-        if len(page) >= limit or size > MAX_PAGE_BYTES:
-            return page, False
-    return page, True
-
-
 def state_at(control: Control, execution_id: str, event_id: str | None = None) -> dict[str, Any]:
     """Return ctx, status, tokens and open runs, now or just after the event `event_id`. Raises `NotFound`, `BadCursor`.
 
@@ -252,8 +158,10 @@ def state_at(control: Control, execution_id: str, event_id: str | None = None) -
     if event_id is None:
         return _state(load(control, execution_id))
     load(control, execution_id)
-    stream, seq, place = _place(event_id, execution_id)
-    if stream != "control":
+    where = place_of(event_id, execution_id)
+    stream, seq = where.run, where.seq
+    place = where.place - where.derived
+    if stream is not None:
         run = _run_at(control, execution_id, stream, seq, place)
         return {**_state(control.load(execution_id, _before(control, execution_id, stream, seq))), "run": run}
     state = control.load(execution_id, seq - 1) if seq else State(execution_id)
@@ -265,24 +173,15 @@ def state_at(control: Control, execution_id: str, event_id: str | None = None) -
     return _state(state)
 
 
-def _place(event_id: str, execution_id: str) -> tuple[str, int, int]:
-    """Return stream, position and index of an event. A derived `TaskStarted` (`...s`) comes just before the event from which
-    it is derived."""
-    parts = event_id.removesuffix("s").split(".")
-    numbers = [int(p) for p in parts[2:] if p.isascii() and p.isdecimal() and len(p) < 10]
-    if len(parts) != 4 or parts[0] != execution_id or len(numbers) != 2:
-        raise BadCursor(f"{event_id} is no id of an event of execution {execution_id}")
-    return parts[1], numbers[0], numbers[1] - event_id.endswith("s")
-
-
 def _before(control: Control, execution_id: str, run: str, seq: int) -> int:
     """Return the control position at which commit `seq` of a run was not processed yet, but everything before it was."""
-    commits = control.store.read(StreamId(execution_id))
-    for commit in commits:
+    last = -1
+    for commit in commits_of(control.store, StreamId(execution_id)):
         for event in commit.events:
             if event.name == "BoundaryRouted" and event.data["run"] == run and event.data["seq"] >= seq:
-                return commit.seq - 1
-    return commits[-1].seq
+                return last
+        last = commit.seq
+    return last
 
 
 def _run_at(control: Control, execution_id: str, run: str, seq: int, place: int) -> dict[str, Any]:

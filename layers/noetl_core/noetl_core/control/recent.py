@@ -8,6 +8,7 @@ from threading import Lock
 
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.ports import CommitReader
+from noetl_core.stored_commits import StoredCommits
 
 MAX_EVENTS = 16_000
 """The most events in the cache; a single commit may have more."""
@@ -29,8 +30,15 @@ class RecentCommits:
         if limit is not None and len(known) >= limit:
             return known
         rest = self._store.read(stream, after=after + len(known), limit=None if limit is None else limit - len(known))
-        self._keep(rest)
-        return [*known, *rest]
+        items: list[tuple[Sequence[Commit], int]] = [(known, place) for place in range(len(known))]
+        items += [(rest, place) for place in range(len(rest))]
+        return StoredCommits(items, self._take)
+
+    def _take(self, item: tuple[Sequence[Commit], int]) -> Commit:
+        """Decode one commit of a page, and keep it."""
+        commit = item[0][item[1]]
+        self._keep(commit)
+        return commit
 
     def _known(self, stream: StreamId, after: int, limit: int | None) -> list[Commit]:
         found: list[Commit] = []
@@ -44,11 +52,12 @@ class RecentCommits:
                 found.append(commit)
         return found
 
-    def _keep(self, commits: Sequence[Commit]) -> None:
+    def _keep(self, commit: Commit) -> None:
         with self._lock:
-            for commit in commits:
-                if self._kept.setdefault((commit.stream, commit.seq), commit) is commit:
-                    self._events += len(commit.events)
+            key = (commit.stream, commit.seq)
+            if key not in self._kept:
+                self._kept[key] = commit
+                self._events += len(commit.events)
             while self._events > MAX_EVENTS and len(self._kept) > 1:
                 _, gone = self._kept.popitem(last=False)
                 self._events -= len(gone.events)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from noetl_core.control import read
+from noetl_core.control import pages, read
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import history
-from noetl_core.control.read import BUSY_S, Bounded
+from noetl_core.control.pages import BUSY_S, Bounded
 from noetl_core.control.refusals import BadRequest
 from noetl_core.control.replay import Unfit, replay
 from noetl_core.engine.records import StreamId
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SPANS, MAX_SPANS = 2_000, 10_000
 LOGS = 100
+TASK_ENDS = frozenset({"TaskProcessed"})
+"""The events that say what tasks wrote."""
 
 
 def replayed(control: Control, execution_id: str, after: str | None = None, source: str | None = None) -> view_shapes.Replay:
@@ -56,12 +58,11 @@ def timeline(control: Control, execution_id: str, limit: int = SPANS) -> view_sh
     """Spans of step runs, and of tasks and iterations as far as the limit goes."""
     from noetl_core.observe.timeline import Timeline  # 2 ms: short runs ask for no view
 
-    found, _ = read.since(control, execution_id, None, b"")
-    envelopes = Bounded(found, control)
+    reading = pages.since(control, execution_id, None, b"")
     line = Timeline(limit)
-    line.observe(envelopes)
+    line.observe(reading.envelopes)
     now = control.clock.now() / SECOND
-    return cast("view_shapes.Timeline", {"execution_id": execution_id, **line.as_dict(now), "partial": envelopes.partial})
+    return cast("view_shapes.Timeline", {"execution_id": execution_id, **line.as_dict(now), "partial": reading.partial})
 
 
 def graph(control: Control, execution_id: str) -> view_shapes.Graph:
@@ -114,12 +115,11 @@ def logs(
     limit: int = LOGS,
 ) -> view_shapes.Logs:
     """What tasks wrote, a page at a time; with `full`, all that was kept of it."""
-    found, position = read.since(control, execution_id, after, key)
-    envelopes = Bounded(found, control)
-    entries = task_logs(envelopes, step, task)
+    reading = pages.since(control, execution_id, after, key, names=TASK_ENDS, examined=pages.MAX_EXAMINED)
+    entries = task_logs(reading.envelopes, step, task)
     whole = (_whole(control, entry) for entry in entries) if full else entries
-    page, over = read.page_of(whole, limit)
-    cursor, more = read.onward(control, execution_id, position, over and not envelopes.partial, key)
+    page, over = pages.page_of(whole, limit)
+    cursor, more = pages.onward(control, execution_id, reading, over, key)
     return {
         "execution_id": execution_id,
         "logs": cast("list[view_shapes.LogEntry]", page),

@@ -20,6 +20,7 @@ import json
 import logging
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -32,6 +33,7 @@ from noetl_core.codec import decode_events, encode_events
 from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally
 from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Conflict, CorruptLog, NotFound, ResultStore
+from noetl_core.stored_commits import StoredCommits
 
 log = logging.getLogger(__name__)
 
@@ -131,11 +133,11 @@ class DynamoEventStore:
             items = [] if item is None else [item]
         else:
             items = self._query(stream, after, limit)
-        commits = [_decode(item, self._results) for item in items if self._lives(item)]
-        for place, commit in enumerate(commits, start=after + 1):
-            if commit.seq != place:
+        living = [item for item in items if self._lives(item)]
+        for place, item in enumerate(living, start=after + 1):
+            if item["sk"]["S"] != sort_key(stream, place):
                 raise CorruptLog(f"{stream}: position {place} is missing")
-        return commits
+        return StoredCommits(living, partial(_decode, results=self._results))
 
     def _query(self, stream: StreamId, after: int, limit: int | None, *, newest: bool = False) -> list[Item]:
         pages = query_pages(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
@@ -13,6 +14,7 @@ from noetl_core.codec import decode_events, encode_events
 from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally
 from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Conflict, CorruptLog, Unavailable
+from noetl_core.stored_commits import StoredCommits
 
 _COLUMNS = "seq, ts, writer, wake, lease_until, expires_at, v, body, events, in_vain"
 _INSERT = f"INSERT INTO commits (execution_id, run_id, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
@@ -79,11 +81,10 @@ class SqliteEventStore:
             f"SELECT {_COLUMNS} FROM commits WHERE execution_id=? AND run_id=? AND seq>? AND {_LIVES} ORDER BY seq LIMIT ?",
             (stream.execution_id, stream.run_id or "", after, self._now(), -1 if limit is None else limit),
         )
-        commits = [self._commit(stream, row) for row in rows]
-        for place, commit in enumerate(commits, start=after + 1):
-            if commit.seq != place:
+        for place, row in enumerate(rows, start=after + 1):
+            if row[0] != place:
                 raise CorruptLog(f"{stream}: position {place} is missing")
-        return commits
+        return StoredCommits(rows, partial(self._commit, stream))
 
     def last(self, stream: StreamId) -> Commit | None:
         rows = self._db.rows(

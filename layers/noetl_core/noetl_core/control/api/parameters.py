@@ -8,7 +8,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, Strict, WithJsonSchema
 
 from noetl_core.control.operations import execution_id
-from noetl_core.control.read import MAX_PAGE
+from noetl_core.control.pages import MAX_PAGE
 from noetl_core.control.refusals import within
 
 Text = Annotated[str, Strict()]
