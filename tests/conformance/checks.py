@@ -113,6 +113,17 @@ def the_state_at_every_event_is_a_fold_of_the_log(case: Case, wiring: Wiring, se
     return wrong
 
 
+VERSIONED = ("AWS::Lambda::Version", "AWS::Lambda::Alias")
+"""Resources that name a function and call nothing."""
+
+
+def _referred(value: Any) -> set[str]:
+    """The resources that a property refers to, in any branch of a condition."""
+    if isinstance(value, dict):
+        return {str(value["Ref"])} if "Ref" in value else {name for inner in value.values() for name in _referred(inner)}
+    return {name for inner in value for name in _referred(inner)} if isinstance(value, list) else set()
+
+
 @check
 def workers_have_no_inbound_http(case: Case, wiring: Wiring, seen: Observed) -> list[str]:
     """Formal 1.2 and 11.2: no event of a worker function is a call from outside; the API calls admit alone."""
@@ -122,7 +133,7 @@ def workers_have_no_inbound_http(case: Case, wiring: Wiring, seen: Observed) -> 
         callers = [
             resource["Type"] + str(resource["Properties"].get("EventSourceArn", ""))
             for resource in resources.values()
-            if {"Ref": name} == resource["Properties"].get("FunctionName")
+            if name in _referred(resource["Properties"].get("FunctionName")) and resource["Type"] not in VERSIONED
         ]
         if len(callers) != 1 or not callers[0].startswith("AWS::Lambda::EventSourceMapping") or "Queue" not in callers[0]:
             wrong.append(f"{name} is called by {callers}")

@@ -16,15 +16,15 @@ from typer import Typer
 from noetl_cli.app import app
 
 MODULES: Final = {
+    "run": ("run", "register", "playbooks"),
     "author": ("validate", "schema"),
-    "migrate": ("migrate",),
-    "run": ("register", "playbooks", "run"),
-    "operate": ("resume", "cancel", "redrive", "pause", "signal", "callback"),
     "inspect": ("ls", "show", "events", "watch"),
     "views": ("timeline", "graph", "render", "cost", "logs"),
     "replay": ("replay",),
-    "credentials": ("credentials",),
+    "operate": ("resume", "cancel", "redrive", "pause", "signal", "callback"),
     "stack": ("up", "down", "status"),
+    "credentials": ("credentials",),
+    "migrate": ("migrate",),
 }
 """The commands of each module. Their order is that of the help."""
 
@@ -36,4 +36,6 @@ def load(name: str = "") -> Typer:
     """
     for module in [module for module, names in MODULES.items() if name in names] or MODULES:
         import_module(f"noetl_cli.commands.{module}")
+    places = {f"noetl_cli.commands.{module}": place for place, module in enumerate(MODULES)}
+    app.registered_commands.sort(key=lambda command: places[command.callback.__module__] if command.callback else 0)
     return app

@@ -102,6 +102,7 @@ LIST_FILTERS = [
 ]  # fmt: skip
 
 
+@examples(100)
 @given(
     rows,
     st.lists(st.sampled_from(LIST_FILTERS), max_size=4),

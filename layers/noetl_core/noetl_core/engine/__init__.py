@@ -5,7 +5,8 @@
   Petri net and the order of its branches.
 * `effects`, `commands` and `heads` are what follows from a commit; all of it can be derived again from the log.
 * `records` are the values of the event log, `state` is the state of an execution, `statuses` has the words for it, `fold` applies
-  events to it, `snapshots` stores it.
+  events to it (the effects by subject are in `fold_execution`, `fold_news`, `fold_runs` and `fold_tokens`, registered in
+  `fold_table`), `snapshots` stores it.
 * `pipeline`, `policy` and `outcome` are the rules for the tasks of one step run, which the worker applies. `loops` cuts
   collections into chunks and merges the ctx writes of iterations.
 * `redrive` plans what is run again, over the `lineage` of tokens and runs. `ids` derives all identifiers.
