@@ -51,7 +51,7 @@ import app
 marks.append((time.process_time(), time.perf_counter()))
 answer = app.handler(event, Context())
 marks.append((time.process_time(), time.perf_counter()))
-print(json.dumps({"marks": marks, "answer": answer, "modules": len(sys.modules)}))
+print(json.dumps({"marks": marks, "answer": answer, "modules": sorted(sys.modules)}))
 """
 
 
@@ -63,7 +63,7 @@ class Start:
     import_wall: float
     event_cpu: float
     event_wall: float
-    modules: int
+    modules: tuple[str, ...]
 
 
 def runtime() -> str:
@@ -114,7 +114,7 @@ class Cold:
             raise RuntimeError(f"{function} did not start: {ran.stderr[-2000:]}")
         told = json.loads(ran.stdout.splitlines()[-1])
         (c0, w0), (c1, w1), (c2, w2) = told["marks"]
-        taken = Start(1e3 * (c1 - c0), 1e3 * (w1 - w0), 1e3 * (c2 - c1), 1e3 * (w2 - w1), told["modules"])
+        taken = Start(1e3 * (c1 - c0), 1e3 * (w1 - w0), 1e3 * (c2 - c1), 1e3 * (w2 - w1), tuple(told["modules"]))
         return taken, told["answer"]
 
     def round(self) -> dict[str, Start]:
@@ -223,7 +223,7 @@ def _figures(taken: Mapping[str, list[Start]], layer_mb: float) -> list[Figure]:
                 f"{function}: first event, processor",
                 "ms",
                 tuple(s.event_cpu for s in mine),
-                note=f"wall {event_wall:.0f} ms, {mine[0].modules} modules",
+                note=f"wall {event_wall:.0f} ms, {len(mine[0].modules)} modules",
             ),
         ]
     return found

@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from noetl_infra.stack import Stack
 from tests.stacks import brought_up
+
+settings.register_profile("suite", deadline=None)  # a busy machine is no reason to fail
+settings.load_profile("suite")
 
 KIT, STACK = "conformance kit", "stack"
 TOGETHER = (

@@ -19,7 +19,18 @@ print(json.dumps(sorted(sys.modules)))
 """
 API = {"pydantic", "aws_lambda_powertools.event_handler", "noetl_core.control.api", "noetl_core.client.shapes"}
 DATA_PLANE = {"noetl_core.worker.service", "noetl_core.worker.runner", "noetl_core.tools.registry"}
-HEAVY = {"duckdb", "psycopg", "httpx", "sqlite3", "noetl_core.local", "noetl_cli"}
+HEAVY = {
+    "duckdb",
+    "psycopg",
+    "httpx",
+    "boto3",
+    "s3transfer",
+    "multiprocessing",
+    "aws_lambda_powertools.utilities.parameters",
+    "sqlite3",
+    "noetl_core.local",
+    "noetl_cli",
+}
 
 
 def loaded(function: str) -> set[str]:

@@ -19,6 +19,7 @@ from bench.cold import BUDGET_MB, Cold, size_mb
 
 from noetl_infra.package import CORE, LAYER, finish
 from tests.servers import serving
+from tests.unit.functions.test_starts import HEAVY
 from tests.unit.infra.test_layer import HANDLERS, nodes
 
 SPEC = importlib.util.spec_from_file_location("layer", LAYER / "layer.py")
@@ -76,7 +77,12 @@ def test_libraries_are_bytecode_and_the_engine_is_both(layer: Path) -> None:
 
 def test_an_execution_is_served_by_the_layer_alone(cold: Cold) -> None:
     """Each handler in a process that has nothing else on its path: an execution is started, its step carried out, its end routed."""
-    assert set(cold.round()) == {file.parent.name for file in HANDLERS}
+    starts = cold.round()
+    assert set(starts) == {file.parent.name for file in HANDLERS}
+    for function, start in starts.items():
+        assert set(start.modules) & (HEAVY | {"cryptography"}) == set(), f"{function} loads what no event of these needs"
+        patches = {m for m in start.modules if m.startswith("aws_xray_sdk.ext.") and m.endswith(".patch")}
+        assert patches == {"aws_xray_sdk.ext.botocore.patch"}, function
 
 
 def test_every_library_of_the_layer_loads(layer: Path) -> None:
