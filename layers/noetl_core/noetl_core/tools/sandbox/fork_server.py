@@ -95,13 +95,14 @@ class ForkServer:
 
     def _hand_out(self, surroundings: dict[str, Any]) -> None:
         try:
+            scratch = None if surroundings["landlock"] else tempfile.mkdtemp(dir=self._folder)
             made = self._taken(surroundings) or self._fork(surroundings)
-            scratch = made.scratch or tempfile.mkdtemp(dir=self._folder)
         except OSError as error:
             self._control.sendall(json.dumps({"why": f"{type(error).__name__}: {error}"}).encode())
             return
         with made.sock:
-            socket.send_fds(self._control, [json.dumps({"pid": made.pid, "scratch": scratch}).encode()], [made.sock.fileno()])
+            answer = json.dumps({"pid": made.pid, "scratch": scratch or made.scratch}).encode()
+            socket.send_fds(self._control, [answer], [made.sock.fileno()])
 
     def _taken(self, surroundings: dict[str, Any]) -> Prepared | None:
         """Return the runner that waits, if it is alive and confined as it must be; otherwise end it."""
@@ -125,7 +126,7 @@ class ForkServer:
                 self._next = self._fork(surroundings)
 
     def _fork(self, surroundings: dict[str, Any]) -> Prepared:
-        # Without Landlock a task of another execution may reach a folder that waits, so it is made when it is handed out.
+        # Without Landlock a task of another execution may reach a folder that waits: then it is made for the task (`_hand_out`).
         scratch = tempfile.mkdtemp(dir=self._folder) if surroundings["landlock"] else None
         tasks = self._tasks_of_user()
         ours, theirs = socket.socketpair()
