@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import gc
 import pstats
 import resource
 import subprocess
@@ -17,6 +18,7 @@ from typing import Literal
 from figures import Figure, repeat
 from playbooks import chain, map_over, python, python_of_its_own
 
+from noetl_cli.main import YOUNG_OBJECTS
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.fence import boundary_of
 from noetl_core.engine.decide import decide
@@ -81,6 +83,7 @@ def print_profile() -> None:
 
 def figures(times: int) -> list[Figure]:
     """All local figures; about half a minute with `times` 5."""
+    gc.set_threshold(YOUNG_OBJECTS)  # as in `noetl run`
     timed_run(chain(5))  # imports and compiles
     out = [
         Figure("chain of 50, per durable step", "ms", repeat(times, lambda: timed_run(chain(50)) / 50 * 1e3), 0.3),

@@ -19,6 +19,7 @@ from noetl_core.expr import Secret
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.python import PythonTool
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.tools.sandbox.fork_server import USED_MOST
 from noetl_core.tools.sandbox.pool import MAX_IDLE, ForkServer
 from tests.unit.tools.python_calls import Python, failure, lines, linux, python, tool
 
@@ -320,6 +321,35 @@ def pid_of_task(tool: PythonTool, n: int, **spec: Any) -> int:
     outcome = tool.run(ToolCall("python", {"code": f"import os\nresult = os.getpid() + {n} - {n}"}, spec, "1"))
     assert isinstance(outcome.result, int), outcome
     return outcome.result
+
+
+def test_the_first_task_waits_for_no_module_that_it_does_not_use() -> None:
+    root = next(path for path in sys.path if os.path.exists(f"{path}/noetl_core/tools/sandbox"))
+    code = f"import sys; sys.path.insert(0, {root!r}); import noetl_core.tools.sandbox.fork_server as server; print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {*USED_MOST, "asyncio", "ssl", "typing_extensions"} & set(said)
+
+
+def test_the_second_process_has_what_tasks_use_most(server: tuple[PythonTool, int]) -> None:
+    tool, _ = server
+    code = "import sys\nresult = sorted(sys.modules)"
+    found = [tool.run(ToolCall("python", {"code": f"{code}\nn = {n}"}, {}, "1")).result for n in range(2)]
+    assert set(USED_MOST) <= set(found[1])
+
+
+def test_values_are_plain_where_their_modules_were_not_loaded_before(server: tuple[PythonTool, int]) -> None:
+    tool, _ = server
+    code = """
+import dataclasses, datetime, decimal, pathlib, uuid
+@dataclasses.dataclass
+class Point:
+    x: int
+def main():
+    return [Point(1), datetime.date(2026, 1, 2), decimal.Decimal("1.5"), pathlib.PurePosixPath("/a"), uuid.UUID(int=1), {uuid.UUID(int=2): 1}]
+"""
+    uuids = [f"00000000-0000-0000-0000-00000000000{n}" for n in (1, 2)]
+    expected = [{"x": 1}, "2026-01-02", 1.5, "/a", uuids[0], {uuids[1]: 1}]
+    assert tool.run(ToolCall("python", {"code": code}, {}, "1")).result == expected
 
 
 @linux

@@ -36,8 +36,14 @@ class Deadline:
         return {"kind": "timeout", "message": self.message, "retryable": False}
 
 
-def deadlines(playbook: Playbook, state: State, runs: Iterable[Run] | None = None) -> Iterator[Deadline]:
-    """The deadlines of a live execution, and of `runs` (None: of all that are open). A chunk of a loop ends with its step's."""
+def deadlines(playbook: Playbook, state: State) -> Iterator[Deadline]:
+    """The deadlines of a live execution and of its open runs."""
+    yield from execution_deadlines(playbook, state)
+    yield from run_deadlines(playbook, state, state.runs.values())
+
+
+def execution_deadlines(playbook: Playbook, state: State) -> Iterator[Deadline]:
+    """The deadlines of a live execution as a whole."""
     executor = playbook.executor
     began = state.redriven_at or state.started_at
     message = f"the execution lived longer than {executor.lifetime_s:g} s (executor.spec.policy.lifecycle.lifetime_s)"
@@ -47,7 +53,14 @@ def deadlines(playbook: Playbook, state: State, runs: Iterable[Run] | None = Non
     whole = _seconds(executor.timeout_s, state.timeout_s)
     if whole is not None:
         yield Deadline(began + int(whole * SECOND), None, f"the execution took longer than {whole:g} s")
-    for run in state.runs.values() if runs is None else runs:
+
+
+def run_deadlines(playbook: Playbook, state: State, runs: Iterable[Run]) -> Iterator[Deadline]:
+    """The deadlines of open runs. A chunk of a loop ends with its step's."""
+    if state.status == "paused":
+        return  # as above
+    executor, began = playbook.executor, state.redriven_at or state.started_at
+    for run in runs:
         if run.undoes is not None:
             message = f"the compensation of step {run.step} lived longer than {executor.lifetime_s:g} s"
             yield Deadline(run.opened_at + int(executor.lifetime_s * SECOND), run.id, message)

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.commands import commands_of
-from noetl_core.engine.deadlines import deadlines
+from noetl_core.engine.deadlines import deadlines, execution_deadlines, run_deadlines
 from noetl_core.engine.heads import Head, head_of
 from noetl_core.engine.records import Command, ControlEvent, Snapshot
 from noetl_core.engine.snapshots import snapshot
@@ -244,10 +244,10 @@ def _wakes(playbook: Playbook, state: State, news: _News) -> Iterator[int]:
     """Return when deadlines and waits that begin now are due. Of the waits of one event only the first counts; it leads to
     the next."""
     if (news.scheduled or news.begins) and not state.finished:
-        begun = None if news.goes_on else [state.runs[run] for run in news.scheduled if run in state.runs]
-        for deadline in deadlines(playbook, state, begun):
-            if deadline.run is not None or news.begins:
-                yield deadline.at
+        begun = state.runs.values() if news.goes_on else [state.runs[run] for run in news.scheduled if run in state.runs]
+        if news.begins:
+            yield from (deadline.at for deadline in execution_deadlines(playbook, state))
+        yield from (deadline.at for deadline in run_deadlines(playbook, state, begun))
     for waits in news.waits:
         if times := _times(waits):
             yield min(times)

@@ -30,14 +30,14 @@ def loaded(kind: str, name: str, given: Mapping[str, Any], resolve: Resolver, li
     Inputs for which the kind takes references keep them. If such an input is itself one reference to a mapping, that mapping
     is loaded, because its keys are needed. Raises `Unloaded`.
     """
+    if all(type(value) in SCALARS for value in given.values()):
+        return dict(given)
     spec = KINDS.get(kind)
     taken: dict[str, Any] = {}
     values: dict[str, Any] = {}
     for key, value in given.items():
         canonical = spec.aliases.get(key, key) if spec is not None else key
         (taken if spec is not None and canonical in spec.references else values)[key] = value
-    if all(type(v) in SCALARS for v in values.values()) and not taken:
-        return dict(given)
     budget = LoadBudget(limit)
     try:
         whole = dict(resolve.whole(values, budget))

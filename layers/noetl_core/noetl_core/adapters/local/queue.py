@@ -6,21 +6,20 @@ import heapq
 import itertools
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from noetl_core.engine.records import Command
 from noetl_core.instants import SECOND
 from noetl_core.ports import Backlog, Clock, Waiting
 
 
-@dataclass(order=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Delivery:
     """One message: a command, or a wake (`command` None) of `execution_id`."""
 
-    visible_at: int
     order: int
-    execution_id: str = field(compare=False)
-    command: Command | None = field(compare=False, default=None)
+    execution_id: str
+    command: Command | None = None
 
 
 class LocalQueue:
@@ -29,7 +28,8 @@ class LocalQueue:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._heap: list[Delivery] = []
+        self._heap: list[tuple[int, int, Delivery]] = []
+        """When each message becomes visible, its order among those of the same instant, and the message."""
         self._order = itertools.count()
         self.changed = threading.Condition()
 
@@ -37,7 +37,7 @@ class LocalQueue:
         at = self._clock.now() + delay_s * SECOND if delay_s else 0
         with self.changed:
             for command in commands:
-                heapq.heappush(self._heap, Delivery(at, next(self._order), command.execution_id, command))
+                self._push(at, Delivery(next(self._order), command.execution_id, command))
             self.changed.notify_all()
         return []
 
@@ -45,20 +45,23 @@ class LocalQueue:
         at = self._clock.now() + delay_s * SECOND if delay_s else 0
         with self.changed:
             for execution_id in executions:
-                heapq.heappush(self._heap, Delivery(at, next(self._order), execution_id))
+                self._push(at, Delivery(next(self._order), execution_id))
             self.changed.notify_all()
+
+    def _push(self, at: int, delivery: Delivery) -> None:
+        heapq.heappush(self._heap, (at, delivery.order, delivery))
 
     def depth(self, pool: str | None) -> int:
         with self.changed:
-            return sum(1 for d in self._heap if (None if d.command is None else d.command.pool) == pool)
+            return sum(1 for *_, d in self._heap if (None if d.command is None else d.command.pool) == pool)
 
     def backlog(self) -> Backlog:
         """Return what the queue of this process holds, without received messages. There are never dead letters."""
         with self.changed:
             now = self._clock.now()
             counts: dict[str, list[int]] = {"default": [0, 0], "": [0, 0]}
-            for d in self._heap:
-                counts.setdefault(d.command.pool if d.command is not None else "", [0, 0])[d.visible_at > now] += 1
+            for visible_at, _, d in self._heap:
+                counts.setdefault(d.command.pool if d.command is not None else "", [0, 0])[visible_at > now] += 1
         waiting = {pool: Waiting(waiting=ready, delayed=late) for pool, (ready, late) in counts.items()}
         control = waiting.pop("")
         return Backlog(waiting, control, {})
@@ -66,18 +69,17 @@ class LocalQueue:
     def receive(self) -> Delivery | None:
         """Return the next visible message, which then belongs to the caller; None when there is none."""
         with self.changed:
-            if self._heap and self._heap[0].visible_at <= self._clock.now():
-                return heapq.heappop(self._heap)
+            if self._heap and self._heap[0][0] <= self._clock.now():
+                return heapq.heappop(self._heap)[2]
             return None
 
     def put_back(self, delivery: Delivery, seconds: float) -> None:
         """Hide a received message for `seconds` and then make it visible again (ChangeMessageVisibility)."""
         with self.changed:
-            delivery.visible_at = self._clock.now() + int(seconds * SECOND)
-            heapq.heappush(self._heap, delivery)
+            self._push(self._clock.now() + int(seconds * SECOND), delivery)
             self.changed.notify_all()
 
     def next_at(self) -> int | None:
         """Return when the next message becomes visible (microseconds); None when the queue is empty."""
         with self.changed:
-            return self._heap[0].visible_at if self._heap else None
+            return self._heap[0][0] if self._heap else None

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def wipe(folder: str | Path) -> None:

@@ -15,8 +15,6 @@ The processes end with the server, and the server ends with its parent (end of f
 
 from __future__ import annotations
 
-# What tasks use most: imported once here, there for every fork.
-import base64  # noqa: F401
 import contextlib
 import gc
 import json
@@ -26,12 +24,14 @@ import socket
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
-from typing import Any, Final
+from importlib import import_module
+from typing import Any, Final, NamedTuple
 
 from noetl_core.tools.sandbox import confine, runner
 from noetl_core.tools.sandbox.folders import wipe
 
+USED_MOST: Final = ("base64", "dataclasses", "datetime", "decimal", "inspect", "pathlib", "uuid")
+"""What tasks import, once for all of them, when the first one is on its way: it need not wait the 10 ms."""
 COUNT_S: Final = 1.0
 """How long the number of the user's tasks is taken for known: counting takes a millisecond and more."""
 
@@ -43,14 +43,18 @@ def main(control_fd: int, folder: str) -> None:
     os.environ.clear()
     for name in [n for n in sys.modules if n.partition(".")[0] == "noetl_core"]:
         del sys.modules[name]  # an author who imports it gets what is on the path, if it is there
-    gc.collect()
-    gc.freeze()
+    _keep()
     ForkServer(socket.socket(fileno=control_fd), folder).serve()
     os._exit(0)
 
 
-@dataclass(slots=True)
-class Prepared:
+def _keep() -> None:
+    """Let forks share what there is: no collection looks through it, and so copies it."""
+    gc.collect()
+    gc.freeze()
+
+
+class Prepared(NamedTuple):
     """A runner that waits for its code. `scratch` is None where it gets its folder only then."""
 
     pid: int
@@ -85,6 +89,10 @@ class ForkServer:
                 self._forks += 1
                 if self._forks > 1:
                     self._prepare(request["surroundings"])
+                else:
+                    for name in USED_MOST:
+                        import_module(name)
+                    _keep()
             case "prepare":
                 self._prepare(request["surroundings"])
             case "end":
@@ -95,13 +103,14 @@ class ForkServer:
 
     def _hand_out(self, surroundings: dict[str, Any]) -> None:
         try:
+            scratch = None if surroundings["landlock"] else tempfile.mkdtemp(dir=self._folder)
             made = self._taken(surroundings) or self._fork(surroundings)
-            scratch = made.scratch or tempfile.mkdtemp(dir=self._folder)
         except OSError as error:
             self._control.sendall(json.dumps({"why": f"{type(error).__name__}: {error}"}).encode())
             return
         with made.sock:
-            socket.send_fds(self._control, [json.dumps({"pid": made.pid, "scratch": scratch}).encode()], [made.sock.fileno()])
+            answer = json.dumps({"pid": made.pid, "scratch": scratch or made.scratch}).encode()
+            socket.send_fds(self._control, [answer], [made.sock.fileno()])
 
     def _taken(self, surroundings: dict[str, Any]) -> Prepared | None:
         """Return the runner that waits, if it is alive and confined as it must be; otherwise end it."""
@@ -125,7 +134,7 @@ class ForkServer:
                 self._next = self._fork(surroundings)
 
     def _fork(self, surroundings: dict[str, Any]) -> Prepared:
-        # Without Landlock a task of another execution may reach a folder that waits, so it is made when it is handed out.
+        # Without Landlock a task of another execution may reach a folder that waits: then it is made for the task (`_hand_out`).
         scratch = tempfile.mkdtemp(dir=self._folder) if surroundings["landlock"] else None
         tasks = self._tasks_of_user()
         ours, theirs = socket.socketpair()

@@ -3,26 +3,31 @@
 Dates and times become ISO 8601 text; decimals become numbers, or text where a float would lose digits; sets become sorted
 lists; UUIDs and paths become text; data classes, enums, NumPy and pandas values become their plain contents. Bytes, NaN and
 infinities are refused with their place: JSON cannot express them, and guessing would corrupt data. Standard library only: it
-runs in the sandbox.
+runs in the sandbox. What defines a type is not imported for it: where nobody has, there is no value of it.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import datetime
-import decimal
 import enum
 import math
-import pathlib
-import uuid
+import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import decimal
 
 DEEPEST = 200
 
 
 class NotPlain(ValueError):
     """A value that JSON cannot hold. Who acts: the author."""
+
+
+def _is(value: Any, module: str, *names: str) -> bool:
+    """Return whether `value` is of one of these types."""
+    known = sys.modules.get(module)
+    return known is not None and isinstance(value, tuple(getattr(known, name) for name in names))
 
 
 def to_plain(value: Any, where: str = "result", depth: int = 0) -> Any:
@@ -46,7 +51,7 @@ def to_plain(value: Any, where: str = "result", depth: int = 0) -> Any:
 def _key(key: Any, where: str) -> str:
     if isinstance(key, str):
         return str(key)
-    if key is None or isinstance(key, bool | int | float | datetime.date | uuid.UUID | enum.Enum):
+    if key is None or isinstance(key, bool | int | float | enum.Enum) or _is(key, "datetime", "date") or _is(key, "uuid", "UUID"):
         return str(to_plain(key, f"a key of {where}"))
     raise NotPlain(f"{where} has a key of type {type(key).__name__}: use text")
 
@@ -60,21 +65,23 @@ def _other(value: Any, where: str, depth: int) -> Any:
         return int(value)
     if isinstance(value, float):
         return to_plain(float(value), where)
-    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+    if _is(value, "datetime", "datetime", "date", "time"):
         return value.isoformat()
-    if isinstance(value, datetime.timedelta):
+    if _is(value, "datetime", "timedelta"):
         return value.total_seconds()
-    if isinstance(value, decimal.Decimal):
+    if _is(value, "decimal", "Decimal"):
         return _decimal(value, where)
-    if isinstance(value, uuid.UUID | pathlib.PurePath):
+    if _is(value, "uuid", "UUID") or _is(value, "pathlib", "PurePath"):
         return str(value)
     if isinstance(value, set | frozenset):
         items = [to_plain(v, f"an element of {where}", depth + 1) for v in value]
         return sorted(items, key=lambda item: (type(item).__name__, str(item)))
     if isinstance(value, bytes | bytearray | memoryview):
         raise NotPlain(f"{where} is {len(value)} bytes: decode it, or encode it as text (base64)")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name), f"{where}.{f.name}", depth + 1) for f in dataclasses.fields(value)}
+    if hasattr(type(value), "__dataclass_fields__"):
+        from dataclasses import fields  # 4 ms: who has such a value has loaded it
+
+        return {f.name: to_plain(getattr(value, f.name), f"{where}.{f.name}", depth + 1) for f in fields(value)}
     return _foreign(value, where, depth)
 
 
@@ -84,7 +91,7 @@ def _decimal(value: decimal.Decimal, where: str) -> int | float | str:
     if value == value.to_integral_value() and value.adjusted() < 40 and isinstance(value.as_tuple().exponent, int):
         return int(value)
     number = float(value)
-    return number if decimal.Decimal(repr(number)) == value else str(value)
+    return number if sys.modules["decimal"].Decimal(repr(number)) == value else str(value)
 
 
 def _foreign(value: Any, where: str, depth: int) -> Any:

@@ -180,9 +180,21 @@ def start_server_ahead(surroundings: Mapping[str, Any]) -> None:
     atexit.register(_close_ahead)
 
 
+def _started_ahead() -> ForkServer | None:
+    """Take the server that was started ahead, if it is alive."""
+    try:
+        server = _ahead.pop()
+    except IndexError:
+        return None
+    if server.alive:
+        return server
+    server.close()
+    return None
+
+
 def _close_ahead() -> None:
-    while _ahead:
-        _ahead.pop().close()
+    while (server := _started_ahead()) is not None:
+        server.close()
 
 
 class Runner:
@@ -311,7 +323,7 @@ class Pool:
         if self._fork_server is None or not self._fork_server.alive:
             if self._fork_server is not None:
                 self._fork_server.close()
-            self._fork_server = _ahead.pop() if _ahead else _new_server()
+            self._fork_server = _started_ahead() or _new_server()
         return self._fork_server
 
     def release(self, runner: Runner) -> None:

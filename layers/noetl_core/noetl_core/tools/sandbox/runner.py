@@ -10,7 +10,6 @@ asks not to be used again.
 from __future__ import annotations
 
 import builtins
-import inspect
 import io
 import json
 import linecache
@@ -228,6 +227,8 @@ def _imported(module: str, name: str | None) -> Any:
 
 def _call(main: Callable[..., Any], args: dict[str, Any]) -> Any:
     """Call `main(**args)` with what its parameters ask for, or `main(args)` where it is written so."""
+    import inspect  # 4 ms: the first task of a worker does without, for the others the fork server has it
+
     try:
         parameters = inspect.signature(main).parameters
     except (TypeError, ValueError):
