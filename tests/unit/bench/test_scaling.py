@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from bench.playbooks import chain, map_over
-from bench.scaling import counted
+from bench.scaling import counted, simulate
 from bench.scaling.model import Load, Stack, backlog_after, ceilings, first_bends, log_units, units
+from bench.scaling.plot import chart
 from bench.scaling.tables import GOAL, PAGE, marks, raised, stack, tables
 from bench.scaling.written import WrittenUnits
 from botocore.client import BaseClient
@@ -167,3 +170,26 @@ def test_the_page_has_the_tables_of_the_model() -> None:
     for name, table in tables().items():
         first, last = marks(name)
         assert text.partition(first)[2].partition(last)[0] == table, f"{name}: make scaling"
+
+
+def test_a_simulated_load_ends_whole_and_draws_its_charts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulate, "CHARTS", tmp_path)
+    row = simulate.run(simulate.Case("loop", "a small loop", 1, lambda: simulate.looped(1_500)))
+    assert row.startswith("| a small loop | 1 | 1 | 1,500 |")
+    charts = sorted(path.name for path in tmp_path.iterdir())
+    assert charts == ["loop-backlog.svg", "loop-lag.svg", "loop-rates.svg"]
+    for path in tmp_path.iterdir():
+        assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
+
+
+def test_a_load_of_which_something_is_lost_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulate, "CHARTS", tmp_path)
+    with pytest.raises(SystemExit, match="of 2 did not end"):
+        simulate.run(simulate.Case("loop", "a small loop", 2, lambda: simulate.looped(10)))
+
+
+def test_a_chart_has_a_line_for_each_series() -> None:
+    drawn = ElementTree.fromstring(chart("a < b", "s", {"one": {0: 1, 5: 3}, "two": {0: 0.0, 7: 97.0}}))
+    assert len(drawn.findall("{*}polyline")) == 2
+    words = [text.text for text in drawn.findall("{*}text")]
+    assert {"a < b", "one", "two", "100", "7 s"} <= set(words)
