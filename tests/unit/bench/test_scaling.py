@@ -157,7 +157,7 @@ def test_ceilings_come_lowest_first_and_parameters_raise_them() -> None:
 
 
 def test_a_longer_task_takes_more_workers_and_leaves_more_waiting() -> None:
-    small = Stack.of({"ApiRate": 100, "IndexPartitions": 8, "RouterParallelization": 4, "WorkerConcurrency": 50})
+    small = Stack(api_rate=100, index_partitions=8, router_parallelization=4, worker_concurrency=50)
     short, long = ({c.what: c.per_s for c in ceilings(Load(task_ms=ms), small)} for ms in (5.0, 500.0))
     assert short["workers of a pool"] > long["workers of a pool"]
     assert short["due items"] == long["due items"]
