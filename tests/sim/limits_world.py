@@ -92,6 +92,8 @@ class _Tool:
 
     def run(self, call: ToolCall) -> Outcome:
         self.world.calls[call.execution_id] += 1
+        if call.step == "make":
+            return Outcome.ok(list(range(self.world.items)))
         self.world.clock.sleep(self.world.task_s)
         return Outcome.ok(call.inputs.get("result"))
 
@@ -106,7 +108,9 @@ class _NoHeartbeat:
 
 
 class LimitedWorld:
-    """A stack with `limits`; a task takes `task_s`."""
+    """A stack with `limits`; a task takes `task_s`. The step `make` gives a list of `items`."""
+
+    items = 0
 
     def __init__(
         self, limits: Limits, source: str, *, seed: int = 0, task_s: float = 0.05, batch: int = 1, whole_every: int = 50

@@ -174,8 +174,8 @@ def test_the_page_has_the_tables_of_the_model() -> None:
 
 def test_a_simulated_load_ends_whole_and_draws_its_charts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulate, "CHARTS", tmp_path)
-    row = simulate.run(simulate.Case("loop", "a small loop", 1, lambda: simulate.looped(1_500)))
-    assert row.startswith("| a small loop | 1 | 1 | 1,500 |")
+    row = simulate.run(simulate.Case("loop", "a small loop", 1, 1_501, lambda: simulate.looped(1_500)))
+    assert row.startswith("| a small loop | 1 | 1 | 1,501 |")
     charts = sorted(path.name for path in tmp_path.iterdir())
     assert charts == ["loop-backlog.svg", "loop-lag.svg", "loop-rates.svg"]
     for path in tmp_path.iterdir():
@@ -185,7 +185,7 @@ def test_a_simulated_load_ends_whole_and_draws_its_charts(tmp_path: Path, monkey
 def test_a_load_of_which_something_is_lost_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulate, "CHARTS", tmp_path)
     with pytest.raises(SystemExit, match="of 2 did not end"):
-        simulate.run(simulate.Case("loop", "a small loop", 2, lambda: simulate.looped(10)))
+        simulate.run(simulate.Case("loop", "a small loop", 2, 22, lambda: simulate.looped(10)))
 
 
 def test_a_chart_has_a_line_for_each_series() -> None:
@@ -193,3 +193,14 @@ def test_a_chart_has_a_line_for_each_series() -> None:
     assert len(drawn.findall("{*}polyline")) == 2
     words = [text.text for text in drawn.findall("{*}text")]
     assert {"a < b", "one", "two", "100", "7 s"} <= set(words)
+
+
+def test_a_row_takes_the_place_of_the_case_s_row_before(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    first, last = marks("simulated")
+    page.write_text(f"before\n{first}{last}after\n")
+    for name, row in (("loop", "| loop |"), ("raised", "| raised |"), ("loop", "| loop again |")):
+        simulate.write_row(name, row, page)
+    lines = page.read_text().splitlines()
+    assert [line for line in lines if "loop" in line or line == "| raised |"] == ["| raised |", "| loop again |"]
+    assert len(lines) == 9
