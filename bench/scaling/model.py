@@ -28,6 +28,8 @@ class Stack:
     index_partitions: int
     router_parallelization: int
     worker_concurrency: int
+    worker_batch: int = 1
+    """Commands that a worker's invocation runs side by side, when so many wait."""
     api: float = limits.API.value
     concurrency: float = limits.CONCURRENCY.value
     table_writes: float = limits.TABLE_WRITES.value
@@ -42,6 +44,7 @@ class Stack:
             index_partitions=int(parameters["IndexPartitions"]),
             router_parallelization=int(parameters["RouterParallelization"]),
             worker_concurrency=int(parameters["WorkerConcurrency"]),
+            worker_batch=int(parameters["WorkerBatchSize"]),
         )
 
 
@@ -131,14 +134,13 @@ def _log(load: Load, stack: Stack) -> list[Ceiling]:
 
 def _functions(load: Load, stack: Stack) -> list[Ceiling]:
     worker_s = (WORKER_MS + load.task_ms) / 1000 * load.steps
-    pollers = min(stack.worker_concurrency, limits.POLLERS.value)
+    at_once = min(stack.worker_concurrency, limits.POLLERS.value) * stack.worker_batch
+    busy = busy_s(load, stack)
     return [
         Ceiling(
-            "workers of a pool", pollers / worker_s, f"{worker_s * 1000:.0f} ms", "`WorkerConcurrency` (1,000 at most), pools"
+            "workers of a pool", at_once / worker_s, f"{worker_s * 1000:.0f} ms", "`WorkerConcurrency` (1,000 at most), pools"
         ),
-        Ceiling(
-            "invocations of the account", stack.concurrency / busy_s(load), f"{busy_s(load) * 1000:.0f} ms in all", "the quota"
-        ),
+        Ceiling("invocations of the account", stack.concurrency / busy, f"{busy * 1000:.0f} ms in all", "the quota"),
     ]
 
 
@@ -151,13 +153,14 @@ def _units(units: float) -> str:
 
 
 def log_units(load: Load) -> int:
-    """Write units of an execution in the log."""
+    """Return the write units of an execution in the log."""
     return counted.LOG_OF_EXECUTION + counted.LOG_OF_STEP * load.steps
 
 
-def busy_s(load: Load) -> float:
-    """Seconds of invocations of an execution: admission, workers, router."""
-    return (counted.ADMIT_MS + load.steps * (WORKER_MS + load.task_ms + ROUTER_MS)) / 1000
+def busy_s(load: Load, stack: Stack) -> float:
+    """Return the seconds of invocations of an execution: admission, its share of full batches of workers, router."""
+    worker_ms = (WORKER_MS + load.task_ms) / stack.worker_batch
+    return (counted.ADMIT_MS + load.steps * (worker_ms + ROUTER_MS)) / 1000
 
 
 def first_bends(load: Load, stack: Stack, goal: float) -> list[Ceiling]:
@@ -188,7 +191,7 @@ def backlog_after(seconds: int, rate: float, load: Load, stack: Stack, lasting: 
     taken_s = (WORKER_MS + load.task_ms) / 1000
     for second in range(seconds):
         arrives = rate * load.steps if second < lasting else 0.0
-        waits = max(0.0, waits + arrives - pollers_after(second, stack) / taken_s)
+        waits = max(0.0, waits + arrives - pollers_after(second, stack) * stack.worker_batch / taken_s)
     return waits
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from bench.playbooks import chain, map_over
-from bench.scaling import counted
+from bench.scaling import counted, simulate
 from bench.scaling.model import Load, Stack, backlog_after, ceilings, first_bends, log_units, units
+from bench.scaling.plot import chart
 from bench.scaling.tables import GOAL, PAGE, marks, raised, stack, tables
 from bench.scaling.written import WrittenUnits
 from botocore.client import BaseClient
@@ -154,7 +157,7 @@ def test_ceilings_come_lowest_first_and_parameters_raise_them() -> None:
 
 
 def test_a_longer_task_takes_more_workers_and_leaves_more_waiting() -> None:
-    small = Stack.of({"ApiRate": 100, "IndexPartitions": 8, "RouterParallelization": 4, "WorkerConcurrency": 50})
+    small = Stack(api_rate=100, index_partitions=8, router_parallelization=4, worker_concurrency=50)
     short, long = ({c.what: c.per_s for c in ceilings(Load(task_ms=ms), small)} for ms in (5.0, 500.0))
     assert short["workers of a pool"] > long["workers of a pool"]
     assert short["due items"] == long["due items"]
@@ -167,3 +170,37 @@ def test_the_page_has_the_tables_of_the_model() -> None:
     for name, table in tables().items():
         first, last = marks(name)
         assert text.partition(first)[2].partition(last)[0] == table, f"{name}: make scaling"
+
+
+def test_a_simulated_load_ends_whole_and_draws_its_charts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulate, "CHARTS", tmp_path)
+    row = simulate.run(simulate.Case("loop", "a small loop", 1, 1_501, lambda: simulate.looped(1_500)))
+    assert row.startswith("| a small loop | 1 | 1 | 1,501 |")
+    charts = sorted(path.name for path in tmp_path.iterdir())
+    assert charts == ["loop-backlog.svg", "loop-lag.svg", "loop-rates.svg"]
+    for path in tmp_path.iterdir():
+        assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
+
+
+def test_a_load_of_which_something_is_lost_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulate, "CHARTS", tmp_path)
+    with pytest.raises(SystemExit, match="of 2 did not end"):
+        simulate.run(simulate.Case("loop", "a small loop", 2, 22, lambda: simulate.looped(10)))
+
+
+def test_a_chart_has_a_line_for_each_series() -> None:
+    drawn = ElementTree.fromstring(chart("a < b", "s", {"one": {0: 1, 5: 3}, "two": {0: 0.0, 7: 97.0}}))
+    assert len(drawn.findall("{*}polyline")) == 2
+    words = [text.text for text in drawn.findall("{*}text")]
+    assert {"a < b", "one", "two", "100", "7 s"} <= set(words)
+
+
+def test_a_row_takes_the_place_of_the_case_s_row_before(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    first, last = marks("simulated")
+    page.write_text(f"before\n{first}{last}after\n")
+    for name, row in (("loop", "| loop |"), ("raised", "| raised |"), ("loop", "| loop again |")):
+        simulate.write_row(name, row, page)
+    lines = page.read_text().splitlines()
+    assert [line for line in lines if "loop" in line or line == "| raised |"] == ["| raised |", "| loop again |"]
+    assert len(lines) == 9
