@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from noetl_core.engine import places
+from noetl_core.engine import aggregates, places
 from noetl_core.engine.records import Commit, ControlEvent, control_events
 from noetl_core.engine.state import Child, ChunkState, LoopState, Run, State, Token
 from noetl_core.engine.statuses import HELD
@@ -17,7 +17,7 @@ from noetl_core.engine.waits import beat_by, signal_name
 from noetl_core.events import control
 from noetl_core.events.shapes import Counts, Mail, ResultPointer, Signal
 
-REDUCER = 4
+REDUCER = 5
 """Version of this fold, stored in snapshots. A snapshot of another version is ignored, and the log is folded again."""
 
 
@@ -30,6 +30,7 @@ def fold(state: State, event: ControlEvent, seq: int) -> State:
     apply = _FOLD.get(event.name)
     if apply is None:
         raise UnknownEvent(f"event {event.name} at {state.execution_id}/{seq} is not known to this version")
+    aggregates.observe(state, event)  # before the run is closed
     apply(state, event, event.data, seq)
     state.updated_at = event.ts
     state.events += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NotRequired
 
 from noetl_core.events.shapes import (
+    Aggregates,
     ArcsAgain,
     ChildRequest,
     Counts,
@@ -260,6 +261,8 @@ class BoundaryRouted(TypedDict):
     """The chunk wrote to ctx."""
     result: NotRequired[Any]
     """Of a chunk, where it is small."""
+    aggregates: NotRequired[Aggregates | None]
+    """What the boundary says of retries and iterations."""
 
 
 class StepDone(TypedDict):
