@@ -28,7 +28,7 @@ from noetl_core.worker.runner import Runner
 from noetl_core.worker.sealing import Seals
 from noetl_core.worker.tokens import LOCAL_URL, CallbackTokens
 from noetl_core.worker.tool_caller import ToolCaller
-from noetl_core.worker.view import Keychain, Resolver, Views, credential_reader
+from noetl_core.worker.view import TEMPLATE_BYTES, Keychain, Resolver, Views, credential_reader
 from noetl_core.worker.waiting import WAITING_KINDS
 
 FEW = 100
@@ -133,7 +133,9 @@ class Worker:
             journal=claim.journal,
             lease=lease,
             results=self.results,
-            resolve=Resolver(self.store, self.results, command.execution_id),
+            resolve=Resolver(
+                self.store, self.results, command.execution_id, max(TEMPLATE_BYTES, playbook.executor.limits.max_input_bytes)
+            ),
             chunk=_chunk(command),
             deadline=deadline,
         )
