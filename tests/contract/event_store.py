@@ -49,7 +49,7 @@ class EventStoreContract:
             wake=True,
             lease_until=START + 60 * SECOND,
             expires_at=NOW_S + 3600,
-            tally=Tally(4, 2),
+            tally=Tally(4, 2, {"us": {"3": 2}, "errors": [{"kind": "http", "message": "ü", "count": 1, "first": [7]}]}),
         )
         store.append(said)
         assert list(store.read(RUN)) == [said]

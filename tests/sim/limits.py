@@ -24,7 +24,8 @@ from noetl_core.engine.heads import Head
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.observe.cost import CONTROL_HEADER, RUN_HEADER
 from noetl_core.ports import Conflict, CorruptLog, Due
-from tests.sim.ports import SECOND, Faults, SimClock, SimGates, SimIndex, SimResults, SimStore
+from tests.sim.catalog import SimIndex
+from tests.sim.ports import SECOND, Faults, SimClock, SimGates, SimResults, SimStore
 
 ATTEMPTS = 5
 """Of a call, its retries included, as `adapters.aws.clients` asks for."""

@@ -28,9 +28,10 @@ from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.gates import RecentGates
 from noetl_core.worker.service import Worker
 from tests.sim import invariants
+from tests.sim.catalog import SimCatalog
 from tests.sim.limits import SEND_S, LimitedIndex, LimitedStore, Limits, Partitions, Throughput, TimedGates, TimedResults, quiet
 from tests.sim.limits_services import Account, Function, Queue, Queued, Record, Stream, Timeline
-from tests.sim.ports import SECOND, SimCatalog, SimClock
+from tests.sim.ports import SECOND, SimClock
 
 PROCESSES = 8
 """Control planes and workers with caches of their own; an environment is any of them."""

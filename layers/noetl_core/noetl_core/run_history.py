@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from noetl_core.engine.aggregates import RunAggregates
 from noetl_core.engine.records import (
     Commit,
     Event,
@@ -53,6 +54,8 @@ class RunHistory:
     last: Commit | None = None
     events: int = 0
     """Envelopes of the stream."""
+    aggregates: RunAggregates = field(default_factory=RunAggregates)
+    """Of the stream itself: what a redrive carries over is not counted again."""
 
     @property
     def tally(self) -> Tally:
@@ -81,6 +84,7 @@ def fold_run_history(commits: Iterable[Commit], history: RunHistory | None = Non
         for event in run_events(commit):
             apply(history, event)
             history.events += envelopes_of(event)
+            history.aggregates.observe(event)
         history.last = commit
     return history
 

@@ -94,6 +94,7 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     assert api.replay(id)["differences"] == []
     assert api.replay(id, playbook=HELLO.replace("Hello,", "Bye,"))["commits"] > 0
     assert api.redrive(id, begin="start", preview=True)["redrive"]["again"][0]["step"] == "start"
+    assert api.step_summary(id, "start")["runs"]["count"] == 1
     assert api.queue()["dead_letters"] == {}
 
 

@@ -144,7 +144,7 @@ class OneRun:
     def last(self) -> Stored:
         """Without its count of events, which the simulator checks."""
         last = self.events[-1]
-        shown: Stored = stored(last.name, last.ts, {k: v for k, v in last.data.items() if k != "events"})
+        shown: Stored = stored(last.name, last.ts, {k: v for k, v in last.data.items() if k not in ("events", "aggregates")})
         return shown
 
     def named(self, name: str) -> list[Mapping[str, Any]]:

@@ -10,7 +10,7 @@ import pytest
 from noetl_core.adapters.local.database import MEMORY, Database
 from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.adapters.local.results import LazyTempResultStore
-from noetl_core.expr import Secret, references_in, replaced, reveal
+from noetl_core.expr import Scope, Secret, TemplateError, references_in, render, replaced, reveal
 from noetl_core.worker.inputs import Unloaded, loaded
 from noetl_core.worker.view import Resolver
 
@@ -182,3 +182,24 @@ def test_finding_and_replacing_leave_the_rest_as_it_was() -> None:
     assert references_in(value) == [(("a", 1), ref), (("b", "c"), ref)]
     changed = replaced(value, [(("a", 1), 5), (("b", "c"), 6)])
     assert changed == {"a": [1, 5], "b": {"c": 6}, "d": [2]} and changed["d"] is value["d"] and value["a"] == [1, ref]
+
+
+def test_a_template_reads_in_a_large_reference_up_to_a_limit_and_says_what_to_do(store: Counting) -> None:
+    events = SqliteEventStore(Database(MEMORY))
+    small, large = store.ref("small.json", {"a": "x" * 80}), store.ref("large.json", {"a": "x" * 200})
+    scope = Scope({"small": small, "large": large}, resolve=Resolver(events, store, "7", 100))
+    assert render("{{ small.a | length }}", scope) == 80
+    store.reads.clear()
+    with pytest.raises(TemplateError, match="would load 208 bytes, and 100 are the most; let the task") as refused:
+        render("{{ large.a }}", scope)
+    assert refused.value.kind == "limit"
+    assert store.reads == [], "nothing is loaded"
+    assert render("{{ large }}", scope) == large, "the reference itself is passed on"
+
+
+def test_a_reference_that_understates_its_size_is_not_loaded_whole(store: Counting) -> None:
+    lies = store.ref("lies.json", {"a": "x" * 10_000}, size=5)
+    scope = Scope({"lies": lies}, resolve=Resolver(SqliteEventStore(Database(MEMORY)), store, "7", 100))
+    with pytest.raises(TemplateError, match="100 are the most") as refused:
+        render("{{ lies.a }}", scope)
+    assert refused.value.kind == "limit"

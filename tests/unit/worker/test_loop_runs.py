@@ -350,3 +350,15 @@ def test_many_large_results_go_to_the_store_in_pages(monkeypatch: pytest.MonkeyP
     assert ref["schema_hint"] == "manifest"
     assert run.value(ref) == [f"r{i}" for i in range(total)]
     assert len([k for k in run.results.objects if "-page-" in k]) == 2
+
+
+def test_a_collection_that_is_too_long_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.worker.loop_collections.LOOP_ITEMS", 3)
+    for items, refused in ((3, False), (4, True)):
+        run = OneRun({"loop": loop("{{ workload.xs }}"), "tool": task("a")}, workload={"xs": list(range(items))})
+        run.handle()
+        assert (run.last.name == "StepFailed") == refused
+    error = run.last.data["error"]
+    assert error["kind"] == "limit"
+    assert "loop.in has 4 items, and a loop takes at most 3: loop over parts of it" in error["message"]
+    assert run.calls == []

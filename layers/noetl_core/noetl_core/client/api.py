@@ -124,6 +124,10 @@ class Api(Protocol):
 
     def cost(self, execution_id: str) -> view_shapes.Cost: ...
 
+    def step_summary(self, execution_id: str, step: str) -> view_shapes.StepAggregates:
+        """Durations, retries, errors by kind and message, and failed iterations of a step, however many there are."""
+        ...
+
     def logs(
         self,
         execution_id: str,

@@ -175,6 +175,9 @@ class Client:
     def cost(self, execution_id: str) -> view_shapes.Cost:
         return cast("view_shapes.Cost", self._get(_of(execution_id, "cost")))
 
+    def step_summary(self, execution_id: str, step: str) -> view_shapes.StepAggregates:
+        return cast("view_shapes.StepAggregates", self._get(_of(execution_id, f"steps/{quote(step, safe='')}/summary")))
+
     def logs(
         self,
         execution_id: str,

@@ -112,6 +112,69 @@ class Graph(TypedDict):
     edges: list[Edge]
 
 
+class Durations(TypedDict):
+    """Milliseconds. `p50` and `p95` are bounds below which half, or 95 %, of the durations lie, within a factor of two."""
+
+    mean: float
+    p50: float
+    p95: float
+    max: float
+
+
+class DurationGroup(TypedDict):
+    """How many took less than `below_ms` milliseconds, and at least half of that."""
+
+    below_ms: float
+    count: int
+
+
+class ErrorGroup(TypedDict):
+    """Errors of the same kind, code, task and message, where numbers in messages count as the same. `first` is the iteration with
+    the lowest indexes."""
+
+    kind: str
+    message: str
+    count: int
+    code: NotRequired[str | int]
+    task: NotRequired[str]
+    first: NotRequired[list[int]]
+
+
+class FailedRange(TypedDict):
+    """Of the iterations with these indexes, how many failed."""
+
+    first: int
+    last: int
+    failed: int
+
+
+class Aggregates(TypedDict):
+    """What runs or iterations came to; bounded however many they are. `other_errors` counts those of groups that are not
+    listed."""
+
+    count: int
+    duration_ms: Durations
+    histogram: list[DurationGroup]
+    retries: int
+    errors: list[ErrorGroup]
+    other_errors: int
+    failed: list[FailedRange]
+
+
+class StepAggregates(TypedDict):
+    """What a step came to: its runs, from when they were scheduled, and the iterations of its newest run. `open` counts the runs
+    that have not ended."""
+
+    execution_id: str
+    step: str
+    status: str
+    visits: int
+    runs: Aggregates
+    open: int
+    loop: NotRequired[LoopCounts]
+    iterations: NotRequired[Aggregates]
+
+
 class Metered(TypedDict):
     """Units by their name, and what they cost at list prices."""
 

@@ -19,6 +19,7 @@ from noetl_core.control.core import Control
 from noetl_core.control.redrive import redrive
 from noetl_core.control.refusals import BadRequest, NoRoute, diagnostic, nearest, within
 from noetl_core.control.render import render_context
+from noetl_core.control.step_summary import step_summary
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.parse import check
 from noetl_core.engine.redrive import From, Redrive
@@ -256,6 +257,9 @@ class Operations:
     def cost(self, execution_id: str) -> view_shapes.Cost:
         memory = self.facts.get("worker_memory_mb")
         return views.cost(self.control(), execution_id, int(memory) if memory else None)
+
+    def step_summary(self, execution_id: str, step: str) -> view_shapes.StepAggregates:
+        return step_summary(self.control(), execution_id, step)
 
     def logs(
         self,

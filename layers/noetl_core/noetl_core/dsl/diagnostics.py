@@ -83,6 +83,7 @@ CODES: Final[dict[str, str]] = {
     "W517": "a secret in plain text",
     "W518": "an ignore comment that silences nothing",
     "W519": "a pipeline that never ends",
+    "W520": "a loop that is too long",
 }
 """Every code with its subject."""
 

@@ -76,6 +76,8 @@ WAIT: Final = Range(0, YEAR_S)
 ANSWER: Final = Range(0, YEAR_S, above=True)
 HEARTBEAT: Final = Range(1, YEAR_S)
 """Each ping is an event."""
+LOOP_ITEMS: Final = 1_000_000
+"""The longest collection of one loop: its worker holds the collection, and a takeover reads what was done of it."""
 _HIGHEST: Final = {"max_payload_bytes": 200 * 1024, "max_input_bytes": 1024 * 1024 * 1024}
 """A result beyond 200 KB would not fit a commit beside its events."""
 LIMITS: Final[Mapping[str, Range]] = {

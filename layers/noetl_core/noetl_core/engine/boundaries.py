@@ -74,6 +74,7 @@ def _run_ended(p: RoutingPass, run: Run, seq: int, event: TerminalEvent) -> None
         loop=loop,
         undo=(bool(step.compensate) and not failed) or None,
         events=event.data.get("events"),
+        aggregates=event.data.get("aggregates"),
     )
     if writes := event.data.get("set_ctx"):
         p.emit(control.CtxPatched, run=run.id, patch=dict(writes))
@@ -263,6 +264,7 @@ def _chunk_done(p: RoutingPass, run: Run, seq: int, event: TerminalEvent) -> Non
             writes=bool(data.get("ctx_writes")) or None,
             result=result if inline else None,
             events=data.get("events"),
+            aggregates=data.get("aggregates"),
         )
     else:  # it could not begin, or the control plane ended it
         p.emit(
@@ -275,6 +277,7 @@ def _chunk_done(p: RoutingPass, run: Run, seq: int, event: TerminalEvent) -> Non
             failed=0,
             error=_error_of(event),
             events=event.data.get("events"),
+            aggregates=event.data.get("aggregates"),
         )
     if lead is not None and lead.loop is not None:
         advance_loop(p, lead)

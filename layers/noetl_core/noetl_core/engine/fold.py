@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from noetl_core.engine import aggregates
 from noetl_core.engine.fold_execution import folds as of_execution
 from noetl_core.engine.fold_news import folds as of_news
 from noetl_core.engine.fold_runs import folds as of_runs
@@ -17,7 +18,7 @@ from noetl_core.engine.fold_tokens import folds as of_tokens
 from noetl_core.engine.records import Commit, ControlEvent, control_events
 from noetl_core.engine.state import State
 
-REDUCER = 4
+REDUCER = 5
 """Version of this fold, stored in snapshots. A snapshot of another version is ignored, and the log is folded again."""
 
 
@@ -44,6 +45,7 @@ def fold(state: State, event: ControlEvent, seq: int) -> State:
     apply = _FOLD.get(event.name)
     if apply is None:
         raise UnknownEvent(f"event {event.name} at {state.execution_id}/{seq} is not known to this version")
+    aggregates.observe(state, event)  # before the run is closed
     apply(state, event, event.data, seq)
     state.updated_at = event.ts
     state.events += 1

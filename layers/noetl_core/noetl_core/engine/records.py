@@ -17,7 +17,7 @@ from noetl_core.events.event import BoundaryEvent as BoundaryEvent
 from noetl_core.events.event import ControlEvent as ControlEvent
 from noetl_core.events.event import Event as Event
 from noetl_core.events.event import RunEvent as RunEvent
-from noetl_core.events.shapes import CarriedOver, CommandContext, LoopCommand, Mail, Undoes
+from noetl_core.events.shapes import Aggregates, CarriedOver, CommandContext, LoopCommand, Mail, Undoes
 from noetl_core.events.table import PROGRESS
 
 MAX_TAKEOVERS = 5
@@ -49,6 +49,8 @@ class Tally:
     """Envelopes of the stream, with those of this commit."""
     takeovers_without_progress: int = 0
     """Takeovers in a row that brought no outcome."""
+    aggregates: Aggregates | None = None
+    """What the iterations of a loop that goes on came to so far (`engine.aggregates`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from noetl_core.engine.statuses import TERMINAL, Status
 from noetl_core.events.shapes import (
+    Aggregates,
     CarriedOver,
     ChildRequest,
     Completed,
@@ -76,6 +77,8 @@ class LoopState:
     next_chunk: int = 0
     error: Failure | None = None
     broke: bool = False
+    aggregates: Aggregates | None = None
+    """Of the iterations of the chunks that are done."""
 
     @property
     def counts(self) -> Counts:
@@ -142,6 +145,10 @@ class StepState:
     at: ResultPointer | None = None
     """ResultPointer to the last finished run's result: `{run, seq}`; or `{value}` for what the control plane made itself."""
     loop: Counts | None = None
+    took: Aggregates | None = None
+    """Of all its finished runs, from when they were scheduled."""
+    iterations: Aggregates | None = None
+    """Of the iterations of its last finished run."""
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired
 
 from noetl_core.events.shapes import (
+    Aggregates,
     ChildRequest,
     Counts,
     Failure,
@@ -255,6 +256,8 @@ class BoundaryRouted(TypedDict):
     """The chunk wrote to ctx."""
     result: NotRequired[Any]
     """The result of a chunk, if it is small."""
+    aggregates: NotRequired[Aggregates | None]
+    """What the boundary says of retries and iterations."""
 
 
 class StepDone(TypedDict):

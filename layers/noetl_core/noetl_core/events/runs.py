@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired
 
-from noetl_core.events.shapes import Authored, Counts, DirectiveTaken, Failure, LoopPlan, Mail, TaskOutcome, Wait
+from noetl_core.events.shapes import Aggregates, Authored, Counts, DirectiveTaken, Failure, LoopPlan, Mail, TaskOutcome, Wait
 from noetl_core.events.typed import TypedDict
 
 # --- activations --------------------------------------------------------------------------------------------------------
@@ -61,6 +61,7 @@ class StepDone(TypedDict):
     result: Any
     set_ctx: NotRequired[dict[str, Any]]
     events: NotRequired[int]
+    aggregates: NotRequired[Aggregates]
 
 
 class StepFailed(TypedDict):
@@ -71,6 +72,7 @@ class StepFailed(TypedDict):
     source: NotRequired[Literal["server"]]
     """The control plane wrote it."""
     events: NotRequired[int]
+    aggregates: NotRequired[Aggregates]
 
 
 class LoopChunkDone(TypedDict):
@@ -94,6 +96,7 @@ class LoopChunkDone(TypedDict):
     set_ctx: NotRequired[dict[str, Any]]
     error: NotRequired[Failure]
     events: NotRequired[int]
+    aggregates: NotRequired[Aggregates]
 
 
 # --- tasks --------------------------------------------------------------------------------------------------------------

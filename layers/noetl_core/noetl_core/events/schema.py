@@ -13,7 +13,7 @@ from inspect import cleandoc, get_annotations, getsource
 from types import NoneType, UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
 
-from noetl_core.events import control, runs, shapes
+from noetl_core.events import aggregates, control, runs, shapes
 from noetl_core.events.table import EVENTS, EventType
 from noetl_core.events.typed import TypedDict
 
@@ -26,7 +26,7 @@ Schema = dict[str, Any]
 def _texts() -> Mapping[str, Mapping[str, str]]:
     """Return by class, as `module.Class`, the text below each key."""
     found: dict[str, Mapping[str, str]] = {}
-    for module in (shapes, control, runs):
+    for module in (aggregates, shapes, control, runs):
         for node in ast.parse(getsource(module)).body:
             if isinstance(node, ast.ClassDef):
                 found[f"{module.__name__}.{node.name}"] = dict(_texts_of(node))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, final
 
+from noetl_core.events.aggregates import Aggregates as Aggregates
+from noetl_core.events.aggregates import ErrorGroup as ErrorGroup
 from noetl_core.events.typed import TypedDict
 
 

@@ -30,7 +30,7 @@ def _range(ev: Evaluation, *bounds: Any) -> range:
         raise TemplateError("range takes one to three whole numbers; the step is not 0")
     numbers = range(*bounds)
     if any(abs(b) >= 1 << 60 for b in bounds) or len(numbers) > RANGE_ITEMS:
-        raise LimitExceeded(f"a range of more than {RANGE_ITEMS} items")
+        raise LimitExceeded(f"a range of more than {RANGE_ITEMS} items; loop over parts of it")
     return numbers
 
 

@@ -33,8 +33,8 @@ FIELD_WIDTH: Final = 10_000
 ITEM_SIZE: Final = 16
 """What one list item counts in `Limits.size`."""
 
-RANGE_ITEMS: Final = 100_000
-"""Longest `range`."""
+RANGE_ITEMS: Final = 1_000_000
+"""Longest `range`: as long as the collection of a loop may be. Going through it counts as operations, a list of it in size."""
 
 CALL_DEPTH: Final = 30
 """Deepest nesting of macro calls and recursive loops."""

@@ -46,7 +46,9 @@ class Claims:
                 seq, mode = history.next_seq, "takeover"
             elif history.next_seq < seq:
                 raise CorruptLog(f"{stream}: the command is for position {seq}, but the stream ends before {history.next_seq}")
-            journal = Journal(self._store, self._clock, stream, seq, command.expires_at, deadline, history.tally)
+            journal = Journal(
+                self._store, self._clock, stream, seq, command.expires_at, deadline, history.tally, history.aggregates
+            )
             lease.journal = journal
             journal.put(self._opening(command, mode, history))
             if mode == "resume":

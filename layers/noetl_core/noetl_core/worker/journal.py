@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from threading import RLock
 
+from noetl_core.engine.aggregates import RunAggregates
 from noetl_core.engine.records import Commit, RunEvent, StreamId, Tally, count_takeovers_without_progress, envelopes_of
 from noetl_core.events.event import new
 from noetl_core.events.runs import StepReleased
@@ -39,6 +40,7 @@ class Journal:
         expires_at: int,
         deadline: int | None,
         before: Tally | None = None,
+        aggregates: RunAggregates | None = None,
     ) -> None:
         self._store, self._clock, self._stream = store, clock, stream
         self._seq = self._first = seq
@@ -53,6 +55,8 @@ class Journal:
         self.events = 0 if before is None else before.events
         """Envelopes of the stream, those of before and those put here."""
         self._takeovers_without_progress = 0 if before is None else before.takeovers_without_progress
+        self.aggregates = aggregates or RunAggregates()
+        """Of the stream, as `events`."""
 
     @property
     def seq(self) -> int:
@@ -63,6 +67,7 @@ class Journal:
         with self.lock:
             self._buffer.append(event)
             self.events += envelopes_of(event)
+            self.aggregates.observe(event)
             self._takeovers_without_progress = count_takeovers_without_progress(self._takeovers_without_progress, event)
 
     def due(self, now: int) -> bool:
@@ -126,7 +131,7 @@ class Journal:
             wake=wake,
             lease_until=lease,
             expires_at=self.expires_at,
-            tally=Tally(self.events, self._takeovers_without_progress),
+            tally=Tally(self.events, self._takeovers_without_progress, None if wake else self.aggregates.so_far()),
         )
         self._append(self._pending)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noetl_core.dsl.model import Loop
-from noetl_core.dsl.numbers import CHUNK_SIZE, TOLERATED_COUNT, TOLERATED_PERCENT, WINDOW, Range, value_of
+from noetl_core.dsl.numbers import CHUNK_SIZE, LOOP_ITEMS, TOLERATED_COUNT, TOLERATED_PERCENT, WINDOW, Range, value_of
 from noetl_core.engine.loops import tolerated
 from noetl_core.events.runs import LoopCollected
 from noetl_core.events.shapes import Failure
@@ -64,10 +64,12 @@ class LoopCollections:
             raise LoopFailed("not_found", f"loop.in: {error}") from None
         if contains_secret(value):
             raise LoopFailed("schema", "loop.in holds a secret: collections are recorded, so they cannot")
-        if isinstance(value, Mapping):
-            return [{"key": k, "value": v} for k, v in value.items()]
-        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-            return list(value)
+        if isinstance(value, Mapping | Sequence) and not isinstance(value, str | bytes):
+            if len(value) > LOOP_ITEMS:
+                found = f"loop.in has {len(value):,} items, and a loop takes at most {LOOP_ITEMS:,}"
+                remedy = "loop over parts of it, with a child playbook for each part (kind: playbook) or a loop inside the loop"
+                raise LoopFailed("limit", f"{found}: {remedy}")
+            return [{"key": k, "value": v} for k, v in value.items()] if isinstance(value, Mapping) else list(value)
         raise LoopFailed("schema", f"loop.in must give a list or a mapping, not {_shown(value)}")
 
     def limit(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> int:

@@ -27,7 +27,7 @@ from noetl_core.worker.runner import Runner
 from noetl_core.worker.sealing import Seals
 from noetl_core.worker.tokens import LOCAL_URL, CallbackTokens
 from noetl_core.worker.tool_caller import ToolCaller
-from noetl_core.worker.view import Keychain, Resolver, Views, credential_reader
+from noetl_core.worker.view import TEMPLATE_BYTES, Keychain, Resolver, Views, credential_reader
 from noetl_core.worker.waiting import WAITING_KINDS
 
 FEW = 100
@@ -130,7 +130,9 @@ class Worker:
             journal=claim.journal,
             lease=lease,
             results=self.results,
-            resolve=Resolver(self.store, self.results, command.execution_id),
+            resolve=Resolver(
+                self.store, self.results, command.execution_id, max(TEMPLATE_BYTES, playbook.executor.limits.max_input_bytes)
+            ),
             chunk=_chunk(command),
             deadline=deadline,
         )
@@ -172,6 +174,8 @@ def _chunk(command: Command) -> ChunkOfLoop | None:
 def _end(activation: Activation, ended: BoundaryEvent) -> Handled:
     """The boundary commit."""
     counted: Any = {**ended.data, "events": activation.journal.events + 1}
+    if ended.name != "StepSuspended" and (aggregates := activation.journal.aggregates.stated()) is not None:
+        counted["aggregates"] = aggregates
     boundary: Any = Event(ended.name, activation.clock.now(), counted)
     activation.recorder.put(boundary)
     activation.journal.close()

@@ -16,11 +16,12 @@ from noetl_core.engine.records import Command
 from noetl_core.engine.workload import workload_of
 from noetl_core.events.shapes import CommandContext
 from noetl_core.expr import CredentialRefused, Fields, NoCredential, Pointer, Secret, Strict, TemplateError, is_reference
+from noetl_core.expr.errors import LimitExceeded
 from noetl_core.expr.references import Path
 from noetl_core.history import load_state
 from noetl_core.ports import EventStore, Forbidden, NotFound, ReadsSecrets, ResultStore
 from noetl_core.tools.secrets import flat
-from noetl_core.values import Altered, LoadBudget, Values
+from noetl_core.values import Altered, LoadBudget, LoadLimitExceeded, Values, claimed
 
 KEPT_VIEWS = 4
 """Cached views of distributed loops: a worker process runs the chunks of several loops in turn."""
@@ -98,10 +99,17 @@ def view_key(execution_id: str, step_run: str) -> str:
     return f"{execution_id}/loops/{step_run}/view.json"
 
 
-class Resolver:
-    """`resolve` of a run's scopes: it loads pointers and references and caches the last few values."""
+TEMPLATE_BYTES = 64 * 1024 * 1024
+"""What a template of a worker loads at most behind one reference, unless `max_input_bytes` is more. As values in memory, JSON
+takes up to ten times its size."""
 
-    def __init__(self, store: EventStore, results: ResultStore, execution_id: str) -> None:
+
+class Resolver:
+    """`resolve` of a run's scopes: it loads pointers and references and caches the last few values. A template loads at most
+    `limit` bytes behind one reference; more is an error of the author."""
+
+    def __init__(self, store: EventStore, results: ResultStore, execution_id: str, limit: int = TEMPLATE_BYTES) -> None:
+        self._limit = limit
         self._values = Values(store, results, execution_id, limit=None)
         self.family = self._values.family
         self._kept: OrderedDict[object, tuple[Any, bool]] = OrderedDict()
@@ -162,7 +170,21 @@ class Resolver:
         return self._opened(ref, budget)[0]
 
     def _opened(self, ref: Mapping[str, Any], budget: LoadBudget | None = None) -> tuple[Any, bool]:
-        return self._at_hand(named(ref)) or self.remember(named(ref), *self._values.opened(ref, budget))
+        return self._at_hand(named(ref)) or self.remember(named(ref), *self._loaded(ref, budget))
+
+    def _loaded(self, ref: Mapping[str, Any], budget: LoadBudget | None) -> tuple[Any, bool]:
+        if budget is not None:
+            return self._values.opened(ref, budget)
+        own = LoadBudget(self._limit)
+        try:
+            own.take(claimed(ref))
+            return self._values.opened(ref, own)
+        except LoadLimitExceeded as full:
+            raise LimitExceeded(
+                f"reference {ref['key']}: to read in it, a template would load {full.size} bytes, and {full.limit} are the"
+                " most; let the task that makes it return the part that is needed, read it with a task of kind duckdb as one"
+                " of its sources, or raise executor.spec.policy.limits.max_input_bytes"
+            ) from None
 
 
 def named(ref: Mapping[str, Any]) -> tuple[str, Any]:

@@ -7,8 +7,8 @@
 | snapshot | `s#<execution_id>` | `snapshot` | control plane |
 
 Header attributes: `v`, `execution_id`, `ts`, `writer`; `lease_until` and `expires_at` where set; in run streams the tally of
-the stream, `events` and `in_vain` (takeovers without progress); `wake` only where true, because the filter of the stream
-selects by it; and `body`, or `body_key` where the body is in S3.
+the stream, `events`, `in_vain` (takeovers without progress) and `aggregates` (of the iterations of a loop that goes on);
+`wake` only where true, because the filter of the stream selects by it; and `body`, or `body_key` where the body is in S3.
 
 TTL deletes up to days late, in no order. So readers ignore expired items, and writers may overwrite them.
 """
@@ -112,6 +112,8 @@ class DynamoEventStore:
             item["events"] = {"N": str(commit.tally.events)}
             if commit.tally.takeovers_without_progress:
                 item["in_vain"] = {"N": str(commit.tally.takeovers_without_progress)}
+            if commit.tally.aggregates is not None:
+                item["aggregates"] = {"S": json.dumps(commit.tally.aggregates, separators=(",", ":"))}
         body = encode_events(commit.events, compress=True)
         if len(body) > MAX_BODY:
             name = f"{commit.stream.run_id or 'control'}-{commit.seq}-{commit.writer}"
@@ -224,11 +226,18 @@ def _decode(item: Item, results: ResultStore) -> Commit:
             lease_until=_number(item, "lease_until"),
             expires_at=_number(item, "expires_at"),
             v=v,
-            tally=Tally(_number(item, "events"), _number(item, "in_vain")) if "events" in item else None,
+            tally=_tally(item),
         )
     except (NotFound, LookupError, AttributeError, TypeError, ValueError) as error:
         where = " ".join(item.get(k, {}).get("S", "?") for k in ("pk", "sk"))
         raise CorruptLog(f"the commit at {where} does not read: {error!r}") from error
+
+
+def _tally(item: Item) -> Tally | None:
+    if "events" not in item:
+        return None
+    aggregates = json.loads(item["aggregates"]["S"]) if "aggregates" in item else None
+    return Tally(_number(item, "events"), _number(item, "in_vain"), aggregates)
 
 
 def _body(item: Item, results: ResultStore) -> bytes:

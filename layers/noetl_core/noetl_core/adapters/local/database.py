@@ -18,7 +18,7 @@ from noetl_core.ports import CorruptLog, StorageFailed, Unavailable
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,
   lease_until INTEGER, expires_at INTEGER, v INTEGER, body BLOB, events INTEGER, in_vain INTEGER,
-  PRIMARY KEY (execution_id, run_id, seq));
+  aggregates TEXT, PRIMARY KEY (execution_id, run_id, seq));
 CREATE TABLE IF NOT EXISTS snapshots (execution_id TEXT PRIMARY KEY, seq INTEGER, reducer INTEGER, state TEXT,
   expires_at INTEGER);
 CREATE TABLE IF NOT EXISTS playbooks (path TEXT, version INTEGER, digest TEXT, source TEXT, registered_at INTEGER,
@@ -42,7 +42,8 @@ ALTER TABLE commits ADD COLUMN in_vain INTEGER;
 ALTER TABLE due ADD COLUMN looks INTEGER;
 CREATE INDEX IF NOT EXISTS heads_by_status ON heads (status, started_at DESC, execution_id DESC);
 CREATE INDEX IF NOT EXISTS heads_by_path ON heads (path, started_at DESC, execution_id DESC);
-"""
+""",
+    2: "ALTER TABLE commits ADD COLUMN aggregates TEXT;",
 }
 """Statements that upgrade a store from one version to the next."""
 _NO_STORAGE = frozenset(
@@ -56,7 +57,7 @@ _NO_STORAGE = frozenset(
     }
 )
 """Errors that waiting does not repair. Extended codes have them in the lowest byte."""
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000

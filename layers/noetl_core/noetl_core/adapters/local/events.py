@@ -16,11 +16,11 @@ from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Conflict, CorruptLog, Unavailable
 from noetl_core.stored_commits import StoredCommits
 
-_COLUMNS = "seq, ts, writer, wake, lease_until, expires_at, v, body, events, in_vain"
-_INSERT = f"INSERT INTO commits (execution_id, run_id, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
+_COLUMNS = "seq, ts, writer, wake, lease_until, expires_at, v, body, events, in_vain, aggregates"
+_INSERT = f"INSERT INTO commits (execution_id, run_id, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _REPLACE_EXPIRED = f"""{_INSERT} ON CONFLICT (execution_id, run_id, seq) DO UPDATE SET ts=excluded.ts, writer=excluded.writer,
   wake=excluded.wake, lease_until=excluded.lease_until, expires_at=excluded.expires_at, v=excluded.v, body=excluded.body,
-  events=excluded.events, in_vain=excluded.in_vain
+  events=excluded.events, in_vain=excluded.in_vain, aggregates=excluded.aggregates
   WHERE expires_at BETWEEN 1 AND ?"""
 _LIVES = "(expires_at=0 OR expires_at>=?)"
 
@@ -46,6 +46,7 @@ class SqliteEventStore:
             encode_events(commit.events),
             None if commit.tally is None else commit.tally.events,
             None if commit.tally is None else commit.tally.takeovers_without_progress,
+            None if commit.tally is None or commit.tally.aggregates is None else json.dumps(commit.tally.aggregates),
         )
         try:
             self._db.write(_INSERT, row, later=self._may_wait(commit))
@@ -101,8 +102,9 @@ class SqliteEventStore:
 
     @staticmethod
     def _commit(stream: StreamId, row: Sequence[object]) -> Commit:
-        seq, ts, writer, wake, lease_until, expires_at, v, body, events, lost = row
-        tally = None if events is None else Tally(events, lost)  # type: ignore[arg-type]
+        seq, ts, writer, wake, lease_until, expires_at, v, body, events, lost, aggregates = row
+        said = None if aggregates is None else json.loads(aggregates)  # type: ignore[arg-type]
+        tally = None if events is None else Tally(events, lost, said)  # type: ignore[arg-type]
         try:
             events_held = decode_events(body, v)  # type: ignore[arg-type]
         except CorruptLog as error:

@@ -25,6 +25,7 @@ class JsonBody(BaseModel):
 ExecutionId = Annotated[
     str, Path(description="its id"), AfterValidator(execution_id), WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,19}$"})
 ]
+StepName = Annotated[str, Path(description="of the step")]
 PlaybookPath = Annotated[str, Path(description="of the playbook; it may have slashes in it")]
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from noetl_core.client import view_shapes
 from noetl_core.control.api.callers import READS
-from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, Text, asked, written
+from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, StepName, Text, asked, written
 from noetl_core.control.api.resolver import Resolver
 from noetl_core.control.views import MAX_SPANS
 
@@ -85,6 +85,16 @@ def add(app: Resolver) -> None:
     @app.operation("GET", VIEW + "cost", "Metered units and list prices, by step", view_shapes.Cost, right=READS)
     def get_cost(execution_id: ExecutionId) -> Any:
         return operations.cost(execution_id)
+
+    @app.operation(
+        "GET",
+        VIEW + "steps/{step}/summary",
+        "Durations, retries, errors by kind and message, and failed iterations of a step",
+        view_shapes.StepAggregates,
+        right=READS,
+    )
+    def get_step_summary(execution_id: ExecutionId, step: StepName) -> Any:
+        return operations.step_summary(execution_id, step)
 
     @app.operation("GET", VIEW + "logs", "Standard output and standard error of tasks", view_shapes.Logs, right=READS)
     def list_logs(

@@ -3,9 +3,9 @@ secrets.
 
 `lint` examines a valid playbook; `without_ignored` removes what the author has silenced. Pure, and nearly linear in the size
 of the playbook. `graph` has the algorithms, `guards` decides about conditions without running them, `net` has the steps and
-arcs with what is known of them. The rules are in `reach`, `tokens`, `admission`, `pipelines`, `names` and `secrets`. Every
-code has a page, docs/language/lint/<code>.md, whose examples are its tests. A rule reports nothing when it is in doubt.
-Errors (E1xx to E3xx) are found in `dsl.parse` and the modules it uses.
+arcs with what is known of them. The rules are in `reach`, `tokens`, `admission`, `pipelines`, `limits`, `names` and
+`secrets`. Every code has a page, docs/language/lint/<code>.md, whose examples are its tests. A rule reports nothing when it
+is in doubt. Errors (E1xx to E3xx) are found in `dsl.parse` and the modules it uses.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from noetl_core.dsl.lint.context import Lint
 from noetl_core.dsl.lint.graph import OverBudget
 from noetl_core.dsl.lint.guards import Guards
 from noetl_core.dsl.lint.ignore import without_ignored
+from noetl_core.dsl.lint.limits import loops
 from noetl_core.dsl.lint.names import names
 from noetl_core.dsl.lint.net import Net
 from noetl_core.dsl.lint.pipelines import pipelines
@@ -41,5 +42,6 @@ def lint(r: Reader, playbook: Playbook) -> None:
         with suppress(OverBudget):
             rule(context, net)
     pipelines(context)
+    loops(context)
     names(context)
     secrets(context)

@@ -1,0 +1,122 @@
+"""Reading a long history: the command that prints it, pages of the API from a process that has read nothing, and summaries."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from figures import Figure
+from playbooks import map_over
+
+from noetl_core.control import pages, read
+from noetl_core.control.admit import StartRequest
+from noetl_core.control.cursor import Position
+from noetl_core.control.step_summary import step_summary
+from noetl_core.local import LocalWiring
+
+NOETL = Path(sys.executable).parent / "noetl"
+SIZES = ((10_000, 1.0), (100_000, 8.0))
+"""Iterations of the loop whose history is read, and the seconds that `noetl events --output json` may take."""
+PAGE_MS = 50
+SUMMARY_MS = 10
+FILTERS = (None, "LoopIterationCompleted", "LoopDone", "TaskRetried")
+"""All events; half of a loop's; one of the control stream; none at all."""
+
+
+def figures(times: int) -> list[Figure]:
+    """All figures of reading; about a minute with `times` 5."""
+    out: list[Figure] = []
+    for items, budget in SIZES:
+        with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder:
+            out += _of(items, budget, Path(folder), times)
+    return out
+
+
+def _of(items: int, budget: float, home: Path, times: int) -> list[Figure]:
+    store = home / "runs.db"
+    local = LocalWiring(store)
+    try:
+        execution_id = local.start(StartRequest(playbook=map_over(items, "noop"))).execution_id
+        local.run(execution_id)
+    finally:
+        local.close()
+    name = f"a map of {items:,}"
+    printed = [_printed(home, execution_id) for _ in range(times)]
+    out = [
+        Figure(
+            f"noetl events --output json, {name}",
+            "s",
+            tuple(seconds for seconds, _ in printed),
+            budget,
+            note=f"{statistics.median(cpu for _, cpu in printed):.3g} s of processor, with the start of the process",
+        )
+    ]
+    cursors = _cursors(store, execution_id)
+    for where, after in zip(("first", "middle", "last"), cursors, strict=True):
+        slowest = [max(_page_ms(store, execution_id, after, wanted) for wanted in FILTERS) for _ in range(times)]
+        out.append(Figure(f"  {where} page, {name}", "ms", tuple(slowest), PAGE_MS, note=f"slowest of {len(FILTERS)} filters"))
+    for title, ask in (("summary of the execution", read.summary), ("summary of the step", _step)):
+        out.append(
+            Figure(f"  {title}, {name}", "ms", tuple(_fresh_ms(store, execution_id, ask) for _ in range(times)), SUMMARY_MS)
+        )
+    return out
+
+
+def _printed(home: Path, execution_id: str) -> tuple[float, float]:
+    """Seconds, and processor seconds, of one process that prints the whole history."""
+    began, before = time.perf_counter(), os.times()
+    with Path(os.devnull).open("w") as nowhere:
+        subprocess.run(
+            [NOETL, "events", execution_id, "--output", "json"],
+            check=True,
+            stdout=nowhere,
+            env=os.environ | {"NOETL_HOME": str(home)},
+        )
+    after = os.times()
+    cpu = after.children_user - before.children_user + after.children_system - before.children_system
+    return time.perf_counter() - began, cpu
+
+
+def _cursors(store: Path, execution_id: str) -> Sequence[str | None]:
+    """Cursors before the first, a middle and the last page."""
+    local = LocalWiring(store)
+    found: list[str | None] = [None]
+    try:
+        position = Position()
+        reading = pages.since(local.control, execution_id, None, b"key", bounded=False)
+        for number, _ in enumerate(reading.envelopes, 1):
+            if number % pages.MAX_PAGE == 0:
+                position = reading.position
+                found.append(position.sign(execution_id, b"key"))
+    finally:
+        local.close()
+    return found[0], found[len(found) // 2], found[-1]
+
+
+def _page_ms(store: Path, execution_id: str, after: str | None, name: str | None) -> float:
+    def ask(control: object, execution_id: str) -> object:
+        return pages.page(control, execution_id, after=after, name=name, limit=pages.MAX_PAGE, key=b"key")  # type: ignore[arg-type]
+
+    return _fresh_ms(store, execution_id, ask)
+
+
+def _step(control: object, execution_id: str) -> object:
+    return step_summary(control, execution_id, "map")  # type: ignore[arg-type]
+
+
+def _fresh_ms(store: Path, execution_id: str, ask: Callable[..., object]) -> float:
+    """Milliseconds of one question to a control plane that has read nothing of the log before."""
+    local = LocalWiring(store)
+    try:
+        local.control.playbook(local.control.load(execution_id).digest)  # parsed once a process, for whatever it is asked
+        began = time.perf_counter()
+        ask(local.control, execution_id)
+        return (time.perf_counter() - began) * 1e3
+    finally:
+        local.close()

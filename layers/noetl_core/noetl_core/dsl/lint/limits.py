@@ -1,0 +1,70 @@
+"""Loops that are longer than a loop may be, as far as the text shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jinja2 import nodes
+
+from noetl_core.dsl.lint.context import Lint
+from noetl_core.dsl.lint.guards import path_of
+from noetl_core.dsl.model import Loop, Step
+from noetl_core.dsl.numbers import LOOP_ITEMS
+
+HINT = "loop over parts of it: a child playbook for each part (kind: playbook), or a loop inside the loop"
+
+
+def loops(lint: Lint) -> None:
+    """W520: `loop.in` is a list, or a `range` of whole numbers and workload defaults, of more than `LOOP_ITEMS` items."""
+    for step in lint.playbook.steps:
+        loop = step.loop
+        while loop is not None:
+            _loop(lint, step, loop)
+            loop = loop.inner
+
+
+def _loop(lint: Lint, step: Step, loop: Loop) -> None:
+    length, default = len(loop.in_) if isinstance(loop.in_, list) else 0, ""
+    compiled = lint.r.compiled.get(loop.in_) if isinstance(loop.in_, str) else None
+    if compiled is not None and compiled.expression is not None:
+        length, default = _longest(lint, compiled.expression)
+    if length > LOOP_ITEMS:
+        says = f" (by the default of {default})" if default else ""
+        most = f"a loop takes at most {LOOP_ITEMS:,}: it fails when it begins"
+        message = f'the loop of step "{step.name}" has {length:,} items{says}, and {most}'
+        lint.report("W520", lint.at(loop.path, "in"), message, HINT)
+
+
+def _longest(lint: Lint, expression: nodes.Expr) -> tuple[int, str]:
+    """Return the length of the longest `range` in an expression, and the workload key on which it depends."""
+    found = (0, "")
+    for call in (expression, *expression.find_all(nodes.Call)):
+        if isinstance(call, nodes.Call) and isinstance(call.node, nodes.Name) and call.node.name == "range":
+            bounds = [_number(lint, argument) for argument in call.args]
+            numbers = [bound[0] for bound in bounds if bound is not None]
+            if 1 <= len(numbers) == len(bounds) <= 3 and (len(numbers) < 3 or numbers[2]):
+                found = max(found, (_length(*numbers), next((key for _, key in filter(None, bounds) if key), "")))
+    return found
+
+
+def _length(first: int, last: int | None = None, step: int = 1) -> int:
+    """Return the length of a range; `len` refuses what is longer than a machine word."""
+    first, last = (0, first) if last is None else (first, last)
+    return max(0, (last - first + step - (1 if step > 0 else -1)) // step)
+
+
+def _number(lint: Lint, node: nodes.Node) -> tuple[int, str] | None:
+    """Return a whole number that an argument is: written there, or the default of a workload key, which is named."""
+    if isinstance(node, nodes.Neg):
+        inner = _number(lint, node.node)
+        return None if inner is None else (-inner[0], inner[1])
+    if isinstance(node, nodes.Const):
+        return (node.value, "") if type(node.value) is int else None
+    path = path_of(node)
+    if path is None or path[0] != "workload" or len(path) == 1:
+        return None
+    value: Any = lint.playbook.workload
+    for part in path[1:]:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return (value, ".".join(path)) if type(value) is int else None

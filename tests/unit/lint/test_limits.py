@@ -1,0 +1,78 @@
+"""W520: loops that are longer than a loop may be, and those that are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_core.dsl.numbers import LOOP_ITEMS
+from noetl_core.dsl.parse import check
+
+HEAD = (
+    "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\nworkload: {n: 5000000, few: 3, deep: {n: 2000000}}\n"
+)
+
+
+def found(collection: str) -> list[str]:
+    text = f"""{HEAD}workflow:
+  - step: a
+    loop: {{ in: {collection}, iterator: i }}
+    tool: {{ kind: noop, result: "{{{{ [iter.i, workload.n, workload.few, workload.deep] }}}}" }}
+"""
+    return [f"{d.line}:{d.col} {d.message}" for d in check(text)[1] if d.code == "W520"]
+
+
+@pytest.mark.parametrize(
+    "collection",
+    [
+        "range(1000001)",
+        "range(1000001) | list",
+        "range(10, 5000000)",
+        "range(0, -5000000, -2)",
+        "[1] + (range(2000000) | list)",
+        "range(workload.n)",
+        "range(workload.few, workload.deep.n)",
+        "range(99999999999999999999)",
+    ],
+)
+def test_a_range_that_is_too_long_is_said(collection: str) -> None:
+    (said,) = found(f'"{{{{ {collection} }}}}"')
+    assert said.startswith("7:") and "a loop takes at most 1,000,000" in said
+    assert ("(by the default of workload." in said) == ("workload" in collection)
+
+
+@pytest.mark.parametrize(
+    "collection",
+    [
+        "range(1000000)",
+        "range(0, 5000000, 5)",
+        "range(workload.few)",
+        "range(workload.other)",
+        "range(args.n)",
+        "range(workload.n // 10)",
+        "range(0, 5000000, 0)",
+        "range()",
+        "range(1, 2, 3, 4)",
+    ],
+)
+def test_what_is_short_enough_or_not_known_is_not(collection: str) -> None:
+    assert found(f'"{{{{ {collection} }}}}"') == []
+
+
+def test_a_list_that_is_too_long_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert LOOP_ITEMS == 1_000_000
+    monkeypatch.setattr("noetl_core.dsl.lint.limits.LOOP_ITEMS", 3)
+    assert found("[1, 2, 3]") == []
+    (said,) = found("[1, 2, 3, 4]")
+    assert "has 4 items" in said
+
+
+def test_of_nested_loops_each_is_looked_at() -> None:
+    text = f"""{HEAD}workflow:
+  - step: a
+    loop:
+      in: "{{{{ range(10) }}}}"
+      iterator: i
+      loop: {{ in: "{{{{ range(3000000) }}}}", iterator: j }}
+    tool: {{ kind: noop, result: "{{{{ [iter.i, iter.j, workload.n, workload.few, workload.deep] }}}}" }}
+"""
+    assert [(d.code, d.line) for d in check(text)[1]] == [("W520", 10)]
