@@ -36,6 +36,7 @@ class Side:
     prepare: Callable[[Place], Command]
     on_stack: bool = False
     optional: bool = False
+    no_hello: str = "a server stays up, and no process begins and ends"
 
 
 def _ours(name: str, *arguments: str) -> Command:
@@ -89,7 +90,7 @@ def _temporal(place: Place) -> Command:
 SIDES = (
     Side(
         LOCAL,
-        "SQLite file; a commit for each step, for groups of a loop's iterations; survives a killed process, not power loss",
+        "SQLite file; a commit or more for each step, one a second for a loop's items; survives a killed process, not power loss",
         "kinds `noop`, `python`, `http`; all in one process",
         "",
         _local("process"),
@@ -100,6 +101,7 @@ SIDES = (
         "as NoETL",
         "",
         _local("power"),
+        no_hello="`noetl run` has no option for it",
     ),
     Side(
         "Restate",
@@ -137,10 +139,10 @@ SIDES = (
         _prefect,
         optional=True,
     ),
-    Side("Temporal", "", "", POWER, _temporal, optional=True),
+    Side("Temporal", "", "", POWER, _temporal),
     Side(
         STACK,
-        "the emulator's DynamoDB, SQS and S3: memory; each step is three conditional writes, iterations are committed in groups",
+        "the emulator's DynamoDB, SQS and S3: memory; three writes for each step, a commit a second for a loop's items",
         "kinds `noop`, `python`, `http` in the worker function",
         "",
         lambda place: _ours("noetl_stack.py", place.stack().api_url),

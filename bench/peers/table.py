@@ -52,7 +52,7 @@ def figures_table(outcome: Outcome, sides: Sequence[Side], cases: Sequence[Case]
 def _row(case: Case, side: Side, found: Mapping[tuple[str, str], Measured]) -> str:
     entry = found.get((case.name, side.name))
     if entry is None:
-        why = "a server stays up, and no process begins and ends" if case.name == HELLO else "not asked"
+        why = side.no_hello if case.name == HELLO else "not asked"
         return f"| {case.title} | {side.name} | not run: {why} | | | |"
     if not entry.rounds:
         return f"| {case.title} | {side.name} | not run: {one_line(entry.why)} | | | |"
