@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -49,10 +50,16 @@ class Place:
         if self._stack is None:
             home = self.folder("stack")
             self._exits.callback(down, home)
+            temporary = os.environ.get("TMPDIR")
+            os.environ["TMPDIR"] = str(self.folder("temporary"))  # the emulator leaves its functions' code in it
             try:
                 self._stack = up(home, port=free_port())
             except Exception as error:  # of an emulator that may lack anything: it is told, and the other sides are measured
                 raise NotRun(f"the embedded stack did not start: {error}") from error
+            finally:
+                del os.environ["TMPDIR"]
+                if temporary is not None:
+                    os.environ["TMPDIR"] = temporary
         return self._stack
 
     def postgres(self) -> str:

@@ -110,8 +110,12 @@ class Running:
         self.drivers[side.name] = self._start(side.name, command)
         self.commands[side.name] = command
 
+    def _env(self, command: Command) -> dict[str, str]:
+        """Temporary files are the session's too, and go with it."""
+        return {**command.env, "TMPDIR": str(self.place.folder("temporary"))}
+
     def _start(self, name: str, command: Command) -> Driver:
-        return Driver(command.driver, command.env, self.place.root / f"{name}.log".replace("/", "_"))
+        return Driver(command.driver, self._env(command), self.place.root / f"{name}.log".replace("/", "_"))
 
     def case(self, name: str, ask: Mapping[str, object]) -> Callable[[float], float]:
         def measure(limit_s: float) -> float:
@@ -132,7 +136,7 @@ class Running:
             began = time.perf_counter()
             try:
                 subprocess.run(
-                    command.hello, env=environment(command.env), cwd=ROOT, capture_output=True, timeout=limit_s, check=True
+                    command.hello, env=environment(self._env(command)), cwd=ROOT, capture_output=True, timeout=limit_s, check=True
                 )
             except (OSError, subprocess.SubprocessError) as error:
                 raise Failed(str(error)[:200]) from error

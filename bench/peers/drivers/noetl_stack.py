@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,8 +26,14 @@ GOING_ON = ("running", "paused", "pending", "accepted")
 def call(method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(API + path, data, {"Content-Type": "application/json"}, method=method)
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return dict(json.loads(answer.read()))
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return dict(json.loads(answer.read()))
+        except urllib.error.HTTPError as refused:
+            if refused.code != 429:
+                raise
+            time.sleep(float(refused.headers.get("Retry-After", 1)))  # as the command line does
 
 
 def start(source: str) -> str:
