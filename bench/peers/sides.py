@@ -63,8 +63,10 @@ def _restate(place: Place) -> Command:
 
 def _dbos(url: Callable[[Place], str]) -> Callable[[Place], Command]:
     def prepare(place: Place) -> Command:
-        driver = (str(python_of("dbos")), str(DRIVERS / "dbos_side.py"), url(place))
-        return Command(driver, (*driver, "hello"))
+        driver = (str(python_of("dbos")), str(DRIVERS / "dbos_side.py"))
+        kept = url(place)
+        alone = kept.replace(".sqlite", "-hello.sqlite")  # a file of its own: the driver has the other one open
+        return Command((*driver, kept), (*driver, alone, "hello"))
 
     return prepare
 
