@@ -61,8 +61,9 @@ def rounds(
             try:
                 entry.rounds[number] = ask(min(CASE_S, left))
             except Failed as failed:
-                entry.why = str(failed)
-                entry.rounds.clear()
+                if not (entry.rounds and isinstance(failed, TooLong) and left < CASE_S):  # else only the session's end cut it off
+                    entry.why = str(failed)
+                    entry.rounds.clear()
             spent[name] += now() - began
     for entry in found.values():
         if len(entry.rounds) > 1:
@@ -138,6 +139,8 @@ class Running:
                 subprocess.run(
                     command.hello, env=environment(self._env(command)), cwd=ROOT, capture_output=True, timeout=limit_s, check=True
                 )
+            except subprocess.TimeoutExpired as error:
+                raise TooLong(f"not within {limit_s:.0f} s") from error
             except (OSError, subprocess.SubprocessError) as error:
                 raise Failed(str(error)[:200]) from error
             return time.perf_counter() - began

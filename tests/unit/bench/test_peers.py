@@ -105,6 +105,18 @@ def test_a_repetition_is_cut_at_the_sessions_end() -> None:
     assert limits == [7]
 
 
+def test_a_round_that_the_sessions_end_cuts_off_takes_nothing_from_those_before() -> None:
+    left = [1.0, 2.0]
+
+    def measure(limit_s: float) -> float:
+        if not left:
+            raise TooLong("not within 3 s")
+        return left.pop(0)
+
+    (found,) = rounds(CHAIN, {"a": measure}, 5, lambda: 0.0, 3)
+    assert (found.rounds, found.why) == ({1: 2.0}, "")
+
+
 def test_a_ratio_is_the_median_of_rounds_and_its_noise_their_range() -> None:
     ratio = table.ratio({1: 1.0, 2: 2.0, 3: 4.0}, {1: 4.0, 2: 6.0, 3: 8.0, 0: 99.0})
     assert ratio == table.Ratio(median=3.0, least=2.0, most=4.0)
