@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 # Without it every process of the suite compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test lint types contracts template unit e2e bench idle scaling up down clean dist braket coverage soak scale load conformance properties kills layer build sam-local audit
+.PHONY: setup run test lint types contracts template unit e2e bench peers idle scaling up down clean dist braket coverage soak scale load conformance properties kills layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -100,6 +100,11 @@ braket: setup
 
 bench: setup
 	@$(BIN)/python bench/run.py
+
+# The comparison with other engines, side by side in one session of some ten minutes, written to docs/performance.md. Peers are installed into
+# build/peers; what cannot be is told. TIMES=3 is shorter.
+peers: setup
+	@$(BIN)/python -m bench.peers --docs --times $(or $(TIMES),5)
 
 idle: setup
 	@$(BIN)/python -m bench.idle

@@ -18,7 +18,8 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured number. `budget` None: for information. `better` says which side of the budget is good."""
+    """A measured number. `budget` None: for information. `better` says which side of the budget is good. `note` says what
+    the figure is of, where its name and the rules above the table (docs/operating.md) leave it open."""
 
     name: str
     unit: str
@@ -79,11 +80,13 @@ def budget_of(figure: Figure) -> str:
 
 def docs_table(figures: Sequence[Figure]) -> str:
     """The figures that have a budget, as Markdown."""
-    rows = ["| figure | budget | measured (median of n) | n | |", "|---|---|---|---|---|"]
+    rows = ["| figure | budget | measured (median of n) | n | | what it is |", "|---|---|---|---|---|---|"]
     for f in figures:
         if f.budget is not None:
             verdict = "ok" if f.ok else "miss"
-            rows.append(f"| {f.name.strip()} | {budget_of(f)} | {number(f.median)} {f.unit} | {len(f.samples)} | {verdict} |")
+            rows.append(
+                f"| {f.name.strip()} | {budget_of(f)} | {number(f.median)} {f.unit} | {len(f.samples)} | {verdict} | {f.note} |"
+            )
     return "\n".join(rows) + "\n"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from bench.figures import DOCS_MARKS, Figure, write_docs
 
 KEPT = Figure("chain", "ms", (0.3, 0.5, 0.4), 0.5)
-MISSED = Figure("  map", "items/s", (100.0,), 4500, "higher")
+MISSED = Figure("  map", "items/s", (100.0,), 4500, "higher", "one commit")
 SEEN = Figure("memory", "MB", (41.0,))
 
 
@@ -22,9 +22,9 @@ def test_the_docs_table_is_replaced_between_its_marks(tmp_path: Path) -> None:
     write_docs([KEPT, MISSED, SEEN], page)
     assert page.read_text() == (
         f"before\n{first}"
-        "| figure | budget | measured (median of n) | n | |\n|---|---|---|---|---|\n"
-        "| chain | <= 0.5 ms | 0.4 ms | 3 | ok |\n"
-        "| map | >= 4,500 items/s | 100 items/s | 1 | miss |\n"
+        "| figure | budget | measured (median of n) | n | | what it is |\n|---|---|---|---|---|---|\n"
+        "| chain | <= 0.5 ms | 0.4 ms | 3 | ok |  |\n"
+        "| map | >= 4,500 items/s | 100 items/s | 1 | miss | one commit |\n"
         f"{last}after\n"
     )
 

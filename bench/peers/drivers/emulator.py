@@ -1,0 +1,63 @@
+"""What the drivers of the emulated AWS share: clients, functions out of source text, and waiting for many executions at once."""
+
+from __future__ import annotations
+
+import io
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+ROLE = "arn:aws:iam::000000000000:role/peers"
+
+
+def client(service: str, endpoint: str) -> Any:
+    """One that waits as long as a case may take, and repeats nothing."""
+    settings = Config(read_timeout=120, retries={"max_attempts": 0}, max_pool_connections=32)
+    return boto3.client(  # type: ignore[call-overload]
+        service,
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+        config=settings,
+    )
+
+
+def function(lambdas: Any, name: str, source: str, packages: Path | None = None, **settings: Any) -> str:
+    """Create a function of one file, and of the packages in a folder; return its ARN."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("handler.py", source)
+        for file in sorted(packages.rglob("*.py")) if packages else ():
+            archive.write(file, file.relative_to(packages.parent))
+    created = lambdas.create_function(
+        FunctionName=name,
+        Runtime="python3.12",
+        Role=ROLE,
+        Handler="handler.handler",
+        Code={"ZipFile": packed.getvalue()},
+        Timeout=120,
+        MemorySize=512,
+        **settings,
+    )
+    return str(created["FunctionArn"])
+
+
+def until_ended(
+    describe: Callable[[str], Mapping[str, Any]], started: Iterable[str], going_on: str | tuple[str, ...], seconds: float = 110
+) -> list[Mapping[str, Any]]:
+    """Ask for each until it has ended, oldest first; return what was said of each."""
+    found = []
+    end = time.monotonic() + seconds
+    for one in started:
+        while (said := describe(one))["status"] in going_on:
+            if time.monotonic() > end:
+                raise TimeoutError(f"{len(found)} ended within {seconds:.0f} s")
+            time.sleep(0.05)
+        found.append(said)
+    return found

@@ -1,0 +1,88 @@
+"""A Lambda durable function on the emulated AWS that the command line names, with the SDK's packages out of the folder behind it.
+
+Every execution is an invocation that is waited for; its seconds are those of the request.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from emulator import client, function
+from protocol import Ask, expect, serve
+
+ENDPOINT, PACKAGES = sys.argv[1], Path(sys.argv[2])
+AT_ONCE = 16
+"""Executions at once: each is a process of the emulator."""
+SDK = "aws_durable_execution_sdk_python"
+
+
+def source() -> str:
+    """The handler of the local runner's side: the same text, without its runner."""
+    text = (Path(__file__).parent / "aws_durable_side.py").read_text()
+    head, _, rest = text.partition("# the functions\n")
+    assert rest, "the functions' mark"
+    imports = "\n".join(
+        line
+        for line in head.splitlines()
+        if line.startswith(("from __future__", "import ", "from urllib", f"from {SDK} ", f"from {SDK}.config"))
+    )
+    return imports + "\n" + rest.partition("# end of the functions\n")[0]
+
+
+def enable(params: Any, **_: Any) -> None:
+    """The emulator wants a key that AWS does not have, and that boto3 therefore does not send."""
+    body = json.loads(params["body"])
+    params["body"] = json.dumps(body | {"DurableConfig": {**body["DurableConfig"], "Enabled": True}}).encode()
+
+
+def main() -> None:
+    lambdas = client("lambda", ENDPOINT)
+    name = f"peers-durable-{uuid.uuid4().hex[:8]}"
+    lambdas.meta.events.register("before-call.lambda.CreateFunction", enable)
+    durable = {"ExecutionTimeout": 300, "RetentionPeriodInDays": 1}
+    function(lambdas, name, source(), PACKAGES / SDK, DurableConfig=durable)
+    lambdas.get_waiter("function_active_v2").wait(FunctionName=name)
+
+    def invoke(event: Ask) -> Any:
+        answer = lambdas.invoke(FunctionName=name, Qualifier="$LATEST", Payload=json.dumps(dict(event)))
+        said = json.loads(answer["Payload"].read())
+        if "FunctionError" in answer or (isinstance(said, dict) and said.get("Status") != "SUCCEEDED"):
+            raise RuntimeError(str(said)[:400])
+        return json.loads(said["Result"]) if isinstance(said, dict) else said
+
+    def timed(ask: Ask, wanted: int) -> float:
+        began = time.perf_counter()
+        expect(invoke(ask), wanted)
+        return time.perf_counter() - began
+
+    def executions(ask: Ask) -> float:
+        event = {"case": "chain", "steps": ask["steps"]}
+        began = time.perf_counter()
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            found = set(pool.map(lambda _: invoke(event), range(ask["executions"])))
+        expect(found, {ask["steps"] - 1})
+        return time.perf_counter() - began
+
+    timed({"case": "chain", "steps": 1}, 0)
+    sdk = next(PACKAGES.glob(f"{SDK}-*.dist-info")).name.removesuffix(".dist-info").partition("-")[2]
+    serve(
+        {"version": f"MiniStack {version('ministack')}, SDK {sdk}"},
+        {
+            "chain": lambda ask: timed(ask, ask["steps"] - 1),
+            "python": lambda ask: timed(ask, 2 * (ask["steps"] - 1)),
+            "map": lambda ask: timed(ask, ask["items"] * (ask["items"] - 1)),
+            "http": lambda ask: timed(ask, ask["items"] * (ask["items"] - 1) // 2),
+            "executions": executions,
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

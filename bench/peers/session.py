@@ -1,0 +1,153 @@
+"""One session: every side is asked in turn, round by round, so that whatever else the machine does meets all of them."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bench.peers.cases import HELLO, Case
+from bench.peers.driver import Driver, Failed, TooLong, environment
+from bench.peers.installs import NotRun
+from bench.peers.place import Place
+from bench.peers.sides import ROOT, Command, Side
+
+CASE_S = 60
+"""What one repetition may take."""
+SPENT_S = 15
+"""A side that has taken so long for a case is not asked for it again."""
+
+
+@dataclass(slots=True)
+class Measured:
+    """What a side took for a case: the rounds' seconds by round, or why there are none."""
+
+    side: str
+    case: str
+    rounds: dict[int, float] = field(default_factory=dict)
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """`about` has what a driver said of its versions; `not_run` why a side has no driver at all."""
+
+    measured: list[Measured] = field(default_factory=list)
+    about: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    not_run: dict[str, str] = field(default_factory=dict)
+
+
+def rounds(
+    case: Case, asked: Mapping[str, Callable[[float], float]], times: int, now: Callable[[], float], end: float
+) -> list[Measured]:
+    """Ask every side `times` times, in turn. The first time is for warming up: it counts where there is no second one.
+
+    A side that fails is not asked again, and one that has taken `SPENT_S` neither, nor any after `end`.
+    """
+    found = {name: Measured(name, case.name) for name in asked}
+    spent = dict.fromkeys(asked, 0.0)
+    for number in range(times + 1):
+        for name, ask in asked.items():
+            entry = found[name]
+            if entry.why or (entry.rounds and spent[name] > SPENT_S):
+                continue
+            left = end - now()
+            if left <= 0:
+                if not entry.rounds:
+                    entry.why = "the session's time was over"
+                continue
+            began = now()
+            try:
+                entry.rounds[number] = ask(min(CASE_S, left))
+            except Failed as failed:
+                if not (entry.rounds and isinstance(failed, TooLong) and left < CASE_S):  # else only the session's end cut it off
+                    entry.why = str(failed)
+                    entry.rounds.clear()
+            spent[name] += now() - began
+    for entry in found.values():
+        if len(entry.rounds) > 1:
+            entry.rounds.pop(0, None)
+    return list(found.values())
+
+
+def hold(
+    sides: Sequence[Side], cases: Sequence[Case], times: int, end: float, place: Place, url: str, say: Callable[[str], None]
+) -> Outcome:
+    """Measure `cases` of `sides`, which are those of one process or those of the emulated AWS."""
+    outcome = Outcome()
+    running = Running(place)
+    try:
+        for side in sides:
+            try:
+                running.prepare(side)
+            except (NotRun, Failed) as reason:
+                outcome.not_run[side.name] = str(reason)
+                say(f"{side.name}: not run: {reason}")
+        outcome.about = {name: driver.about for name, driver in running.drivers.items()}
+        for case in cases:
+            say(case.title)
+            if case.name == HELLO:
+                asked = {name: running.process(name) for name, command in running.commands.items() if command.hello}
+            else:
+                ask = {"case": case.name, "url": url, **case.ask}
+                asked = {name: running.case(name, ask) for name in running.commands}
+            outcome.measured += rounds(case, asked, times, time.monotonic, end)
+    finally:
+        running.close()
+    return outcome
+
+
+class Running:
+    """The drivers of some sides. One that answered too late is ended, and another one takes its place."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.commands: dict[str, Command] = {}
+        self.drivers: dict[str, Driver] = {}
+
+    def prepare(self, side: Side) -> None:
+        command = side.prepare(self.place)
+        self.drivers[side.name] = self._start(side.name, command)
+        self.commands[side.name] = command
+
+    def _env(self, command: Command) -> dict[str, str]:
+        """Temporary files are the session's too, and go with it."""
+        return {**command.env, "TMPDIR": str(self.place.folder("temporary"))}
+
+    def _start(self, name: str, command: Command) -> Driver:
+        return Driver(command.driver, self._env(command), self.place.root / f"{name}.log".replace("/", "_"))
+
+    def case(self, name: str, ask: Mapping[str, object]) -> Callable[[float], float]:
+        def measure(limit_s: float) -> float:
+            if name not in self.drivers:
+                self.drivers[name] = self._start(name, self.commands[name])
+            try:
+                return self.drivers[name].seconds(ask, limit_s)
+            except TooLong:
+                self.drivers.pop(name).close()
+                raise
+
+        return measure
+
+    def process(self, name: str) -> Callable[[float], float]:
+        command = self.commands[name]
+
+        def measure(limit_s: float) -> float:
+            began = time.perf_counter()
+            try:
+                subprocess.run(
+                    command.hello, env=environment(self._env(command)), cwd=ROOT, capture_output=True, timeout=limit_s, check=True
+                )
+            except subprocess.TimeoutExpired as error:
+                raise TooLong(f"not within {limit_s:.0f} s") from error
+            except (OSError, subprocess.SubprocessError) as error:
+                raise Failed(str(error)[:200]) from error
+            return time.perf_counter() - began
+
+        return measure
+
+    def close(self) -> None:
+        for driver in self.drivers.values():
+            driver.close()
+        self.drivers.clear()

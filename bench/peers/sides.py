@@ -1,0 +1,169 @@
+"""The engines that are compared: what each needs, how its driver is started, and what it keeps, for the reader."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.peers.installs import NotRun, node_modules, python_of
+from bench.peers.place import Place
+
+DRIVERS = Path(__file__).parent / "drivers"
+ROOT = Path(__file__).parents[2]
+LOCAL, POWER, STACK = "NoETL", 'NoETL, `durable="power"`', "NoETL on MiniStack"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """How a driver is started, and the process of the case hello where there is one."""
+
+    driver: tuple[str, ...]
+    hello: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """`prepare` installs what is missing and raises `NotRun` where that cannot be. `kept` is what survives, and when it is
+    written; `work` is how the cases are done; `against` is the side of NoETL that keeps as much."""
+
+    name: str
+    kept: str
+    work: str
+    against: str
+    prepare: Callable[[Place], Command]
+    on_stack: bool = False
+    optional: bool = False
+    no_hello: str = "a server stays up, and no process begins and ends"
+
+
+def _ours(name: str, *arguments: str) -> Command:
+    return Command((sys.executable, str(DRIVERS / name), *arguments), env={"PYTHONPATH": str(ROOT)})
+
+
+def _local(durable: str) -> Callable[[Place], Command]:
+    def prepare(place: Place) -> Command:
+        command = _ours("noetl_local.py", str(place.folder(f"noetl-{durable}")), durable)
+        if durable == "power":
+            return command
+        noetl = str(Path(sys.executable).parent / "noetl")
+        hello = (noetl, "run", "examples/hello/playbook.yaml", "--output", "json")
+        env = {**command.env, "NOETL_HOME": str(place.folder("noetl-home"))}
+        return Command(command.driver, hello, env)
+
+    return prepare
+
+
+def _restate(place: Place) -> Command:
+    driver = (sys.executable, str(DRIVERS / "restate_side.py"), str(node_modules()), str(place.folder("restate")))
+    return Command(driver)
+
+
+def _dbos(url: Callable[[Place], str]) -> Callable[[Place], Command]:
+    def prepare(place: Place) -> Command:
+        driver = (str(python_of("dbos")), str(DRIVERS / "dbos_side.py"))
+        kept = url(place)
+        alone = kept.replace(".sqlite", "-hello.sqlite")  # a file of its own: the driver has the other one open
+        return Command((*driver, kept), (*driver, alone, "hello"))
+
+    return prepare
+
+
+def _aws_durable(place: Place) -> Command:
+    driver = (str(python_of("aws_durable")), str(DRIVERS / "aws_durable_side.py"))
+    return Command(driver, (*driver, "hello"))
+
+
+def _lambda_durable(place: Place) -> Command:
+    packages = next((python_of("aws_durable").parents[1] / "lib").glob("python*/site-packages"))
+    return _ours("lambda_durable.py", place.stack().endpoint, str(packages))
+
+
+def _prefect(place: Place) -> Command:
+    return Command((str(python_of("prefect")), str(DRIVERS / "prefect_side.py"), str(place.folder("prefect"))))
+
+
+def _temporal(place: Place) -> Command:
+    raise NotRun("its server is in no package registry: the SDK's development server is downloaded from elsewhere")
+
+
+SIDES = (
+    Side(
+        LOCAL,
+        "SQLite file; a commit or more for each step, one a second for a loop's items; survives a killed process, not power loss",
+        "kinds `noop`, `python`, `http`; all in one process",
+        "",
+        _local("process"),
+    ),
+    Side(
+        POWER,
+        "the same file, and every commit is synced: survives power loss",
+        "as NoETL",
+        "",
+        _local("power"),
+        no_hello="`noetl run` has no option for it",
+    ),
+    Side(
+        "Restate",
+        "the server's log (RocksDB), synced in batches (the default): survives power loss; each step and item is an entry",
+        "`ctx.run` of TypeScript's SDK; server, service and client are three processes",
+        POWER,
+        _restate,
+    ),
+    Side(
+        "DBOS, PostgreSQL",
+        "PostgreSQL with its defaults (`fsync` on): survives power loss; each step and item is a transaction",
+        "steps are Python functions; maps are async steps started together; one process beside PostgreSQL's",
+        POWER,
+        _dbos(lambda place: place.postgres()),
+    ),
+    Side(
+        "DBOS, SQLite",
+        "SQLite file, synced (the default): survives power loss; each step and item is a transaction",
+        "as with PostgreSQL; one process",
+        POWER,
+        _dbos(lambda place: f"sqlite:///{place.folder('dbos')}/dbos.sqlite"),
+    ),
+    Side(
+        "AWS durable execution SDK",
+        "nothing: the local runner's store is in memory",
+        "steps are Python functions; maps are flat; one process, the runner's own threads",
+        LOCAL,
+        _aws_durable,
+    ),
+    Side(
+        "Prefect",
+        "states in the server's SQLite, results in a file each",
+        "tasks are Python functions; flow and server are two processes",
+        LOCAL,
+        _prefect,
+        optional=True,
+    ),
+    Side("Temporal", "", "", POWER, _temporal),
+    Side(
+        STACK,
+        "the emulator's DynamoDB, SQS and S3: memory; three writes for each step, a commit a second for a loop's items",
+        "kinds `noop`, `python`, `http` in the worker function",
+        "",
+        lambda place: _ours("noetl_stack.py", place.stack().api_url),
+        on_stack=True,
+    ),
+    Side(
+        "Step Functions on MiniStack",
+        "the emulator's memory",
+        "noop is a Pass state, which the emulator carries out itself; Python and HTTP are a Lambda function's invocation each",
+        STACK,
+        lambda place: _ours("step_functions.py", place.stack().endpoint),
+        on_stack=True,
+    ),
+    Side(
+        "Lambda durable function on MiniStack",
+        "the emulator's memory; each step and item is checkpointed by a request",
+        "steps are Python functions in one invocation; maps are flat; 16 of the 100 executions at once, since each is a process",
+        STACK,
+        _lambda_durable,
+        on_stack=True,
+    ),
+)
