@@ -27,7 +27,7 @@ LOCAL_PARAMETERS = {
     "ApiAuth": "NONE",
     "Architecture": "x86_64",
     "PythonPool": "yes",
-    "WorkerConcurrency": str(max(8, min(16, 4 * (os.cpu_count() or 1)))),
+    "WorkerConcurrency": str(max(4, min(8, 2 * (os.cpu_count() or 1)))),
 }
 """What differs on an emulator on this machine: its services are private addresses, and plain HTTP clients reach its API. The
 python pool is there because LocalStack 4.8 creates the role of a function whose condition is false, and fails on it. Every

@@ -23,10 +23,11 @@ from noetl_core.worker.service import Worker
 def worker() -> Worker:
     """Return the worker; one per process. It has no access to the queues."""
     catalog = DynamoPlaybookCatalog(os.environ["CATALOG_TABLE"])
+    stored_gates = DynamoGates(os.environ["CATALOG_TABLE"])
     return Worker(
         store=DynamoEventStore(os.environ["EVENTS_TABLE"], results()),
         results=results(),
-        gates=RecentGates(DynamoGates(os.environ["CATALOG_TABLE"]), SystemClock()),
+        gates=RecentGates(stored_gates, SystemClock(), stored_gates.gates),
         clock=SystemClock(),
         playbooks=PlaybookCache(catalog),
         registered=catalog.by_digest,
@@ -37,6 +38,13 @@ def worker() -> Worker:
         callback_url=_callback_url(),
         name=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", f"worker-{os.getpid()}")[-32:],
     )
+
+
+def gates() -> RecentGates:
+    """Return the worker's gates."""
+    gates = worker().gates
+    assert isinstance(gates, RecentGates)
+    return gates
 
 
 def _sealer() -> Sealer | None:
@@ -54,4 +62,4 @@ def _callback_url() -> str:
     return base + "/api/callbacks/{token}"
 
 
-__all__ = ["results", "worker"]
+__all__ = ["gates", "results", "worker"]
