@@ -4,6 +4,7 @@ itself."""
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -15,13 +16,13 @@ from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.clients import client
-from noetl_core.adapters.aws.invocation import TimeLeft, log_failure
+from noetl_core.adapters.aws.invocation import OutOfTime, TimeLeft, log_failure
 from noetl_core.adapters.aws.queue import about_command, read_command
 from noetl_core.adapters.aws.side_by_side import side_by_side
 from noetl_core.observe.telemetry import traced
 from noetl_core.ports import PortError
 from noetl_core.worker.service import Handled
-from noetl_core.worker.turns import NoTurn, Turns
+from noetl_core.worker.turns import ALONE_TRIES, TURN_S, NoTurn, Turns, hand_over_s
 from noetl_core.worker_wiring import gates, results, worker
 
 logger = Logger()
@@ -32,10 +33,9 @@ ANSWER_S = 3
 """What is kept of the invocation to answer which messages failed, should a task not hear that its time is over."""
 RETRY_AFTER_S = 30
 """When a command that raised an error is tried again."""
-TURN_S = 2.0
-"""How long a command waits for its turn before another worker gets it."""
-HAND_OVERS = 3
-"""How often that is done with one message: it comes a limited number of times at all. Then it waits as long as there is time."""
+TRIES = 10
+"""What still fails when it was received so often is to become a dead letter soon, though hand-overs need a larger count."""
+LAST_TRIES_S = 2
 PROCESSOR_MB = 1769
 """The memory with which Lambda gives a function a whole processor."""
 turns: Turns | None = None
@@ -59,15 +59,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     for handled in became:  # one handed back is a duplicate of a live run
         metrics.add_metric(f"Commands{handled.kind.title().replace('_', '')}", MetricUnit.Count, 1)
     failed = [(record, error) for record, error in zip(records, outcomes, strict=True) if error is not None]
-    handed_over = 0
     for record, error in failed:
-        if isinstance(error, NoTurn):  # they become visible one after the other, so that they do not all meet again
-            logger.info("a message goes to another worker", extra={"reason": str(error), "message_id": record.message_id})
-            _hand_back(record, handed_over // 2)
-            handed_over += 1
-        else:
-            log_failure(logger, about_command, record, error)
-            _hand_back(record, RETRY_AFTER_S)
+        if isinstance(error, OutOfTime):  # its call was left behind; all others have said why they failed
+            _comes_again(record, error)
     return {"batchItemFailures": [{"itemIdentifier": record.message_id} for record, _ in failed]}
 
 
@@ -80,11 +74,20 @@ def _look_at_gates(records: Sequence[SQSRecord]) -> None:
 
 
 def _command(record: SQSRecord, deadline: int, turns: Turns, became: list[Handled]) -> None:
-    command = read_command(record.body, results())
-    again = int(record.attributes.approximate_receive_count or 1) > HAND_OVERS
-    wait_s = max(TURN_S, deadline / 1e6 - time.time()) if again else TURN_S
-    with turns.turn(worker().share(command), wait_s):
-        handled = worker().handle(command, deadline)
+    """Carry out one command. It is handed back as soon as it has failed: the invocation may go on for long with others."""
+    try:
+        command = read_command(record.body, results())
+        share = worker().share(command)
+        received = int(record.attributes.approximate_receive_count)
+        with turns.turn("computes" if share == "alone" and received > ALONE_TRIES else share, TURN_S):
+            handled = worker().handle(command, deadline)
+    except NoTurn as busy:
+        logger.info("a message goes to another worker", extra={"reason": str(busy), **about_command(record.body)})
+        _hand_back(record, hand_over_s(received, random.random()))
+        raise
+    except BaseException as error:  # also what would end the process: the other commands of the batch go on
+        _comes_again(record, error)
+        raise
     became.append(handled)
     logger.info(
         "handled",
@@ -98,7 +101,14 @@ def _command(record: SQSRecord, deadline: int, turns: Turns, became: list[Handle
     )
 
 
+def _comes_again(record: SQSRecord, error: BaseException) -> None:
+    log_failure(logger, about_command, record, error)
+    received = int(record.attributes.approximate_receive_count)
+    _hand_back(record, RETRY_AFTER_S if received <= TRIES else LAST_TRIES_S)
+
+
 def _hand_back(record: SQSRecord, seconds: int) -> None:
-    """Make the message visible again sooner than the long visibility timeout of its queue would."""
+    """Make the message visible again sooner than the long visibility timeout of its queue would. It is reported as failed all the
+    same, or it would be deleted with the batch."""
     url = client("sqs").get_queue_url(QueueName=record.event_source_arn.rsplit(":", 1)[1])["QueueUrl"]
     client("sqs").change_message_visibility(QueueUrl=url, ReceiptHandle=record.receipt_handle, VisibilityTimeout=seconds)

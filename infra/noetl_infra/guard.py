@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from noetl_infra.environments import contain
+from noetl_infra.pollers import hurry
 from noetl_infra.throttle import App, Receive, Scope, Send, Throttled
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -100,12 +101,14 @@ class Guarded:
 
 
 def main() -> None:
-    """Run MiniStack with the guard, and with protection against what it does not endure under load (`throttle`,
-    `environments`)."""
+    """Run MiniStack with the guard, with protection against what it does not endure under load (`throttle`, `environments`), and
+    without some of its waits (`pollers`)."""
     ministack: Any = import_module("ministack.app")
     more = frozenset(name.strip() for name in os.environ.get("NOETL_STACK_HOSTS", "").split(",") if name.strip())
     ministack.app = Guarded(Throttled(ministack.app), LOOPBACK | more)
-    contain(import_module("ministack.core.lambda_runtime"))
+    runtime = import_module("ministack.core.lambda_runtime")
+    contain(runtime)
+    hurry(import_module("ministack.services.lambda_svc"), runtime)
     ministack.main()
 
 

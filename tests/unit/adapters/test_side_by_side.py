@@ -43,20 +43,15 @@ def test_a_single_call_is_made_in_the_callers_thread() -> None:
 
 def test_threads_are_used_again() -> None:
     together = threading.Barrier(3)
-    seen: list[set[int]] = []
-    for _ in range(2):
-        threads: set[int] = set()
 
-        def call(threads: set[int] = threads) -> None:
-            threads.add(threading.get_ident())
-            together.wait(20)
-
-        side_by_side([call] * 3, 3, plenty)
-        seen.append(threads)
-        until = time.monotonic() + 5
+    def once() -> int:
+        side_by_side([lambda: together.wait(20)] * 3, 3, plenty)
+        until = time.monotonic() + 20
         while module._threads._idle < 3 and time.monotonic() < until:
             time.sleep(0.001)
-    assert seen[0] & seen[1]
+        return sum(thread.name == module.NAME for thread in threading.enumerate())
+
+    assert once() == once() == once()
 
 
 def test_a_call_that_computes_too_long_is_interrupted_and_the_others_end() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import random
 import threading
 import time
 from types import ModuleType
@@ -255,3 +256,35 @@ def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType, m
     over.set()
     assert {control.load(x).status for x, _ in others} == {"completed"}
     assert due() == [stuck]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_executions_that_are_interrupted_anywhere_leave_nothing_locked_and_nothing_lost(
+    router: ModuleType, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setitem(globals(), "HELLO", TWO)
+    executions = [started()[0] for _ in range(30)]
+    batch, chance = {"Records": records()}, random.Random(seed)
+    purge(*json.loads(os.environ["COMMAND_QUEUES"]).values())
+    monkeypatch.setattr(side_by_side, "PULSE_S", 0.001)
+    monkeypatch.setattr(side_by_side, "GRACE_S", 20.0)
+    woken: set[str] = set()
+    with monkeypatch.context() as hurried:
+        hurried.setattr(router, "_later", lambda execution_id, delay_s: woken.add(execution_id))
+        for _ in range(5):
+            hurried.setattr(router, "LONGEST_S", chance.uniform(0.001, 0.05))
+            assert router.handler(batch, Context()) == {"batchItemFailures": []}
+    control = wiring.control()
+    assert router.handler(batch, Context()) == {"batchItemFailures": []}
+    states = [control.load(x) for x in executions]
+    assert all([run.step for run in state.runs.values()] == ["bye"] for state in states), "each was routed, once"
+    sent = {json.loads(body)["execution_id"] for body in bodies(json.loads(os.environ["COMMAND_QUEUES"])["default"])}
+    assert sent | woken == set(executions), "what was not sent is looked at again"
+    for lock in (control._lock, wiring.commands()._lock):
+        assert lock.acquire(blocking=False)
+        lock.release()
+
+
+def purge(*queues: str) -> None:
+    for queue in queues:
+        client("sqs").purge_queue(QueueUrl=queue)

@@ -12,12 +12,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
+TURN_S = 2.0
+"""How long a command waits for its turn before another worker gets it."""
+SPREAD_S = 5
+MAX_SPREAD_S = 20
+"""Over how many seconds commands that were handed over become visible again, at first and at most: all at once, they would meet
+again in the next worker."""
+ALONE_TRIES = 5
+"""How often a takeover is handed over in the hope of a worker for itself. Then it shares one as what computes does."""
 Share = Literal["waits", "computes", "alone"]
 """How a command shares its process with others."""
 
 
 class NoTurn(Exception):
     """Others are at work for longer than the command can wait. Nothing has been done; the queue delivers it to another worker."""
+
+
+def hand_over_s(received: int, chance: float) -> int:
+    """Return for how many seconds a command without a turn stays invisible, by `chance` from 0 to 1. One that was received often
+    may stay so for longer, because then all workers are busy."""
+    return round(chance * min(MAX_SPREAD_S, SPREAD_S + received))
 
 
 class Turns:

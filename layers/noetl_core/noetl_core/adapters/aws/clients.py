@@ -13,6 +13,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
+from noetl_core import __version__
 from noetl_core.ports import TooLarge, Unavailable
 
 for _library in ("boto3", "botocore", "s3transfer", "urllib3"):
@@ -23,7 +24,7 @@ _PATIENT = Config(
     connect_timeout=3,
     read_timeout=30,
     max_pool_connections=32,
-    user_agent="noetl",  # else botocore writes down its whole environment anew for every request
+    user_agent=f"noetl/{__version__}",  # else botocore writes down its whole environment anew for every request
 )
 _CONFIGS = {
     "s3": _PATIENT.merge(Config(s3={"addressing_style": "path"})),

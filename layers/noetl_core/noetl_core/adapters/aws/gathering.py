@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
@@ -21,7 +22,9 @@ class GatheringQueue:
     def __init__(self, queue: CommandQueue) -> None:
         self._queue = queue
         self._gathered: dict[str, list[Command]] | None = None
-        self._unsent: set[str] = set()
+        self._unsent: Counter[str] = Counter()
+        """Commands by their execution, from when they are gathered until the queue has them: none is lost silently, wherever a
+        thread is interrupted."""
         self._lock = Lock()
 
     @contextmanager
@@ -29,13 +32,15 @@ class GatheringQueue:
         """Gather commands in the block, and send the rest of them at its end. Yields the executions whose commands were not
         sent; it is complete behind the block."""
         with self._lock:
-            self._gathered, self._unsent = {}, set()
+            self._gathered, self._unsent = {}, Counter()
+        unsent: set[str] = set()
         try:
-            yield self._unsent
+            yield unsent
         finally:
             with self._lock:
                 rest, self._gathered = self._taken(), None
             self._send(rest)
+            unsent.update(execution_id for execution_id, count in self._unsent.items() if count > 0)
 
     def send(self, commands: Sequence[Command], delay_s: int = 0) -> Sequence[Command]:
         """As `CommandQueue.send`; of what is gathered, nothing counts as unsent here."""
@@ -64,6 +69,7 @@ class GatheringQueue:
             if self._gathered is None:
                 return None
             for command in commands:
+                self._unsent[command.execution_id] += 1
                 mine = self._gathered.setdefault(command.pool, [])
                 mine.append(command)
                 if len(mine) == BATCH:
@@ -74,12 +80,13 @@ class GatheringQueue:
     def _send(self, commands: Sequence[Command]) -> None:
         if not commands:
             return
-        unsent: Sequence[Command] = commands
         try:
             unsent = self._queue.send(commands)
         except PortError as error:
             log.warning("%d commands were not sent: %s", len(commands), error)
-        finally:
+            return
+        with self._lock:
+            self._unsent.subtract(command.execution_id for command in commands)
             self._unsent.update(command.execution_id for command in unsent)
 
     def wake(self, *executions: str, delay_s: int = 0) -> None:

@@ -1,13 +1,18 @@
 """Calls side by side in threads, each with a time limit of its own, for the messages and executions of one invocation.
 
-One that takes too long never holds up the others: it is told to end (`OutOfTime` is raised in it, which reaches Python code
-but no call that blocks), and when it does not, it is left behind. What a call that was left behind still writes is as good as
-what a crashed process wrote: commits are conditional.
+One that takes too long never holds up the others: it is interrupted (`OutOfTime` is raised in it) where that is safe, and when
+that does not end it, it is left behind. What a call that was left behind still writes is as good as what a crashed process
+wrote: commits are conditional.
+
+An exception from another thread may arrive between any two steps of Python code. That is safe with our own locks, which are taken
+by `with` and implemented in C, and not in libraries: a connection pool that it leaves locked is locked for good. So a call is
+not interrupted within them; they have time limits of their own.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 import time
 from collections import deque
@@ -19,6 +24,9 @@ from noetl_core.adapters.aws.invocation import OutOfTime, at_most
 
 GRACE_S = 1.0
 """How long a call that was told to end may take for it."""
+LIBRARIES = frozenset({"aws_lambda_powertools", "aws_xray_sdk", "botocore", "http", "logging", "queue", "threading", "urllib3"})
+"""Code with locks that an exception from another thread may leave locked."""
+NAME = "noetl-side-by-side"
 PULSE_S = 0.05
 """How often whoever waits for the calls looks after what they gathered."""
 
@@ -29,7 +37,7 @@ class _Running:
     thread: threading.Thread
     limit_s: float
     ends_at: float
-    told: bool = False
+    interrupted: bool = False
 
 
 class _Calls:
@@ -73,26 +81,28 @@ class _Calls:
             self.ended.set()
 
     def _end(self, running: _Running, error: BaseException | None) -> bool:
-        """Record how a call ended; False: it was told to end, so its thread may yet be interrupted and does nothing more."""
+        """Record how a call ended; False: it was interrupted, which its thread may hear of only now, so it does nothing more."""
         with self._lock:
             if self._running.pop(running.place, None) is None:
                 return False
             self._record(running.place, error)
-            return not running.told
+            return not running.interrupted
 
     def hurry(self) -> int:
-        """Tell calls that take too long, and leave behind those that do not hear; how many threads this has cost."""
+        """Interrupt calls that take too long, and leave behind those that do not end; how many threads this has cost."""
         now, lost = time.monotonic(), 0
         with self._lock:
             for running in list(self._running.values()):
-                if not running.told and now >= running.ends_at:
-                    running.told = True
+                if now < running.ends_at:
+                    continue
+                if self._interrupt and not running.interrupted and _is_safe(running.thread):
+                    running.interrupted = True
+                    _raise_in(running.thread)
                     lost += 1
-                    if self._interrupt:
-                        _raise_in(running.thread)
-                if running.told and (not self._interrupt or now >= running.ends_at + GRACE_S):
+                if not self._interrupt or now >= running.ends_at + GRACE_S:
                     del self._running[running.place]
                     self._record(running.place, OutOfTime(f"it took longer than {running.limit_s:g} s"))
+                    lost += not running.interrupted
         return lost
 
 
@@ -112,7 +122,7 @@ class _Threads:
         for _ in range(threads):
             self._asked.put(calls)
         for _ in range(new):
-            threading.Thread(target=self._run, daemon=True).start()
+            threading.Thread(target=self._run, daemon=True, name=NAME).start()
 
     def _run(self) -> None:
         try:
@@ -166,6 +176,16 @@ def _alone(call: Callable[[], object], limit_s: float, interrupt: bool) -> BaseE
     except (Exception, OutOfTime) as error:
         return error
     return None
+
+
+def _is_safe(thread: threading.Thread) -> bool:
+    """Whether a thread is in our own code, and in no library's. It goes on from there: this thread runs meanwhile."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None and frame.f_code is not _Calls.work.__code__:
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] in LIBRARIES:
+            return False
+        frame = frame.f_back
+    return frame is not None
 
 
 def _raise_in(thread: threading.Thread) -> None:
