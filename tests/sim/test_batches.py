@@ -16,7 +16,6 @@ from samtranslator.yaml_helper import yaml_parse
 
 from noetl_core.worker.turns import MAX_SPREAD_S, TURN_S, hand_over_s
 
-BATCH = 10
 ROOT = Path(__file__).parents[2]
 
 
@@ -28,12 +27,13 @@ def max_receives() -> int:
 
 @dataclass
 class Model:
-    """The queue and its workers. A worker that is free receives up to ten visible messages, at random."""
+    """The queue and its workers. A worker that is free receives as many visible messages as a batch may have, at random."""
 
     seconds: list[float]
     """How long each command computes."""
     workers: int
     seed: int
+    batch: int = 10
     receives: Counter[int] = field(default_factory=Counter)
     runs: Counter[int] = field(default_factory=Counter)
     now: float = 0.0
@@ -61,7 +61,7 @@ class Model:
         visible = [message for message, at in self._visible_at.items() if at <= self.now]
         if not visible:
             return None
-        batch = self._random.sample(visible, min(BATCH, len(visible)))
+        batch = self._random.sample(visible, min(self.batch, len(visible)))
         free_at = self.now
         for message in batch:
             self.receives[message] += 1
@@ -94,3 +94,17 @@ def test_short_commands_pass_between_long_ones(seed: int) -> None:
     model.run()
     assert model.runs == Counter(range(400))
     assert max(model.receives.values()) < max_receives() / 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_in_batches_what_computes_begins_later_than_it_could(seed: int) -> None:
+    """Why the default is one command per invocation."""
+    assert Model([5.0] * 100, 50, seed, batch=1).run() == 10.0
+    assert Model([5.0] * 100, 50, seed).run() > 60.0
+
+
+def test_in_a_long_backlog_a_command_is_received_some_ten_times() -> None:
+    model = Model([20.0] * 1000, 4, 1)
+    model.run()
+    assert 8 < model.receives.total() / 1000 < 12
+    assert 30 < max(model.receives.values()) < 70
