@@ -61,6 +61,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
     failed = [(record, error) for record, error in zip(records, outcomes, strict=True) if error is not None]
     for record, error in failed:
         if isinstance(error, OutOfTime):  # its call was left behind; all others have said why they failed
+            turns = None  # which it may keep for ever: the next invocation has new ones
             _comes_again(record, error)
     return {"batchItemFailures": [{"itemIdentifier": record.message_id} for record, _ in failed]}
 

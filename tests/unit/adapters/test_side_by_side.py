@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from functools import partial
@@ -109,3 +110,36 @@ def test_what_there_is_no_time_for_is_not_begun() -> None:
 def test_whoever_waits_looks_after_what_was_gathered() -> None:
     pulses = threading.Semaphore(0)
     assert side_by_side([lambda: pulses.acquire(timeout=20)] * 2, 2, plenty, pulse=pulses.release) == [None, None]
+
+
+def test_a_single_call_that_takes_too_long_is_interrupted_and_its_clients_are_not_used_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    forgotten: list[bool] = []
+    monkeypatch.setattr(module, "forget_clients", lambda: forgotten.append(True))
+    (error,) = side_by_side([lambda: time.sleep(60)], 1, lambda: 0.01)
+    assert isinstance(error, OutOfTime)
+    assert forgotten
+
+
+def test_a_call_is_not_interrupted_within_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose locks would stay locked."""
+    monkeypatch.setattr(module, "GRACE_S", 0.3)
+    pool: queue.Queue[int] = queue.Queue()
+    heard: list[str] = []
+
+    def wait_in_a_library() -> None:
+        try:
+            pool.get(timeout=60)
+            heard.append("nothing")
+        except OutOfTime:
+            heard.append("OutOfTime")
+
+    limits = iter([0.01, 60.0])
+    outcomes = side_by_side([wait_in_a_library, lambda: None], 2, lambda: next(limits))
+    assert isinstance(outcomes[0], OutOfTime), "it was left behind"
+    pool.put(1)
+    until = time.monotonic() + 20
+    while not heard and time.monotonic() < until:
+        time.sleep(0.001)
+    assert heard == ["nothing"]

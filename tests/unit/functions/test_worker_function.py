@@ -144,6 +144,7 @@ def test_a_task_that_does_not_hear_that_its_time_is_over_does_not_take_the_answe
     event = batch()
     (comes_again,) = failed(worker.handler(event, Context(left_ms=4_000)))
     over.set()
+    assert worker.turns is None, "the turn it keeps is nobody else's"
     assert of(event, comes_again) == executions[0]
     assert ended(executions) == set(executions[1:])
 

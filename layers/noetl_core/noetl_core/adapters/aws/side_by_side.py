@@ -6,7 +6,8 @@ wrote: commits are conditional.
 
 An exception from another thread may arrive between any two steps of Python code. That is safe with our own locks, which are taken
 by `with` and implemented in C, and not in libraries: a connection pool that it leaves locked is locked for good. So a call is
-not interrupted within them; they have time limits of their own.
+not interrupted within them; they have time limits of their own. A single call has the main thread, which cannot be left behind:
+a signal interrupts it wherever it is, and clients are made anew.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 
+from noetl_core.adapters.aws.clients import forget_clients
 from noetl_core.adapters.aws.invocation import OutOfTime, at_most
 
 GRACE_S = 1.0
@@ -173,7 +175,10 @@ def _alone(call: Callable[[], object], limit_s: float, interrupt: bool) -> BaseE
     try:
         with at_most(limit_s if interrupt else float("inf")):
             call()
-    except (Exception, OutOfTime) as error:
+    except OutOfTime as error:
+        forget_clients()  # it may have been within a connection pool, which then stays locked
+        return error
+    except Exception as error:  # whatever it is, it is this call's
         return error
     return None
 
