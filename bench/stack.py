@@ -89,8 +89,10 @@ def seconds_of(summary: Mapping[str, Any]) -> float:
 
 
 def figures(times: int) -> list[Figure]:
-    """Everything about the stack; about a minute."""
-    return requests_per_step() + latencies(times)
+    """Everything about the stack; some two minutes."""
+    import crowd
+
+    return requests_per_step() + latencies(times) + crowd.figures(times)
 
 
 def latencies(times: int) -> list[Figure]:
@@ -102,7 +104,7 @@ def latencies(times: int) -> list[Figure]:
         parts = [where_time_goes(client, summary["execution_id"]) for summary in chains]
         items = [1000 / seconds_of(client.run(map_over(1000, "noop"))) for _ in range(times)]
     return [
-        Figure(f"stack: chain of {CHAIN}, time per step", "ms", tuple(steps), 20),
+        Figure(f"stack: chain of {CHAIN}, time per step", "ms", tuple(steps), 15),
         *(Figure(f"  of which {name}", "ms", tuple(part[name] for part in parts)) for name in parts[0]),
         Figure("stack: local-exec map of 1,000 noop items", "items/s", tuple(items), 1760, "higher"),
     ]

@@ -1,14 +1,16 @@
 """Router function: it passes news from the stream of the event log, and wakes from the control queue, to `Control.route`.
 
-A batch is grouped by execution. An execution whose routing fails, or for which no time is left, gets a wake through the
-control queue, so that it never blocks the shard. Only when that fails too, the function raises, and Lambda delivers the batch
-again.
+A batch is grouped by execution, and its executions are routed side by side; the boundaries of one stay together. Commands leave
+in full requests, each behind the commit that scheduled it. An execution whose routing fails or takes too long, or for which no
+time is left, gets a wake through the control queue, so that it never blocks the shard. Only when that fails too, the function
+raises, and Lambda delivers the batch again.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
@@ -19,11 +21,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.events import commit_from_image
 from noetl_core.adapters.aws.invocation import LoggedBatch, OutOfTime, TimeLeft, at_most
+from noetl_core.adapters.aws.side_by_side import NotBegun, side_by_side
 from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweep import Swept, reconcile_safely
 from noetl_core.engine.records import Boundary
 from noetl_core.observe.telemetry import traced
-from noetl_core.wiring import control, results
+from noetl_core.wiring import commands, control, results
 
 logger = Logger()
 metrics = Metrics()
@@ -33,6 +36,8 @@ SPARE_S = 10
 """What is kept of the invocation to hand on what was not processed."""
 LONGEST_S = 20
 """The longest time of one execution while others of its batch wait; a wake that comes again may use all the time there is."""
+AT_ONCE = 16
+"""Executions that are routed at the same time: they mostly wait for DynamoDB, and its client has twice as many connections."""
 left = TimeLeft(None, SPARE_S)
 
 
@@ -65,14 +70,26 @@ def _stream(records: list[dict[str, Any]]) -> Mapping[str, Any]:
             continue
         if commit is not None and boundary is not None:
             news.setdefault(commit.stream.execution_id, []).append(boundary)
-    for execution_id, boundaries in news.items():
-        if left.seconds > 0:
-            _route(execution_id, boundaries)
-        else:
-            _later(execution_id, 0)
+    _route_all(news)
     logger.info("routed", extra={"records": len(records), "executions": len(news)})
     metrics.add_metric("BoundariesRouted", MetricUnit.Count, sum(map(len, news.values())))
     return {"batchItemFailures": []}
+
+
+def _route_all(news: Mapping[str, list[Boundary]]) -> None:
+    """Route each execution of a batch. Raises what kept one from being routed now as well as later."""
+    calls = [partial(_route, execution_id, boundaries) for execution_id, boundaries in news.items()]
+    with commands().gathering() as unsent:
+        outcomes = side_by_side(calls, AT_ONCE, lambda: min(LONGEST_S, left.seconds), pulse=commands().flush)
+    for execution_id, error in zip(news, outcomes, strict=True):
+        if isinstance(error, NotBegun):
+            _later(execution_id, 0)
+        elif isinstance(error, OutOfTime):
+            _failed(execution_id, error)
+        elif error is not None:
+            raise error
+    for execution_id in unsent:
+        _failed(execution_id, None)
 
 
 def _named(record: Mapping[str, Any]) -> dict[str, str]:
@@ -91,12 +108,17 @@ def _set_due_now(execution_id: str | None) -> None:
 
 def _route(execution_id: str, boundaries: list[Boundary]) -> None:
     try:
-        with at_most(min(LONGEST_S, left.seconds)):
-            control().route(execution_id, boundaries)
-    except (Exception, OutOfTime):  # whatever one execution does must not hold up the others of the batch
-        logger.exception("routing failed; it is tried again", extra={"execution_id": execution_id})
-        metrics.add_metric("RoutingFailed", MetricUnit.Count, 1)
-        _later(execution_id, RETRY_AFTER_S)
+        control().route(execution_id, boundaries)
+    except Exception as error:  # whatever one execution does must not hold up the others of the batch
+        _failed(execution_id, error)
+
+
+def _failed(execution_id: str, error: BaseException | None) -> None:
+    """Log that routing failed (None: its commands were not sent), and have it tried again."""
+    said = {"execution_id": execution_id, "reason": "its commands were not sent" if error is None else repr(error)}
+    logger.error("routing failed; it is tried again", extra=said, exc_info=error)
+    metrics.add_metric("RoutingFailed", MetricUnit.Count, 1)
+    _later(execution_id, RETRY_AFTER_S)
 
 
 def _later(execution_id: str, delay_s: int) -> None:

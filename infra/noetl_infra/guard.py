@@ -20,9 +20,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from noetl_infra.environments import contain
+from noetl_infra.pollers import hurry
 from noetl_infra.throttle import App, Receive, Scope, Send, Throttled
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+READ = frozenset({b"host", b"origin", b"sec-fetch-site"})
+"""The headers that are read."""
+REMEMBERED = 1_000
+Headers = tuple[tuple[bytes, bytes], ...]
 OURS = frozenset({"same-origin", "same-site", "none"})
 """What `Sec-Fetch-Site` says of a page of this machine, and of an address somebody typed."""
 
@@ -68,12 +73,21 @@ class Guarded:
 
     def __init__(self, app: App, hosts: frozenset[str] = LOOPBACK) -> None:
         self._app, self._hosts = app, hosts
+        self._known: dict[Headers, str] = {}
+        """What was found for headers that have come before: programs send the same ones again and again."""
+
+    def _refusal(self, headers: Headers) -> str:
+        known = self._known.get(headers)
+        if known is None:
+            known = refusal({name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}, self._hosts)
+            if len(self._known) < REMEMBERED:
+                self._known[headers] = known
+        return known
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         why = ""
         if scope["type"] in ("http", "websocket"):
-            headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-            why = refusal(headers, self._hosts)
+            why = self._refusal(tuple(header for header in scope["headers"] if header[0].lower() in READ))
         if not why:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -87,12 +101,14 @@ class Guarded:
 
 
 def main() -> None:
-    """Run MiniStack with the guard, and with protection against what it does not endure under load (`throttle`,
-    `environments`)."""
+    """Run MiniStack with the guard, with protection against what it does not endure under load (`throttle`, `environments`), and
+    without some of its waits (`pollers`)."""
     ministack: Any = import_module("ministack.app")
     more = frozenset(name.strip() for name in os.environ.get("NOETL_STACK_HOSTS", "").split(",") if name.strip())
     ministack.app = Guarded(Throttled(ministack.app), LOOPBACK | more)
-    contain(import_module("ministack.core.lambda_runtime"))
+    runtime = import_module("ministack.core.lambda_runtime")
+    contain(runtime)
+    hurry(import_module("ministack.services.lambda_svc"), runtime)
     ministack.main()
 
 

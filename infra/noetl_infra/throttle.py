@@ -19,7 +19,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 API = "/_aws/execute-api/"
-AT_ONCE = max(4, 2 * (os.cpu_count() or 1))
+AT_ONCE = max(3, 1 + (os.cpu_count() or 1))
 """Requests of the API that are carried out at the same time: more would not be faster on so many cores, and each occupies a
 process."""
 WAIT_S = 5.0

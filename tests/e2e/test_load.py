@@ -20,8 +20,9 @@ from typing import Any
 
 import pytest
 
+from noetl_infra.processes import Peak, peak
 from noetl_infra.stack import Stack
-from tests.e2e.load import Peak, peak, starts
+from tests.e2e.load import starts
 from tests.e2e.support import ENDED, Api, aws, function_processes
 
 pytestmark = pytest.mark.skipif("NOETL_E2E_ENDPOINT" in os.environ, reason="reads the processes of the embedded stack")

@@ -26,7 +26,7 @@ from noetl_core.ports import (
 
 SECOND = 1_000_000
 MAX_RECEIVES = 10
-"""Deliveries before a message becomes a dead letter (`maxReceiveCount` of the template's queues)."""
+"""Deliveries before a message becomes a dead letter: `maxReceiveCount` of the control queue. Commands have more (`test_batches`)."""
 T = TypeVar("T")
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.gates import DynamoGates
+from noetl_core.adapters.aws.gathering import GatheringQueue
 from noetl_core.adapters.aws.index import PARTITIONS, DynamoExecutionIndex
 from noetl_core.adapters.aws.named import callback_key, inbox, results
 from noetl_core.adapters.aws.queue import SqsCommandQueue
@@ -27,7 +28,7 @@ def control() -> Control:
     pools = json.loads(os.environ["COMMAND_QUEUES"])
     return Control(
         store=DynamoEventStore(os.environ["EVENTS_TABLE"], results()),
-        queue=SqsCommandQueue(pools, os.environ["CONTROL_QUEUE_URL"], results(), _dead_letters()),
+        queue=GatheringQueue(SqsCommandQueue(pools, os.environ["CONTROL_QUEUE_URL"], results(), _dead_letters())),
         results=results(),
         catalog=DynamoPlaybookCatalog(catalog),
         index=DynamoExecutionIndex(catalog, partitions=int(os.environ.get("INDEX_PARTITIONS", PARTITIONS))),
@@ -40,10 +41,17 @@ def control() -> Control:
     )
 
 
+def commands() -> GatheringQueue:
+    """Return the control plane's command queue."""
+    queue = control().queue
+    assert isinstance(queue, GatheringQueue)
+    return queue
+
+
 def _dead_letters() -> dict[str, str]:
     """Return queue URLs of dead letters, by the queue from which they come, for the function that shows them."""
     found: dict[str, str] = json.loads(os.environ.get("DEAD_LETTERS", "{}"))
     return found
 
 
-__all__ = ["control", "inbox", "results"]
+__all__ = ["commands", "control", "inbox", "results"]

@@ -26,10 +26,11 @@ on_snapshots("dynamodb", "s3", "secretsmanager")
 def worker() -> Worker:
     """Return the worker; one per process. It has no access to the queues."""
     catalog, clock = DynamoPlaybookCatalog(os.environ["CATALOG_TABLE"]), SystemClock()
+    stored_gates = DynamoGates(os.environ["CATALOG_TABLE"])
     return Worker(
         store=DynamoEventStore(os.environ["EVENTS_TABLE"], results()),
         results=results(),
-        gates=RecentGates(DynamoGates(os.environ["CATALOG_TABLE"]), clock),
+        gates=RecentGates(stored_gates, clock, stored_gates.gates),
         clock=clock,
         playbooks=PlaybookCache(catalog),
         registered=catalog.by_digest,
@@ -40,6 +41,13 @@ def worker() -> Worker:
         callback_url=_callback_url(),
         name=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", f"worker-{clock.nonce()}")[-32:],
     )
+
+
+def gates() -> RecentGates:
+    """Return the worker's gates."""
+    gates = worker().gates
+    assert isinstance(gates, RecentGates)
+    return gates
 
 
 def _sealer() -> Sealer | None:
@@ -57,4 +65,4 @@ def _callback_url() -> str:
     return base + "/api/callbacks/{token}"
 
 
-__all__ = ["results", "worker"]
+__all__ = ["gates", "results", "worker"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import os
+import random
+import threading
 import time
 from types import ModuleType
 from typing import Any
@@ -12,7 +14,9 @@ from typing import Any
 import pytest
 
 from noetl_core import wiring
+from noetl_core.adapters.aws import side_by_side
 from noetl_core.adapters.aws.clients import client
+from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.control.admit import StartRequest, admit
 from noetl_core.engine.records import Event, StreamId
 from tests.contract.aws import bodies
@@ -176,3 +180,97 @@ def test_a_wake_that_fails_comes_again_and_says_why_once_with_its_execution(
     assert "took longer than" in failed[0]["reason"]
     assert failed[1]["text"] == "no wake"
     assert failed[1]["exc_info"]
+
+
+TWO = HELLO + "  next: {arcs: [{step: bye}]}\n- step: bye\n  tool: {kind: noop}\n"
+
+
+def test_the_commands_of_a_batch_leave_in_full_requests(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "HELLO", TWO)
+    executions = [started()[0] for _ in range(20)]
+    monkeypatch.setattr(side_by_side, "PULSE_S", 60.0)
+    sent: list[int] = []
+
+    def note(params: dict[str, Any], **_: Any) -> None:
+        sent.append(len(params["Entries"]))
+
+    client("sqs").meta.events.register("provide-client-params.sqs.SendMessageBatch", note)
+    assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
+    assert sent == [10, 10]
+    assert all(len(wiring.control().load(x).runs) == 1 for x in executions)
+
+
+def test_executions_whose_commands_were_not_sent_are_woken(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "HELLO", TWO)
+    executions = [started()[0] for _ in range(2)]
+    batch = records()
+    monkeypatch.setattr(SqsCommandQueue, "send", lambda self, commands, delay_s=0: list(commands))
+    assert router.handler({"Records": batch}, Context()) == {"batchItemFailures": []}
+    assert sorted(due()) == sorted(executions)
+
+
+def test_the_executions_of_a_batch_are_routed_at_the_same_time(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    executions = [started()[0] for _ in range(4)]
+    control = wiring.control()
+    route, together = control.route, threading.Barrier(4)
+
+    def meet(*args: Any, **named: Any) -> Any:
+        together.wait(30)
+        return route(*args, **named)
+
+    monkeypatch.setattr(control, "route", meet)
+    assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
+    assert {control.load(x).status for x in executions} == {"completed"}
+
+
+def test_an_execution_that_blocks_is_left_behind_and_woken(router: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hears nothing, as a call of a C library would: the others end, and it is tried again."""
+    (stuck, _), *others = [started() for _ in range(3)]
+    control = wiring.control()
+    route, over = control.route, threading.Event()
+
+    def block(execution_id: str, *args: Any, **named: Any) -> Any:
+        if execution_id == stuck:
+            over.wait(60)
+            return None
+        return route(execution_id, *args, **named)
+
+    monkeypatch.setattr(control, "route", block)
+    monkeypatch.setattr(router, "LONGEST_S", 0.5)
+    monkeypatch.setattr(side_by_side, "GRACE_S", 0.1)
+    assert router.handler({"Records": records()}, Context()) == {"batchItemFailures": []}
+    over.set()
+    assert {control.load(x).status for x, _ in others} == {"completed"}
+    assert due() == [stuck]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_executions_that_are_interrupted_anywhere_leave_nothing_locked_and_nothing_lost(
+    router: ModuleType, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setitem(globals(), "HELLO", TWO)
+    executions = [started()[0] for _ in range(30)]
+    batch, chance = {"Records": records()}, random.Random(seed)
+    purge(*json.loads(os.environ["COMMAND_QUEUES"]).values())
+    monkeypatch.setattr(side_by_side, "PULSE_S", 0.001)
+    monkeypatch.setattr(side_by_side, "GRACE_S", 20.0)
+    woken: set[str] = set()
+    with monkeypatch.context() as hurried:
+        hurried.setattr(router, "_later", lambda execution_id, delay_s: woken.add(execution_id))
+        for _ in range(5):
+            hurried.setattr(router, "LONGEST_S", chance.uniform(0.001, 0.05))
+            assert router.handler(batch, Context()) == {"batchItemFailures": []}
+    control = wiring.control()
+    assert router.handler(batch, Context()) == {"batchItemFailures": []}
+    states = [control.load(x) for x in executions]
+    assert all([run.step for run in state.runs.values()] == ["bye"] for state in states), "each was routed, once"
+    sent = {json.loads(body)["execution_id"] for body in bodies(json.loads(os.environ["COMMAND_QUEUES"])["default"])}
+    assert sent | woken == set(executions), "what was not sent is looked at again"
+    for lock in (control._lock, wiring.commands()._lock):
+        assert lock.acquire(blocking=False)
+        lock.release()
+
+
+def purge(*queues: str) -> None:
+    for queue in queues:
+        client("sqs").purge_queue(QueueUrl=queue)

@@ -66,7 +66,9 @@ def _event(event: Any) -> Any:
     message = client("sqs").receive_message(QueueUrl=queue)["Messages"][0]
     arn = "arn:aws:sqs:us-east-1:000000000000:" + queue.rpartition("/")[2]
     record = {"messageId": "m", "receiptHandle": message["ReceiptHandle"], "body": message["Body"], "eventSourceARN": arn}
-    return {"Records": [{**record, "eventSource": "aws:sqs", "attributes": {}, "messageAttributes": {}}]}
+    return {
+        "Records": [{**record, "eventSource": "aws:sqs", "attributes": {"ApproximateReceiveCount": "1"}, "messageAttributes": {}}]
+    }
 
 
 def start_service() -> None:

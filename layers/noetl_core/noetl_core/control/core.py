@@ -59,7 +59,7 @@ SNAPSHOT_EVERY = 100
 """The least number of commits between snapshots; a large state waits until the log since the last one has outgrown it."""
 COMMIT_BYTES = 512
 """The usual size of a routing commit, for that comparison."""
-CACHED_STATES = 256
+CACHED_STATES = 1_024
 CACHED_BOUNDARIES = 256
 """Each within the inline limit."""
 MAX_QUEUE_DELAY_S = 900
@@ -123,6 +123,8 @@ class Control:
         return (state, False) if state is not None else (self.load(execution_id), True)
 
     def _keep(self, state: State) -> None:
+        if state.finished:  # nothing else is likely to come
+            return
         with self._lock:
             self._states[state.execution_id] = state
             self._states.move_to_end(state.execution_id)

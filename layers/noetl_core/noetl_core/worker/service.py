@@ -27,9 +27,12 @@ from noetl_core.worker.runner import Runner
 from noetl_core.worker.sealing import Seals
 from noetl_core.worker.tokens import LOCAL_URL, CallbackTokens
 from noetl_core.worker.tool_caller import ToolCaller
+from noetl_core.worker.turns import Share
 from noetl_core.worker.view import TEMPLATE_BYTES, Keychain, Resolver, Views, credential_reader
 from noetl_core.worker.waiting import WAITING_KINDS
 
+WAITS = WAITING_KINDS | {"noop", "http", "postgres", "secrets", "store"}
+"""Kinds whose tasks wait for others rather than compute."""
 FEW = 100
 """So many iterations take only milliseconds when their tools are cheap."""
 
@@ -94,6 +97,19 @@ class Worker:
         for lease in at_work:
             with suppress(PortError, Fenced):
                 lease.leave(reason)
+
+    def share(self, command: Command) -> Share:
+        """Return how the command shares its process with others that run at the same time."""
+        if command.mode == "takeover":
+            return "alone"
+        playbook = self.playbooks(command.digest)
+        known: dict[tuple[str, bool], Share] = playbook.memo.setdefault("shares", {})
+        body = (command.step, command.undoes is not None)
+        if body not in known:
+            step = playbook.body(command.step, undo=body[1])
+            waits = step.loop is None and all(task.kind in WAITS for task in step.tasks)
+            known[body] = "waits" if waits else "computes"
+        return known[body]
 
     def runs_inline(self, command: Command) -> bool:
         """Return whether a command ends at once: a step without a loop, or a chunk of a few iterations, whose tools never

@@ -13,13 +13,18 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 from botocore.session import Session
 
+from noetl_core import __version__
 from noetl_core.ports import TooLarge, Unavailable
 
 for _library in ("botocore", "s3transfer", "urllib3"):
     logging.getLogger(_library).setLevel(logging.WARNING)  # below it they write down URLs, requests and answers: secrets too
 
 _PATIENT = Config(
-    retries={"mode": "standard", "total_max_attempts": 5}, connect_timeout=3, read_timeout=30, max_pool_connections=32
+    retries={"mode": "standard", "total_max_attempts": 5},
+    connect_timeout=3,
+    read_timeout=30,
+    max_pool_connections=32,
+    user_agent=f"noetl/{__version__}",  # else botocore writes down its whole environment anew for every request
 )
 _CONFIGS = {
     "s3": _PATIENT.merge(Config(s3={"addressing_style": "path"})),

@@ -67,14 +67,16 @@ class LoggedBatch(BatchProcessor):
     def failure_handler(
         self, record: Any, exception: tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
     ) -> FailureResponse:
-        try:
-            about = dict(self._about(record))
-        except (ValueError, LookupError, AttributeError, TypeError):
-            about = {"text": str(getattr(record, "body", ""))[:200]}
-        received = getattr(getattr(record, "attributes", None), "approximate_receive_count", None)
-        self._log.error(
-            "a message failed; it comes again",
-            extra={**about, "received": received, "reason": repr(exception[1])},
-            exc_info=exception[1],
-        )
+        log_failure(self._log, lambda _: self._about(record), record, exception[1])
         return super().failure_handler(record, exception)
+
+
+def log_failure(logger: Logger, about: Callable[[Any], Mapping[str, Any]], record: Any, error: BaseException | None) -> None:
+    """Log a message that failed, with what `about` says of its body."""
+    body = getattr(record, "body", "")
+    try:
+        said = dict(about(body))
+    except (ValueError, LookupError, AttributeError, TypeError):
+        said = {"text": str(body)[:200]}
+    received = getattr(getattr(record, "attributes", None), "approximate_receive_count", None)
+    logger.error("a message failed; it comes again", extra={**said, "received": received, "reason": repr(error)}, exc_info=error)

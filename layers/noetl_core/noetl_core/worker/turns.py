@@ -1,0 +1,64 @@
+"""Turns: which commands of one process may run at the same time.
+
+Steps that wait (for HTTP, a database, a timer) run side by side. Steps that compute take a processor each, so that none runs
+into the end of the invocation because others share its processor. A takeover runs alone: whatever ended the worker before -
+its memory, a crash of an interpreter - may end this one too, and then it ends nobody else's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+TURN_S = 2.0
+"""How long a command waits for its turn before another worker gets it."""
+SPREAD_S = 5
+MAX_SPREAD_S = 20
+"""Over how many seconds commands that were handed over become visible again, at first and at most: all at once, they would meet
+again in the next worker."""
+ALONE_TRIES = 5
+"""How often a takeover is handed over in the hope of a worker for itself. Then it shares one as what computes does."""
+Share = Literal["waits", "computes", "alone"]
+"""How a command shares its process with others."""
+
+
+class NoTurn(Exception):
+    """Others are at work for longer than the command can wait. Nothing has been done; the queue delivers it to another worker."""
+
+
+def hand_over_s(received: int, chance: float) -> int:
+    """Return for how many seconds a command without a turn stays invisible, by `chance` from 0 to 1. One that was received often
+    may stay so for longer, because then all workers are busy."""
+    return round(chance * min(MAX_SPREAD_S, SPREAD_S + received))
+
+
+class Turns:
+    """The turns of one process. Thread-safe."""
+
+    def __init__(self, processors: int) -> None:
+        self._processors = processors
+        self._running: dict[Share, int] = {"waits": 0, "computes": 0, "alone": 0}
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def turn(self, share: Share, wait_s: float) -> Iterator[None]:
+        """Run the block when its turn has come. Raises `NoTurn` when that takes longer than `wait_s`."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._free(share), wait_s):
+                raise NoTurn(f"others are at work in this process for longer than {wait_s:g} s")
+            self._running[share] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running[share] -= 1
+                self._changed.notify_all()
+
+    def _free(self, share: Share) -> bool:
+        if self._running["alone"]:
+            return False
+        if share == "alone":
+            return not any(self._running.values())
+        return share == "waits" or self._running["computes"] < self._processors

@@ -1,0 +1,274 @@
+"""The worker function: the commands of a batch run side by side, and each succeeds, fails or waits for itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import pytest
+from botocore.awsrequest import AWSPreparedRequest
+
+from noetl_core import wiring, worker_wiring
+from noetl_core.adapters.aws.clients import client
+from noetl_core.control.admit import StartRequest, admit
+from noetl_core.engine.records import Command, StreamId
+from noetl_core.ports import Gate
+from noetl_core.worker.handled import Handled
+from tests.unit.functions.conftest import Context, Function
+
+NOOP = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: noop, path: noop}
+workflow:
+- step: s
+  tool: {kind: noop, result: 1}
+"""
+COMPUTES = NOOP.replace("{kind: noop, result: 1}", '{kind: python, code: "result = 1"}').replace("noop", "computes")
+
+
+@pytest.fixture
+def worker(function: Function) -> ModuleType:
+    return function("worker")
+
+
+def queue() -> str:
+    return str(json.loads(os.environ["COMMAND_QUEUES"])["default"])
+
+
+def started(count: int, playbook: str = NOOP) -> list[str]:
+    return [admit(wiring.control(), StartRequest(playbook=playbook)).execution_id for _ in range(count)]
+
+
+def batch(receive_count: int = 1) -> dict[str, Any]:
+    """The messages of the queue as Lambda delivers them; they stay invisible for an hour and a half."""
+    messages = client("sqs").receive_message(QueueUrl=queue(), MaxNumberOfMessages=10, VisibilityTimeout=5400)["Messages"]
+    return {
+        "Records": [
+            {
+                "messageId": f"m{number}",
+                "receiptHandle": message["ReceiptHandle"],
+                "body": message["Body"],
+                "eventSource": "aws:sqs",
+                "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:" + queue().rpartition("/")[2],
+                "attributes": {"ApproximateReceiveCount": str(receive_count)},
+            }
+            for number, message in enumerate(messages)
+        ]
+    }
+
+
+def failed(answer: Mapping[str, Any]) -> set[str]:
+    return {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+
+
+def of(event: Mapping[str, Any], message: str) -> str:
+    """The execution of a message."""
+    (record,) = (r for r in event["Records"] if r["messageId"] == message)
+    return str(json.loads(record["body"])["execution_id"])
+
+
+def ended(executions: list[str]) -> set[str]:
+    """Executions whose run has ended."""
+    control = wiring.control()
+    found = set()
+    for execution_id in executions:
+        (run,) = control.load(execution_id).runs
+        last = control.store.last(StreamId(execution_id, run))
+        found |= {execution_id} if last is not None and last.wake else set()
+    return found
+
+
+def test_the_commands_of_a_batch_run_at_the_same_time(worker: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    executions = started(10)
+    together = threading.Barrier(10)
+    handle = worker_wiring.worker().handle
+
+    def meet(command: Command, deadline: int | None = None) -> Handled:
+        together.wait(30)
+        return handle(command, deadline)
+
+    monkeypatch.setattr(worker_wiring.worker(), "handle", meet)
+    assert worker.handler(batch(), Context()) == {"batchItemFailures": []}
+    assert ended(executions) == set(executions)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("broken"), MemoryError(), SystemExit(1)], ids=repr)
+def test_a_command_that_fails_comes_again_alone(
+    worker: ModuleType, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    executions = started(4)
+    handle = worker_wiring.worker().handle
+
+    def fail(command: Command, deadline: int | None = None) -> Handled:
+        if command.execution_id == executions[1]:
+            raise error
+        return handle(command, deadline)
+
+    monkeypatch.setattr(worker_wiring.worker(), "handle", fail)
+    event = batch()
+    (comes_again,) = failed(worker.handler(event, Context()))
+    assert of(event, comes_again) == executions[1]
+    assert ended(executions) == {*executions} - {executions[1]}
+    (line,) = [vars(r) for r in caplog.records if r.getMessage() == "a message failed; it comes again"]
+    assert line["execution_id"] == executions[1]
+    assert line["received"] == "1"
+
+
+def test_a_message_that_does_not_read_fails_alone(worker: ModuleType) -> None:
+    executions = started(2)
+    event = batch()
+    event["Records"].append({**event["Records"][0], "messageId": "odd", "body": "no command"})
+    assert failed(worker.handler(event, Context())) == {"odd"}
+    assert ended(executions) == set(executions)
+
+
+def test_a_task_that_does_not_hear_that_its_time_is_over_does_not_take_the_answer_of_the_others(
+    worker: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executions = started(3)
+    handle, over = worker_wiring.worker().handle, threading.Event()
+
+    def deaf(command: Command, deadline: int | None = None) -> Handled:
+        if command.execution_id == executions[0]:
+            over.wait(60)
+            return Handled("dropped", "too late")
+        return handle(command, deadline)
+
+    monkeypatch.setattr(worker_wiring.worker(), "handle", deaf)
+    event = batch()
+    (comes_again,) = failed(worker.handler(event, Context(left_ms=4_000)))
+    over.set()
+    assert worker.turns is None, "the turn it keeps is nobody else's"
+    assert of(event, comes_again) == executions[0]
+    assert ended(executions) == set(executions[1:])
+
+
+def slow_first(monkeypatch: pytest.MonkeyPatch, let_go: threading.Event) -> list[str]:
+    """Of the commands of the worker, the first holds its turn until it is let go; returns what was handled, as it is."""
+    handle, handled = worker_wiring.worker().handle, list[str]()
+
+    def hold(command: Command, deadline: int | None = None) -> Handled:
+        handled.append(command.execution_id)
+        if len(handled) == 1:
+            let_go.wait(60)
+        return handle(command, deadline)
+
+    monkeypatch.setattr(worker_wiring.worker(), "handle", hold)
+    return handled
+
+
+def test_what_computes_goes_to_another_worker_while_one_at_work_takes_long(
+    worker: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not at the end of the invocation: the long one may take a quarter of an hour."""
+    started(10, COMPUTES)
+    let_go = threading.Event()
+    handled = slow_first(monkeypatch, let_go)
+    monkeypatch.setattr(worker, "TURN_S", 0.05)
+    event = batch()
+    answers: list[Mapping[str, Any]] = []
+    invocation = threading.Thread(target=lambda: answers.append(worker.handler(event, Context())))
+    invocation.start()
+    visible: list[dict[str, Any]] = []
+    until = time.monotonic() + 60
+    while len(visible) < 9 and time.monotonic() < until:
+        visible += client("sqs").receive_message(QueueUrl=queue(), MaxNumberOfMessages=10).get("Messages", [])
+    assert len(visible) == 9 and invocation.is_alive(), "others may have them while the first is at work"
+    let_go.set()
+    invocation.join(60)
+    over_to_others = failed(answers[0])
+    assert len(over_to_others) == 9
+    assert {of(event, m) for m in over_to_others}.isdisjoint(handled), "nothing of them has begun"
+
+
+def test_a_command_that_failed_often_becomes_a_dead_letter_soon(worker: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    started(1)
+    paused: list[int] = []
+    monkeypatch.setattr(worker, "_hand_back", lambda record, seconds: paused.append(seconds))
+    monkeypatch.setattr(worker_wiring.worker(), "handle", lambda command, deadline=None: Handled("dropped"))
+    event = batch()
+    event["Records"].append({**event["Records"][0], "messageId": "odd", "body": "no command"})
+    for received in (1, worker.TRIES, worker.TRIES + 1):
+        event["Records"][1]["attributes"] = {"ApproximateReceiveCount": str(received)}
+        assert failed(worker.handler(event, Context())) == {"odd"}
+    assert paused == [worker.RETRY_AFTER_S, worker.RETRY_AFTER_S, worker.LAST_TRIES_S]
+
+
+def test_a_takeover_that_finds_no_worker_for_itself_shares_one_in_the_end(
+    worker: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(1)
+    shares: list[str] = []
+    turn = worker.Turns.turn
+
+    def note(turns: Any, share: str, wait_s: float) -> Any:
+        shares.append(share)
+        return turn(turns, share, wait_s)
+
+    monkeypatch.setattr(worker.Turns, "turn", note)
+    monkeypatch.setattr(worker_wiring.worker(), "handle", lambda command, deadline=None: Handled("dropped"))
+    event = batch()
+    event["Records"][0]["body"] = json.dumps({**json.loads(event["Records"][0]["body"]), "mode": "takeover"})
+    for received in (1, worker.ALONE_TRIES, worker.ALONE_TRIES + 1):
+        event["Records"][0]["attributes"]["ApproximateReceiveCount"] = str(received)
+        worker.handler(event, Context())
+    assert shares == ["alone", "alone", "computes"]
+
+
+def test_a_takeover_runs_when_the_others_have_ended(worker: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    executions = started(4)
+    event = batch()
+    suspect = json.loads(event["Records"][0]["body"])
+    event["Records"][0]["body"] = json.dumps({**suspect, "mode": "takeover"})
+    order: list[str] = []
+    ends = threading.Lock()
+
+    def note(command: Command, deadline: int | None = None) -> Handled:
+        with ends:
+            order.append(command.mode)
+        return Handled("dropped", "noted")
+
+    monkeypatch.setattr(worker_wiring.worker(), "handle", note)
+    held = threading.Event()
+    turn = worker.Turns.turn
+
+    def late(turns: Any, share: str, wait_s: float) -> Any:
+        if share == "alone":
+            held.wait(0.2)  # as the last of the threads
+        return turn(turns, share, wait_s)
+
+    monkeypatch.setattr(worker.Turns, "turn", late)
+    assert worker.handler(event, Context()) == {"batchItemFailures": []}
+    assert order[-1] == "takeover" and len(order) == len(executions)
+
+
+def test_the_gates_of_a_batch_are_read_by_one_request(worker: ModuleType) -> None:
+    executions = started(10)
+    event = batch()
+    asked: list[str] = []
+
+    def note(request: AWSPreparedRequest, **_: Any) -> None:
+        target: Any = request.headers["X-Amz-Target"]
+        asked.append(target.decode().rpartition(".")[2])
+
+    events = client("dynamodb").meta.events
+    events.register("before-send.dynamodb.*", note)
+    assert worker.handler(event, Context()) == {"batchItemFailures": []}
+    events.unregister("before-send.dynamodb.*", note)
+    assert ended(executions) == set(executions)
+    assert asked.count("BatchGetItem") == 1
+    assert asked.count("PutItem") == 20, "a claim and an end each"
+    assert asked.count("GetItem") == 1, "the playbook"
+
+
+def test_a_closed_gate_in_a_batch_stops_its_execution_alone(worker: ModuleType) -> None:
+    executions = started(3)
+    wiring.control().gates.set_gate(executions[2], Gate("stop"))
+    assert worker.handler(batch(), Context()) == {"batchItemFailures": []}
+    assert ended(executions) == set(executions[:2])
