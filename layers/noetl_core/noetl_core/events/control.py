@@ -9,6 +9,7 @@ from typing import Any, Literal, NotRequired
 
 from noetl_core.events.shapes import (
     ChildRequest,
+    ChunkDone,
     Counts,
     Failure,
     LoopCounts,
@@ -288,6 +289,8 @@ class LoopSliced(TypedDict):
     run: str
     step: str
     plan: LoopPlan
+    done: NotRequired[ChunkDone | None]
+    """The first chunk, where the lead ran it itself."""
 
 
 class LoopChunkScheduled(TypedDict):
