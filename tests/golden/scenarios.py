@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from noetl_core.dsl.parse import parse_playbook
+from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from tests.golden.drives import (
@@ -39,11 +40,12 @@ class Scenario:
     drive: Drive = to_the_end
     others: Mapping[str, str] = field(default_factory=dict)
     payload: Mapping[str, object] = field(default_factory=dict)
+    spread: SpreadRule | None = None
 
     def play(self, name: str, key: str = "key", seed: int = 0) -> tuple[World, str, dict[str, str]]:
         """The world after it happened, the execution, and the playbooks that took part. `key` is what the execution's id is
         made from, `seed` what the order of deliveries is."""
-        world = World(Faults(seed=seed), tool=self.tool)
+        world = World(Faults(seed=seed), tool=self.tool, spread=self.spread)
         sources = {f"golden/{name}": playbook(name, self.workflow, self.head)}
         for other, text in self.others.items():
             sources[f"golden/{other}"] = playbook(other, text)
@@ -194,6 +196,11 @@ SCENARIOS: Mapping[str, Scenario] = {
         tool=fails,
     ),
     "distributed_loop": Scenario("a loop in chunks over the queue, with a reducer", DISTRIBUTED),
+    "spread_loop": Scenario(
+        "a loop that one worker begins and hands over, with a reducer",
+        DISTRIBUTED.replace("exec: distributed", "exec: auto"),
+        spread=SpreadRule(measured_s=0, left_s=0),
+    ),
     "nested_loop": Scenario("a loop in a loop, with iter.parent", NESTED),
     "loop_fails": Scenario(
         "a loop that stops at its first failure",

@@ -55,6 +55,7 @@ class SimWorker:
             secrets=world.secrets,
             sealer=world.sealer,
             callback_key=world.controls[0].callback_key,
+            spread=world.spread,
         )
 
     def __call__(self, command: Command) -> None:

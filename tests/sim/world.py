@@ -14,6 +14,7 @@ from noetl_core.control.core import Control
 from noetl_core.control.dead_letters import handle_dead_letter
 from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweep import Swept, reconcile, reconcile_safely, sweep
+from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command, Commit, StreamId
 from noetl_core.engine.state import State
@@ -64,6 +65,8 @@ class World:
     clock: SimClock = field(default_factory=SimClock)
     secrets: Any = None
     sealer: Sealer | None = field(default_factory=lambda: LocalSealer(lambda: KEY[:32]))
+    spread: SpreadRule | None = None
+    """When a worker hands over the rest of a loop; None: never."""
     concurrency: int | None = None
     """How many workers run at the same time, each with a thread of its own: tasks then take the time `take` says. None: one after
     the other, each in no time."""

@@ -13,6 +13,7 @@ from noetl_core.adapters.aws.sealer import KmsSealer
 from noetl_core.adapters.aws.secrets import RecentSecrets
 from noetl_core.adapters.aws.snapshots import on_snapshots
 from noetl_core.adapters.clock import SystemClock
+from noetl_core.engine.loops import SpreadRule
 from noetl_core.playbooks import PlaybookCache
 from noetl_core.ports import Sealer
 from noetl_core.tools.registry import ToolRegistry
@@ -37,6 +38,7 @@ def worker() -> Worker:
         tools=ToolRegistry(),
         secrets=RecentSecrets(os.environ.get("SECRETS_PREFIX", "noetl/")),
         sealer=_sealer(),
+        spread=SpreadRule(),
         callback_key=callback_key(),
         callback_url=_callback_url(),
         name=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", f"worker-{clock.nonce()}")[-32:],

@@ -11,6 +11,7 @@ import yaml
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine import ids
+from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command, Commit, StreamId
 from noetl_core.ports import NotFound
@@ -86,6 +87,7 @@ class OneRun:
     args: Mapping[str, Any] = field(default_factory=dict)
     credentials: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     run_id: str = RUN
+    spread: SpreadRule | None = None
 
     def __post_init__(self) -> None:
         self.playbook = playbook_of(self.step, **self.root)
@@ -113,6 +115,7 @@ class OneRun:
             secrets=Credentials(self.credentials),
             name=f"w{self.clock.nonce()}",
             heartbeat=None,
+            spread=self.spread,
         )
 
     def command(self, mode: str = "first", seq: int = 0, **more: Any) -> Command:

@@ -46,7 +46,7 @@ def test_the_lead_slices_and_the_chunks_run_their_items_with_absolute_indexes() 
         "tolerated": 0,
     }
     assert plan["window"] * plan["per_chunk"] <= 4
-    assert json.loads(run.results.objects[slice_key("7", "r1", 2)]) == [8, 9]
+    assert json.loads(run.results.objects[slice_key("7", "r1", 2, plan)]) == [8, 9]
     assert run.calls == []
     chunks = chunks_of(run)
     assert [c.last.data["result"] for c in chunks] == [[0, 10, 20, 30], [40, 50, 60, 70], [80, 90]]

@@ -35,7 +35,7 @@ from noetl_core.engine.records import Boundary, Command, Commit, Snapshot, Strea
 from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
 from noetl_core.events.control import ChildFinished
-from noetl_core.events.event import Fact, fact
+from noetl_core.events.event import Fact, fact, version_of
 from noetl_core.history import load_state
 from noetl_core.instants import SECOND
 from noetl_core.playbooks import PlaybookCache
@@ -197,6 +197,7 @@ class Control:
                 writer=self.clock.nonce(),
                 events=decision.events,
                 expires_at=state.expires_at,
+                v=version_of(decision.events),
             )
         )
 

@@ -17,6 +17,7 @@ from noetl_core.control.core import Control
 from noetl_core.control.operate import NotNow
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.lineage import RunLineage, lineage_of
+from noetl_core.engine.loops import chunk_range
 from noetl_core.engine.pipeline import Pipeline, fold
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.redrive import BadRedrive, Plan, Redrive, plan
@@ -142,8 +143,8 @@ def _rerun(
         return {**out, "tasks": tasks[done.pc :], "kept_tasks": list(done.visits)}
     finished = {index for history in histories for index in history.finished.get((), ())}
     if run.plan is not None:
-        total, size = run.plan["total"], run.plan["chunk_size"]
-        finished.update(i for n in map(int, kept["loop"]["done"]) for i in range(n * size, min((n + 1) * size, total)))
+        total = run.plan["total"]
+        finished.update(i for n in map(int, kept["loop"]["done"]) for i in chunk_range(run.plan, n))
     else:
         total = next((history.collections[()]["total"] for history in histories if () in history.collections), 0)
     return {

@@ -119,8 +119,8 @@ class Loop:
     mode: Literal["sequential", "parallel"] = "sequential"
     max_in_flight: Value = 10
     """Concurrent iterations of a parallel loop."""
-    exec: Literal["local", "distributed"] | None = None
-    """None: local, or distributed where the body waits."""
+    exec: Literal["auto", "local", "distributed"] | None = None
+    """None: auto."""
     chunk_size: Value = None
     reducers: Mapping[str, str] = field(default_factory=dict)
     failure_mode: FailureMode = "fail_fast"

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from noetl_core.dsl.model import Loop
 from noetl_core.engine import ids
-from noetl_core.engine.loops import UNREAD, CtxConflict, merge_ctx
+from noetl_core.engine.loops import UNREAD, CtxConflict, chunk_range, merge_ctx
 from noetl_core.engine.passes import BoundaryNeed, RoutingPass, boundary_event
 from noetl_core.engine.records import Boundary
 from noetl_core.engine.routing import redriven, take_arcs
@@ -19,7 +19,7 @@ from noetl_core.engine.statuses import HELD
 from noetl_core.engine.waits import is_repeated_heartbeat, signal_name
 from noetl_core.events import control, runs
 from noetl_core.events.event import Fact, TerminalEvent
-from noetl_core.events.shapes import ChildRequest, CommitPointer, Counts, Failure, LoopCounts, Undoes, Wait
+from noetl_core.events.shapes import ChildRequest, ChunkDone, CommitPointer, Counts, Failure, LoopCounts, Undoes, Wait
 from noetl_core.expr import TemplateError, references_in
 
 INLINE_CHUNK_RESULT = 512
@@ -117,10 +117,29 @@ def _suspended(p: RoutingPass, run: Run, seq: int, data: runs.StepSuspended) -> 
     )
     plan = data.get("loop")
     if plan is not None and run.loop is None:
-        p.emit(control.LoopSliced, run=run.id, step=run.step, plan=plan.copy())
+        p.emit(control.LoopSliced, run=run.id, step=run.step, plan=plan.copy(), done=_done_by_lead(run, seq, data))
         advance_loop(p, run)
         return
     match_waits(p, run)
+
+
+def _done_by_lead(run: Run, seq: int, data: runs.StepSuspended) -> ChunkDone | None:
+    """Return the first chunk of a loop, if its lead ran it itself before it handed over the others."""
+    if "succeeded" not in data:
+        return None
+    done: ChunkDone = {"run": run.id, "seq": seq, "succeeded": data["succeeded"], "failed": data.get("failed", 0)}
+    if data.get("ctx_writes"):
+        done["writes"] = True
+    if _kept_inline(result := data.get("result")):
+        done["result"] = result
+    if (innermost := data.get("innermost")) is not None:
+        done["innermost"] = innermost
+    return done
+
+
+def _kept_inline(result: Any) -> bool:
+    """Return whether the state itself keeps the result of a chunk."""
+    return isinstance(result, Mapping) or len(json.dumps(result, default=str)) <= INLINE_CHUNK_RESULT
 
 
 def _delivered(run: Run, wait: Wait) -> bool:
@@ -249,7 +268,6 @@ def _chunk_done(p: RoutingPass, run: Run, seq: int, event: TerminalEvent) -> Non
     if event.name == "LoopChunkDone":
         data = event.data
         result = data["result"]
-        inline = isinstance(result, Mapping) or len(json.dumps(result, default=str)) <= INLINE_CHUNK_RESULT
         p.emit(
             control.BoundaryRouted,
             run=run.id,
@@ -262,7 +280,7 @@ def _chunk_done(p: RoutingPass, run: Run, seq: int, event: TerminalEvent) -> Non
             error=data.get("error"),
             broke=data.get("broke") or None,
             writes=bool(data.get("ctx_writes")) or None,
-            result=result if inline else None,
+            result=result if _kept_inline(result) else None,
             events=data.get("events"),
             aggregates=data.get("aggregates"),
         )
@@ -328,7 +346,7 @@ def _read_by_merge(writes: Sequence[tuple[Any, Mapping[str, Any]]], reducers: Ma
 def _results(p: RoutingPass, lead: Run, loop: LoopState, chunks: list[ChunkState]) -> Any:
     """Return the loop's results in index order, as a local loop gives them (resolution 23): the list itself when it is small,
     otherwise a reference to the manifest of its chunks. Iterations that a break left out are null."""
-    left_out = [None] * max(0, loop.plan["total"] - len(chunks) * loop.plan["chunk_size"])
+    left_out = [None] * (loop.plan["total"] - chunk_range(loop.plan, len(chunks) - 1).stop if chunks else loop.plan["total"])
     if all(isinstance(c.result, list) for c in chunks):
         whole = [item for c in chunks for item in c.result] + left_out
         if len(json.dumps(whole, separators=(",", ":"))) <= p.playbook.executor.limits.max_payload_bytes:

@@ -125,6 +125,8 @@ def _step_failed(s: State, e: ControlEvent, d: control.StepFailed, seq: int) -> 
 def _loop_sliced(s: State, e: ControlEvent, d: control.LoopSliced, seq: int) -> None:
     run = s.runs[d["run"]]
     run.loop, run.status = LoopState(plan=d["plan"].copy()), "suspended"
+    if (done := d.get("done")) is not None:
+        run.loop.done["0"] = ChunkState(**done)
     if run.carried_over is not None and "loop" in run.carried_over:
         run.loop.done = {index: ChunkState(**done) for index, done in run.carried_over["loop"]["done"].items()}
 

@@ -154,7 +154,10 @@ def _fold(x: Lineage, event: ControlEvent) -> None:
                 run.chunks = {int(index): _kept(done) for index, done in carried_over["loop"]["done"].items()}
             x.order.append(run)
         case "LoopSliced":
-            x.runs[event.data["run"]].plan = event.data["plan"]
+            sliced = x.runs[event.data["run"]]
+            sliced.plan = event.data["plan"]
+            if (done := event.data.get("done")) is not None:
+                sliced.chunks[0] = _kept(done)
         case "LoopChunkScheduled":
             x._chunks[event.data["run"]] = (event.data["parent"], event.data["chunk"])
             x.runs[event.data["parent"]].chunks[event.data["chunk"]] = {"run": event.data["run"]}

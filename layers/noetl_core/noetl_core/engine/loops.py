@@ -22,6 +22,21 @@ CHUNKS_PER_SLOT = 8
 """The least number of chunks for each slot of the window: with one each, a slow chunk would leave the others idle."""
 PER_CHUNK = 10
 """The most concurrent iterations in one chunk: a worker is one small machine."""
+MEASURED_S = 3.0
+"""How long a loop with `exec: auto` is measured before it may be handed over: what a cold worker starts first (a process for
+Python, connections) takes a second or two and says nothing about the iterations."""
+LEFT_S = 20.0
+"""A loop with `exec: auto` is handed over when more than this is left of it. Workers that start cold and three writes a chunk
+cost seconds, which is little beside 20; and 20 is little beside the 15 minutes that an invocation lasts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadRule:
+    """A loop is handed over after `measured_s` seconds when more than `left_s` seconds of work are left, or more than the
+    invocation has time for."""
+
+    measured_s: float = MEASURED_S
+    left_s: float = LEFT_S
 
 
 class CtxConflict(Exception):
@@ -51,17 +66,54 @@ class ChunkPlan:
             "per_chunk": self.per_chunk,
         }
 
+    def after(self, first: int, seconds: float) -> LoopPlan:
+        """Return the plan of a loop of which the lead ran the `first` items, and hands over those of this plan."""
+        return {
+            **self.as_dict(),
+            "total": first + self.total,
+            "chunks": self.chunks + 1,
+            "first": first,
+            "seconds": round(seconds, 4),
+        }
+
+
+def chunk_range(plan: LoopPlan, chunk: int) -> range:
+    """Return the indexes of the items of a chunk. A first chunk that the lead ran has a size of its own."""
+    first, size = plan.get("first"), plan["chunk_size"]
+    if first is None:
+        start = chunk * size
+    elif chunk == 0:
+        return range(first)
+    else:
+        start = first + (chunk - 1) * size
+    return range(start, min(start + size, plan["total"]))
+
+
+def chunk_of(plan: LoopPlan, item: int) -> int:
+    """Return the chunk that has an item."""
+    first = plan.get("first")
+    if first is None:
+        return item // plan["chunk_size"]
+    return 0 if item < first else 1 + (item - first) // plan["chunk_size"]
+
 
 def chunk_plan(
-    total: int, max_in_flight: int, chunk_size: int | None = None, *, waits: bool = False, seconds: float | None = None
+    total: int,
+    max_in_flight: int,
+    chunk_size: int | None = None,
+    *,
+    waits: bool = False,
+    busy: bool = False,
+    seconds: float | None = None,
 ) -> ChunkPlan:
     """Cut `total` items for `max_in_flight` concurrent iterations. With `waits` the body waits, so that a chunk is one item.
-    `seconds` is the measured duration of an iteration, if any was measured.
+    With `busy` its iterations compete for the processor, so that a chunk runs one at a time and as many workers as may share
+    them. `seconds` is the measured duration of an iteration, if any was measured.
 
     Every slot of the window gets several chunks, so that the window stays full until the end of the collection.
     """
     limit = max(1, max_in_flight)
-    per_chunk = 1 if waits else _divisor(limit)
+    per_chunk = 1 if waits or busy else _divisor(limit)
     if chunk_size is None:
         even = -(-total // (max(1, limit // per_chunk) * CHUNKS_PER_SLOT))
         most = CHUNK_ITEMS if seconds is None else min(MOST_ITEMS, int(CHUNK_S * per_chunk / max(seconds, SHORTEST_S)))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from noetl_core.events import control
+from noetl_core.events.event import FIRST_VERSION
 from noetl_core.events.event import LOG_VERSION as LOG_VERSION
 from noetl_core.events.event import AnyEvent as AnyEvent
 from noetl_core.events.event import BoundaryEvent as BoundaryEvent
@@ -71,7 +72,7 @@ class Commit:
     wake: bool = False
     lease_until: int = 0
     expires_at: int = 0
-    v: int = LOG_VERSION
+    v: int = FIRST_VERSION
     tally: Tally | None = None
 
 

@@ -19,6 +19,7 @@ from typing import Any, cast
 from noetl_core.dsl.model import Playbook, Step
 from noetl_core.engine import ids
 from noetl_core.engine.lineage import Lineage, RunLineage, TokenLineage
+from noetl_core.engine.loops import chunk_of
 from noetl_core.engine.passes import boundary_event
 from noetl_core.engine.state import State
 from noetl_core.events import control
@@ -255,17 +256,18 @@ def _carried_over(run: RunLineage, rerun: Rerun) -> CarriedOver:
     if run.plan is None:
         return {"runs": [*before.get("runs", ()), _pair(run.id, rerun)]}
     known = before["loop"]["chunks"] if "loop" in before else {}
-    size, path = run.plan["chunk_size"], rerun.get("path")
+    path = rerun.get("path")
     done: dict[str, ChunkDone] = {}
     chunks: dict[str, CarriedOver] = {}
     for index, chunk in sorted(run.chunks.items()):
-        named = path is not None and (not path or path[0] // size == index)
+        named = path is not None and (not path or chunk_of(run.plan, path[0]) == index)
         whole = "seq" in chunk and not chunk.get("error")
         if whole and not named and not (rerun.get("failed") and chunk.get("failed")):
             done[str(index)] = _done(chunk)
         else:
             mine: Rerun = rerun if whole or named else {"failed": True, **({"ctx": rerun["ctx"]} if "ctx" in rerun else {})}
-            chunks[str(index)] = {"runs": [*known.get(str(index), {}).get("runs", ()), _pair(chunk["run"], mine)]}
+            prior = before if chunk["run"] == run.id else known.get(str(index), {})
+            chunks[str(index)] = {"runs": [*prior.get("runs", ()), _pair(chunk["run"], mine)]}
     plan = run.plan.copy()
     plan.pop("view", None)
     return {"loop": {"plan": {"slices": run.id, **plan}, "done": done, "chunks": chunks}}

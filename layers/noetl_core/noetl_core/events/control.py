@@ -10,6 +10,7 @@ from typing import Any, Literal, NotRequired
 from noetl_core.events.shapes import (
     Aggregates,
     ChildRequest,
+    ChunkDone,
     Counts,
     Failure,
     LoopCounts,
@@ -291,6 +292,8 @@ class LoopSliced(TypedDict):
     run: str
     step: str
     plan: LoopPlan
+    done: NotRequired[ChunkDone | None]
+    """The first chunk, where the lead ran it itself."""
 
 
 class LoopChunkScheduled(TypedDict):

@@ -6,7 +6,7 @@ Comparing `event.name` narrows `event.data`: after `if event.name == "TokenParke
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeGuard, TypeVar
 
@@ -17,8 +17,12 @@ Name = TypeVar("Name", covariant=True)
 Data = TypeVar("Data", covariant=True)
 Keys = ParamSpec("Keys")
 
-LOG_VERSION = 1
-"""Written as `v` in every commit: the lowest reader version that may interpret it. Readers refuse what they do not know."""
+LOG_VERSION = 2
+"""The newest reader version, this code's. Readers refuse what they do not know."""
+FIRST_VERSION = 1
+"""The reader version that most commits ask for."""
+SPREAD_VERSION = 2
+"""The reader version that knows that the lead of a loop may run its first chunk itself. Older code would run it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,3 +162,11 @@ def opens_run(event: AnyEvent) -> TypeGuard[OpeningEvent]:
 def closes_run(event: AnyEvent) -> TypeGuard[EndingEvent]:
     """Whether a control event ends the run it names (`table.ends_run`)."""
     return ends_run(event.name, event.data)
+
+
+def version_of(events: Iterable[AnyEvent]) -> int:
+    """Return `v` of a commit of `events`: the lowest reader version that may interpret it."""
+    for event in events:
+        if (event.name == "StepSuspended" and "succeeded" in event.data) or (event.name == "LoopSliced" and "done" in event.data):
+            return SPREAD_VERSION
+    return FIRST_VERSION

@@ -159,6 +159,10 @@ class LoopPlan(TypedDict):
     """Key of the object with what the templates of the iterations see."""
     slices: NotRequired[str]
     """The run whose slices a redriven loop uses."""
+    first: NotRequired[int]
+    """Items of the first chunk, where the lead ran them itself before it handed over the others."""
+    seconds: NotRequired[float]
+    """What an iteration took the lead that handed over the others."""
 
 
 class LoopCommand(LoopPlan):

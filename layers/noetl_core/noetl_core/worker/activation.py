@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from noetl_core.dsl.model import Playbook, Step
+from noetl_core.engine.loops import SpreadRule
 from noetl_core.events.event import BoundaryEvent, Keys, new
 from noetl_core.events.shapes import ChunkOfLoop
 from noetl_core.expr import Scope
@@ -39,6 +40,8 @@ class Activation:
     """For a chunk run: the plan of the loop, and the index of the chunk as `chunk`."""
     deadline: int | None = None
     """When the invocation ends (microseconds), if it does."""
+    spread: SpreadRule | None = None
+    """When a loop is handed over to other workers; None: never, where there are none."""
     halt: Literal["", "pause", "deadline"] = ""
     ended: BoundaryEvent | None = None
 

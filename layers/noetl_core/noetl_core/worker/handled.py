@@ -12,10 +12,10 @@ class Handled:
 
     The queue may delete the message in any case. What a dropped command asked for is done elsewhere. A command that is handed
     back is one whose run another worker holds for `seconds` more; the sweeper has the run taken over later. A caller who
-    wants that sooner sends the command again.
+    wants that sooner sends the command again. A loop of which other workers run the rest is `spread`; the reason says why.
     """
 
-    kind: Literal["done", "suspended", "dropped", "hand_back"]
+    kind: Literal["done", "suspended", "spread", "dropped", "hand_back"]
     reason: str = ""
     seconds: float = 0.0
     holder: str = ""

@@ -7,7 +7,7 @@ from threading import RLock
 
 from noetl_core.engine.aggregates import RunAggregates
 from noetl_core.engine.records import Commit, RunEvent, StreamId, Tally, count_takeovers_without_progress, envelopes_of
-from noetl_core.events.event import new
+from noetl_core.events.event import new, version_of
 from noetl_core.events.runs import StepReleased
 from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Conflict, EventStore, Unavailable
@@ -131,6 +131,7 @@ class Journal:
             wake=wake,
             lease_until=lease,
             expires_at=self.expires_at,
+            v=version_of(events[-1:]),
             tally=Tally(self.events, self._takeovers_without_progress, None if wake else self.aggregates.so_far()),
         )
         self._append(self._pending)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
 from noetl_core.dsl.model import Loop
-from noetl_core.engine.loops import chunk_plan
+from noetl_core.engine.loops import chunk_plan, chunk_range
 from noetl_core.events.runs import StepSuspended
 from noetl_core.events.shapes import ChunkOfLoop, LoopPlan
 from noetl_core.instants import SECOND
 from noetl_core.ports import NotFound
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.loop_collections import LoopCollections, LoopFailed
+from noetl_core.worker.loop_spread import LoopSpread
 from noetl_core.worker.nodes import CtxLayer, LoopNode
 from noetl_core.worker.offload import NotJson, encode
 from noetl_core.worker.view import view_key
 from noetl_core.worker.waiting import WAITING_KINDS
+
+BUSY_KINDS = frozenset({"python", "duckdb"})
+"""Kinds whose tasks keep the worker's processor busy: in one worker they wait for each other."""
 
 
 class LoopChunks:
@@ -35,7 +40,7 @@ class LoopChunks:
         """
         if loop.mode != "parallel" or () in self._activation.history.collections:
             return False  # what has begun here goes on here
-        if loop.exec is not None:
+        if loop.exec in ("local", "distributed"):
             return loop.exec == "distributed"
         return self._waits and loop.inner is None
 
@@ -48,38 +53,49 @@ class LoopChunks:
         activation, collections = self._activation, self._collections
         items = collections.rendered(loop, ctx, outer)
         limit, size = collections.limit(loop, ctx, outer), collections.chunk_size(loop, ctx, outer)
-        plan = chunk_plan(len(items), limit, size, waits=self._waits, seconds=self._seen.get(activation.step.name))
+        plan = chunk_plan(len(items), limit, size, waits=self._waits, seconds=self._seen.get(activation.step.name)).as_dict()
+        activation.end(StepSuspended, waits=[], loop=self._stored(loop, plan, items, ctx, outer))
+
+    def rest(self, node: LoopNode, spread: LoopSpread) -> LoopPlan:
+        """The plan for a loop whose first iterations have ended here; its slices are stored. Raises `LoopFailed`."""
+        size = self._collections.chunk_size(node.loop, node.ctx, node.iter)
+        busy = any(task.kind in BUSY_KINDS for task in self._activation.step.tasks)
+        seconds = spread.pace if busy else spread.seconds
+        plan = chunk_plan(len(node.items) - node.next, node.limit, size, busy=busy, seconds=seconds).after(node.next, seconds)
+        return self._stored(node.loop, plan, node.items, node.ctx, node.iter)
+
+    def _stored(self, loop: Loop, plan: LoopPlan, items: Sequence[Any], ctx: CtxLayer, outer: dict[str, Any]) -> LoopPlan:
+        """Store the slices of `items`, and what templates see; return the plan with what chunks need to know of that."""
+        activation = self._activation
         digest = sha256()
-        for chunk in range(plan.chunks):
+        for chunk in range(plan["chunks"]):
+            within = chunk_range(plan, chunk)
             try:
-                body = encode(items[chunk * plan.chunk_size : (chunk + 1) * plan.chunk_size])
+                body = encode(items[within.start : within.stop])
             except NotJson as error:
                 raise LoopFailed("schema", f"loop.in is no JSON data: {error}") from None
             digest.update(body)
-            activation.results.put(slice_key(activation.execution_id, activation.step_run, chunk), body)
+            activation.results.put(slice_key(activation.execution_id, activation.step_run, chunk, plan), body)
         view = activation.results.put(view_key(activation.execution_id, activation.step_run), encode(activation.view.context))[
             "key"
         ]
-        allowed = collections.tolerated(loop, len(items), ctx, outer)
-        spread: LoopPlan = {
-            **plan.as_dict(),
+        return {
+            **plan,
             "checksum": "sha256:" + digest.hexdigest(),
-            "tolerated": allowed,
+            "tolerated": self._collections.tolerated(loop, len(items), ctx, outer),
             "view": view,
         }
-        activation.end(StepSuspended, waits=[], loop=spread)
 
     def node(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any], chunk: ChunkOfLoop) -> LoopNode:
         """The loop as a chunk run has it: its slice. Raises `LoopFailed`."""
         activation = self._activation
-        first = chunk["chunk"] * chunk["chunk_size"]
         sliced_by = chunk.get("slices", activation.step_run)  # a redrive goes on with the slices of the run before
-        key = slice_key(activation.execution_id, sliced_by, chunk["chunk"])
+        key = slice_key(activation.execution_id, sliced_by, chunk["chunk"], chunk)
         try:
             items = json.loads(activation.results.get(key))
         except NotFound:
             raise LoopFailed("storage", f"the slice {key} of the loop's collection is gone") from None
-        node = LoopNode(loop, (), items, ctx, outer, limit=chunk["per_chunk"], first=first)
+        node = LoopNode(loop, (), items, ctx, outer, limit=chunk["per_chunk"], first=chunk_range(chunk, chunk["chunk"]).start)
         node.tolerated = self._collections.tolerated(loop, int(chunk["total"]), ctx, outer)
         self._began = activation.clock.now()
         return node
@@ -100,6 +116,8 @@ class LoopChunks:
         return seen
 
 
-def slice_key(execution_id: str, step_run: str, chunk: int) -> str:
-    """Return the key under which the slice of a chunk is stored."""
-    return f"{execution_id}/loops/{step_run}/{chunk}.json"
+def slice_key(execution_id: str, step_run: str, chunk: int, plan: LoopPlan) -> str:
+    """Return the key under which the slice of a chunk is stored. The key of a loop that is handed over says where it was cut: a
+    worker that was lost may have begun to store the slices of another plan, and go on with that."""
+    cut = f"{plan['first']}-{plan['chunk_size']}-" if "first" in plan else ""
+    return f"{execution_id}/loops/{step_run}/{cut}{chunk}.json"

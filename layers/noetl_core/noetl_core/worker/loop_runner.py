@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl_core.dsl.model import Loop
+from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.pipeline import Pipeline
-from noetl_core.events.runs import LoopChunkDone, LoopIterationCompleted, LoopIterationStarted, StepFailed
+from noetl_core.events.runs import LoopChunkDone, LoopIterationCompleted, LoopIterationStarted, StepFailed, StepSuspended
 from noetl_core.events.shapes import Counts, Failure
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.loop_chunks import LoopChunks
 from noetl_core.worker.loop_collections import LoopCollections, LoopFailed
 from noetl_core.worker.loop_results import LoopResults
+from noetl_core.worker.loop_spread import LoopSpread, may_spread
 from noetl_core.worker.nodes import CtxLayer, LoopNode, Path
 
 StartPass = Callable[[Pipeline, CtxLayer, LoopNode | None, dict[str, Any]], None]
@@ -26,6 +28,8 @@ class LoopRunner:
         self._collections = LoopCollections(activation)
         self._chunks = LoopChunks(activation, self._collections)
         self._results = LoopResults(activation)
+        self._spread: LoopSpread | None = None
+        """Of the step's loop, where other workers may run a part of it."""
 
     # --- beginning ------------------------------------------------------------------------------------------------------
 
@@ -47,14 +51,21 @@ class LoopRunner:
         items = collections.collection(loop, path, ctx, outer)
         node = LoopNode(loop, path, items, ctx, outer, limit=collections.limit(loop, ctx, outer), parent=parent)
         node.tolerated = collections.tolerated(loop, len(items), ctx, outer)
-        self._start(node)
+        rule = self._activation.spread
+        if parent is None and rule is not None and may_spread(self._activation, loop):
+            collections.chunk_size(loop, ctx, outer)  # what is wrong with it fails the loop now, whether it is handed over or not
+            self._start(node, rule)
+        else:
+            self._start(node)
 
-    def _start(self, node: LoopNode) -> None:
+    def _start(self, node: LoopNode, rule: SpreadRule | None = None) -> None:
         history = self._activation.history
         node.restore(history.finished.pop(node.path, {}))
         depth = len(node.path)
         self._results.turn_pages(node)
         node.begun = {p[depth] for p in history.begun if len(p) == depth + 1 and p[:depth] == node.path}
+        if rule is not None:
+            self._spread = LoopSpread(self._activation, node, rule)
         self._fill(node)
 
     # --- iterations -----------------------------------------------------------------------------------------------------
@@ -65,11 +76,14 @@ class LoopRunner:
         if node.filling:
             return
         node.filling = True
-        while not self._activation.halt and (index := node.take()) is not None:
+        spread = self._spread if node.parent is None else None
+        while not self._activation.halt and not (spread is not None and spread.holds()) and (index := node.take()) is not None:
             self._begin_iteration(node, index)
         node.filling = False
         if node.over:
             self._close(node)
+        elif spread is not None and spread.decided and not node.live and not self._activation.halt:
+            self._hand_over(node, spread)
 
     def _begin_iteration(self, node: LoopNode, index: int) -> None:
         activation, path = self._activation, (*node.path, index)
@@ -77,6 +91,8 @@ class LoopRunner:
             activation.history.begun.discard(path)
         else:
             activation.recorder.record(LoopIterationStarted, path=list(path))
+        if self._spread is not None and node.parent is None:
+            self._spread.begun(index)
         layer, scope = node.layer(), node.scope_iter(index)
         if node.loop.inner is None:
             self._start_pass(Pipeline(activation.step_run, path), layer, node, scope)
@@ -111,9 +127,40 @@ class LoopRunner:
             done["broke"] = True
         self._activation.recorder.record(LoopIterationCompleted, **done)
         node.live -= 1
+        if self._spread is not None and node.parent is None:
+            self._spread.ended(path[-1])
         node.settle(path[-1], done, layer.writes)
         self._results.turn_pages(node)
         self._fill(node)
+
+    # --- handing over ---------------------------------------------------------------------------------------------------
+
+    def go_on(self) -> bool:
+        """Begin iterations again where none was to begin until those that run have ended, and all of these wait. Returns whether
+        that was so."""
+        spread = self._spread
+        if spread is None or not spread.decided or self._activation.halt:
+            return False
+        spread.put_off()
+        self._fill(spread.node)
+        return True
+
+    def _hand_over(self, node: LoopNode, spread: LoopSpread) -> None:
+        """Suspend the run on the chunks that are left. Its boundary says what the iterations that ended here brought, as that of
+        a chunk does."""
+        results = self._results
+        try:
+            plan = self._chunks.rest(node, spread)
+        except LoopFailed as failed:
+            self._activation.end(StepFailed, error=failed.error)
+            return
+        node.items = node.items[: node.next]
+        done: StepSuspended = {"waits": [], "loop": plan, "succeeded": node.succeeded, "failed": node.failed}
+        if node.loop.inner is not None:
+            done["innermost"] = node.innermost
+        done["result"] = results.results(node)
+        done["ctx_writes"] = results.writes(node)
+        self._activation.end(StepSuspended, **done)
 
     # --- ending ---------------------------------------------------------------------------------------------------------
 

@@ -59,6 +59,8 @@ class Runner:
                     self._advance(self._ready.popleft())
                 elif self._attempts:
                     self._collect()
+                elif self._loops.go_on():
+                    continue
                 elif not self._sleep():
                     self._waiting.suspend(self._ready)
             return activation.ended

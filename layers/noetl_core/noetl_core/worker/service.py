@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.dsl.model import Playbook
+from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.records import Command, Event, StreamId
 from noetl_core.events.event import BoundaryEvent, new
-from noetl_core.events.runs import StepFailed
+from noetl_core.events.runs import StepFailed, StepSuspended
 from noetl_core.events.shapes import ChunkOfLoop, Failure
 from noetl_core.ports import Clock, EventStore, Gates, PortError, ReadsSecrets, ResultStore, Sealer, Unavailable
 from noetl_core.tools.registry import ToolRegistry
@@ -54,6 +55,8 @@ class Worker:
     """Returns whether the worker of that name is known to have ended: then its lease need not run out."""
     heartbeat: LeaseHeartbeat | None = field(default_factory=LeaseHeartbeat)
     sealer: Sealer | None = None
+    spread: SpreadRule | None = None
+    """When a loop without `exec` is handed over to other workers; None: never."""
     callback_key: Callable[[], bytes] | None = None
     callback_url: str = LOCAL_URL
     """The URL at which callbacks are answered, with `{token}` in it."""
@@ -151,6 +154,7 @@ class Worker:
             ),
             chunk=_chunk(command),
             deadline=deadline,
+            spread=None if command.undoes is not None else self.spread,
         )
         seals = Seals(self.sealer, command.execution_id, command.run_id) if self.sealer is not None else None
         key, url = self.callback_key, self.callback_url
@@ -195,7 +199,18 @@ def _end(activation: Activation, ended: BoundaryEvent) -> Handled:
     boundary: Any = Event(ended.name, activation.clock.now(), counted)
     activation.recorder.put(boundary)
     activation.journal.close()
+    if ended.name == "StepSuspended" and "succeeded" in ended.data:
+        return Handled("spread", _why(ended.data))
     return Handled("suspended" if ended.name == "StepSuspended" else "done", ended.name)
+
+
+def _why(handed_over: StepSuspended) -> str:
+    """Return in words what a loop was handed over for."""
+    plan = handed_over["loop"]
+    first, left = plan.get("first", 0), plan["total"] - plan.get("first", 0)
+    return (
+        f"{first} iterations took {plan.get('seconds', 0):.3g} s each; the {left} that are left go to {plan['chunks'] - 1} chunks"
+    )
 
 
 __all__ = ["LEASE_S", "Handled", "Worker"]

@@ -85,9 +85,9 @@ LOOP_POLICY: Final = Block(
     "loops.md#loops",
     Field(
         "exec",
-        Choice(("local", "distributed")),
-        "Whether one worker runs the whole loop, or many share it in chunks.",
-        otherwise="`local`, but `distributed` where the tasks of a parallel loop wait",
+        Choice(("auto", "local", "distributed")),
+        "Whether one worker runs the whole loop, or many share it in chunks; `auto`: one begins, and hands over what takes long.",
+        otherwise="`auto`",
         link="loops.md#where-iterations-run",
     ),
     _MODE._replace(doc="The same as `spec.mode`, which wins."),

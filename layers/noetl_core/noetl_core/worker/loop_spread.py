@@ -1,0 +1,80 @@
+"""When the worker that runs a loop hands over the iterations that it has not begun (docs/decisions.md, "A loop spreads while it
+runs")."""
+
+from __future__ import annotations
+
+from noetl_core.dsl.model import Loop
+from noetl_core.engine.loops import SpreadRule
+from noetl_core.instants import SECOND
+from noetl_core.worker.activation import Activation
+from noetl_core.worker.nodes import LoopNode
+from noetl_core.worker.waiting import WAITING_KINDS
+from noetl_core.worker.waiting_passes import SPARE_S
+
+FEWEST = 2
+"""Fewer iterations than this are not worth a hand-over."""
+
+
+def may_spread(activation: Activation, loop: Loop) -> bool:
+    """Return whether the iterations of a step's loop may be handed over: they must be independent, and the queue must help.
+
+    Iterations of a sequential loop see each other's writes. With one in flight nothing is gained. Where tasks wait, how long an
+    iteration takes says nothing about work.
+    """
+    if activation.spread is None or activation.chunk is not None or loop.mode != "parallel" or loop.exec not in (None, "auto"):
+        return False
+    return not any(task.kind in WAITING_KINDS for task in activation.step.tasks)
+
+
+class LoopSpread:
+    """Measures the iterations of the step's loop, and says when the rest is handed over."""
+
+    def __init__(self, activation: Activation, node: LoopNode, rule: SpreadRule) -> None:
+        self._activation, self.node, self._rule = activation, node, rule
+        self._from = max((*node.finished, *node.begun), default=-1) + 1
+        """From here on no earlier activation has begun an iteration: what is before it ends here."""
+        self._since: dict[int, int] = {}
+        self._took, self._ran = 0, 0
+        self._measured_from = activation.clock.now()
+        self.decided = False
+
+    def begun(self, index: int) -> None:
+        self._since[index] = self._activation.clock.now()
+
+    def ended(self, index: int) -> None:
+        since = self._since.pop(index, None)
+        if since is not None:
+            self._took, self._ran = self._took + self._activation.clock.now() - since, self._ran + 1
+
+    @property
+    def seconds(self) -> float:
+        """How long an iteration takes, with what it waits for the others."""
+        return self._took / SECOND / max(1, self._ran)
+
+    @property
+    def pace(self) -> float:
+        """Seconds between the ends of two iterations."""
+        return (self._activation.clock.now() - self._measured_from) / SECOND / max(1, self._ran)
+
+    @property
+    def seconds_left(self) -> float:
+        """How long the iterations that have not begun take here."""
+        return (len(self.node.items) - self.node.next) * self.seconds / self.node.limit
+
+    def holds(self) -> bool:
+        """Return whether no iteration begins here any more. Decided once; what runs is finished."""
+        node = self.node
+        if not self.decided and self._ran and node.limit > 1 and node.next >= self._from and not node.stopping:
+            now = self._activation.clock.now()
+            if len(node.items) - node.next >= FEWEST and now - self._measured_from >= self._rule.measured_s * SECOND:
+                self.decided = self.seconds_left > self._allowed(now)
+        return self.decided
+
+    def _allowed(self, now: int) -> float:
+        deadline = self._activation.deadline
+        return self._rule.left_s if deadline is None else min(self._rule.left_s, (deadline - now) / SECOND - SPARE_S)
+
+    def put_off(self) -> None:
+        """Go on here and measure anew: what is left of the running iterations waits."""
+        self.decided, self._measured_from = False, self._activation.clock.now()
+        self._took = self._ran = 0
