@@ -81,7 +81,7 @@ def test_a_name_that_does_not_exist_is_found() -> None:
 
 PACKAGES = [
     PACKAGE,
-    *(PACKAGE / name for name in ("dsl", "dsl/fields", "engine", "events", "expr", "observe", "tools/sandbox", "worker")),
+    *sorted(p.parent for p in PACKAGE.rglob("__init__.py") if p.parent != PACKAGE),
 ]
 PACKAGES += [ROOT / name for name in ("cli/noetl_cli", "cli/noetl_cli/commands", "cli/noetl_migrate", "infra/noetl_infra")]
 

@@ -2,12 +2,13 @@
 reads.
 
 * `core.Control` is the one way from news to a commit and its effects. `admit` starts executions, `operate`, `redrive` and
-  `callbacks`
-  take requests about existing ones, `children` starts and ends child executions, `fence` ends runs, `uploads` handles the inbox.
+  `callbacks` take requests about existing ones, `children` starts and ends child executions, `fence` ends runs, `uploads`
+  handles the inbox, `credentials` lists and keeps credentials.
 * `reconcile` repairs one execution from its log; `sweep` does so for all that are due; `dead_letters` handles messages that a
-  queue
-  gave up; `unreadable` handles executions whose log cannot be read.
-* `read`, `pages`, `envelopes`, `cursor`, `recent`, `render` and `replay` answer reads. `api` is the HTTP API over all of this.
+  queue gave up; `unreadable` handles executions whose log cannot be read.
+* `read`, `pages`, `envelopes`, `cursor`, `recent`, `listing`, `step_summary`, `views`, `render` and `replay` answer reads.
+* `operations` has every operation of the API as a method, `refusals` says how requests are refused, and `api` is the HTTP API
+  over all of this.
 
 The rules themselves are pure and are in `engine`. No module here runs a tool: `worker` does.
 """

@@ -58,10 +58,11 @@ log = logging.getLogger(__name__)
 SNAPSHOT_EVERY = 100
 """The least number of commits between snapshots; a large state waits until the log since the last one has outgrown it."""
 COMMIT_BYTES = 512
-"""The usual size of a routing commit, for that comparison."""
+"""The usual size of a routing commit: `SNAPSHOT_EVERY` counts in commits, a state is measured in bytes."""
 CACHED_STATES = 1_024
+"""The most states of executions that a process keeps."""
 CACHED_BOUNDARIES = 256
-"""Each within the inline limit."""
+"""The most boundaries whose data a process keeps; each is within the inline limit."""
 MAX_QUEUE_DELAY_S = 900
 """The limit of SQS DelaySeconds: timers beyond it wait in the due index."""
 MAX_ROUNDS = 200

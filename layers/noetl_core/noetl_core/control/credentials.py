@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@=+-]{0,127}(/[A-Za-z0-9][A-Za-z0-9_.@=+-]{0,127}){0,3}")
 MAX_BYTES = 60_000
-"""Of a credential; Secrets Manager takes 65,536."""
+"""The most bytes of a credential; Secrets Manager takes 65,536."""
 
 
 def listed(secrets: Secrets, prefix: str = "") -> list[Credential]:
-    """Those whose names begin with `prefix`."""
+    """Return the credentials whose names begin with `prefix`, without what they hold."""
     return [_listed(secrets, name) for name in secrets.names() if name.startswith(prefix)]
 
 
@@ -57,7 +57,7 @@ def put(
 
 
 def one(secrets: Secrets, name: str, *, include_data: bool = False) -> Credential:
-    """Its metadata; with `include_data` its fields too. Raises `NotFound`."""
+    """Return the metadata of a credential; with `include_data` its fields too. Raises `NotFound`."""
     value = secrets.get(_known(name))
     shown = _metadata(name, value)
     if include_data:
@@ -66,14 +66,14 @@ def one(secrets: Secrets, name: str, *, include_data: bool = False) -> Credentia
 
 
 def delete(secrets: Secrets, name: str) -> Deleted:
-    """Forget it. Raises `NotFound`."""
+    """Delete a credential. Raises `NotFound`."""
     secrets.get(_known(name))
     secrets.delete(name)
     return {"name": name, "deleted": True}
 
 
 def _known(name: str) -> str:
-    """What can be no name is no credential's."""
+    """Return the name. Raises `NotFound` for what cannot be one."""
     if not NAME.fullmatch(name):
         raise NotFound(f"there is no credential {name[:60]!r}")
     return name

@@ -1,5 +1,9 @@
-"""The ports over AWS services: DynamoDB (`events`, `catalog`), SQS (`queue`, `dead_letters`), S3 (`results`, `inbox`),
-Secrets Manager (`secrets`, `keys`), KMS (`sealer`); and `invocation`, what the Lambda functions share.
+"""The ports over AWS services.
+
+* DynamoDB: `events`, `catalog`, `index` and `gates`, over `table`. SQS: `queue`, `gathering` (full requests) and
+  `dead_letters`. S3: `results` and `inbox`. Secrets Manager: `secrets` and `keys`. KMS: `sealer`.
+* `clients` makes the clients, `named` makes adapters from the environment, `snapshots` prepares them for SnapStart.
+* `invocation` and `side_by_side` are what the Lambda functions share: time that is left, and calls at the same time.
 
 No module here decides anything about executions. The resources themselves are declared in `template.yaml`.
 """

@@ -1,8 +1,12 @@
 """The HTTP API: routes on Lambda Powertools' event handler, with pydantic models of what they take.
 
-`app` builds it, `resolver` and `reading` are what is particular to it (strict bodies, rights, paths with slashes), `document` and
-`page` describe it. Nothing is decided here: what an operation does lives in `control.operations`; what is refused how, in
-`control.refusals`.
+* `app` builds it over a `service`. `resolver` and `reading` are what is particular to it: strict bodies, rights, paths with
+  slashes. `callers` says what a caller may do, `parameters` and `responses` are the types of what routes take and answer.
+* The routes, by subject: `catalog`, `executions`, `operating`, `callbacks`, `context`, `views`, `credentials` and
+  `service_routes`.
+* `document` and `page` describe it all.
+
+Nothing is decided here: what an operation does is in `control.operations`, how a request is refused in `control.refusals`.
 """
 
 from noetl_core.control.api.app import Api, build_resolver

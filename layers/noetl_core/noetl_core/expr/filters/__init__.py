@@ -1,5 +1,5 @@
-"""The filters and tests of playbook templates, one module per subject; `registry` declares them. Functions and methods of
-templates are in `expr.functions` and `expr.methods`.
+"""The filters and tests of playbook templates, one module per subject: `collections`, `data`, `dates`, `regexes`, `tests` and
+`text`; `registry` declares them. Functions and methods of templates are in `expr.functions` and `expr.methods`.
 
 They have the names and arguments of Jinja2's own. But they count what they do, return lists instead of generators, never read
 attributes that are not data, and escape nothing unless asked. Left out: `random` (an evaluation is a pure function of its
