@@ -1,4 +1,4 @@
-"""The benchmark, one command: `make bench`, or `python bench/run.py [--only local|growth|reading|stack] [--times 5] [--json FILE]`.
+"""The benchmark, one command: `make bench`, or `python bench/run.py [--only PART] [--times 5] [--json FILE]`.
 
 Prints every figure beside its budget as the median of N, and writes the same as JSON. A figure is for reading: the exit code is 0
 whether or not budgets are kept, unless `--check` asks for 1 where one is missed. `--docs` puts the figures that have a budget
