@@ -105,7 +105,7 @@ def run(case: Case) -> str:
     _draw(case, world)
     ended = max(world.seen.ended)
     row = (
-        case.title,
+        f"{case.name}: {case.title}",
         f"{case.asked:,}",
         f"{world.checked['completed']:,}",
         f"{world.checked['tasks called']:,}",
@@ -149,9 +149,13 @@ def write_row(name: str, row: str, page: Path) -> None:
     first, last = marks("simulated")
     there = page.read_text().partition(first)[2].partition(last)[0].splitlines()[2:]
     names = [case.name for case in cases(1, 1)]
-    rows = dict(zip(names, [*there, *[""] * len(names)], strict=False)) | {name: row}
+    rows = {_name_of(line, names): line for line in there} | {name: row}
     head = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
-    write_between((first, last), "\n".join([*head, *(r or "|" * (len(HEAD) + 1) for r in rows.values())]) + "\n", page)
+    write_between((first, last), "\n".join([*head, *(rows[one] for one in names if one in rows)]) + "\n", page)
+
+
+def _name_of(row: str, names: list[str]) -> str:
+    return next((name for name in names if row.startswith(f"| {name}: ")), "")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from random import Random
 from typing import Any, overload
@@ -32,6 +32,7 @@ ATTEMPTS = 5
 LONGEST_PAUSE_S = 20
 WRITE_S, READ_S, SEND_S, OBJECT_S = 0.005, 0.003, 0.006, 0.020
 """What a call takes when nothing refuses it. Assumed."""
+SMALL_BODY = 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +160,14 @@ class Partitions:
 
 
 class PackedCommits(Sequence[Commit]):
-    """Commits of a stream, kept as the bytes that are stored: objects of a million iterations do not fit the memory."""
+    """Commits of a stream. Large ones are kept as the bytes that are stored: objects of a million iterations do not fit the memory."""
 
     def __init__(self) -> None:
-        self._held: list[tuple[Commit, bytes]] = []
+        self._held: list[tuple[Commit, bytes | None]] = []
 
     def append(self, commit: Commit, body: bytes) -> None:
-        bare = Commit(**{name: getattr(commit, name) for name in commit.__dataclass_fields__} | {"events": ()})
-        self._held.append((bare, body))
+        small = len(body) < SMALL_BODY
+        self._held.append((commit, None) if small else (replace(commit, events=()), body))
 
     def __len__(self) -> int:
         return len(self._held)
@@ -181,9 +182,8 @@ class PackedCommits(Sequence[Commit]):
         return self._unpacked(*self._held[place])
 
     @staticmethod
-    def _unpacked(bare: Commit, body: bytes) -> Commit:
-        fields = {name: getattr(bare, name) for name in bare.__dataclass_fields__}
-        return Commit(**fields | {"events": decode_events(body, bare.v)})
+    def _unpacked(commit: Commit, body: bytes | None) -> Commit:
+        return commit if body is None else replace(commit, events=decode_events(body, commit.v))
 
 
 @dataclass

@@ -14,6 +14,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
+from noetl_core.adapters.aws.events import partition
 from noetl_core.control.admit import StartRequest, admit, register
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
@@ -327,6 +328,8 @@ class LimitedWorld:
         self.checked[head.status] += 1
         self.checked["tasks called"] += self.calls[execution_id]
         self.seen.ended[self._second()] += 1
+        for stream in streams:
+            self.stream.forget(partition(stream))
         self.store.forget(execution_id)
         for held in (self.pending, self.sent, self.calls):
             held.pop(execution_id, None)

@@ -175,7 +175,7 @@ def test_the_page_has_the_tables_of_the_model() -> None:
 def test_a_simulated_load_ends_whole_and_draws_its_charts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulate, "CHARTS", tmp_path)
     row = simulate.run(simulate.Case("loop", "a small loop", 1, 1_501, lambda: simulate.looped(1_500)))
-    assert row.startswith("| a small loop | 1 | 1 | 1,501 |")
+    assert row.startswith("| loop: a small loop | 1 | 1 | 1,501 |")
     charts = sorted(path.name for path in tmp_path.iterdir())
     assert charts == ["loop-backlog.svg", "loop-lag.svg", "loop-rates.svg"]
     for path in tmp_path.iterdir():
@@ -199,8 +199,8 @@ def test_a_row_takes_the_place_of_the_case_s_row_before(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     first, last = marks("simulated")
     page.write_text(f"before\n{first}{last}after\n")
-    for name, row in (("loop", "| loop |"), ("raised", "| raised |"), ("loop", "| loop again |")):
+    for name, row in (("loop", "| loop: a |"), ("raised", "| raised: b |"), ("loop", "| loop: c |")):
         simulate.write_row(name, row, page)
     lines = page.read_text().splitlines()
-    assert [line for line in lines if "loop" in line or line == "| raised |"] == ["| raised |", "| loop again |"]
-    assert len(lines) == 9
+    assert lines[4:6] == ["| raised: b |", "| loop: c |"]
+    assert len(lines) == 8
