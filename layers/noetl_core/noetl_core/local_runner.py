@@ -89,6 +89,8 @@ class LocalRunner:
         self._news |= open_ones
         self._mine |= open_ones
         self._foreign -= open_ones
+        for execution_id in open_ones:
+            self._states.pop(execution_id, None)  # a redrive may have opened it again
         until = None if timeout_s is None else self._clock.now() + int(timeout_s * SECOND)
         self._alone = until is None  # with a timeout to keep, this thread stays free
         while not self._left:
