@@ -199,7 +199,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "spread_loop": Scenario(
         "a loop that one worker begins and hands over, with a reducer",
         DISTRIBUTED.replace("exec: distributed", "exec: auto"),
-        spread=SpreadRule(measured_s=0, left_s=0),
+        spread=SpreadRule(measured_s=0, left_s=0, busy=0),
     ),
     "nested_loop": Scenario("a loop in a loop, with iter.parent", NESTED),
     "loop_fails": Scenario(

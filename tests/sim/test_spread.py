@@ -27,7 +27,7 @@ from tests.sim.redriven import HEAD, again, ends, failing
 from tests.sim.test_properties import _window_is_kept, events
 from tests.sim.world import World
 
-AT_ONCE = SpreadRule(measured_s=0, left_s=0)
+AT_ONCE = SpreadRule(measured_s=0, left_s=0, busy=0)
 """After the first iteration."""
 
 LOOP = (
@@ -89,7 +89,7 @@ def ended(world: World, execution_id: str) -> Counter[tuple[int, ...]]:
 def test_a_loop_that_is_handed_over_anywhere_ends_as_one_that_stays(loop: GenLoop, faults: Faults, after: int) -> None:
     source = generated.playbook([loop.step()])
     stays = played(source, loop.tool, Faults(), None)
-    goes = played(source, loop.tool, faults, SpreadRule(measured_s=after / 1_000_000, left_s=0))
+    goes = played(source, loop.tool, faults, SpreadRule(measured_s=after / 1_000_000, left_s=0, busy=0))
     world, state = goes
     here, there = told(*stays), told(*goes)
     if stays[1].status == "failed":  # fail_fast: which iterations had begun is a matter of order

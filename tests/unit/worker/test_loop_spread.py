@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from noetl_core.engine.loops import LEFT_S, MEASURED_S, SpreadRule, chunk_of, ch
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from noetl_core.worker.loop_chunks import slice_key
+from noetl_core.worker.processor import processor_seconds, processors
 from tests.sim.ports import SECOND
 
 from .one_run import OneRun, loop, on_error, otherwise, task
@@ -23,7 +26,7 @@ def spreading(block: dict[str, Any], *tasks: dict[str, Any], seconds: float = 0.
         run.wait(seconds)
         return Outcome.ok(call.inputs.get("result"))
 
-    run = OneRun({"loop": block, "tool": [*tasks] or task("a", result="{{ iter.i }}")}, script, spread=SpreadRule(), **more)
+    run = OneRun({"loop": block, "tool": [*tasks] or task("a", result="{{ iter.i }}")}, script, spread=SpreadRule(busy=0), **more)
     return run
 
 
@@ -109,7 +112,7 @@ def test_iterations_that_wait_for_a_retry_hold_no_others_back() -> None:
     run = OneRun(
         {"loop": loop("{{ range(500) }}", max_in_flight=2), "tool": task("a", *rules, result="{{ iter.i }}")},
         script,
-        spread=SpreadRule(),
+        spread=SpreadRule(busy=0),
     )
     assert run.handle().kind == "suspended"
     assert len(run.calls) == 500, "all others have run; none waits for the one that is tried again in ten minutes"
@@ -128,7 +131,9 @@ def test_a_worker_that_takes_over_ends_what_was_begun_and_hands_over_what_was_no
         return Outcome.ok(call.inputs["result"])
 
     run = OneRun(
-        {"loop": loop("{{ range(500) }}", max_in_flight=3), "tool": task("a", result="{{ iter.i }}")}, script, spread=SpreadRule()
+        {"loop": loop("{{ range(500) }}", max_in_flight=3), "tool": task("a", result="{{ iter.i }}")},
+        script,
+        spread=SpreadRule(busy=0),
     )
     with pytest.raises(Crash):
         run.handle()
@@ -139,15 +144,50 @@ def test_a_worker_that_takes_over_ends_what_was_begun_and_hands_over_what_was_no
     assert sorted(d["path"] for d in run.named("LoopIterationCompleted")) == [[i] for i in range(plan["first"])]
 
 
-def test_python_is_shared_by_as_many_workers_as_may_run_at_once_and_calls_by_few() -> None:
-    plans = {}
-    for given in ({"kind": "python", "code": "x"}, {"kind": "http", "url": "x"}):
-        run = spreading(loop("{{ range(500) }}", max_in_flight=10), task("a", **given), seconds=0.5)
-        assert run.handle().kind == "spread"
-        plans[given["kind"]] = run.last.data["loop"]
-    assert (plans["python"]["window"], plans["python"]["per_chunk"]) == (10, 1)
-    assert plans["http"]["window"] * plans["http"]["per_chunk"] == 10
-    assert plans["http"]["per_chunk"] > 1
+def test_a_loop_that_waits_for_others_stays_until_its_invocation_ends() -> None:
+    """With `max_in_flight` in force over all workers, others make it no faster."""
+    run = spreading(loop("{{ range(500) }}", max_in_flight=2))
+    run.spread = SpreadRule()
+    assert run.handle().kind == "done"
+
+
+def test_the_busy_share_as_many_workers_as_may_run_at_once_and_the_waiting_few() -> None:
+    busy = spreading(loop("{{ range(500) }}", max_in_flight=10))
+    assert busy.handle().kind == "spread"
+    plan = busy.last.data["loop"]
+    assert (plan["window"], plan["per_chunk"]) == (10, 1)
+    waits = spreading(loop("{{ range(500) }}", max_in_flight=10))
+    waits.spread = SpreadRule()
+    assert waits.handle(deadline=waits.clock.time + 60 * SECOND).kind == "spread"
+    plan = waits.last.data["loop"]
+    assert plan["window"] * plan["per_chunk"] == 10
+    assert plan["per_chunk"] > 1
+
+
+@pytest.mark.parametrize(("share", "became"), [(0.9, "spread"), (0.1, "done")])
+def test_what_holds_a_loop_up_is_measured(share: float, became: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = spreading(loop("{{ range(500) }}", max_in_flight=2))
+    run.spread = SpreadRule()
+    monkeypatch.setattr("noetl_core.worker.loop_spread.processors", lambda: 2.0)
+    monkeypatch.setattr("noetl_core.worker.loop_spread.processor_seconds", lambda: run.clock.time / SECOND * 2 * share)
+    assert run.handle().kind == became
+
+
+def test_a_short_loop_does_not_measure_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("noetl_core.worker.loop_spread.processor_seconds", lambda: asked.append(1) or 0.0)
+    run = spreading(loop("{{ range(100) }}", max_in_flight=2))
+    run.spread = SpreadRule()
+    run.handle()
+    assert asked == []
+
+
+def test_processor_time_counts_the_processes_that_were_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = processor_seconds()
+    subprocess.run([sys.executable, "-c", "sum(i * i for i in range(3_000_000))"], check=True)
+    assert processor_seconds() - before >= 0.05
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "885")
+    assert 0 < processors() <= 885 / 1769
 
 
 def test_writes_to_ctx_go_with_the_first_chunk() -> None:

@@ -28,15 +28,19 @@ Python, connections) takes a second or two and says nothing about the iterations
 LEFT_S = 20.0
 """A loop with `exec: auto` is handed over when more than this is left of it. Workers that start cold and three writes a chunk
 cost seconds, which is little beside 20; and 20 is little beside the 15 minutes that an invocation lasts."""
+BUSY_SHARE = 0.5
+"""The share of its processor from which a worker holds its iterations up. Below it they wait for others, and with
+`max_in_flight` in force over all workers, more workers make them no faster."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadRule:
-    """A loop is handed over after `measured_s` seconds when more than `left_s` seconds of work are left, or more than the
-    invocation has time for."""
+    """A loop is handed over after `measured_s` seconds when more than `left_s` seconds of work are left and the worker uses the
+    share `busy` of its processor; or when more is left than the invocation has time for."""
 
     measured_s: float = MEASURED_S
     left_s: float = LEFT_S
+    busy: float = BUSY_SHARE
 
 
 class CtxConflict(Exception):

@@ -21,9 +21,6 @@ from noetl_core.worker.offload import NotJson, encode
 from noetl_core.worker.view import view_key
 from noetl_core.worker.waiting import WAITING_KINDS
 
-BUSY_KINDS = frozenset({"python", "duckdb"})
-"""Kinds whose tasks keep the worker's processor busy: in one worker they wait for each other."""
-
 
 class LoopChunks:
     """The chunks of an activation's loop, as its lead or as one of them sees them."""
@@ -59,10 +56,9 @@ class LoopChunks:
     def rest(self, node: LoopNode, spread: LoopSpread) -> LoopPlan:
         """The plan for a loop whose first iterations have ended here; its slices are stored. Raises `LoopFailed`."""
         size = self._collections.chunk_size(node.loop, node.ctx, node.iter)
-        busy = any(task.kind in BUSY_KINDS for task in self._activation.step.tasks)
-        seconds = spread.pace if busy else spread.seconds
-        plan = chunk_plan(len(node.items) - node.next, node.limit, size, busy=busy, seconds=seconds).after(node.next, seconds)
-        return self._stored(node.loop, plan, node.items, node.ctx, node.iter)
+        seconds = spread.pace if spread.busy else spread.seconds
+        plan = chunk_plan(len(node.items) - node.next, node.limit, size, busy=spread.busy, seconds=seconds)
+        return self._stored(node.loop, plan.after(node.next, seconds), node.items, node.ctx, node.iter)
 
     def _stored(self, loop: Loop, plan: LoopPlan, items: Sequence[Any], ctx: CtxLayer, outer: dict[str, Any]) -> LoopPlan:
         """Store the slices of `items`, and what templates see; return the plan with what chunks need to know of that."""

@@ -8,6 +8,7 @@ from noetl_core.engine.loops import SpreadRule
 from noetl_core.instants import SECOND
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.nodes import LoopNode
+from noetl_core.worker.processor import processor_seconds, processors
 from noetl_core.worker.waiting import WAITING_KINDS
 from noetl_core.worker.waiting_passes import SPARE_S
 
@@ -36,6 +37,10 @@ class LoopSpread:
         self._since: dict[int, int] = {}
         self._took, self._ran = 0, 0
         self._measured_from = activation.clock.now()
+        self._asked: tuple[int, float] | None = None
+        """When the processor was last looked at, and what it had been used."""
+        self.busy = False
+        """Whether the processor is what holds the iterations up."""
         self.decided = False
 
     def begun(self, index: int) -> None:
@@ -67,12 +72,28 @@ class LoopSpread:
         if not self.decided and self._ran and node.limit > 1 and node.next >= self._from and not node.stopping:
             now = self._activation.clock.now()
             if len(node.items) - node.next >= FEWEST and now - self._measured_from >= self._rule.measured_s * SECOND:
-                self.decided = self.seconds_left > self._allowed(now)
+                self.decided = self._too_long(now)
         return self.decided
 
-    def _allowed(self, now: int) -> float:
-        deadline = self._activation.deadline
-        return self._rule.left_s if deadline is None else min(self._rule.left_s, (deadline - now) / SECOND - SPARE_S)
+    def _too_long(self, now: int) -> bool:
+        """Return whether what is left takes too long here."""
+        left, deadline = self.seconds_left, self._activation.deadline
+        if left > self._rule.left_s and self._is_busy(now):
+            return True
+        return deadline is not None and left > (deadline - now) / SECOND - SPARE_S
+
+    def _is_busy(self, now: int) -> bool:
+        """Return whether the processor is what holds the iterations up. Measured over a second or more, and at times only: a
+        short loop pays nothing for it."""
+        if not self._rule.busy:
+            self.busy = True
+        elif self._asked is None:
+            self._asked = (now, processor_seconds())
+        elif now >= self._asked[0] + SECOND:
+            before, used = self._asked
+            self._asked = (now, processor_seconds())
+            self.busy = self._asked[1] - used >= self._rule.busy * processors() * (now - before) / SECOND
+        return self.busy
 
     def put_off(self) -> None:
         """Go on here and measure anew: what is left of the running iterations waits."""
