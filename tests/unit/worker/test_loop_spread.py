@@ -174,8 +174,13 @@ def test_what_holds_a_loop_up_is_measured(share: float, became: str, monkeypatch
 
 
 def test_a_short_loop_does_not_measure_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr("noetl_core.worker.loop_spread.processor_seconds", lambda: asked.append(1) or 0.0)
+    asked: list[float] = []
+
+    def measured() -> float:
+        asked.append(0.0)
+        return asked[-1]
+
+    monkeypatch.setattr("noetl_core.worker.loop_spread.processor_seconds", measured)
     run = spreading(loop("{{ range(100) }}", max_in_flight=2))
     run.spread = SpreadRule()
     run.handle()
