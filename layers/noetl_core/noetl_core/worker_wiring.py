@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from math import inf
 
 from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.events import DynamoEventStore
@@ -38,7 +39,7 @@ def worker() -> Worker:
         tools=ToolRegistry(),
         secrets=RecentSecrets(os.environ.get("SECRETS_PREFIX", "noetl/")),
         sealer=_sealer(),
-        spread=SpreadRule(),
+        spread=_spread_rule(),
         callback_key=callback_key(),
         callback_url=_callback_url(),
         name=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", f"worker-{clock.nonce()}")[-32:],
@@ -56,6 +57,12 @@ def _sealer() -> Sealer | None:
     """Return the sealer; None where the role has no key: the python pool, which gets no secrets either."""
     key = os.environ.get("SEALING_KEY")
     return KmsSealer(key) if key else None
+
+
+def _spread_rule() -> SpreadRule:
+    """Return when loops are handed over. An emulator's workers share the processors of one machine: more of them make nothing
+    faster."""
+    return SpreadRule(busy=inf) if os.environ.get("AWS_ENDPOINT_URL") else SpreadRule()
 
 
 def _callback_url() -> str:
