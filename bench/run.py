@@ -1,4 +1,4 @@
-"""The benchmark, one command: `make bench`, or `python bench/run.py [--only local|growth|stack] [--times 5] [--json FILE]`.
+"""The benchmark, one command: `make bench`, or `python bench/run.py [--only local|http|growth|stack] [--times 5] [--json FILE]`.
 
 Prints every figure beside its budget as the median of N, and writes the same as JSON. A figure is for reading: the exit code is 0
 whether or not budgets are kept, unless `--check` asks for 1 where one is missed. `--docs` puts the figures that have a budget
@@ -28,6 +28,12 @@ def _local(times: int) -> list[Figure]:
     return local.figures(times)
 
 
+def _http(times: int) -> list[Figure]:
+    import http_loops
+
+    return http_loops.figures(times)
+
+
 def _growth(times: int) -> list[Figure]:
     import growth
 
@@ -42,6 +48,7 @@ def _stack(times: int) -> list[Figure]:
 
 PARTS: dict[str, tuple[str, Callable[[int], list[Figure]]]] = {
     "local": ("Local runner (durable SQLite file)", _local),
+    "http": ("Loops of HTTP calls (local runner)", _http),
     "growth": ("Growth (local runner; a process a run)", _growth),
     "stack": ("Embedded stack (MiniStack)", _stack),
 }

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.ports import ResultStore
+from noetl_core.tools.event_loop import EventLoop
 
 SecretReader = Callable[[str], Mapping[str, Any]]
 """Credentials by name, as `Secrets.get` gives them: `{type, data: {...}}` or the fields. Raises `NotFound` or `KeyError`."""
@@ -81,6 +82,15 @@ class Tool(Protocol):
     def run(self, call: ToolCall) -> Outcome:
         """Do the work. Expected failures are outcomes (`Outcome.failed`), not exceptions; it may raise `BadInput` for the
         author."""
+        ...
+
+
+class EventedTool(Tool, Protocol):
+    """A tool whose calls need no thread of their own: they wait for sockets on the worker's event loop."""
+
+    async def answer(self, call: ToolCall, loop: EventLoop) -> Outcome:
+        """Do the work of `run`. It awaits what `loop` offers and nothing else, and raises what `run` may raise. `loop` raises
+        `Stopped` where it waits once the outcome is no longer needed."""
         ...
 
 

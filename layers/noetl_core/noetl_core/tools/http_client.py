@@ -1,163 +1,192 @@
 """The HTTP client of the process: it keeps connections, checks and pins addresses when it connects, and limits time.
 
-There is one client per setting of `verify`, shared by all threads. It keeps no cookies and reads no proxy settings, so that
-executions cannot affect each other through it. The check is in the network layer, so redirects, and names that change their
-address, pass it too.
+Its connections are shared by all event loops, whichever thread drives them. It keeps no cookies and reads no proxy settings, so that
+executions cannot affect each other through it. The check is where connections are opened, so redirects, and names that change their
+address, pass it too. Nothing is asked of httpx's pool: its cost of a request grows with the connections that are open.
 """
 
 from __future__ import annotations
 
-import logging
 import ssl
 import threading
 import time
-import typing
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, Final
+from collections import deque
+from typing import Final
 
-import httpcore
 import httpx
 
-from noetl_core.tools.net import AddressPolicy, AddressRefused, resolve
+from noetl_core.tools.event_loop import EventLoop, Signal
+from noetl_core.tools.http_connection import Connection, Origin, TimeLimits
+from noetl_core.tools.lookups import Lookups
+from noetl_core.tools.net import AddressPolicy
 
-for _library in ("httpx", "httpcore"):
-    logging.getLogger(_library).setLevel(logging.WARNING)  # below it they write down URLs, headers and bodies
-
-MAX_CONNECTIONS: Final = 200
-KEEPALIVE: Final = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=50, keepalive_expiry=30)
-SLICE_S: Final = 0.5
-"""How often a blocked read checks whether the call is still needed."""
-
-
-class Stopped(Exception):
-    """The call was cancelled."""
+IDLE_S: Final = 30.0
+MAX_CONNECTIONS: Final = 512
+"""Half of the files that a Lambda function may have open."""
+PORTS: Final = {"http": 80, "https": 443}
 
 
-@dataclass(slots=True)
-class _Budget:
-    deadline: float
-    cancelled: threading.Event
+class Response:
+    """A response whose head has arrived. Its body is read piece by piece; `close` gives the connection back."""
 
+    def __init__(self, client: HttpClient, connection: Connection, request: httpx.Request, limits: TimeLimits) -> None:
+        self._client, self._connection, self._limits = client, connection, limits
+        self.request = request
+        self.status = 0
+        self.headers = httpx.Headers()
 
-_current = threading.local()
+    async def arrive(self, loop: EventLoop) -> None:
+        """Send the request, and read the head of the response."""
+        connection, limits = self._connection, self._limits
+        await connection.send(loop, self.request, limits)
+        self.status, headers = await connection.response(loop, limits)
+        self.headers = httpx.Headers(headers)
 
-
-@contextmanager
-def budget(deadline: float, cancelled: threading.Event) -> Iterator[None]:
-    """Everything this thread sends or reads inside ends by `deadline` (monotonic seconds), or once `cancelled` is set."""
-    _current.budget = _Budget(deadline, cancelled)
-    try:
-        yield
-    finally:
-        _current.budget = None
-
-
-def _left(timeout: float | None) -> float:
-    """Return the seconds that an operation may take: its own timeout, within the budget."""
-    own = 3600.0 if timeout is None else timeout
-    current: _Budget | None = getattr(_current, "budget", None)
-    return own if current is None else min(own, current.deadline - time.monotonic())
-
-
-def _check_cancelled() -> None:
-    current: _Budget | None = getattr(_current, "budget", None)
-    if current is not None and current.cancelled.is_set():
-        raise Stopped
-
-
-class _Stream(httpcore.NetworkStream):
-    """A connection whose reads and writes keep to the budget, however slow the peer is."""
-
-    def __init__(self, inner: httpcore.NetworkStream) -> None:
-        self._inner = inner
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        until = time.monotonic() + _left(timeout)
-        while True:
-            _check_cancelled()
-            left = until - time.monotonic()
-            if left <= 0:
-                raise httpcore.ReadTimeout("timed out")
-            try:
-                return self._inner.read(max_bytes, min(left, SLICE_S))
-            except httpcore.ReadTimeout:
-                continue
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        _check_cancelled()
-        left = _left(timeout)
-        if left <= 0:
-            raise httpcore.WriteTimeout("timed out")
-        self._inner.write(buffer, left)
+    async def piece(self, loop: EventLoop) -> bytes:
+        """Return the next bytes of the body, as they were sent; none at its end."""
+        return await self._connection.piece(loop, self._limits)
 
     def close(self) -> None:
-        self._inner.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left(timeout)))
-
-    def get_extra_info(self, info: str) -> typing.Any:
-        return self._inner.get_extra_info(info)
+        self._client.give_back(self._connection)
 
 
-class GuardedBackend(httpcore.NetworkBackend):
-    """Connects only to addresses that `policy` allows: a name is resolved once, checked, and the checked address is used."""
+class HttpClient:
+    """Sends requests to what `policy` allows, over at most `most` connections. Thread-safe."""
 
-    def __init__(self, policy: AddressPolicy) -> None:
-        self._policy = policy
-        self._inner = httpcore.SyncBackend()
+    def __init__(self, policy: AddressPolicy, most: int = MAX_CONNECTIONS) -> None:
+        self._lookups, self._most = Lookups(policy), most
+        self._contexts: dict[bool, ssl.SSLContext] = {}
+        self._idle: dict[Origin, list[Connection]] = {}
+        self._open = 0
+        """Connections that are in use, idle, or being opened."""
+        self._queue: deque[Signal] = deque()
+        """Wakes those who wait for a connection."""
+        self._lock = threading.Lock()
+        self._closed = False
 
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.NetworkStream:
+    async def send(self, loop: EventLoop, request: httpx.Request, limits: TimeLimits, *, verify: bool) -> Response:
+        """Send a request and return its response; its body is still to be read, and it must be closed."""
+        url = request.url
+        if url.scheme not in PORTS:
+            raise httpx.UnsupportedProtocol(f"{url.scheme}:// is no protocol that can be asked", request=request)
+        origin = Origin(url.scheme, url.raw_host.decode("ascii"), url.port or PORTS[url.scheme], verify)
+        response = Response(self, await self._connection(loop, origin, limits), request, limits)
         try:
-            addresses = resolve(host, port, self._policy)
-        except (OSError, UnicodeError) as error:
-            raise httpcore.ConnectError(f"{host} cannot be resolved: {error}") from error
-        failure: Exception | None = None
-        for address in addresses:
-            left = _left(timeout)
-            if left <= 0:
-                raise httpcore.ConnectTimeout("timed out")
+            await response.arrive(loop)
+        except BaseException:
+            response.close()
+            raise
+        return response
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection for another request, or close it when its exchange did not come to its end."""
+        kept = connection.finished()
+        with self._lock:
+            if kept and not self._closed:
+                connection.idle_since = time.monotonic()
+                self._idle.setdefault(connection.origin, []).append(connection)
+            else:
+                kept = False
+                self._open -= 1
+        if not kept:
+            connection.close()
+        self._wake_next()
+
+    def close(self) -> None:
+        """Close the idle connections, and those in use once they are given back."""
+        with self._lock:
+            idle, self._idle, self._closed = self._idle, {}, True
+            self._open -= sum(map(len, idle.values()))
+        for connections in idle.values():
+            for connection in connections:
+                connection.close()
+
+    # --- connections ----------------------------------------------------------------------------------------------------
+
+    async def _connection(self, loop: EventLoop, origin: Origin, limits: TimeLimits) -> Connection:
+        """Return an idle connection, or a new one as soon as there may be one more. Raises `httpx.PoolTimeout`."""
+        until = limits.until(limits.pool)
+        while True:
+            found, closing, may_open = self._take(origin)
+            for connection in closing:
+                connection.close()
+            if found is not None:
+                return found
+            if may_open:
+                return await self._opened(loop, origin, limits)
+            signal = Signal(loop)
+            with self._lock:
+                self._queue.append(signal)
             try:
-                return _Stream(self._inner.connect_tcp(address, port, left, local_address, socket_options))
-            except httpcore.ConnectError as error:
-                failure = error
-        raise failure or httpcore.ConnectError(f"{host} has no address")
+                in_time = await signal.wait(until)
+            except BaseException:
+                self._leave_queue(signal)
+                raise
+            if not in_time:
+                self._leave_queue(signal)
+                raise httpx.PoolTimeout("no connection became free in time")
 
-    def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
-    ) -> httpcore.NetworkStream:
-        raise AddressRefused("unix sockets are out of bounds")
+    def _take(self, origin: Origin) -> tuple[Connection | None, list[Connection], bool]:
+        """Return an idle connection to `origin`, if there is one, those to close, and whether a new one may be opened instead."""
+        closing: list[Connection] = []
+        with self._lock:
+            self._expire(closing)
+            idle = self._idle.get(origin, [])
+            while idle:
+                connection = idle.pop()
+                if connection.reusable():
+                    return connection, closing, False
+                closing.append(connection)
+                self._open -= 1
+            if self._open >= self._most and (oldest := self._oldest()) is not None:
+                self._idle[oldest.origin].remove(oldest)
+                closing.append(oldest)
+                self._open -= 1
+            if self._open < self._most:
+                self._open += 1
+                return None, closing, True
+        return None, closing, False
 
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
+    def _expire(self, closing: list[Connection]) -> None:
+        """Move the connections that have been idle for long to `closing`. In each list the oldest come first."""
+        before = time.monotonic() - IDLE_S
+        for idle in self._idle.values():
+            while idle and idle[0].idle_since < before:
+                closing.append(idle.pop(0))
+                self._open -= 1
 
+    def _oldest(self) -> Connection | None:
+        return min((idle[0] for idle in self._idle.values() if idle), key=lambda c: c.idle_since, default=None)
 
-class _Transport(httpx.HTTPTransport):
-    def __init__(self, policy: AddressPolicy, *, verify: bool) -> None:
-        context = httpx.create_ssl_context(verify=verify)
-        super().__init__(verify=context, limits=KEEPALIVE, trust_env=False)
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=context,
-            max_connections=KEEPALIVE.max_connections,
-            max_keepalive_connections=KEEPALIVE.max_keepalive_connections,
-            keepalive_expiry=KEEPALIVE.keepalive_expiry,
-            network_backend=GuardedBackend(policy),
-        )
+    async def _opened(self, loop: EventLoop, origin: Origin, limits: TimeLimits) -> Connection:
+        try:
+            addresses = await self._lookups.addresses(loop, origin.host, origin.port, limits.until(limits.connect))
+            return await Connection.open(loop, origin, addresses, lambda: self._context(origin.verify), limits)
+        except BaseException:
+            with self._lock:
+                self._open -= 1
+            self._wake_next()
+            raise
 
+    def _wake_next(self) -> None:
+        with self._lock:
+            signal = self._queue.popleft() if self._queue else None
+        if signal is not None:
+            signal.set()
 
-def new_client(policy: AddressPolicy, *, verify: bool = True) -> httpx.Client:
-    """Return a client that connects to what `policy` allows, keeps no cookies and follows no redirect by itself."""
-    jar = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-    return httpx.Client(transport=_Transport(policy, verify=verify), cookies=jar, trust_env=False, follow_redirects=False)
+    def _leave_queue(self, signal: Signal) -> None:
+        """Wait no longer. Whoever was woken and does not go on wakes the next."""
+        with self._lock:
+            waiting = signal in self._queue
+            if waiting:
+                self._queue.remove(signal)
+        if not waiting:
+            self._wake_next()
+
+    def _context(self, verify: bool) -> ssl.SSLContext:
+        with self._lock:
+            if verify not in self._contexts:
+                context = httpx.create_ssl_context(verify=verify)
+                context.set_alpn_protocols(["http/1.1"])
+                self._contexts[verify] = context
+            return self._contexts[verify]

@@ -20,6 +20,9 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OWN_HEADERS: Final = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
 """Headers that frame the message: a value that differs from the client's would be request smuggling."""
 MAX_URL: Final = 64 * 1024
+ACCEPT_ENCODING: Final = "gzip, deflate"
+"""The encodings that the standard library can decompress in limited steps."""
+_DEFAULTS: Final = {"Accept": "*/*", "Accept-Encoding": ACCEPT_ENCODING, "Connection": "keep-alive", "User-Agent": "noetl"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,11 @@ class Prepared:
     headers: dict[str, str]
     content: bytes | None
     private: frozenset[str]
+
+    @property
+    def where(self) -> str:
+        """The request as messages name it: without what may be secret."""
+        return f"{self.method} {self.url.copy_with(query=None, userinfo=b'')}"
 
 
 def prepare(call: ToolCall) -> Prepared:
@@ -55,6 +63,14 @@ def prepare(call: ToolCall) -> Prepared:
     own = {"authorization", "cookie", "idempotency-key", *(name.lower() for name in added)}
     private = frozenset(own | (names - {"accept", "user-agent"}))
     return Prepared(method, url, headers, content, private)
+
+
+def build(prepared: Prepared) -> httpx.Request:
+    """Return the request that is sent, with the headers that every request has."""
+    headers = httpx.Headers(_DEFAULTS)
+    headers.update(prepared.headers)
+    headers["Accept-Encoding"] = ACCEPT_ENCODING
+    return httpx.Request(prepared.method, prepared.url, headers=headers, content=prepared.content)
 
 
 def _mapping(inputs: Mapping[str, Any], name: str) -> Mapping[str, Any]:
