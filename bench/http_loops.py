@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from figures import Figure, repeat
+from figures import Figure
 from local import timed_run
 from playbooks import map_of_calls
 
@@ -42,7 +42,7 @@ def stats(base: str) -> dict[str, int]:
 
 
 def run(base: str, delay_ms: int, in_flight: int) -> tuple[float, float, int]:
-    """One map of `ITEMS` calls: items a second, milliseconds of processor time an item, and the most that the server saw at once."""
+    """One map of `ITEMS` calls: items a second, milliseconds of processor time an item, the most that the server saw at once."""
     stats(base)
     spent = time.process_time()
     seconds = timed_run(map_of_calls(ITEMS, f"{base}/{delay_ms}", in_flight))
@@ -54,7 +54,7 @@ def run(base: str, delay_ms: int, in_flight: int) -> tuple[float, float, int]:
 
 
 def figures(times: int) -> list[Figure]:
-    """Items a second by the server's delay and the loop's `max_in_flight`; what the server saw at once; processor time an item."""
+    """By the server's delay and `max_in_flight`: items a second, processor time an item, what the server saw at once."""
     os.environ["NOETL_HTTP_ALLOW_PRIVATE"] = "1"
     out = []
     with server() as base:
@@ -67,6 +67,3 @@ def figures(times: int) -> list[Figure]:
             seen = tuple(float(r[2]) for r in rows)
             out.append(Figure("  the most that the server saw at once", "calls", seen, in_flight if delay else None, "higher"))
     return out
-
-
-__all__ = ["figures", "repeat", "run", "server", "stats"]

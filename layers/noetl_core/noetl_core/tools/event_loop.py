@@ -1,8 +1,8 @@
 """An event loop: calls that wait for sockets share the thread that drives it, however many they are.
 
-A coroutine waits for a socket, for an instant, or for another thread, and for nothing else; `until` (monotonic seconds) limits each
-wait. The loop belongs to no thread: whoever calls `turn` runs what has become ready, on his own thread. asyncio is not used, because
-its connections belong to one loop, and those of this process are used by whichever run needs them next.
+A coroutine waits for a socket, for an instant, or for another thread, and for nothing else; `until` (monotonic seconds) limits
+each wait. The loop belongs to no thread: whoever calls `turn` runs what has become ready, on his own thread. It is not asyncio's,
+because there a connection belongs to one loop, and those of this process are used by whichever run needs them next.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -199,10 +200,8 @@ class EventLoop:
     def wake(self, task: LoopTask | None = None) -> None:
         """Let a coroutine go on that waits for a signal; without one, let `turn` return. Thread-safe."""
         self._woken.append(task)
-        try:
+        with suppress(OSError):  # full: it will wake anyway; closed: nobody waits
             self._writer.send(b"\0")
-        except (BlockingIOError, OSError):
-            pass  # full: it will wake anyway; closed: nobody waits
 
     def close(self) -> None:
         """Stop every coroutine."""
@@ -236,11 +235,9 @@ class EventLoop:
         self._due = min(self._due, wait.until)
 
     def _go_on_woken(self) -> None:
-        try:
+        with suppress(BlockingIOError):
             while self._reader.recv(4096):
                 pass
-        except BlockingIOError:
-            pass
         while self._woken:
             task = self._woken.popleft()
             if task is not None and task.wait is not None and task.wait.sock is None:

@@ -18,6 +18,7 @@ import httpx
 
 from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.event_loop import EventLoop, Stopped
 from noetl_core.tools.http_body import (
     EXCERPT_BYTES,
     BodyTooLarge,
@@ -27,7 +28,6 @@ from noetl_core.tools.http_body import (
     read_beginning,
     read_body,
 )
-from noetl_core.tools.event_loop import EventLoop, Stopped
 from noetl_core.tools.http_client import HttpClient, Response
 from noetl_core.tools.http_connection import TimeLimits
 from noetl_core.tools.http_redirects import BodyElsewhere, redirected, redirects
@@ -146,7 +146,7 @@ async def _exchange(loop: EventLoop, client: HttpClient, prepared: Prepared, opt
             if not options.redirects or not redirects(response):
                 return await _outcome(loop, response, options, prepared, started)
             if hop == options.redirects:
-                raise httpx.TooManyRedirects(f"more than {options.redirects} redirects", request=request)
+                raise httpx.TooManyRedirects(f"more than {options.redirects} redirects")
         finally:
             response.close()
         request = redirected(response, prepared)
@@ -156,7 +156,7 @@ async def _exchange(loop: EventLoop, client: HttpClient, prepared: Prepared, opt
 async def _outcome(loop: EventLoop, response: Response, options: _Options, prepared: Prepared, started: float) -> Outcome:
     elapsed_ms = round((time.monotonic() - started) * 1000)
     status = response.status
-    headers = {name.lower(): value for name, value in response.headers.items()}
+    headers = response.headers
     http = {"status": status, "headers": headers}
     failed = status >= 400 and options.raise_for_status and status not in options.ok_statuses
     if failed:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
-
-import httpx
 
 from noetl_core.tools.event_loop import EventLoop
 from noetl_core.tools.http_client import Response
@@ -95,7 +93,7 @@ class Decompressor(Decoder):
         return BodyUnreadable(f"the body is not valid {self._encoding}: {error}")
 
 
-def decoder_of(headers: httpx.Headers) -> Decoder:
+def decoder_of(headers: Mapping[str, str]) -> Decoder:
     """Return what decodes a body that came with `headers`. Raises `BodyUnreadable`."""
     encoding = headers.get("content-encoding", "").strip().lower()
     if encoding in ("", "identity"):

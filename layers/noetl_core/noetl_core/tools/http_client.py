@@ -1,8 +1,8 @@
 """The HTTP client of the process: it keeps connections, checks and pins addresses when it connects, and limits time.
 
-Its connections are shared by all event loops, whichever thread drives them. It keeps no cookies and reads no proxy settings, so that
-executions cannot affect each other through it. The check is where connections are opened, so redirects, and names that change their
-address, pass it too. Nothing is asked of httpx's pool: its cost of a request grows with the connections that are open.
+Its connections are shared by all event loops, whichever thread drives them. It keeps no cookies and reads no proxy settings, so
+that executions cannot affect each other through it. The check is where connections are opened, so redirects, and names that
+change their address, pass it too. httpx's own pool is not used: its cost of a request grows with the connections that are open.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import ssl
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 import httpx
 
 from noetl_core.tools.event_loop import EventLoop, Signal
 from noetl_core.tools.http_connection import Connection, Origin, TimeLimits
+from noetl_core.tools.http_request import Request
 from noetl_core.tools.lookups import Lookups
 from noetl_core.tools.net import AddressPolicy
 
@@ -26,21 +28,36 @@ MAX_CONNECTIONS: Final = 512
 PORTS: Final = {"http": 80, "https": 443}
 
 
+def texts_of(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return the headers of a response as texts: all of them ASCII, or UTF-8, or Latin-1, which every byte is."""
+    for encoding in ("ascii", "utf-8", "latin-1"):
+        texts: dict[str, str] = {}
+        try:
+            for name, value in headers:
+                key, text = name.decode(encoding).lower(), value.decode(encoding)
+                texts[key] = f"{texts[key]}, {text}" if key in texts else text
+        except UnicodeDecodeError:
+            continue
+        break
+    return texts
+
+
 class Response:
     """A response whose head has arrived. Its body is read piece by piece; `close` gives the connection back."""
 
-    def __init__(self, client: HttpClient, connection: Connection, request: httpx.Request, limits: TimeLimits) -> None:
+    def __init__(self, client: HttpClient, connection: Connection, request: Request, limits: TimeLimits) -> None:
         self._client, self._connection, self._limits = client, connection, limits
         self.request = request
         self.status = 0
-        self.headers = httpx.Headers()
+        self.headers: dict[str, str] = {}
+        """By lower-case name; of a header that came several times, all values, with commas between."""
 
     async def arrive(self, loop: EventLoop) -> None:
         """Send the request, and read the head of the response."""
         connection, limits = self._connection, self._limits
         await connection.send(loop, self.request, limits)
         self.status, headers = await connection.response(loop, limits)
-        self.headers = httpx.Headers(headers)
+        self.headers = texts_of(headers)
 
     async def piece(self, loop: EventLoop) -> bytes:
         """Return the next bytes of the body, as they were sent; none at its end."""
@@ -64,11 +81,11 @@ class HttpClient:
         self._lock = threading.Lock()
         self._closed = False
 
-    async def send(self, loop: EventLoop, request: httpx.Request, limits: TimeLimits, *, verify: bool) -> Response:
+    async def send(self, loop: EventLoop, request: Request, limits: TimeLimits, *, verify: bool) -> Response:
         """Send a request and return its response; its body is still to be read, and it must be closed."""
         url = request.url
         if url.scheme not in PORTS:
-            raise httpx.UnsupportedProtocol(f"{url.scheme}:// is no protocol that can be asked", request=request)
+            raise httpx.UnsupportedProtocol(f"{url.scheme}:// is no protocol that can be asked")
         origin = Origin(url.scheme, url.raw_host.decode("ascii"), url.port or PORTS[url.scheme], verify)
         response = Response(self, await self._connection(loop, origin, limits), request, limits)
         try:

@@ -11,6 +11,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -18,6 +19,7 @@ import h11
 import httpx
 
 from noetl_core.tools.event_loop import EventLoop
+from noetl_core.tools.http_request import Request
 
 READ_BYTES: Final = 64 * 1024
 MAX_HEAD_BYTES: Final = 100 * 1024
@@ -103,20 +105,18 @@ class Connection:
 
     # --- the exchange ---------------------------------------------------------------------------------------------------
 
-    async def send(self, loop: EventLoop, request: httpx.Request, limits: TimeLimits) -> None:
+    async def send(self, loop: EventLoop, request: Request, limits: TimeLimits) -> None:
         """Send a request with its body."""
         state, head = self._state, h11.Request
         try:
-            data = state.send(head(method=request.method, target=request.url.raw_path, headers=request.headers.raw)) or b""
+            data = state.send(head(method=request.method, target=request.url.raw_path, headers=request.headers)) or b""
             if request.content:
                 data += state.send(h11.Data(data=request.content)) or b""
             data += state.send(h11.EndOfMessage()) or b""
         except h11.LocalProtocolError as error:
             raise httpx.LocalProtocolError(str(error)) from error
-        try:
+        with suppress(httpx.WriteError):  # a server may answer, and close, before it has read all: what it says is worth reading
             await self._write(loop, data, limits)
-        except httpx.WriteError:
-            pass  # a server may answer, and close, before it has read everything: what it says is worth reading
 
     async def response(self, loop: EventLoop, limits: TimeLimits) -> tuple[int, list[tuple[bytes, bytes]]]:
         """Return status and headers of the response."""

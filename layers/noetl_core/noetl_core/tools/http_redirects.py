@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from noetl_core.tools.http_client import Response
-from noetl_core.tools.http_request import Prepared
+from noetl_core.tools.http_request import Prepared, Request
 
 
 class BodyElsewhere(Exception):
@@ -27,19 +27,18 @@ def redirects(response: Response) -> bool:
     return response.status in (301, 302, 303, 307, 308) and "location" in response.headers
 
 
-def redirected(response: Response, prepared: Prepared) -> httpx.Request:
+def redirected(response: Response, prepared: Prepared) -> Request:
     """Return the next request. Headers that were meant for one origin are not sent to another. Raises `BodyElsewhere`, and
     `httpx.RemoteProtocolError` where the place is no URL."""
-    request = response.request
+    sent = response.request
     with httpx.Client(transport=_Answered(response), trust_env=False, follow_redirects=False) as client:
-        following = client.send(request).next_request
+        following = client.send(httpx.Request(sent.method, sent.url, headers=sent.headers, content=sent.content)).next_request
     assert following is not None  # `redirects` said so
-    before, after = request.url, following.url
+    before, after = sent.url, following.url
     if (before.scheme, before.host, before.port) != (after.scheme, after.host, after.port):
-        if prepared.content and following.method not in ("GET", "HEAD"):
+        if sent.content and following.method not in ("GET", "HEAD"):
             origin = f"{after.scheme}://{after.netloc.decode('ascii', 'replace')}"
             raise BodyElsewhere(f"it redirects the body to another origin, {origin}: if that is meant, name it in `url`")
         for name in prepared.private - {"content-type"}:
             following.headers.pop(name, None)
-    following.read()
-    return following
+    return Request(following.method, after, following.headers.raw, following.read())

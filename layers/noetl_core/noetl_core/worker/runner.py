@@ -1,4 +1,5 @@
-"""Driving one activation of a run: one driver thread owns every pass; tools run on it, on its event loop, or on threads of their own."""
+"""Driving one activation of a run: one driver thread owns every pass; tools run on it, on its event loop, or on threads of their
+own."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Attempts of tasks that do not end at once: on the event loop of the driver's thread, or on threads of their own. The runner starts
-them, takes their outcomes, and abandons those that run on after their timeout."""
+"""Attempts of tasks that do not end at once: on the event loop of the driver's thread, or on threads of their own. The runner
+starts them, takes their outcomes, and abandons those that run on after their timeout."""
 
 from __future__ import annotations
 
