@@ -66,26 +66,10 @@ class Connection:
     ) -> Connection:
         """Connect to the first of `addresses` that answers; `context` gives the settings of TLS. Raises `httpx.ConnectError`,
         `httpx.ConnectTimeout`."""
-        failure: Exception | None = None
-        for address in addresses:
-            sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-            try:
-                sock.setblocking(False)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                await _connect(loop, sock, (address, origin.port), limits.until(limits.connect))
-                if origin.scheme == "https":
-                    sock = await _secured(loop, sock, origin.host, context(), limits.until(limits.connect))
-                return cls(origin, sock)
-            except httpx.ConnectTimeout:
-                sock.close()
-                raise
-            except OSError as error:
-                sock.close()
-                failure = error
-            except BaseException:
-                sock.close()
-                raise
-        raise httpx.ConnectError(str(failure or f"{origin.host} has no address")) from failure
+        sock = await _connected(loop, origin, addresses, limits)
+        if origin.scheme == "https":
+            sock = await _secured(loop, sock, origin.host, context(), limits.until(limits.connect))
+        return cls(origin, sock)
 
     def reusable(self) -> bool:
         """Return whether an idle connection can carry another request: what can be read now is its end."""
@@ -182,6 +166,25 @@ class Connection:
                 raise httpx.WriteTimeout("timed out")
 
 
+async def _connected(loop: EventLoop, origin: Origin, addresses: list[str], limits: TimeLimits) -> socket.socket:
+    """Return a socket that is connected to the first address that answers."""
+    failure: OSError | None = None
+    for address in addresses:
+        sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await _connect(loop, sock, (address, origin.port), limits.until(limits.connect))
+            return sock
+        except OSError as error:
+            sock.close()
+            failure = error
+        except BaseException:
+            sock.close()
+            raise
+    raise httpx.ConnectError(str(failure or f"{origin.host} has no address")) from failure
+
+
 async def _connect(loop: EventLoop, sock: socket.socket, address: tuple[str, int], until: float) -> None:
     try:
         sock.connect(address)
@@ -196,8 +199,8 @@ async def _connect(loop: EventLoop, sock: socket.socket, address: tuple[str, int
 
 async def _secured(loop: EventLoop, sock: socket.socket, host: str, context: ssl.SSLContext, until: float) -> ssl.SSLSocket:
     """Return the socket with TLS on it, after the handshake."""
-    secure = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
     try:
+        sock = secure = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
         while True:
             try:
                 secure.do_handshake()
@@ -208,6 +211,9 @@ async def _secured(loop: EventLoop, sock: socket.socket, host: str, context: ssl
                 ready = await loop.writable(secure, until)
             if not ready:
                 raise httpx.ConnectTimeout("timed out")
+    except OSError as error:
+        sock.close()
+        raise httpx.ConnectError(str(error)) from error
     except BaseException:
-        secure.close()
+        sock.close()
         raise
