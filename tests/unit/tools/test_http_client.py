@@ -200,6 +200,21 @@ def test_who_waits_too_long_for_a_connection_times_out_and_the_next_is_not_forgo
         assert server.connections == 1
 
 
+def test_who_is_stopped_when_his_turn_has_come_lets_the_next_have_it(server: Server, tool: HttpTool) -> None:
+    limited(tool, 1)
+    with EventLoop() as loop:
+        spec = {"retry": 1, "timeout": {"pool": 3}}
+        first, second, third = (
+            loop.start(invoke_evented(tool, ToolCall("http", {"url": base(server)}, spec, timeout_s=20), loop)) for _ in range(3)
+        )
+        while not first.done:
+            loop.turn(0.5)
+        loop.stop(second)  # woken, and not yet gone on
+        while loop:
+            loop.turn(0.5)
+    assert [kind(_outcome(task)) for task in (first, second, third)] == ["ok", "cancelled", "ok"]
+
+
 def test_at_the_limit_an_idle_connection_to_elsewhere_makes_room(server: Server, tool: HttpTool) -> None:
     client = limited(tool, 1)
     for host in ("127.0.0.1", "localhost", "127.0.0.1"):

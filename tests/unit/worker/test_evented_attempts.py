@@ -172,7 +172,7 @@ def test_an_attempt_on_a_thread_ends_the_wait_for_those_on_the_loop(monkeypatch:
 def test_an_attempt_that_goes_on_after_its_timeout_is_stopped_and_its_task_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_core.worker.running_attempts.GRACE_S", 0.0)
     step = {
-        "loop": loop("{{ range(3) | list }}", max_in_flight=3, policy={"failure": {"mode": "best_effort"}}),
+        "loop": loop("{{ range(9) | list }}", max_in_flight=3, policy={"failure": {"mode": "best_effort"}}),
         "tool": {**CALL, "spec": {"timeout_s": 5}},
     }
     run = OneRun(step)
@@ -184,7 +184,8 @@ def test_an_attempt_that_goes_on_after_its_timeout_is_stopped_and_its_task_times
     tool = Forever(slow)
     evented(run, tool).handle(run.command())
     kinds = [data["outcome"]["error"]["kind"] for data in run.named("TaskProcessed")]
-    assert kinds == ["timeout"] * 3 and sorted(tool.heard) == [0, 1, 2]
+    assert kinds == ["timeout"] * 9 and sorted(tool.heard) == list(range(9))
+    assert tool.peak == 3, "it is stopped before another takes its place"
     assert all(call.cancelled.is_set() for call in tool.begun)
 
 

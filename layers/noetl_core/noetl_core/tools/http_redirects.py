@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 import httpx
 
 from noetl_core.tools.http_client import Response
 from noetl_core.tools.http_request import Prepared, Request
+
+logging.getLogger("httpx").setLevel(logging.WARNING)  # below it, it writes down URLs
 
 
 class BodyElsewhere(Exception):
