@@ -9,7 +9,9 @@ from noetl_core.dsl.model import Loop
 from noetl_core.engine.pipeline import Pipeline
 from noetl_core.events.runs import LoopChunkDone, LoopIterationCompleted, LoopIterationStarted, StepFailed
 from noetl_core.events.shapes import Counts, Failure
+from noetl_core.instants import SECOND
 from noetl_core.worker.activation import Activation
+from noetl_core.worker.journal import FLUSH_EVERY_S
 from noetl_core.worker.loop_chunks import LoopChunks
 from noetl_core.worker.loop_collections import LoopCollections, LoopFailed
 from noetl_core.worker.loop_results import LoopResults
@@ -26,6 +28,8 @@ class LoopRunner:
         self._collections = LoopCollections(activation)
         self._chunks = LoopChunks(activation, self._collections)
         self._results = LoopResults(activation)
+        self._gate_read_at = 0
+        """When a commit that a loop asked for last read the gate (microseconds)."""
 
     # --- beginning ------------------------------------------------------------------------------------------------------
 
@@ -47,6 +51,7 @@ class LoopRunner:
         items = collections.collection(loop, path, ctx, outer)
         node = LoopNode(loop, path, items, ctx, outer, limit=collections.limit(loop, ctx, outer), parent=parent)
         node.tolerated = collections.tolerated(loop, len(items), ctx, outer)
+        node.commit_every = collections.commit_every(loop, ctx, outer)
         self._start(node)
 
     def _start(self, node: LoopNode) -> None:
@@ -113,7 +118,24 @@ class LoopRunner:
         node.live -= 1
         node.settle(path[-1], done, layer.writes)
         self._results.turn_pages(node)
+        self._commit_as_asked(node)
         self._fill(node)
+
+    def _commit_as_asked(self, node: LoopNode) -> None:
+        """Commit what has ended, where the loop wants more commits than one a second. The end of the run is a commit anyway."""
+        if node.commit_every is None:
+            return
+        node.uncommitted += 1
+        if node.uncommitted < node.commit_every or (node.parent is None and node.over):
+            return
+        node.uncommitted = 0
+        activation = self._activation
+        activation.journal.flush()
+        now = activation.clock.now()
+        # The driver reads the gate with its own commits, which never come due beside these.
+        if now - self._gate_read_at >= FLUSH_EVERY_S * SECOND:
+            activation.lease.read_gate()
+            self._gate_read_at = now
 
     # --- ending ---------------------------------------------------------------------------------------------------------
 
