@@ -118,15 +118,14 @@ class LoopRunner:
         node.live -= 1
         node.settle(path[-1], done, layer.writes)
         self._results.turn_pages(node)
-        self._commit_as_asked(node)
+        if node.commit_every is not None:
+            self._commit_as_asked(node, node.commit_every)
         self._fill(node)
 
-    def _commit_as_asked(self, node: LoopNode) -> None:
+    def _commit_as_asked(self, node: LoopNode, every: int) -> None:
         """Commit what has ended, where the loop wants more commits than one a second. The end of the run is a commit anyway."""
-        if node.commit_every is None:
-            return
         node.uncommitted += 1
-        if node.uncommitted < node.commit_every or (node.parent is None and node.over):
+        if node.uncommitted < every or (node.parent is None and node.over):
             return
         node.uncommitted = 0
         activation = self._activation
