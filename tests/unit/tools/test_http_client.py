@@ -236,9 +236,20 @@ def test_old_connections_are_closed_before_they_are_used(server: Server, tool: H
     server.together(2)
     calls(tool, base(server), base(server))
     monkeypatch.setattr("noetl_core.tools.http_client.IDLE_S", -1.0)
+    client._expire_at = 0.0
     server.together(1)
     calls(tool, base(server))
     assert server.connections == 3 and client._open == 1
+
+
+def test_places_that_are_asked_once_are_not_remembered(server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", server.server_port))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: here)
+    client = limited(tool, 1)
+    for n in range(6):
+        assert kinds(calls(tool, base(server, f"place-{n}.test"))) == {"ok": 1}
+        client._expire_at = 0.0
+    assert len(client._idle) <= 2
 
 
 def test_a_name_is_looked_up_once_for_all_who_ask_at_the_same_time(
@@ -275,6 +286,17 @@ def test_a_lookup_that_does_not_end_is_a_timeout(tool: HttpTool, monkeypatch: py
     outcome = calls(tool, "http://stuck.test/", timeout={"connect": 0.05})[0]
     release.set()
     assert kind(outcome) == "timeout" and outcome.error is not None and outcome.error.code == "ConnectTimeout"
+
+
+def test_what_a_server_says_unasked_is_no_answer_to_the_next_call(server: Server, tool: HttpTool) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\n%b"
+
+    class Talks(Handler):
+        def do_GET(self) -> None:
+            self.wfile.write(answer % b"asked" + answer % b"extra")
+
+    server.RequestHandlerClass = Talks
+    assert [calls(tool, base(server))[0].result["data"] for _ in range(3)] == ["asked"] * 3
 
 
 @pytest.mark.parametrize("place", ["ftp://127.0.0.1/", "http:///nowhere", "http://[::1", "//"])

@@ -76,6 +76,8 @@ class HttpClient:
         self._idle: dict[Origin, list[Connection]] = {}
         self._open = 0
         """Connections that are in use, idle, or being opened."""
+        self._expire_at = 0.0
+        """When idle connections are next looked through (monotonic seconds)."""
         self._queue: deque[Signal] = deque()
         """Wakes those who wait for a connection."""
         self._lock = threading.Lock()
@@ -149,7 +151,7 @@ class HttpClient:
         with self._lock:
             self._expire(closing)
             idle = self._idle.get(origin, [])
-            while idle:
+            while idle:  # the newest first: it is the least likely to have been closed
                 connection = idle.pop()
                 if connection.reusable():
                     return connection, closing, False
@@ -165,12 +167,18 @@ class HttpClient:
         return None, closing, False
 
     def _expire(self, closing: list[Connection]) -> None:
-        """Move the connections that have been idle for long to `closing`. In each list the oldest come first."""
-        before = time.monotonic() - IDLE_S
-        for idle in self._idle.values():
-            while idle and idle[0].idle_since < before:
+        """Move the connections that have been idle for long to `closing`, looking once a second. In each list the oldest come
+        first."""
+        now = time.monotonic()
+        if now < self._expire_at:
+            return
+        self._expire_at = now + 1
+        for origin, idle in list(self._idle.items()):
+            while idle and idle[0].idle_since < now - IDLE_S:
                 closing.append(idle.pop(0))
                 self._open -= 1
+            if not idle:
+                del self._idle[origin]
 
     def _oldest(self) -> Connection | None:
         return min((idle[0] for idle in self._idle.values() if idle), key=lambda c: c.idle_since, default=None)

@@ -72,17 +72,22 @@ class Connection:
         return cls(origin, sock)
 
     def reusable(self) -> bool:
-        """Return whether an idle connection can carry another request: what can be read now is its end."""
+        """Return whether an idle connection can carry another request: what can be read now is its end, or answers nothing that
+        was asked."""
+        if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
+            return False
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
         return not poll.poll(0)
 
     def finished(self) -> bool:
         """Return whether the exchange is over and another may begin, and prepare for that."""
-        if self._state.our_state is h11.DONE and self._state.their_state is h11.DONE:
-            self._state.start_next_cycle()
-            return True
-        return False
+        state = self._state
+        done = state.our_state is h11.DONE and state.their_state is h11.DONE
+        if not done or state.trailing_data[0]:  # what came after the answer would be taken for the answer to another call
+            return False
+        state.start_next_cycle()
+        return True
 
     def close(self) -> None:
         self._sock.close()

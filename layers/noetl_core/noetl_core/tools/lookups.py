@@ -38,8 +38,9 @@ class Lookups:
         with self._lock:
             lookup = self._lookups.get((host, port))
             if lookup is None:
-                lookup = self._lookups[host, port] = _Lookup()
+                lookup = _Lookup()
                 threading.Thread(target=self._look_up, args=(host, port, lookup), name="lookup", daemon=True).start()
+                self._lookups[host, port] = lookup  # of a thread that has started, and waits for the lock when it has the answer
             lookup.waiting.append(signal)
         if not await signal.wait(until):
             raise httpx.ConnectTimeout("timed out")
