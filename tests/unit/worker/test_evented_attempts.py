@@ -99,7 +99,7 @@ def test_as_many_are_in_flight_as_the_loop_asks_for_and_never_more(limit: int) -
 
 @pytest.mark.usefixtures("no_threads")
 def test_what_goes_beyond_the_loops_limit_waits_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_core.worker.running_attempts.EventLoop", lambda: EventLoop(most=7))
+    monkeypatch.setattr("noetl_core.tools.event_loop.EventLoop", lambda: EventLoop(most=7))
     run = OneRun({"loop": loop("{{ range(60) | list }}", max_in_flight=50), "tool": CALL})
     tool = Evented(echo)
     evented(run, tool).handle(run.command())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.ports import ResultStore
-from noetl_core.tools.event_loop import EventLoop
+
+if TYPE_CHECKING:
+    from noetl_core.tools.event_loop import EventLoop
 
 SecretReader = Callable[[str], Mapping[str, Any]]
 """Credentials by name, as `Secrets.get` gives them: `{type, data: {...}}` or the fields. Raises `NotFound` or `KeyError`."""

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl_core.dsl.kinds import canonical_inputs
 from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.expr import reveal
 from noetl_core.ports import Forbidden, NotFound, PortError, TooLarge
 from noetl_core.tools.base import BadInput, EventedTool, SecretReader, Tool, ToolCall
-from noetl_core.tools.event_loop import EventLoop
 from noetl_core.tools.scrub import Scrubber, holds_secret
+
+if TYPE_CHECKING:
+    from noetl_core.tools.event_loop import EventLoop
 
 
 def invoke(tool: Tool, call: ToolCall) -> Outcome:

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
 
 from noetl_core.dsl.model import Task
 from noetl_core.engine.outcome import Outcome
 from noetl_core.instants import SECOND
 from noetl_core.tools.base import ToolCall
-from noetl_core.tools.event_loop import EventLoop, LoopTask
 from noetl_core.worker.nodes import PipelinePass
 from noetl_core.worker.run_lease import StartedTask
 from noetl_core.worker.threads import TaskThreads
 from noetl_core.worker.tool_caller import ToolCaller
+
+if TYPE_CHECKING:
+    from noetl_core.tools.event_loop import EventLoop, LoopTask
 
 POOL_THREADS = 64
 GRACE_S = 1.0
@@ -65,6 +68,8 @@ class RunningAttempts:
 
     def _begin_evented(self, attempt: RunningAttempt) -> None:
         if self._loop is None:
+            from noetl_core.tools.event_loop import EventLoop  # 1 ms: only kinds that wait for sockets need it
+
             self._loop = EventLoop()
 
         def ended(task: LoopTask) -> None:

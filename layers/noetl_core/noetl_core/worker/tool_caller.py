@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from noetl_core.dsl.model import Task
 from noetl_core.engine.outcome import Outcome
 from noetl_core.instants import SECOND
 from noetl_core.tools.base import SecretReader, Tool, ToolCall
-from noetl_core.tools.event_loop import EventLoop
 from noetl_core.tools.invoke import invoke, invoke_evented
 from noetl_core.tools.registry import ToolRegistry, UnknownKind
 from noetl_core.values import FamilyResults
@@ -20,6 +20,9 @@ from noetl_core.worker.outcome_meta import meta_of
 from noetl_core.worker.run_lease import StartedTask
 from noetl_core.worker.task_inputs import Inputs
 from noetl_core.worker.task_log import TaskLog
+
+if TYPE_CHECKING:
+    from noetl_core.tools.event_loop import EventLoop
 
 MARGIN_S = 5
 """What is left of the invocation when a tool must have ended, for the commit that records it."""
