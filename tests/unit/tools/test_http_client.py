@@ -26,6 +26,7 @@ from noetl_core.tools.http_client import HttpClient, texts_of
 from noetl_core.tools.invoke import invoke_evented
 from noetl_core.tools.net import AddressPolicy
 from tests.servers import serving
+from tests.work import calls_of
 
 from .conftest import kind
 
@@ -138,6 +139,18 @@ def test_a_hundred_calls_are_at_the_server_at_once_without_a_thread_and_their_co
             assert kinds(calls(tool, *[base(server)] * 100)) == {"ok": 100}
     assert [name for name in started if "process_request" not in name] == []
     assert server.connections == 100
+
+
+def test_the_work_of_a_call_does_not_grow_with_the_connections_that_are_open(server: Server, tool: HttpTool) -> None:
+    def work(in_flight: int) -> float:
+        server.together(in_flight)
+        calls(tool, *[base(server)] * in_flight)
+        return calls_of(lambda: [calls(tool, *[base(server)] * in_flight) for _ in range(100 // in_flight)]) / 100
+
+    one, many = work(1), work(100)
+    assert server.connections == 100
+    assert many < 1.2 * one, f"{one:.0f} function calls for one at a time, {many:.0f} for each of a hundred"
+    assert one < 1_000, f"{one:.0f} function calls"
 
 
 def test_connections_serve_the_loops_of_other_threads(server: Server, tool: HttpTool) -> None:
