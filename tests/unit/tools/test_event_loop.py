@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import socket
 import threading
 import time
@@ -9,7 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from noetl_core.tools.event_loop import EventLoop, LoopTask, Signal, Stopped
+from noetl_core.tools import event_loop
+from noetl_core.tools.event_loop import EventLoop, LoopTask, Stopped, drop
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -31,14 +34,14 @@ def pairs() -> Iterator[list[Pair]]:
             end.close()
 
 
-async def received(loop: EventLoop, sock: socket.socket, seconds: float) -> bytes | None:
-    """What the other end sends in time."""
-    return sock.recv(10) if await loop.readable(sock, time.monotonic() + seconds) else None
+async def received(sock: socket.socket) -> bytes:
+    """What the other end sends."""
+    return await asyncio.get_running_loop().sock_recv(sock, 10)
 
 
-async def stopped_at(loop: EventLoop) -> str:
+async def stopped_at() -> str:
     try:
-        await loop.sleep(60)
+        await asyncio.sleep(60)
     except Stopped:
         return "stopped"
     return "slept"
@@ -55,7 +58,8 @@ def turned(loop: EventLoop) -> None:
 def test_many_wait_on_one_thread_and_go_on_as_their_sockets_become_ready(loop: EventLoop, pairs: list[Pair]) -> None:
     threads, ended = threading.active_count(), list[object]()
     for ours, _ in pairs:
-        loop.start(received(loop, ours, 10), lambda task: ended.append(task.result))
+        loop.start(received(ours), lambda task: ended.append(task.result))
+    loop.turn(0)
     assert not ended and threading.active_count() == threads
     for n, (_, theirs) in enumerate(reversed(pairs)):
         theirs.send(b"%d" % n)
@@ -63,62 +67,30 @@ def test_many_wait_on_one_thread_and_go_on_as_their_sockets_become_ready(loop: E
     assert sorted(ended, key=str) == sorted((b"%d" % n for n in range(50)), key=str)
 
 
-def test_a_wait_ends_at_its_time_and_the_others_go_on(loop: EventLoop, pairs: list[Pair]) -> None:
-    short = loop.start(received(loop, pairs[0][0], 0.02))
-    long = loop.start(received(loop, pairs[1][0], 10))
+def test_a_turn_ends_when_a_call_has_ended_and_the_others_go_on(loop: EventLoop, pairs: list[Pair]) -> None:
+    short, long = loop.start(asyncio.sleep(0.02)), loop.start(received(pairs[1][0]))
+    began = time.monotonic()
     while not short.done:
-        loop.turn(1)
-    assert short.result is None and not long.done
+        loop.turn(30)
+    assert time.monotonic() - began < 20 and not long.done
     pairs[1][1].send(b"x")
     turned(loop)
     assert long.result == b"x"
 
 
-def test_what_has_arrived_counts_before_what_is_due(loop: EventLoop, pairs: list[Pair]) -> None:
-    """Whoever drives the loop may come late, because he was busy: an answer that is there is no timeout."""
-    tasks = [loop.start(received(loop, ours, 0.01)) for ours, _ in pairs]
-    for _, theirs in pairs:
-        theirs.send(b"x")
-    time.sleep(0.03)
-    loop.turn(0)
-    assert [task.result for task in tasks] == [b"x"] * len(pairs)
-
-
-def test_a_signal_wakes_from_another_thread_also_when_it_is_set_before(loop: EventLoop) -> None:
-    async def wait(signal: Signal, seconds: float) -> bool:
-        return await signal.wait(time.monotonic() + seconds)
-
-    early, late, never = Signal(loop), Signal(loop), Signal(loop)
-    early.set()
-    tasks = [loop.start(wait(early, 10)), loop.start(wait(late, 10)), loop.start(wait(never, 0.05))]
-    assert [task.done for task in tasks] == [True, False, False]
-    thread = threading.Thread(target=late.set)
-    thread.start()
-    turned(loop)
-    thread.join()
-    assert [task.result for task in tasks] == [True, True, False]
-
-
-def test_a_wake_for_another_reason_ends_no_sleep(loop: EventLoop) -> None:
-    slept = loop.start(loop.sleep(0.05))
-    began = time.monotonic()
-    loop.wake(slept)
-    loop.turn(1)
-    assert not slept.done
-    turned(loop)
-    assert time.monotonic() - began >= 0.05
-
-
-def test_a_wake_ends_a_turn(loop: EventLoop) -> None:
-    loop.start(loop.sleep(60))
+def test_a_wake_ends_a_turn_also_when_it_comes_before(loop: EventLoop) -> None:
+    loop.start(asyncio.sleep(60))
     threading.Timer(0.02, loop.wake).start()
     began = time.monotonic()
+    loop.turn(30)
+    loop.wake()
     loop.turn(30)
     assert time.monotonic() - began < 20
 
 
 def test_who_is_stopped_hears_it_where_he_waits(loop: EventLoop) -> None:
-    tasks = [loop.start(stopped_at(loop)) for _ in range(2)]
+    tasks = [loop.start(stopped_at()) for _ in range(2)]
+    loop.turn(0)
     loop.stop(tasks[0])
     assert tasks[0].result == "stopped" and not tasks[1].done
     loop.stop(tasks[0])  # once more does nothing
@@ -127,32 +99,39 @@ def test_who_is_stopped_hears_it_where_he_waits(loop: EventLoop) -> None:
 def test_closing_stops_all_that_is_on_its_way_or_has_not_begun() -> None:
     begun, ended = list[int](), list[LoopTask]()
 
-    async def one(loop: EventLoop, n: int) -> str:
+    async def one(n: int) -> str:
         begun.append(n)
-        return await stopped_at(loop)
+        return await stopped_at()
 
     with EventLoop(most=2) as two:
         for n in range(4):
-            two.start(one(two, n), ended.append)
+            two.start(one(n), ended.append)
+        two.turn(0)
     assert begun == [0, 1] and len(ended) == 4
-    assert [task.result for task in ended[:2]] == ["stopped", "stopped"]
-    assert all(isinstance(task.error, Stopped) for task in ended[2:])
+    assert sorted(str(task.result) for task in ended) == ["None", "None", "stopped", "stopped"]
+    assert sum(isinstance(task.error, Stopped) for task in ended) == 2
 
 
 def test_no_more_than_the_limit_are_on_their_way_and_the_others_follow_in_order(pairs: list[Pair]) -> None:
     begun = list[int]()
 
-    async def one(loop: EventLoop, n: int) -> None:
+    async def one(n: int) -> None:
         begun.append(n)
-        await received(loop, pairs[n][0], 10)
+        await received(pairs[n][0])
+
+    def turned_until(many: int) -> None:
+        until = time.monotonic() + 10
+        while len(begun) < many and time.monotonic() < until:
+            three.turn(0.1)
 
     with EventLoop(most=3) as three:
         for n in range(9):
-            three.start(one(three, n))
+            three.start(one(n))
+        three.turn(0)
         assert begun == [0, 1, 2]
         for n in (1, 2, 0):
             pairs[n][1].send(b"x")
-        three.turn(1)
+        turned_until(6)
         assert begun == [0, 1, 2, 3, 4, 5]
         for _, theirs in pairs:
             theirs.send(b"x")
@@ -165,10 +144,10 @@ def test_thousands_that_end_at_once_follow_each_other() -> None:
         pass
 
     with EventLoop(most=1) as one:
-        first = one.start(stopped_at(one))
+        first = one.start(stopped_at())
         rest = [one.start(at_once()) for _ in range(5_000)]
         one.stop(first)
-        one.turn(0)
+        turned(one)
     assert all(task.error is None for task in rest)
 
 
@@ -176,7 +155,7 @@ def test_an_error_is_the_tasks_and_ends_no_other(loop: EventLoop, pairs: list[Pa
     async def fails() -> None:
         raise ValueError("mine")
 
-    bad, good = loop.start(fails()), loop.start(received(loop, pairs[0][0], 10))
+    bad, good = loop.start(fails()), loop.start(received(pairs[0][0]))
     pairs[0][1].send(b"x")
     turned(loop)
     assert str(bad.error) == "mine" and good.result == b"x"
@@ -184,16 +163,61 @@ def test_an_error_is_the_tasks_and_ends_no_other(loop: EventLoop, pairs: list[Pa
         loop.run(fails(), threading.Event())
 
 
-def test_a_socket_that_takes_the_number_of_a_closed_one_is_waited_for(loop: EventLoop) -> None:
-    async def again() -> list[bytes | None]:
-        got = []
-        for _ in range(20):
-            ours, theirs = socket.socketpair()
-            ours.setblocking(False)
-            theirs.send(b"x")
-            got.append(await received(loop, ours, 10))
-            ours.close()
-            theirs.close()
-        return got
+def test_a_run_may_be_driven_from_a_coroutine_of_another_loop() -> None:
+    async def of_an_application() -> str:
+        with EventLoop() as loop:
+            task = loop.start(asyncio.sleep(0.01, "slept"))
+            turned(loop)
+        assert asyncio.get_running_loop()
+        return str(task.result)
 
-    assert loop.run(again(), threading.Event()) == [b"x"] * 20
+    assert asyncio.run(of_an_application()) == "slept"
+
+
+class Owner:
+    """Who keeps something."""
+
+
+class Noted:
+    """What somebody keeps on a loop."""
+
+    def __init__(self) -> None:
+        self.closed = 0
+
+    async def close(self) -> None:
+        await asyncio.sleep(0)
+        self.closed += 1
+
+
+def closed(kept: object) -> int:
+    assert isinstance(kept, Noted)
+    return kept.closed
+
+
+def test_what_is_kept_on_a_loop_serves_the_next_run_on_another_thread_and_is_closed_with_its_owner() -> None:
+    owner, seen = Owner(), list[object]()
+
+    def run() -> None:
+        with EventLoop() as loop:
+            seen.append(loop.kept(owner, Noted))
+
+    for _ in range(3):
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    with EventLoop() as loop, EventLoop() as other:
+        assert loop.kept(owner, Noted) is seen[0] and other.kept(owner, Noted) is not seen[0]
+        of_other = other.kept(owner, Noted)
+        drop(owner)
+        assert closed(of_other) == 0, "the loop is in use"
+    assert len(set(seen)) == 1 and closed(seen[0]) == closed(of_other) == 1
+
+
+def test_a_fork_gets_no_loop_of_its_parent() -> None:
+    with EventLoop():
+        pass
+    assert event_loop._idle
+    child = os.fork()
+    if child == 0:
+        os._exit(1 if event_loop._idle else 0)
+    assert os.waitpid(child, 0)[1] == 0

@@ -7,11 +7,12 @@ import ipaddress
 import socket
 import ssl
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from cryptography import x509
@@ -19,11 +20,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from noetl_core.engine.outcome import Outcome
+from noetl_core.tools import event_loop
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.event_loop import EventLoop, LoopTask
 from noetl_core.tools.http import HttpTool
-from noetl_core.tools.http_client import HttpClient, texts_of
+from noetl_core.tools.http_client import HttpClient, _Session, texts_of
 from noetl_core.tools.invoke import invoke_evented
+from noetl_core.tools.lookups import Resolver
 from noetl_core.tools.net import AddressPolicy
 from tests.servers import serving
 from tests.work import calls_of
@@ -96,6 +99,12 @@ def limited(tool: HttpTool, most: int) -> HttpClient:
     return tool._client
 
 
+def sockets(client: HttpClient) -> list[socket.socket]:
+    """The open sockets of a client, on loops that no run uses."""
+    kept = [loop.kept[client] for loop in event_loop._idle if client in loop.kept]
+    return [sock for session in kept for sock in cast(_Session, session)._sockets if sock.fileno() >= 0]
+
+
 def base(server: Server, host: str = "127.0.0.1") -> str:
     return f"http://{host}:{server.server_port}"
 
@@ -165,8 +174,8 @@ def test_a_connection_that_the_server_closed_is_not_used_again(server: Server, t
     calls(tool, base(server))
     client = tool._client
     assert client is not None
-    (idle,) = next(iter(client._idle.values()))
-    idle._sock.shutdown(socket.SHUT_RD)  # as if the server had hung up meanwhile: the end can be read
+    (idle,) = sockets(client)
+    idle.shutdown(socket.SHUT_RD)  # as if the server had hung up meanwhile: the end can be read
     assert kinds(calls(tool, base(server))) == {"ok": 1}
     assert server.connections == 2
     server.closes = True
@@ -232,7 +241,7 @@ def test_at_the_limit_an_idle_connection_to_elsewhere_makes_room(server: Server,
     client = limited(tool, 1)
     for host in ("127.0.0.1", "localhost", "127.0.0.1"):
         assert kinds(calls(tool, base(server, host))) == {"ok": 1}
-    assert server.connections == 3 and client._open == 1
+    assert server.connections == 3 and len(sockets(client)) == 1
 
 
 def test_a_connection_that_fails_leaves_its_place(server: Server, tool: HttpTool) -> None:
@@ -240,19 +249,19 @@ def test_a_connection_that_fails_leaves_its_place(server: Server, tool: HttpTool
     assert kinds(calls(tool, *["http://127.0.0.1:1/"] * 5)) == {"connection": 5}
     assert kinds(calls(tool, *["http://no-such-host.invalid/"] * 5)) == {"connection": 5}
     assert kinds(calls(tool, *["http://169.254.169.254/"] * 5)) == {"client_error": 5}
-    assert client._open == 0
+    assert not sockets(client)
     assert kinds(calls(tool, base(server))) == {"ok": 1}
 
 
 def test_old_connections_are_closed_before_they_are_used(server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.tools.http_client.IDLE_S", 0.02)
     client = limited(tool, 5)
     server.together(2)
     calls(tool, base(server), base(server))
-    monkeypatch.setattr("noetl_core.tools.http_client.IDLE_S", -1.0)
-    client._expire_at = 0.0
+    time.sleep(0.05)
     server.together(1)
     calls(tool, base(server))
-    assert server.connections == 3 and client._open == 1
+    assert server.connections == 3 and len(sockets(client)) == 1
 
 
 def test_places_that_are_asked_once_are_not_remembered(server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,8 +270,7 @@ def test_places_that_are_asked_once_are_not_remembered(server: Server, tool: Htt
     client = limited(tool, 1)
     for n in range(6):
         assert kinds(calls(tool, base(server, f"place-{n}.test"))) == {"ok": 1}
-        client._expire_at = 0.0
-    assert len(client._idle) <= 2
+    assert len(sockets(client)) <= 2
 
 
 def test_a_name_is_looked_up_once_for_all_who_ask_at_the_same_time(
@@ -310,6 +318,94 @@ def test_what_a_server_says_unasked_is_no_answer_to_the_next_call(server: Server
 
     server.RequestHandlerClass = Talks
     assert [calls(tool, base(server))[0].result["data"] for _ in range(3)] == ["asked"] * 3
+
+
+def test_what_a_server_says_to_an_idle_connection_is_no_answer_to_the_next_call(server: Server, tool: HttpTool) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\n%b"
+    said = threading.Event()
+
+    class Talks(Handler):
+        def do_GET(self) -> None:
+            self.wfile.write(answer % b"asked")
+            time.sleep(0.05)
+            self.wfile.write(answer % b"extra")
+            said.set()
+
+    server.RequestHandlerClass = Talks
+    for n in range(3):
+        said.clear()
+        assert calls(tool, base(server))[0].result["data"] == "asked"
+        said.wait(10)
+        assert server.connections == n + 1
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "POST"])
+def test_a_request_that_gets_no_answer_is_sent_once(server: Server, tool: HttpTool, method: str) -> None:
+    asked = list[str]()
+
+    class HangsUp(Handler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.close_connection = True
+
+        do_PUT = do_POST = do_GET
+
+    server.RequestHandlerClass = HangsUp
+    call = ToolCall("http", {"url": base(server), "method": method}, {"retry": 1}, timeout_s=20)
+    outcome = tool.run(call)
+    assert kind(outcome) == "connection" and outcome.error is not None and outcome.error.code == "RemoteProtocolError"
+    assert asked == ["/"]
+
+
+def test_addresses_are_checked_where_sockets_are_made_also_when_the_resolver_lets_them_pass(
+    server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unchecked(self: Resolver, host: str, port: int) -> list[str]:
+        return ["169.254.169.254"]
+
+    monkeypatch.setattr(Resolver, "addresses", unchecked)
+    for host in ("name.test", "2852039166", "169.254.169.254.", "169.254.43518"):
+        outcome = calls(tool, base(server, host))[0]
+        assert outcome.error is not None and outcome.error.code == "address_refused", (host, outcome)
+
+
+def test_a_name_that_has_a_refused_address_too_is_refused(
+    server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0)) for host in ("127.0.0.1", "169.254.169.254")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: both)
+    outcome = calls(tool, base(server, "both.test"))[0]
+    assert outcome.error is not None and outcome.error.code == "address_refused" and not server.connections
+
+
+def test_a_name_is_checked_again_for_each_connection(server: Server, tool: HttpTool, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ["127.0.0.1"]
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda *args, **kwargs: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (found[0], 0))]
+    )
+    server.closes = True
+    assert kinds(calls(tool, base(server, "moves.test"))) == {"ok": 1}
+    found[0] = "169.254.169.254"
+    outcome = calls(tool, base(server, "moves.test"))[0]
+    assert outcome.error is not None and outcome.error.code == "address_refused" and server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["169.254.169.254", "2852039166", "0xa9fea9fe", "169.254.43518", "[fe80::1]", "[::ffff:a9fe:a9fe]"],
+)
+def test_a_redirect_to_an_address_that_is_refused_is_not_followed(server: Server, tool: HttpTool, host: str) -> None:
+    class Elsewhere(Handler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", f"http://{host}/")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    server.RequestHandlerClass = Elsewhere
+    for url in (base(server), f"http://{host}/"):
+        outcome = calls(tool, url)[0]
+        assert outcome.error is not None and outcome.error.code == "address_refused", (url, outcome)
 
 
 @pytest.mark.parametrize("place", ["ftp://127.0.0.1/", "http:///nowhere", "http://[::1", "//"])

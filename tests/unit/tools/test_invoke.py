@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +31,7 @@ class Answers:
         return self.answered(call) if callable(self.answered) else self.answered
 
     async def answer(self, call: ToolCall, loop: EventLoop) -> Any:
-        await loop.sleep(0.001)
+        await asyncio.sleep(0.001)
         return self.run(call)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,7 +52,7 @@ class Evented:
         self.now += 1
         self.peak = max(self.peak, self.now)
         try:
-            await loop.sleep(0.001)
+            await asyncio.sleep(0.001)
             return self.script(call)
         except Stopped:
             self.heard.append(call.inputs["params"]["i"])
@@ -147,7 +150,7 @@ def test_an_attempt_on_a_thread_ends_the_wait_for_those_on_the_loop(monkeypatch:
         async def answer(self, call: ToolCall, loop: EventLoop) -> Outcome:
             if call.inputs["params"]["i"] == 1:  # the other pass is on its thread
                 return echo(call)
-            await loop.sleep(20)
+            await asyncio.sleep(20)
             slept.set()
             return Outcome.failed("timeout", "nobody went on")
 
@@ -237,6 +240,11 @@ class Together(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Answers)
         self.barrier = threading.Barrier(many, timeout=30)
         self.arrived = threading.Event()
+        self.asked = self.connections = 0
+
+    def get_request(self) -> tuple[Any, Any]:
+        self.connections += 1
+        return super().get_request()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A barrier that breaks shows as a connection that fails."""
@@ -247,6 +255,7 @@ class Answers(BaseHTTPRequestHandler):
     server: Together
 
     def do_GET(self) -> None:
+        self.server.asked += 1
         self.server.arrived.set()
         self.server.barrier.wait()
         self.send_response(200)
@@ -296,3 +305,38 @@ def test_a_cancel_reaches_calls_that_wait_for_an_answer() -> None:
         thread.join()
         server.barrier.abort()
         assert wiring.control.load(execution_id).status == "cancelled"
+
+
+def test_a_chain_of_calls_uses_one_connection_from_step_to_step_and_from_run_to_run() -> None:
+    steps = "".join(
+        f"  - step: {name}\n    tool: {{kind: http, url: '{{{{ workload.url }}}}', spec: {{retry: 1}}}}\n{following}"
+        for name, following in (("start", "    next: {arcs: [{step: b}]}\n"), ("b", "    next: {arcs: [{step: c}]}\n"), ("c", ""))
+    )
+    with serving(Together(1)) as server, local() as wiring:
+        for _ in range(2):
+            playbook = (
+                "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: h, path: test/h}\n"
+                f"workload: {{url: '{url_of(server)}'}}\nworkflow:\n{steps}"
+            )
+            execution_id = wiring.start(StartRequest(playbook=playbook)).execution_id
+            assert wiring.run(execution_id, timeout_s=20)
+            assert read.summary(wiring.control, execution_id)["status"] == "completed"
+        assert (server.asked, server.connections) == (6, 1)
+
+
+def test_a_process_that_made_calls_ends_without_a_word() -> None:
+    program = (
+        "import sys, threading\n"
+        "from noetl_core.tools.base import ToolCall\n"
+        "from noetl_core.tools.http import HttpTool\n"
+        "from noetl_core.tools.net import AddressPolicy\n"
+        "tool = HttpTool(AddressPolicy(allow_private=True))\n"
+        "def ask(): assert tool.run(ToolCall('http', {'url': sys.argv[1]}, {'retry': 1})).status == 'ok'\n"
+        "ask()\n"
+        "threads = [threading.Thread(target=ask) for _ in range(2)]\n"
+        "[thread.start() for thread in threads]\n"
+        "[thread.join() for thread in threads]\n"
+    )
+    with serving(Together(1)) as server:
+        ended = subprocess.run([sys.executable, "-W", "always", "-c", program, url_of(server)], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

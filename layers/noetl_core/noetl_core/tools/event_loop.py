@@ -1,110 +1,130 @@
 """An event loop: calls that wait for sockets share the thread that drives it, however many they are.
 
-A coroutine waits for a socket, for an instant, or for another thread, and for nothing else; `until` (monotonic seconds) limits
-each wait. The loop belongs to no thread: whoever calls `turn` runs what has become ready, on his own thread. It is not asyncio's,
-because there a connection belongs to one loop, and those of this process are used by whichever run needs them next.
+It is asyncio's, turned by the driver of a run between its other work. The asyncio loops belong to the process: a run takes one
+and gives it back with what is kept on it (connections), so that the next run goes on with them, on whichever thread. One thread
+at a time turns a loop; a fork gets none.
 """
 
 from __future__ import annotations
 
-import math
-import selectors
-import socket
+import asyncio
+import atexit
+import os
 import threading
 import time
+import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar
 
 T = TypeVar("T")
 Ended = Callable[["LoopTask"], None]
+Stopped = asyncio.CancelledError
+"""The call is no longer needed. Raised where the coroutine waits."""
 
 MOST: Final = 512
 """Coroutines on their way at once: each may need a file, and a Lambda function may have 1,024 open."""
 SLICE_S: Final = 0.5
 """How often a call that is waited for is asked whether it is still needed."""
+STOP_S: Final = 1.0
+"""How long a coroutine may take to end once it is stopped."""
 
 
-class Stopped(Exception):
-    """The call is no longer needed. Raised where the coroutine waits."""
+class Kept(Protocol):
+    """What an owner keeps on an asyncio loop, from run to run."""
+
+    async def close(self) -> None: ...
 
 
-@dataclass(slots=True)
-class _Wait:
-    """What a coroutine waits for: a socket to become ready for `events`, or (without one) a signal; at most until `until`."""
+class KeptLoop:
+    """An asyncio loop, and what is kept on it by owner."""
 
-    sock: socket.socket | None
-    events: int
-    until: float
+    def __init__(self) -> None:
+        self.aio = asyncio.SelectorEventLoop()
+        self.kept: dict[object, Kept] = {}
 
-    def __await__(self) -> Generator[_Wait, bool, bool]:
-        return (yield self)
+    def turn(self, timeout: float) -> None:
+        """Run what is ready, after waiting for something at most `timeout` seconds or until the loop is told to stop."""
+        handle = self.aio.call_later(timeout, self.aio.stop) if timeout > 0 else self.aio.call_soon(self.aio.stop)
+        outer = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)  # whoever drives the run may be called from a coroutine of another loop
+        try:
+            self.aio.run_forever()
+        finally:
+            handle.cancel()
+            asyncio._set_running_loop(outer)
+
+    def close_kept(self, owner: object) -> None:
+        """Close what `owner` keeps here."""
+        kept = self.kept.pop(owner, None)
+        if kept is not None:
+            task = self.aio.create_task(kept.close())
+            until = time.monotonic() + STOP_S
+            while not task.done() and time.monotonic() < until:
+                self.turn(0.01)
+            self.turn(0)  # sockets are closed one turn after their connections
+
+    def close(self) -> None:
+        for owner in list(self.kept):
+            self.close_kept(owner)
+        self.aio.close()
+
+
+_idle: list[KeptLoop] = []
+_dropped: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Owners that are closed while something of theirs may be on a loop that is in use."""
+_lock = threading.Lock()
+_of_the_parent: list[KeptLoop] = []
+"""Never closed here: their sockets and timers are the parent's."""
+
+
+def drop(owner: object) -> None:
+    """Close what `owner` keeps on loops: at once on idle ones, on others when they are given back."""
+    with _lock:
+        loops, _idle[:] = list(_idle), []
+        _dropped.add(owner)
+    for loop in loops:
+        loop.close_kept(owner)
+    with _lock:
+        _idle.extend(loops)
+
+
+def _close_idle() -> None:
+    with _lock:
+        loops, _idle[:] = list(_idle), []
+    for loop in loops:
+        loop.close()
+
+
+def _forked() -> None:
+    global _lock
+    _lock = threading.Lock()
+    _of_the_parent.extend(_idle)
+    _idle.clear()
+
+
+atexit.register(_close_idle)
+os.register_at_fork(after_in_child=_forked)
 
 
 class LoopTask:
     """A coroutine on its way. `result` is what it returned, `error` what it raised, once `done`."""
 
-    __slots__ = ("_coroutine", "_ended", "done", "error", "result", "wait")
+    __slots__ = ("_ended", "coroutine", "done", "error", "result", "task")
 
-    def __init__(self, coroutine: Coroutine[_Wait, bool, Any], ended: Ended | None) -> None:
-        self._coroutine, self._ended = coroutine, ended
-        self.wait: _Wait | None = None
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], ended: Ended | None) -> None:
+        self.coroutine, self._ended = coroutine, ended
+        self.task: asyncio.Task[Any] | None = None
         self.done = False
         self.result: Any = None
         self.error: BaseException | None = None
 
-    def step(self, ready: bool, stop: Exception | None = None) -> _Wait | None:
-        """Go on until the next wait, which is returned; None when the coroutine has ended. `ready` False: the time is up."""
-        coroutine: Coroutine[Any, Any, Any] = self._coroutine
-        try:
-            if stop is not None:
-                self.wait = coroutine.throw(stop)
-            else:
-                self.wait = coroutine.send(None if self.wait is None else ready)
-            return self.wait
-        except StopIteration as stopped:
-            self.result = stopped.value
-        except BaseException as error:  # whoever started the coroutine raises it
-            self.error = error
-        self.wait, self.done = None, True
+    def end(self, result: Any, error: BaseException | None) -> None:
+        self.result, self.error, self.done = result, error, True
         if self._ended is not None:
             self._ended(self)
-        return None
-
-    def close(self) -> None:
-        """End a coroutine that goes on after it was stopped."""
-        self._coroutine.close()
-
-
-class Signal:
-    """Wakes one coroutine from any thread. It may be set before it is waited for."""
-
-    __slots__ = ("_is_set", "_lock", "_loop", "_task")
-
-    def __init__(self, loop: EventLoop) -> None:
-        self._loop = loop
-        self._lock = threading.Lock()
-        self._is_set = False
-        self._task: LoopTask | None = None
-
-    def set(self) -> None:
-        """Wake the coroutine. Thread-safe."""
-        with self._lock:
-            self._is_set, task = True, self._task
-        if task is not None:
-            self._loop.wake(task)
-
-    async def wait(self, until: float) -> bool:
-        """Return whether the signal was set in time."""
-        with self._lock:
-            self._task = self._loop.running
-        while not self._is_set:
-            if not await _Wait(None, 0, until):
-                return self._is_set
-        return True
 
 
 class EventLoop:
@@ -112,19 +132,13 @@ class EventLoop:
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._selector = selectors.DefaultSelector()
-        self._reader, self._writer = socket.socketpair()
-        self._reader.setblocking(False)
-        self._writer.setblocking(False)
-        self._selector.register(self._reader, selectors.EVENT_READ)
-        self._woken: deque[LoopTask | None] = deque()
+        with _lock:
+            self._loop: KeptLoop | None = _idle.pop() if _idle else None
+        self._loop = self._loop or KeptLoop()
+        self._aio = self._loop.aio
         self._tasks: set[LoopTask] = set()
         self._queue: deque[LoopTask] = deque()
         """What begins once fewer than `most` are on their way."""
-        self._due = math.inf
-        """No wait ends before (monotonic seconds)."""
-        self.running: LoopTask | None = None
-        """The task whose coroutine runs at this moment."""
 
     def __bool__(self) -> bool:
         """Return whether a coroutine is on its way, or is to begin."""
@@ -136,26 +150,17 @@ class EventLoop:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    # --- what coroutines wait for ---------------------------------------------------------------------------------------
+    def kept(self, owner: object, make: Callable[[], Kept]) -> Kept:
+        """Return what `owner` keeps on this loop, made at its first use. To be called by coroutines that run on it."""
+        assert self._loop is not None
+        found = self._loop.kept.get(owner)
+        if found is None:
+            found = self._loop.kept[owner] = make()
+        return found
 
-    async def readable(self, sock: socket.socket, until: float) -> bool:
-        """Return True once `sock` can be read, False when the time is up."""
-        return await _Wait(sock, selectors.EVENT_READ, until)
-
-    async def writable(self, sock: socket.socket, until: float) -> bool:
-        """Return True once `sock` can be written, False when the time is up."""
-        return await _Wait(sock, selectors.EVENT_WRITE, until)
-
-    async def sleep(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            await _Wait(None, 0, until)
-
-    # --- what the owner does --------------------------------------------------------------------------------------------
-
-    def start(self, coroutine: Coroutine[_Wait, bool, Any], ended: Ended | None = None) -> LoopTask:
-        """Run a coroutine to its first wait, once fewer than `most` are on their way. `ended` is called once with its task, by
-        this method or a later one."""
+    def start(self, coroutine: Coroutine[Any, Any, Any], ended: Ended | None = None) -> LoopTask:
+        """Run a coroutine in the turns that follow, once fewer than `most` are on their way. `ended` is called once with its
+        task."""
         task = LoopTask(coroutine, ended)
         if len(self._tasks) < self._most:
             self._begin(task)
@@ -164,23 +169,11 @@ class EventLoop:
         return task
 
     def turn(self, timeout: float) -> None:
-        """Wait until something can go on, at most `timeout` seconds, and let everything go on that can.
+        """Wait until a coroutine ends or `wake` is called, at most `timeout` seconds, and let everything go on that can."""
+        if self._loop is not None:
+            self._loop.turn(timeout)
 
-        What has arrived counts before what is due: an answer that waits in a socket is no timeout, however late it is read.
-        """
-        left = min(timeout, max(0.0, self._due - time.monotonic())) if self._due < math.inf else timeout
-        for key, _ in self._selector.select(left):
-            if key.data is None:
-                self._go_on_woken()
-            elif (task := key.data).wait is not None:
-                self._step(task, True)
-        if time.monotonic() >= self._due:
-            self._end_waits()
-        while self._queue and len(self._tasks) < self._most:
-            if not (task := self._queue.popleft()).done:
-                self._begin(task)
-
-    def run(self, coroutine: Coroutine[_Wait, bool, T], cancelled: threading.Event) -> T:
+    def run(self, coroutine: Coroutine[Any, Any, T], cancelled: threading.Event) -> T:
         """Run a coroutine to its end, on this thread; `Stopped` is raised in it once `cancelled` is set."""
         task = self.start(coroutine)
         while not task.done:
@@ -192,61 +185,54 @@ class EventLoop:
         result: T = task.result
         return result
 
-    def stop(self, task: LoopTask) -> None:
-        """Raise `Stopped` in a coroutine where it waits."""
-        if not task.done:
-            self._step(task, True, Stopped())
+    def stop(self, *tasks: LoopTask) -> None:
+        """Raise `Stopped` in coroutines where they wait, and let them end."""
+        for task in tasks:
+            if task.task is not None:
+                task.task.cancel()
+            elif not task.done:  # it never began
+                with suppress(ValueError):
+                    self._queue.remove(task)
+                task.coroutine.close()
+                task.end(None, Stopped())
+        until = time.monotonic() + STOP_S
+        while not all(task.done for task in tasks) and time.monotonic() < until:
+            self.turn(0)
 
-    def wake(self, task: LoopTask | None = None) -> None:
-        """Let a coroutine go on that waits for a signal; without one, let `turn` return. Thread-safe."""
-        self._woken.append(task)
-        with suppress(OSError):  # full: it will wake anyway; closed: nobody waits
-            self._writer.send(b"\0")
+    def wake(self) -> None:
+        """Let `turn` return. Thread-safe."""
+        with suppress(RuntimeError):  # closed: nobody waits
+            self._aio.call_soon_threadsafe(self._aio.stop)
 
     def close(self) -> None:
-        """Stop every coroutine."""
-        for task in (*self._tasks, *self._queue):
-            self.stop(task)
-            task.close()
-        self._selector.close()
-        self._reader.close()
-        self._writer.close()
-
-    # --- turning --------------------------------------------------------------------------------------------------------
+        """Stop every coroutine, and give the asyncio loop back."""
+        queue = list(self._queue)
+        self._queue.clear()
+        self.stop(*self._tasks, *queue)
+        loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        if self._tasks:  # what does not let itself be stopped has the loop to itself, for ever
+            _of_the_parent.append(loop)
+            return
+        while True:
+            with _lock:
+                dropped = [owner for owner in loop.kept if owner in _dropped]
+                if not dropped:
+                    _idle.append(loop)
+                    return
+            for owner in dropped:
+                loop.close_kept(owner)
 
     def _begin(self, task: LoopTask) -> None:
         self._tasks.add(task)
-        self._step(task, True)
+        task.task = self._aio.create_task(task.coroutine)
+        task.task.add_done_callback(lambda ended: self._end(task, ended))
 
-    def _step(self, task: LoopTask, ready: bool, stop: Exception | None = None) -> None:
-        before = task.wait
-        if before is not None and before.sock is not None:
-            self._selector.unregister(before.sock)
-        outer, self.running = self.running, task
-        try:
-            wait = task.step(ready, stop)
-        finally:
-            self.running = outer
-        if wait is None:
-            self._tasks.discard(task)
-            return
-        if wait.sock is not None:
-            self._selector.register(wait.sock, wait.events, task)
-        self._due = min(self._due, wait.until)
-
-    def _go_on_woken(self) -> None:
-        with suppress(BlockingIOError):
-            while self._reader.recv(4096):
-                pass
-        while self._woken:
-            task = self._woken.popleft()
-            if task is not None and task.wait is not None and task.wait.sock is None:
-                self._step(task, True)
-
-    def _end_waits(self) -> None:
-        now = time.monotonic()
-        self._due = math.inf
-        for task in list(self._tasks):
-            if task.wait is not None and task.wait.until <= now:
-                self._step(task, False)
-        self._due = min((task.wait.until for task in self._tasks if task.wait is not None), default=math.inf)
+    def _end(self, task: LoopTask, ended: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        while self._queue and len(self._tasks) < self._most:
+            self._begin(self._queue.popleft())
+        self._aio.stop()
+        error = Stopped() if ended.cancelled() else ended.exception()
+        task.end(ended.result() if error is None else None, error)

@@ -8,6 +8,7 @@ either case, and `outcome.error.details` has the beginning of the body. Requests
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Mapping
@@ -28,8 +29,7 @@ from noetl_core.tools.http_body import (
     read_beginning,
     read_body,
 )
-from noetl_core.tools.http_client import HttpClient, Response
-from noetl_core.tools.http_connection import TimeLimits
+from noetl_core.tools.http_client import HttpClient, Response, TimeLimits
 from noetl_core.tools.http_redirects import BodyElsewhere, redirected, redirects
 from noetl_core.tools.http_request import Prepared, build, prepare
 from noetl_core.tools.net import AddressPolicy, AddressRefused
@@ -91,7 +91,7 @@ class HttpTool:
             if time.monotonic() + pause >= deadline:
                 break
             try:
-                await loop.sleep(pause)
+                await asyncio.sleep(pause)
             except Stopped:
                 break
         return outcome
@@ -144,25 +144,25 @@ async def _exchange(loop: EventLoop, client: HttpClient, prepared: Prepared, opt
         response = await client.send(loop, request, limits, verify=options.verify)
         try:
             if not options.redirects or not redirects(response):
-                return await _outcome(loop, response, options, prepared, started)
+                return await _outcome(response, options, prepared, started)
             if hop == options.redirects:
                 raise httpx.TooManyRedirects(f"more than {options.redirects} redirects")
         finally:
-            response.close()
+            await response.close()
         request = redirected(response, prepared)
     raise AssertionError("a redirect loop ends above")
 
 
-async def _outcome(loop: EventLoop, response: Response, options: _Options, prepared: Prepared, started: float) -> Outcome:
+async def _outcome(response: Response, options: _Options, prepared: Prepared, started: float) -> Outcome:
     elapsed_ms = round((time.monotonic() - started) * 1000)
     status = response.status
     headers = response.headers
     http = {"status": status, "headers": headers}
     failed = status >= 400 and options.raise_for_status and status not in options.ok_statuses
     if failed:
-        return await _refused(loop, response, headers, prepared, http)
+        return await _refused(response, headers, prepared, http)
     try:
-        body = await read_body(loop, response, options.max_bytes)
+        body = await read_body(response, options.max_bytes)
         data = parse_body(body, headers.get("content-type", ""), options.form)
     except BodyUnreadable as error:
         return Outcome.failed("parse", f"{prepared.where}: {error}", retryable=False, code=status, http=http)
@@ -172,12 +172,10 @@ async def _outcome(loop: EventLoop, response: Response, options: _Options, prepa
     return Outcome.ok(result, http=http)
 
 
-async def _refused(
-    loop: EventLoop, response: Response, headers: Mapping[str, str], prepared: Prepared, http: Mapping[str, Any]
-) -> Outcome:
+async def _refused(response: Response, headers: Mapping[str, str], prepared: Prepared, http: Mapping[str, Any]) -> Outcome:
     status = response.status
     try:
-        said = excerpt(await read_beginning(loop, response, EXCERPT_BYTES + 1))
+        said = excerpt(await read_beginning(response, EXCERPT_BYTES + 1))
     except BodyUnreadable as error:
         said = f"({error})"  # the status says what happened; the body only explains it
     details: dict[str, Any] = {"status": status, "body": said}

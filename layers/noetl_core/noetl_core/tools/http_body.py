@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from noetl_core.tools.event_loop import EventLoop
 from noetl_core.tools.http_client import Response
 
 STEP: Final = 1 << 20
@@ -24,13 +23,13 @@ class BodyUnreadable(Exception):
     """The body is not what the response says it is."""
 
 
-async def read_body(loop: EventLoop, response: Response, limit: int) -> bytes:
+async def read_body(response: Response, limit: int) -> bytes:
     """Return the decompressed body of a response. Raises `BodyTooLarge` as early as possible, and `BodyUnreadable`."""
     announced = response.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > limit:
         raise BodyTooLarge(f"the body is {announced} bytes, over the limit of {limit}")
     body, decoder = bytearray(), decoder_of(response.headers)
-    while raw := await response.piece(loop):
+    while raw := await response.piece():
         for piece in decoder.pieces(raw):
             body += piece
             if len(body) > limit:
@@ -38,10 +37,10 @@ async def read_body(loop: EventLoop, response: Response, limit: int) -> bytes:
     return bytes(body + decoder.end())
 
 
-async def read_beginning(loop: EventLoop, response: Response, size: int) -> bytes:
+async def read_beginning(response: Response, size: int) -> bytes:
     """Return the first bytes of the decompressed body, however long it is. Raises `BodyUnreadable`."""
     body, decoder = bytearray(), decoder_of(response.headers)
-    while raw := await response.piece(loop):
+    while raw := await response.piece():
         for piece in decoder.pieces(raw):
             body += piece
             if len(body) >= size:

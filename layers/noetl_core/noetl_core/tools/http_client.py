@@ -1,31 +1,65 @@
-"""The HTTP client of the process: it keeps connections, checks and pins addresses when it connects, and limits time.
+"""The HTTP client of the process: aiohttp, with checked addresses and limited times.
 
-Its connections are shared by all event loops, whichever thread drives them. It keeps no cookies and reads no proxy settings, so
-that executions cannot affect each other through it. The check is where connections are opened, so redirects, and names that
-change their address, pass it too. httpx's own pool is not used: its cost of a request grows with the connections that are open.
+Each asyncio loop keeps its connections in a session. It keeps no cookies and reads no proxy settings, so that executions cannot
+affect each other through it. Addresses are checked twice: names when they are resolved, and every address, however it was
+written, where a socket for it is made; so redirects, and names that change their address, pass it too.
 """
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
+import re
+import socket
 import ssl
 import threading
 import time
-from collections import deque
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, cast
 
+import aiohttp
 import httpx
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import Payload
+from multidict import CIMultiDict
+from yarl import URL
 
-from noetl_core.tools.event_loop import EventLoop, Signal
-from noetl_core.tools.http_connection import Connection, Origin, TimeLimits
+from noetl_core.tools.event_loop import EventLoop, drop
+from noetl_core.tools.http_errors import ERRORS, named
 from noetl_core.tools.http_request import Request
-from noetl_core.tools.lookups import Lookups
-from noetl_core.tools.net import AddressPolicy
+from noetl_core.tools.lookups import Resolver
+from noetl_core.tools.net import AddressPolicy, AddressRefused
 
 IDLE_S: Final = 30.0
 MAX_CONNECTIONS: Final = 512
 """Half of the files that a Lambda function may have open."""
+MAX_HEAD_BYTES: Final = 100 * 1024
+"""The longest line of a response's head that is read."""
+MAX_HEADERS: Final = 1_000
 PORTS: Final = {"http": 80, "https": 443}
+PIECE_BYTES: Final = 64 * 1024
+_OWN_HEADERS: Final = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
+"""What aiohttp would add."""
+_NUMERIC: Final = re.compile(r"[0-9.]+")
+_LEAST_S: Final = 0.001
+"""aiohttp takes 0 for no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """Seconds for each operation, all of them before `deadline` (monotonic seconds)."""
+
+    connect: float
+    read: float
+    write: float
+    pool: float
+    deadline: float
+
+    def of_aiohttp(self) -> aiohttp.ClientTimeout:
+        left = max(self.deadline - time.monotonic(), _LEAST_S)
+        return aiohttp.ClientTimeout(total=left, connect=max(self.connect, _LEAST_S), sock_read=max(self.read, _LEAST_S))
 
 
 def texts_of(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -42,171 +76,230 @@ def texts_of(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
     return texts
 
 
+class _Unasked(Exception):
+    """More came on a connection than was asked for: what comes next may be no answer to this request."""
+
+
+class _Sent(aiohttp.ClientRequest):
+    """A request that goes out on no connection on which an answer waits already."""
+
+    async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        if conn.protocol.should_close:
+            raise _Unasked
+        return await super().send(conn)
+
+
+class _Body(Payload):
+    """A body that is written within `seconds` for each piece."""
+
+    def __init__(self, content: bytes, seconds: float) -> None:
+        super().__init__(content, headers={})
+        self._size, self._seconds = len(content), seconds
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return cast(bytes, self._value).decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        content = memoryview(cast(bytes, self._value))
+        for start in range(0, len(content), PIECE_BYTES):
+            try:
+                async with asyncio.timeout(self._seconds):
+                    await writer.write(bytes(content[start : start + PIECE_BYTES]))
+                    await writer.drain()
+            except TimeoutError as error:
+                raise httpx.WriteTimeout("timed out") from error
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        await self.write(writer)
+
+
+async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Send a request once: aiohttp would send some that got no answer again, and only `retry` does that."""
+    try:
+        return await handler(request)
+    except ERRORS as error:
+        raise named(error) from error
+
+
 class Response:
     """A response whose head has arrived. Its body is read piece by piece; `close` gives the connection back."""
 
-    def __init__(self, client: HttpClient, connection: Connection, request: Request, limits: TimeLimits) -> None:
-        self._client, self._connection, self._limits = client, connection, limits
+    def __init__(self, answer: aiohttp.ClientResponse, request: Request, done: Callable[[], Any]) -> None:
+        self._answer, self._done = answer, done
         self.request = request
-        self.status = 0
-        self.headers: dict[str, str] = {}
+        self.status = answer.status
+        self.headers = texts_of(answer.raw_headers)
         """By lower-case name; of a header that came several times, all values, with commas between."""
 
-    async def arrive(self, loop: EventLoop) -> None:
-        """Send the request, and read the head of the response."""
-        connection, limits = self._connection, self._limits
-        await connection.send(loop, self.request, limits)
-        self.status, headers = await connection.response(loop, limits)
-        self.headers = texts_of(headers)
-
-    async def piece(self, loop: EventLoop) -> bytes:
+    async def piece(self) -> bytes:
         """Return the next bytes of the body, as they were sent; none at its end."""
-        return await self._connection.piece(loop, self._limits)
+        try:
+            return await self._answer.content.readany()
+        except ERRORS as error:
+            raise named(error) from error
 
-    def close(self) -> None:
-        self._client.give_back(self._connection)
+    async def close(self) -> None:
+        """Keep the connection for another request, or close it when its answer was not read to its end."""
+        self._answer.release()
+        await self._done()
+
+
+class _Session:
+    """The connections of one asyncio loop. At the limit, those that are idle make room for others."""
+
+    def __init__(self, policy: AddressPolicy, most: int) -> None:
+        self._policy, self._most = policy, most
+        self.resolver = Resolver(policy)
+        self.places = asyncio.Semaphore(most)
+        self._sockets: list[socket.socket] = []
+        self._crowded = False
+        self._current: aiohttp.ClientSession | None = None
+        self._in_use: dict[aiohttp.ClientSession, int] = {}
+
+    async def close(self) -> None:
+        for session in list(self._in_use):
+            await session.close()
+        self._in_use.clear()
+        self._current = None
+
+    async def place(self, limits: TimeLimits) -> None:
+        """Wait until one more connection may be used. Raises `httpx.PoolTimeout`."""
+        if not self.places.locked():
+            await self.places.acquire()
+            return
+        try:
+            async with asyncio.timeout(max(min(limits.pool, limits.deadline - time.monotonic()), 0.0)):
+                await self.places.acquire()
+        except TimeoutError as error:
+            raise httpx.PoolTimeout("no connection became free in time") from error
+
+    async def take(self) -> aiohttp.ClientSession:
+        """Return the session to send a request with."""
+        if self._crowded:
+            self._crowded = False
+            await self._retire()
+        if self._current is None:
+            self._current = self._opened()
+            self._in_use[self._current] = 0
+        self._in_use[self._current] += 1
+        return self._current
+
+    async def give_back(self, session: aiohttp.ClientSession) -> None:
+        self.places.release()
+        self._in_use[session] -= 1
+        if session is not self._current and not self._in_use[session]:
+            await self._close(session)
+
+    async def _retire(self) -> None:
+        """Send what follows with another session: this one is closed as soon as nobody uses it."""
+        session, self._current = self._current, None
+        if session is not None and not self._in_use[session]:
+            await self._close(session)
+
+    async def _close(self, session: aiohttp.ClientSession) -> None:
+        del self._in_use[session]
+        await session.close()
+        await asyncio.sleep(0)  # the sockets are closed one turn later
+
+    def _full(self) -> bool:
+        self._sockets = [sock for sock in self._sockets if sock.fileno() >= 0]
+        return len(self._sockets) >= self._most
+
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        """Return a socket for an address to connect to, if it may be connected to. Nothing is connected to without."""
+        host, port = address[4][:2]
+        try:
+            self._policy.check(ipaddress.ip_address(str(host).partition("%")[0]), int(port))
+        except ValueError as error:
+            raise AddressRefused(f"{host} is no address") from error
+        self._crowded = self._crowded or (len(self._sockets) >= self._most and self._full())
+        made = socket.socket(*address[:3])
+        self._sockets.append(made)
+        return made
+
+    def _opened(self) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(
+            limit=0,  # `places` says how many, and when who waits for one has waited too long
+            resolver=self.resolver,
+            use_dns_cache=False,
+            keepalive_timeout=IDLE_S,
+            happy_eyeballs_delay=None,
+            socket_factory=self._socket,
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            request_class=_Sent,
+            middlewares=(_once,),
+            trust_env=False,
+            auto_decompress=False,
+            skip_auto_headers=_OWN_HEADERS,
+            max_line_size=MAX_HEAD_BYTES,
+            max_field_size=MAX_HEAD_BYTES,
+            max_headers=MAX_HEADERS,
+        )
 
 
 class HttpClient:
-    """Sends requests to what `policy` allows, over at most `most` connections. Thread-safe."""
+    """Sends requests to what `policy` allows, over at most `most` connections of each event loop. Thread-safe."""
 
     def __init__(self, policy: AddressPolicy, most: int = MAX_CONNECTIONS) -> None:
-        self._lookups, self._most = Lookups(policy), most
+        self._policy, self._most = policy, most
         self._contexts: dict[bool, ssl.SSLContext] = {}
-        self._idle: dict[Origin, list[Connection]] = {}
-        self._open = 0
-        """Connections that are in use, idle, or being opened."""
-        self._expire_at = 0.0
-        """When idle connections are next looked through (monotonic seconds)."""
-        self._queue: deque[Signal] = deque()
-        """Wakes those who wait for a connection."""
         self._lock = threading.Lock()
-        self._closed = False
 
     async def send(self, loop: EventLoop, request: Request, limits: TimeLimits, *, verify: bool) -> Response:
         """Send a request and return its response; its body is still to be read, and it must be closed."""
-        url = request.url
-        if url.scheme not in PORTS:
-            raise httpx.UnsupportedProtocol(f"{url.scheme}:// is no protocol that can be asked")
-        origin = Origin(url.scheme, url.raw_host.decode("ascii"), url.port or PORTS[url.scheme], verify)
-        response = Response(self, await self._connection(loop, origin, limits), request, limits)
+        if request.url.scheme not in PORTS:
+            raise httpx.UnsupportedProtocol(f"{request.url.scheme}:// is no protocol that can be asked")
+        kept = cast(_Session, loop.kept(self, lambda: _Session(self._policy, self._most)))
+        await kept.place(limits)
+        session = None
         try:
-            await response.arrive(loop)
+            await asyncio.sleep(0)  # what has arrived on idle connections is looked at before one of them is taken
+            session = await kept.take()
+            try:
+                url = await self._url(kept, request.url)
+                answer = await self._asked(session, url, request, limits, verify)
+            except ERRORS as error:
+                raise named(error) from error
+            done = session
+            return Response(answer, request, lambda: kept.give_back(done))
         except BaseException:
-            response.close()
-            raise
-        return response
-
-    def give_back(self, connection: Connection) -> None:
-        """Keep a connection for another request, or close it when its exchange did not come to its end."""
-        kept = connection.finished()
-        with self._lock:
-            if kept and not self._closed:
-                connection.idle_since = time.monotonic()
-                self._idle.setdefault(connection.origin, []).append(connection)
+            if session is None:
+                kept.places.release()
             else:
-                kept = False
-                self._open -= 1
-        if not kept:
-            connection.close()
-        self._wake_next()
+                await kept.give_back(session)
+            raise
 
     def close(self) -> None:
-        """Close the idle connections, and those in use once they are given back."""
-        with self._lock:
-            idle, self._idle, self._closed = self._idle, {}, True
-            self._open -= sum(map(len, idle.values()))
-        for connections in idle.values():
-            for connection in connections:
-                connection.close()
+        """Close the connections: of idle loops at once, of others when their run is over."""
+        drop(self)
 
-    # --- connections ----------------------------------------------------------------------------------------------------
-
-    async def _connection(self, loop: EventLoop, origin: Origin, limits: TimeLimits) -> Connection:
-        """Return an idle connection, or a new one as soon as there may be one more. Raises `httpx.PoolTimeout`."""
-        until = limits.until(limits.pool)
+    async def _asked(
+        self, session: aiohttp.ClientSession, url: URL, request: Request, limits: TimeLimits, verify: bool
+    ) -> aiohttp.ClientResponse:
+        headers = CIMultiDict((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers)
+        context = self._context(verify) if url.scheme == "https" else True
         while True:
-            found, closing, may_open = self._take(origin)
-            for connection in closing:
-                connection.close()
-            if found is not None:
-                return found
-            if may_open:
-                return await self._opened(loop, origin, limits)
-            signal = Signal(loop)
-            with self._lock:
-                self._queue.append(signal)
-            try:
-                in_time = await signal.wait(until)
-            except BaseException:
-                self._leave_queue(signal)
-                raise
-            if not in_time:
-                self._leave_queue(signal)
-                raise httpx.PoolTimeout("no connection became free in time")
+            with suppress(_Unasked):
+                return await session.request(
+                    request.method,
+                    url,
+                    headers=headers,
+                    data=_Body(request.content, limits.write) if request.content else None,
+                    allow_redirects=False,
+                    timeout=limits.of_aiohttp(),
+                    ssl=context,
+                )
 
-    def _take(self, origin: Origin) -> tuple[Connection | None, list[Connection], bool]:
-        """Return an idle connection to `origin`, if there is one, those to close, and whether a new one may be opened instead."""
-        closing: list[Connection] = []
-        with self._lock:
-            self._expire(closing)
-            idle = self._idle.get(origin, [])
-            while idle:  # the newest first: it is the least likely to have been closed
-                connection = idle.pop()
-                if connection.reusable():
-                    return connection, closing, False
-                closing.append(connection)
-                self._open -= 1
-            if self._open >= self._most and (oldest := self._oldest()) is not None:
-                self._idle[oldest.origin].remove(oldest)
-                closing.append(oldest)
-                self._open -= 1
-            if self._open < self._most:
-                self._open += 1
-                return None, closing, True
-        return None, closing, False
-
-    def _expire(self, closing: list[Connection]) -> None:
-        """Move the connections that have been idle for long to `closing`, looking once a second. In each list the oldest come
-        first."""
-        now = time.monotonic()
-        if now < self._expire_at:
-            return
-        self._expire_at = now + 1
-        for origin, idle in list(self._idle.items()):
-            while idle and idle[0].idle_since < now - IDLE_S:
-                closing.append(idle.pop(0))
-                self._open -= 1
-            if not idle:
-                del self._idle[origin]
-
-    def _oldest(self) -> Connection | None:
-        return min((idle[0] for idle in self._idle.values() if idle), key=lambda c: c.idle_since, default=None)
-
-    async def _opened(self, loop: EventLoop, origin: Origin, limits: TimeLimits) -> Connection:
-        try:
-            addresses = await self._lookups.addresses(loop, origin.host, origin.port, limits.until(limits.connect))
-            return await Connection.open(loop, origin, addresses, lambda: self._context(origin.verify), limits)
-        except BaseException:
-            with self._lock:
-                self._open -= 1
-            self._wake_next()
-            raise
-
-    def _wake_next(self) -> None:
-        with self._lock:
-            signal = self._queue.popleft() if self._queue else None
-        if signal is not None:
-            signal.set()
-
-    def _leave_queue(self, signal: Signal) -> None:
-        """Wait no longer. Whoever was woken and does not go on wakes the next."""
-        with self._lock:
-            waiting = signal in self._queue
-            if waiting:
-                self._queue.remove(signal)
-        if not waiting:
-            self._wake_next()
+    async def _url(self, kept: _Session, url: httpx.URL) -> URL:
+        """Return the URL as aiohttp takes it: without credentials, which are headers, and spelled as it is."""
+        host, port = url.raw_host.decode("ascii"), url.port or PORTS[url.scheme]
+        if _NUMERIC.fullmatch(host) and not _is_address(host):  # aiohttp would neither resolve nor take it
+            host = (await kept.resolver.addresses(host, port))[0]
+        where = f"[{host}]" if ":" in host else host
+        return URL(f"{url.scheme}://{where}:{port}{url.raw_path.decode('ascii')}", encoded=True)
 
     def _context(self, verify: bool) -> ssl.SSLContext:
         with self._lock:
@@ -215,3 +308,11 @@ class HttpClient:
                 context.set_alpn_protocols(["http/1.1"])
                 self._contexts[verify] = context
             return self._contexts[verify]
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

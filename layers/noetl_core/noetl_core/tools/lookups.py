@@ -2,73 +2,66 @@
 
 from __future__ import annotations
 
-import ipaddress
+import asyncio
+import socket
 import threading
-from dataclasses import dataclass, field
+from contextlib import suppress
+from typing import Final
 
-import httpx
+from aiohttp.abc import AbstractResolver, ResolveResult
 
-from noetl_core.tools.event_loop import EventLoop, Signal
 from noetl_core.tools.net import AddressPolicy, resolve
 
-
-@dataclass(slots=True, eq=False)
-class _Lookup:
-    """A lookup on its way, and who waits for it."""
-
-    waiting: list[Signal] = field(default_factory=list)
-    addresses: list[str] = field(default_factory=list)
-    error: Exception | None = None
+_Found = list[str] | Exception
 
 
-class Lookups:
-    """Addresses of hosts that `policy` allows. Thread-safe."""
+class Resolver(AbstractResolver):
+    """Gives aiohttp the addresses of hosts, as `policy` allows. It belongs to one asyncio loop, and remembers nothing.
+
+    Not asyncio's pool of threads: a name that does not resolve would hold up others, and the end of the process.
+    """
 
     def __init__(self, policy: AddressPolicy) -> None:
-        self._policy = policy
-        self._lookups: dict[tuple[str, int], _Lookup] = {}
-        self._lock = threading.Lock()
+        self._policy: Final = policy
+        self._lookups: dict[tuple[str, int], asyncio.Future[_Found]] = {}
 
-    async def addresses(self, loop: EventLoop, host: str, port: int, until: float) -> list[str]:
-        """Return the addresses of `host`, all of them allowed: the caller connects to one of these. Raises `AddressRefused`,
-        `httpx.ConnectError`, `httpx.ConnectTimeout`."""
-        if _is_address(host):
-            return self._resolved(host, port)
-        signal = Signal(loop)
-        with self._lock:
-            lookup = self._lookups.get((host, port))
-            if lookup is None:
-                lookup = _Lookup()
-                threading.Thread(target=self._look_up, args=(host, port, lookup), name="lookup", daemon=True).start()
-                self._lookups[host, port] = lookup  # of a thread that has started, and waits for the lock when it has the answer
-            lookup.waiting.append(signal)
-        if not await signal.wait(until):
-            raise httpx.ConnectTimeout("timed out")
-        if lookup.error is not None:
-            raise lookup.error
-        return lookup.addresses
+    async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET) -> list[ResolveResult]:
+        """Return the addresses of `host`, of every family. Raises `AddressRefused`, `OSError`."""
+        return [
+            ResolveResult(hostname=host, host=address, port=port, family=_family(address), proto=0, flags=0)
+            for address in await self.addresses(host, port)
+        ]
 
-    def _look_up(self, host: str, port: int, lookup: _Lookup) -> None:
+    async def addresses(self, host: str, port: int) -> list[str]:
+        """Return the addresses of `host`. Raises `AddressRefused`, `OSError`."""
+        lookup = self._lookups.get((host, port))
+        if lookup is None:
+            lookup = self._lookups[host, port] = asyncio.get_running_loop().create_future()
+            threading.Thread(target=self._look_up, args=(host, port, lookup), name="lookup", daemon=True).start()
+        found = await asyncio.shield(lookup)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def close(self) -> None:
+        """Do nothing: lookups end by themselves."""
+
+    def _look_up(self, host: str, port: int, lookup: asyncio.Future[_Found]) -> None:
+        found: _Found
         try:
-            lookup.addresses = self._resolved(host, port)
+            found = resolve(host, port, self._policy)
+        except UnicodeError as error:
+            found = OSError(str(error))
         except Exception as error:  # raised by those who wait
-            lookup.error = error
-        with self._lock:
+            found = error
+
+        def tell() -> None:
             del self._lookups[host, port]
-        for signal in lookup.waiting:
-            signal.set()
+            lookup.set_result(found)
 
-    def _resolved(self, host: str, port: int) -> list[str]:
-        try:
-            return resolve(host, port, self._policy)
-        except (OSError, UnicodeError) as error:
-            raise httpx.ConnectError(f"{host} cannot be resolved: {error}") from error
+        with suppress(RuntimeError):  # the loop is closed: nobody waits
+            lookup.get_loop().call_soon_threadsafe(tell)
 
 
-def _is_address(host: str) -> bool:
-    """Return whether `host` is an address, which needs no lookup."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
