@@ -91,8 +91,8 @@ class EventedTool(Tool, Protocol):
     """A tool whose calls need no thread of their own: they wait for sockets on the worker's event loop."""
 
     async def answer(self, call: ToolCall, loop: EventLoop) -> Outcome:
-        """Do the work of `run`. It awaits what `loop` offers and nothing else, and raises what `run` may raise. `loop` raises
-        `Stopped` where it waits once the outcome is no longer needed."""
+        """Do the work of `run`, on the asyncio loop that `loop` turns, and raise what `run` may raise. The coroutine is cancelled
+        where it waits (`event_loop.Stopped`) once the outcome is no longer needed."""
         ...
 
 

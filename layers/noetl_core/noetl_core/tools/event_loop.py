@@ -76,8 +76,9 @@ _idle: list[KeptLoop] = []
 _dropped: weakref.WeakSet[Any] = weakref.WeakSet()
 """Owners that are closed while something of theirs may be on a loop that is in use."""
 _lock = threading.Lock()
-_of_the_parent: list[KeptLoop] = []
-"""Never closed here: their sockets and timers are the parent's."""
+_abandoned: list[KeptLoop] = []
+"""Never closed: loops of the parent of a fork, whose sockets are the parent's, and those of coroutines that did not let themselves
+be stopped."""
 
 
 def drop(owner: object) -> None:
@@ -101,7 +102,7 @@ def _close_idle() -> None:
 def _forked() -> None:
     global _lock
     _lock = threading.Lock()
-    _of_the_parent.extend(_idle)
+    _abandoned.extend(_idle)
     _idle.clear()
 
 
@@ -212,8 +213,8 @@ class EventLoop:
         loop, self._loop = self._loop, None
         if loop is None:
             return
-        if self._tasks:  # what does not let itself be stopped has the loop to itself, for ever
-            _of_the_parent.append(loop)
+        if self._tasks:
+            _abandoned.append(loop)
             return
         while True:
             with _lock:

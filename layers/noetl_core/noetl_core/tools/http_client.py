@@ -23,7 +23,6 @@ import aiohttp
 import httpx
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
-from multidict import CIMultiDict
 from yarl import URL
 
 from noetl_core.tools.event_loop import EventLoop, drop
@@ -279,7 +278,7 @@ class HttpClient:
     async def _asked(
         self, session: aiohttp.ClientSession, url: URL, request: Request, limits: TimeLimits, verify: bool
     ) -> aiohttp.ClientResponse:
-        headers = CIMultiDict((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers)
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers]
         context = self._context(verify) if url.scheme == "https" else True
         while True:
             with suppress(_Unasked):

@@ -68,7 +68,9 @@ class RunningAttempts:
 
     def _begin_evented(self, attempt: RunningAttempt) -> None:
         if self._loop is None:
-            from noetl_core.tools.event_loop import EventLoop  # 1 ms: only kinds that wait for sockets need it
+            from noetl_core.tools.event_loop import (
+                EventLoop,
+            )  # 30 ms: only kinds that wait for sockets need it
 
             self._loop = EventLoop()
 
