@@ -62,3 +62,18 @@ def map_over(items: int, kind: str, max_in_flight: int = 8) -> str:
     result = {"n": "{{ steps.map.result | length }}", "sum": "{{ steps.map.result | sum }}"}
     document = {"executor": {"spec": {"result": result}}, "workflow": [step]}
     return HEAD.format(name=f"map_{items}_{kind}") + "".join(f"{k}: {json.dumps(v)}\n" for k, v in document.items())
+
+
+def map_of_calls(items: int, url: str, max_in_flight: int, **spec: object) -> str:
+    """A parallel local loop of `items` iterations of one `http` task, each with a URL of its own below `url`."""
+    step = {
+        "step": "map",
+        "loop": {
+            "in": f"{{{{ range({items}) | list }}}}",
+            "iterator": "n",
+            "spec": {"mode": "parallel", "max_in_flight": max_in_flight, "policy": {"exec": "local"}, **spec},
+        },
+        "tool": {"kind": "http", "method": "GET", "url": url + "/items/{{ iter.n }}"},
+    }
+    document = {"executor": {"spec": {"result": {"n": "{{ steps.map.result | length }}"}}}, "workflow": [step]}
+    return HEAD.format(name=f"calls_{items}") + "".join(f"{k}: {json.dumps(v)}\n" for k, v in document.items())

@@ -28,6 +28,12 @@ def _local(times: int) -> list[Figure]:
     return local.figures(times)
 
 
+def _http(times: int) -> list[Figure]:
+    import http_loops
+
+    return http_loops.figures(times)
+
+
 def _growth(times: int) -> list[Figure]:
     import growth
 
@@ -55,6 +61,7 @@ def _cold(times: int) -> list[Figure]:
 
 PARTS: dict[str, tuple[str, Callable[[int], list[Figure]]]] = {
     "local": ("Local runner (durable SQLite file)", _local),
+    "http": ("Loops of HTTP calls (local runner)", _http),
     "growth": ("Growth (local runner; a process a run)", _growth),
     "reading": ("Reading a long history (local store)", _reading),
     "stack": ("Embedded stack (MiniStack)", _stack),

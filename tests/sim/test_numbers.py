@@ -31,6 +31,7 @@ SETTINGS = {
     "timeout.connect": OWN % 'timeout: {connect: "EXPR"}',
     "max_in_flight": LOOP % 'max_in_flight: "EXPR"',
     "chunk_size": LOOP % 'chunk_size: "EXPR", policy: {exec: distributed}',
+    "commit_every": LOOP % 'commit_every: "EXPR"',
     "tolerated_count": LOOP % 'policy: {failure: {tolerated_count: "EXPR"}}',
     "tolerated_percent": LOOP % 'policy: {failure: {tolerated_percent: "EXPR"}}',
     "attempts": RETRY % 'attempts: "EXPR"',

@@ -121,6 +121,7 @@ def loops(depth: int = 2) -> st.SearchStrategy[Loop]:
         max_in_flight=st.integers(1, 12),
         exec=st.sampled_from([None, "local", "distributed"]),
         chunk_size=st.none() | st.integers(1, 9),
+        commit_every=st.none() | st.integers(1, 9),
         reducers=st.dictionaries(NAMES, st.sampled_from(["last", "sum", "append"]), max_size=2),
         failure_mode=st.sampled_from(["fail_fast", "best_effort"]),
         tolerated_count=st.none() | st.integers(0, 9),

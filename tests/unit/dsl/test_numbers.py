@@ -78,7 +78,7 @@ PLACES: dict[Place, Callable[[Any], dict[str, Any]]] = {
     **{("step", "spec", name): step("spec", name) for name in ("timeout_s", "timeout")},
     **{("step", "spec", "policy", "lifecycle", n): step("spec", "policy", "lifecycle", n) for n in ("timeout_s", "deadline_s")},
     ("join", "count"): step("spec", "join", "count"),
-    **{("loop", "spec", name): loop(name) for name in ("timeout_s", "timeout", "max_in_flight", "chunk_size")},
+    **{("loop", "spec", name): loop(name) for name in ("timeout_s", "timeout", "max_in_flight", "chunk_size", "commit_every")},
     **{("loop", "spec", "policy", name): loop("policy", name) for name in ("max_in_flight", "chunk_size")},
     **{("loop", "spec", "policy", "failure", n): loop("policy", "failure", n) for n in ("tolerated_count", "tolerated_percent")},
     ("router", "spec", "policy", "priority"): step_with(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -273,6 +274,12 @@ def test_redirects_are_followed_within_a_limit(http: Http, server: Server) -> No
     assert http(f"{server.base}/redirect?to=/echo").result["url"] == server.base + "/echo"
     assert kind(http(f"{server.base}/redirect?to=/redirect%3Fto%3D/redirect", spec={"max_redirects": 2})) != "ok"
     assert http(f"{server.base}/redirect?to=/echo", spec={"follow_redirects": False}).result["status"] == 302
+
+
+def test_no_library_writes_down_where_a_redirect_leads(http: Http, server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        assert http(f"{server.base}/redirect?to=/echo", params={"token": "s3cr3t"}).status == "ok"
+    assert "s3cr3t" not in caplog.text and "/echo" not in caplog.text
 
 
 def test_a_307_keeps_method_body_and_idempotency_key(http: Http, server: Server) -> None:

@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from noetl_core.engine.outcome import ErrorInfo, Outcome
-from noetl_core.tools.base import ToolCall
-from noetl_core.tools.invoke import invoke
+from noetl_core.expr import Secret
+from noetl_core.ports import Forbidden, NotFound, TooLarge, Unavailable
+from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.event_loop import EventLoop
+from noetl_core.tools.invoke import invoke, invoke_evented
 
 
 class Answers:
-    """Answers with whatever it was made with."""
+    """Answers with whatever it was made with; an exception is raised."""
 
     kind, inline = "odd", True
 
     def __init__(self, answer: Any) -> None:
-        self.answer = answer
+        self.answered = answer
 
     def run(self, call: ToolCall) -> Any:
-        return self.answer
+        if isinstance(self.answered, Exception):
+            raise self.answered
+        return self.answered(call) if callable(self.answered) else self.answered
+
+    async def answer(self, call: ToolCall, loop: EventLoop) -> Any:
+        await asyncio.sleep(0.001)
+        return self.run(call)
+
+
+def on_thread(tool: Answers, call: ToolCall) -> Outcome:
+    return invoke(tool, call)
+
+
+def on_loop(tool: Answers, call: ToolCall) -> Outcome:
+    with EventLoop() as loop:
+        return loop.run(invoke_evented(tool, call, loop), threading.Event())
+
+
+@pytest.fixture(params=[on_thread, on_loop])
+def asked(request: pytest.FixtureRequest) -> Callable[[Answers, ToolCall], Outcome]:
+    way: Callable[[Answers, ToolCall], Outcome] = request.param
+    return way
 
 
 @pytest.mark.parametrize(
@@ -34,9 +61,53 @@ class Answers:
         (Outcome("error", error=ErrorInfo("boom", "text")), "unknown", "text"),  # type: ignore[arg-type]
     ],
 )
-def test_an_odd_answer_is_a_failure_that_says_so(answer: Any, kind: str, message: str) -> None:
-    outcome = invoke(Answers(answer), ToolCall("odd", {}))
+def test_an_odd_answer_is_a_failure_that_says_so(
+    asked: Callable[[Answers, ToolCall], Outcome], answer: Any, kind: str, message: str
+) -> None:
+    outcome = asked(Answers(answer), ToolCall("odd", {}))
     assert outcome.status == "error"
     assert outcome.error is not None
     assert outcome.error.kind == kind
     assert outcome.error.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "retryable"),
+    [
+        (BadInput("x"), "schema", False),
+        (TooLarge("x"), "limit", False),
+        (NotFound("x"), "not_found", False),
+        (Forbidden("x"), "auth", False),
+        (Unavailable("x"), "storage", None),
+        (KeyError("x"), "unknown", None),
+    ],
+)
+def test_what_a_tool_raises_is_an_outcome(
+    asked: Callable[[Answers, ToolCall], Outcome], raised: Exception, kind: str, retryable: bool | None
+) -> None:
+    error = asked(Answers(raised), ToolCall("odd", {})).error
+    assert error is not None and "x" in error.message
+    assert (error.kind, error.retryable) == (kind, retryable)
+
+
+def test_a_tool_gets_secrets_opened_and_its_answer_is_without_them(asked: Callable[[Answers, ToolCall], Outcome]) -> None:
+    got = list[Any]()
+
+    def echoes(call: ToolCall) -> Outcome:
+        got.append(call.inputs["token"])
+        call.log(f"sent {call.inputs['token']}")
+        return Outcome.ok({"echo": call.inputs["token"]})
+
+    logged = list[str]()
+    outcome = asked(
+        Answers(echoes), ToolCall("odd", {"token": Secret("s3cr3t-value")}, log=lambda line, _="": logged.append(line))
+    )
+    assert got == ["s3cr3t-value"] and outcome.result == {"echo": "***"} and logged == ["sent ***"]
+
+
+def test_a_tool_that_stores_what_it_is_given_gets_no_secret(asked: Callable[[Answers, ToolCall], Outcome]) -> None:
+    tool = Answers(Outcome.ok(1))
+    tool.takes_secrets = False  # type: ignore[attr-defined]
+    assert asked(tool, ToolCall("odd", {"a": 1})).status == "ok"
+    error = asked(tool, ToolCall("odd", {"a": Secret("s3cr3t-value")})).error
+    assert error is not None and error.kind == "schema" and "refuses secrets" in error.message

@@ -209,7 +209,7 @@ def test_what_is_not_plain_is_named_with_its_place(value: Any) -> None:
 def test_importing_the_registry_imports_no_tool_and_no_heavy_library() -> None:
     code = (
         "import sys; import noetl_core.tools.registry, noetl_core.tools.base, noetl_core.tools.invoke\n"
-        "print([m for m in ('httpx', 'httpcore', 'duckdb', 'psycopg', 'boto3', 'ssl', 'noetl_core.tools.http') if m in sys.modules])"
+        "print([m for m in ('httpx', 'aiohttp', 'duckdb', 'psycopg', 'boto3', 'ssl', 'noetl_core.tools.http', 'noetl_core.tools.event_loop') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 

@@ -181,7 +181,13 @@ def _loop(loop: Loop | None) -> dict[str, Any] | None:
         mode=loop.failure_mode, tolerated_count=loop.tolerated_count, tolerated_percent=loop.tolerated_percent
     )
     policy = LOOP_POLICY.written(exec=loop.exec, reducers=dict(loop.reducers), failure=failure)
-    spec = LOOP_SPEC.written(mode=loop.mode, max_in_flight=loop.max_in_flight, chunk_size=loop.chunk_size, policy=policy)
+    spec = LOOP_SPEC.written(
+        mode=loop.mode,
+        max_in_flight=loop.max_in_flight,
+        chunk_size=loop.chunk_size,
+        commit_every=loop.commit_every,
+        policy=policy,
+    )
     return {"in": loop.in_, **LOOP.written(iterator=loop.iterator, spec=spec, loop=_loop(loop.inner))}
 
 

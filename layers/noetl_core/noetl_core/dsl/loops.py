@@ -40,6 +40,7 @@ def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1)
         max_in_flight=_either(given, "max_in_flight"),
         exec=given.get("spec", "policy", "exec"),
         chunk_size=_either(given, "chunk_size"),
+        commit_every=given.get("spec", "commit_every"),
         reducers=_reducers(r, given.node("spec", "policy", "reducers"), what),
         failure_mode=given.get("spec", "policy", "failure", "mode") or failure,
         tolerated_count=given.get("spec", "policy", "failure", "tolerated_count"),

@@ -122,6 +122,8 @@ class Loop:
     exec: Literal["auto", "local", "distributed"] | None = None
     """None: auto."""
     chunk_size: Value = None
+    commit_every: Value = None
+    """Iterations that end between two commits of a worker, at most; None: what ends within a second."""
     reducers: Mapping[str, str] = field(default_factory=dict)
     failure_mode: FailureMode = "fail_fast"
     tolerated_count: Value = None

@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.ports import ResultStore
+
+if TYPE_CHECKING:
+    from noetl_core.tools.event_loop import EventLoop
 
 SecretReader = Callable[[str], Mapping[str, Any]]
 """Credentials by name, as `Secrets.get` gives them: `{type, data: {...}}` or the fields. Raises `NotFound` or `KeyError`."""
@@ -81,6 +84,15 @@ class Tool(Protocol):
     def run(self, call: ToolCall) -> Outcome:
         """Do the work. Expected failures are outcomes (`Outcome.failed`), not exceptions; it may raise `BadInput` for the
         author."""
+        ...
+
+
+class EventedTool(Tool, Protocol):
+    """A tool whose calls need no thread of their own: they wait for sockets on the worker's event loop."""
+
+    async def answer(self, call: ToolCall, loop: EventLoop) -> Outcome:
+        """Do the work of `run`, on the asyncio loop that `loop` turns, and raise what `run` may raise. The coroutine is cancelled
+        where it waits (`event_loop.Stopped`) once the outcome is no longer needed."""
         ...
 
 

@@ -8,6 +8,7 @@ either case, and `outcome.error.details` has the beginning of the body. Requests
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Mapping
@@ -18,8 +19,8 @@ import httpx
 
 from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.event_loop import EventLoop, Stopped
 from noetl_core.tools.http_body import (
-    ACCEPT_ENCODING,
     EXCERPT_BYTES,
     BodyTooLarge,
     BodyUnreadable,
@@ -28,8 +29,9 @@ from noetl_core.tools.http_body import (
     read_beginning,
     read_body,
 )
-from noetl_core.tools.http_client import Stopped, budget, new_client
-from noetl_core.tools.http_request import Prepared, prepare
+from noetl_core.tools.http_client import HttpClient, Response, TimeLimits
+from noetl_core.tools.http_redirects import BodyElsewhere, redirected, redirects
+from noetl_core.tools.http_request import Prepared, build, prepare
 from noetl_core.tools.net import AddressPolicy, AddressRefused
 
 DEFAULT_TIMEOUTS: Final = {"connect": 10.0, "read": 30.0, "write": 30.0, "pool": 30.0}
@@ -39,14 +41,13 @@ MAX_REDIRECTS: Final = 5
 RETRY_STATUSES: Final = frozenset({429, 502, 503, 504})
 RETRY_KEYS: Final = frozenset({"attempts", "delay", "statuses"})
 LONGEST_PAUSE_S: Final = 30.0
-USER_AGENT: Final = "noetl"
 
 
 @dataclass(frozen=True, slots=True)
 class _Options:
     """`spec`, read and checked."""
 
-    timeout: httpx.Timeout
+    timeouts: Mapping[str, float]
     total_s: float
     max_bytes: int
     redirects: int
@@ -68,58 +69,66 @@ class HttpTool:
     def __init__(self, policy: AddressPolicy | None = None) -> None:
         """`policy` None: as the environment says, read at the first call."""
         self._policy = policy
-        self._clients: dict[bool, httpx.Client] = {}
+        self._client: HttpClient | None = None
         self._lock = threading.Lock()
 
     def run(self, call: ToolCall) -> Outcome:
+        with EventLoop() as loop:
+            return loop.run(self.answer(call, loop), call.cancelled)
+
+    async def answer(self, call: ToolCall, loop: EventLoop) -> Outcome:
+        """Do the work of `run` beside others on `loop`."""
         options = _options(call)
         request = prepare(call)
-        client = self._client(verify=options.verify)
+        client = self._kept_client()
         deadline = time.monotonic() + options.total_s
+        limits = TimeLimits(**options.timeouts, deadline=deadline)
         for attempt in range(1, options.attempts + 1):
-            outcome = _attempt(client, request, options, deadline, call)
+            outcome = await _attempt(loop, client, request, options, limits)
             if attempt == options.attempts or not _worth_another(outcome, options):
                 break
             pause = min(_pause(outcome, options), LONGEST_PAUSE_S)
-            if time.monotonic() + pause >= deadline or call.cancelled.wait(pause):
+            if time.monotonic() + pause >= deadline:
+                break
+            try:
+                await asyncio.sleep(pause)
+            except Stopped:
                 break
         return outcome
 
     def close(self) -> None:
         """Close kept connections."""
         with self._lock:
-            clients, self._clients = list(self._clients.values()), {}
-        for client in clients:
+            client, self._client = self._client, None
+        if client is not None:
             client.close()
 
-    def _client(self, *, verify: bool) -> httpx.Client:
+    def _kept_client(self) -> HttpClient:
         with self._lock:
-            if verify not in self._clients:
+            if self._client is None:
                 self._policy = self._policy or AddressPolicy.from_environment()
-                self._clients[verify] = new_client(self._policy, verify=verify)
-            return self._clients[verify]
+                self._client = HttpClient(self._policy)
+            return self._client
 
 
-def _attempt(client: httpx.Client, prepared: Prepared, options: _Options, deadline: float, call: ToolCall) -> Outcome:
+async def _attempt(loop: EventLoop, client: HttpClient, prepared: Prepared, options: _Options, limits: TimeLimits) -> Outcome:
     """Make one exchange and follow redirects; every failure is an outcome."""
-    where = f"{prepared.method} {prepared.url.copy_with(query=None, userinfo=b'')}"
     try:
-        with budget(deadline, call.cancelled):
-            return _exchange(client, prepared, options, where)
+        return await _exchange(loop, client, prepared, options, limits)
     except Stopped:
-        return Outcome.failed("cancelled", f"{where}: cancelled", retryable=False)
+        return Outcome.failed("cancelled", f"{prepared.where}: cancelled", retryable=False)
     except AddressRefused as error:
-        return Outcome.failed("client_error", f"{where}: {error}", retryable=False, code="address_refused")
-    except _BodyElsewhere as error:
-        return Outcome.failed("client_error", f"{where}: {error}", retryable=False, code="body_redirected")
+        return Outcome.failed("client_error", f"{prepared.where}: {error}", retryable=False, code="address_refused")
+    except BodyElsewhere as error:
+        return Outcome.failed("client_error", f"{prepared.where}: {error}", retryable=False, code="body_redirected")
     except BodyTooLarge as error:
-        return Outcome.failed("limit", f"{where}: {error}", retryable=False)
+        return Outcome.failed("limit", f"{prepared.where}: {error}", retryable=False)
     except httpx.TimeoutException as error:
-        return Outcome.failed("timeout", f"{where}: {_words(error)}", code=type(error).__name__)
+        return Outcome.failed("timeout", f"{prepared.where}: {_words(error)}", code=type(error).__name__)
     except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.TooManyRedirects) as error:
-        return Outcome.failed("client_error", f"{where}: {error}", retryable=False)
+        return Outcome.failed("client_error", f"{prepared.where}: {error}", retryable=False)
     except (httpx.TransportError, OSError) as error:
-        return Outcome.failed("connection", f"{where}: {error or type(error).__name__}", code=type(error).__name__)
+        return Outcome.failed("connection", f"{prepared.where}: {error or type(error).__name__}", code=type(error).__name__)
 
 
 def _words(error: httpx.TimeoutException) -> str:
@@ -128,72 +137,51 @@ def _words(error: httpx.TimeoutException) -> str:
     return "could not send in time" if isinstance(error, httpx.WriteTimeout) else "no answer in time"
 
 
-def _exchange(client: httpx.Client, prepared: Prepared, options: _Options, where: str) -> Outcome:
-    defaults = {"Accept": "*/*", "Accept-Encoding": ACCEPT_ENCODING, "User-Agent": USER_AGENT}
-    request = client.build_request(
-        prepared.method, prepared.url, headers={**defaults, **prepared.headers}, content=prepared.content, timeout=options.timeout
-    )
-    request.headers["Accept-Encoding"] = ACCEPT_ENCODING
+async def _exchange(loop: EventLoop, client: HttpClient, prepared: Prepared, options: _Options, limits: TimeLimits) -> Outcome:
+    request = build(prepared)
     started = time.monotonic()
     for hop in range(options.redirects + 1):
-        response = client.send(request, stream=True)
+        response = await client.send(loop, request, limits, verify=options.verify)
         try:
-            following = response.next_request if options.redirects else None
-            if following is None:
-                return _outcome(response, options, where, round((time.monotonic() - started) * 1000))
+            if not options.redirects or not redirects(response):
+                return await _outcome(response, options, prepared, started)
             if hop == options.redirects:
-                raise httpx.TooManyRedirects(f"more than {options.redirects} redirects", request=request)
+                raise httpx.TooManyRedirects(f"more than {options.redirects} redirects")
         finally:
-            response.close()
-        request = _redirected(request, following, prepared, options.timeout)
+            await response.close()
+        request = redirected(response, prepared)
     raise AssertionError("a redirect loop ends above")
 
 
-class _BodyElsewhere(Exception):
-    """A redirect asks to send the body to another origin."""
-
-
-def _redirected(request: httpx.Request, following: httpx.Request, prepared: Prepared, timeout: httpx.Timeout) -> httpx.Request:
-    """Return the next request. Headers that were meant for one origin are not sent to another. Raises `_BodyElsewhere`."""
-    before, after = request.url, following.url
-    if (before.scheme, before.host, before.port) != (after.scheme, after.host, after.port):
-        if prepared.content and following.method not in ("GET", "HEAD"):
-            origin = f"{after.scheme}://{after.netloc.decode('ascii', 'replace')}"
-            raise _BodyElsewhere(f"it redirects the body to another origin, {origin}: if that is meant, name it in `url`")
-        for name in prepared.private - {"content-type"}:
-            following.headers.pop(name, None)
-    following.extensions = {**following.extensions, "timeout": timeout.as_dict()}
-    return following
-
-
-def _outcome(response: httpx.Response, options: _Options, where: str, elapsed_ms: int) -> Outcome:
-    status = response.status_code
-    headers = {name.lower(): value for name, value in response.headers.items()}
+async def _outcome(response: Response, options: _Options, prepared: Prepared, started: float) -> Outcome:
+    elapsed_ms = round((time.monotonic() - started) * 1000)
+    status = response.status
+    headers = response.headers
     http = {"status": status, "headers": headers}
     failed = status >= 400 and options.raise_for_status and status not in options.ok_statuses
     if failed:
-        return _refused(response, headers, where, http)
+        return await _refused(response, headers, prepared, http)
     try:
-        body = read_body(response, options.max_bytes)
+        body = await read_body(response, options.max_bytes)
         data = parse_body(body, headers.get("content-type", ""), options.form)
     except BodyUnreadable as error:
-        return Outcome.failed("parse", f"{where}: {error}", retryable=False, code=status, http=http)
+        return Outcome.failed("parse", f"{prepared.where}: {error}", retryable=False, code=status, http=http)
     except BodyTooLarge as error:
-        return Outcome.failed("limit", f"{where}: {error}", retryable=False, code=status, http=http)
-    result = {"status": status, "headers": headers, "data": data, "url": str(response.url), "elapsed_ms": elapsed_ms}
+        return Outcome.failed("limit", f"{prepared.where}: {error}", retryable=False, code=status, http=http)
+    result = {"status": status, "headers": headers, "data": data, "url": str(response.request.url), "elapsed_ms": elapsed_ms}
     return Outcome.ok(result, http=http)
 
 
-def _refused(response: httpx.Response, headers: Mapping[str, str], where: str, http: Mapping[str, Any]) -> Outcome:
-    status = response.status_code
+async def _refused(response: Response, headers: Mapping[str, str], prepared: Prepared, http: Mapping[str, Any]) -> Outcome:
+    status = response.status
     try:
-        said = excerpt(read_beginning(response, EXCERPT_BYTES + 1))
+        said = excerpt(await read_beginning(response, EXCERPT_BYTES + 1))
     except BodyUnreadable as error:
         said = f"({error})"  # the status says what happened; the body only explains it
     details: dict[str, Any] = {"status": status, "body": said}
     if "retry-after" in headers:
         details["retry_after"] = headers["retry-after"]
-    return Outcome.failed(kind_of(status), f"{where}: HTTP {status}", code=status, details=details, http=http)
+    return Outcome.failed(kind_of(status), f"{prepared.where}: HTTP {status}", code=status, details=details, http=http)
 
 
 _KINDS: Final[dict[int, ErrorKind]] = {
@@ -241,7 +229,7 @@ def _options(call: ToolCall) -> _Options:
     if form not in ("auto", "json", "text", "base64"):
         raise BadInput(f"`spec.response` {form!r} is unknown: auto, json, text or base64")
     return _Options(
-        timeout=httpx.Timeout(**timeout),
+        timeouts=timeout,
         total_s=total,
         max_bytes=int(_number("max_response_bytes", spec.get("max_response_bytes", MAX_BODY_BYTES))),
         redirects=int(_number("max_redirects", spec.get("max_redirects", MAX_REDIRECTS))) if follow is not False else 0,

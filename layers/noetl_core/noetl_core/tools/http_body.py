@@ -5,13 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import httpx
+from noetl_core.tools.http_client import Response
 
-ACCEPT_ENCODING: Final = "gzip, deflate"
-"""The encodings that the standard libraries can decompress in limited steps."""
 STEP: Final = 1 << 20
 EXCERPT_BYTES: Final = 2_000
 _TEXT: Final = frozenset({"", "application/xml", "application/x-ndjson", "application/javascript"})
@@ -25,49 +23,83 @@ class BodyUnreadable(Exception):
     """The body is not what the response says it is."""
 
 
-def read_body(response: httpx.Response, limit: int) -> bytes:
-    """Return the decompressed body of a streamed response. Raises `BodyTooLarge` as early as possible, and `BodyUnreadable`."""
+async def read_body(response: Response, limit: int) -> bytes:
+    """Return the decompressed body of a response. Raises `BodyTooLarge` as early as possible, and `BodyUnreadable`."""
     announced = response.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > limit:
         raise BodyTooLarge(f"the body is {announced} bytes, over the limit of {limit}")
-    body = bytearray()
-    for piece in _decompressed(response.iter_raw(), response.headers.get("content-encoding", "").strip().lower()):
-        body += piece
-        if len(body) > limit:
-            raise BodyTooLarge(f"the body is over the limit of {limit} bytes")
-    return bytes(body)
+    body, decoder = bytearray(), decoder_of(response.headers)
+    while raw := await response.piece():
+        for piece in decoder.pieces(raw):
+            body += piece
+            if len(body) > limit:
+                raise BodyTooLarge(f"the body is over the limit of {limit} bytes")
+    return bytes(body + decoder.end())
 
 
-def read_beginning(response: httpx.Response, size: int) -> bytes:
+async def read_beginning(response: Response, size: int) -> bytes:
     """Return the first bytes of the decompressed body, however long it is. Raises `BodyUnreadable`."""
-    body = bytearray()
-    for piece in _decompressed(response.iter_raw(), response.headers.get("content-encoding", "").strip().lower()):
-        body += piece
-        if len(body) >= size:
-            break
-    return bytes(body[:size])
+    body, decoder = bytearray(), decoder_of(response.headers)
+    while raw := await response.piece():
+        for piece in decoder.pieces(raw):
+            body += piece
+            if len(body) >= size:
+                return bytes(body[:size])
+    return bytes(body + decoder.end())
 
 
-def _decompressed(raw: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+class Decoder:
+    """Takes a body as it is."""
+
+    def pieces(self, raw: bytes) -> Iterator[bytes]:
+        """Yield the next part of the body in pieces of limited size. Raises `BodyUnreadable`."""
+        yield raw
+
+    def end(self) -> bytes:
+        """Return what is left once everything has been taken. Raises `BodyUnreadable`."""
+        return b""
+
+
+class Decompressor(Decoder):
+    """Decompresses a body."""
+
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
+        self._unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding != "deflate" else None
+
+    def pieces(self, raw: bytes) -> Iterator[bytes]:
+        if self._unpack is None:  # "deflate" is zlib by the book and bare deflate by some servers
+            self._unpack = zlib.decompressobj() if raw[0] & 0x0F == 8 else zlib.decompressobj(-zlib.MAX_WBITS)
+        try:
+            while raw:
+                yield self._unpack.decompress(raw, STEP)
+                raw = self._unpack.unconsumed_tail
+        except zlib.error as error:
+            raise self._unreadable(error) from error
+
+    def end(self) -> bytes:
+        if self._unpack is None:
+            return b""
+        try:
+            rest = self._unpack.flush()
+        except zlib.error as error:
+            raise self._unreadable(error) from error
+        if not self._unpack.eof:
+            raise BodyUnreadable("the compressed body ends too early")
+        return rest
+
+    def _unreadable(self, error: zlib.error) -> BodyUnreadable:
+        return BodyUnreadable(f"the body is not valid {self._encoding}: {error}")
+
+
+def decoder_of(headers: Mapping[str, str]) -> Decoder:
+    """Return what decodes a body that came with `headers`. Raises `BodyUnreadable`."""
+    encoding = headers.get("content-encoding", "").strip().lower()
     if encoding in ("", "identity"):
-        yield from raw
-        return
+        return Decoder()
     if encoding not in ("gzip", "x-gzip", "deflate"):
         raise BodyUnreadable(f"the body is encoded as {encoding[:40]!r}, which was not asked for")
-    unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding != "deflate" else None
-    try:
-        for piece in raw:
-            if unpack is None:  # "deflate" is zlib by the book and bare deflate by some servers
-                unpack = zlib.decompressobj() if piece[:1] and piece[0] & 0x0F == 8 else zlib.decompressobj(-zlib.MAX_WBITS)
-            while piece:
-                yield unpack.decompress(piece, STEP)
-                piece = unpack.unconsumed_tail
-        if unpack is not None:
-            yield unpack.flush()
-            if not unpack.eof:
-                raise BodyUnreadable("the compressed body ends too early")
-    except zlib.error as error:
-        raise BodyUnreadable(f"the body is not valid {encoding}: {error}") from error
+    return Decompressor(encoding)
 
 
 def parse_body(body: bytes, content_type: str, form: str) -> Any:

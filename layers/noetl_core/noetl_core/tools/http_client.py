@@ -1,163 +1,317 @@
-"""The HTTP client of the process: it keeps connections, checks and pins addresses when it connects, and limits time.
+"""The HTTP client of the process: aiohttp, with checked addresses and limited times.
 
-There is one client per setting of `verify`, shared by all threads. It keeps no cookies and reads no proxy settings, so that
-executions cannot affect each other through it. The check is in the network layer, so redirects, and names that change their
-address, pass it too.
+Each asyncio loop keeps its connections in a session. It keeps no cookies and reads no proxy settings, so that executions cannot
+affect each other through it. Addresses are checked twice: names when they are resolved, and every address, however it was
+written, where a socket for it is made; so redirects, and names that change their address, pass it too.
 """
 
 from __future__ import annotations
 
-import logging
+import asyncio
+import ipaddress
+import re
+import socket
 import ssl
 import threading
 import time
-import typing
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, Final
+from typing import Any, Final, cast
 
-import httpcore
+import aiohttp
 import httpx
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import Payload
+from yarl import URL
 
-from noetl_core.tools.net import AddressPolicy, AddressRefused, resolve
+from noetl_core.tools.event_loop import EventLoop, drop
+from noetl_core.tools.http_errors import ERRORS, named
+from noetl_core.tools.http_request import Request
+from noetl_core.tools.lookups import Resolver
+from noetl_core.tools.net import AddressPolicy, AddressRefused
 
-for _library in ("httpx", "httpcore"):
-    logging.getLogger(_library).setLevel(logging.WARNING)  # below it they write down URLs, headers and bodies
+IDLE_S: Final = 30.0
+MAX_CONNECTIONS: Final = 512
+"""Half of the files that a Lambda function may have open."""
+MAX_HEAD_BYTES: Final = 100 * 1024
+"""The longest line of a response's head that is read."""
+MAX_HEADERS: Final = 1_000
+PORTS: Final = {"http": 80, "https": 443}
+PIECE_BYTES: Final = 64 * 1024
+_OWN_HEADERS: Final = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
+"""What aiohttp would add."""
+_NUMERIC: Final = re.compile(r"[0-9.]+")
+_LEAST_S: Final = 0.001
+"""aiohttp takes 0 for no limit."""
 
-MAX_CONNECTIONS: Final = 200
-KEEPALIVE: Final = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=50, keepalive_expiry=30)
-SLICE_S: Final = 0.5
-"""How often a blocked read checks whether the call is still needed."""
 
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """Seconds for each operation, all of them before `deadline` (monotonic seconds)."""
 
-class Stopped(Exception):
-    """The call was cancelled."""
-
-
-@dataclass(slots=True)
-class _Budget:
+    connect: float
+    read: float
+    write: float
+    pool: float
     deadline: float
-    cancelled: threading.Event
+
+    def of_aiohttp(self) -> aiohttp.ClientTimeout:
+        left = max(self.deadline - time.monotonic(), _LEAST_S)
+        return aiohttp.ClientTimeout(total=left, connect=max(self.connect, _LEAST_S), sock_read=max(self.read, _LEAST_S))
 
 
-_current = threading.local()
-
-
-@contextmanager
-def budget(deadline: float, cancelled: threading.Event) -> Iterator[None]:
-    """Everything this thread sends or reads inside ends by `deadline` (monotonic seconds), or once `cancelled` is set."""
-    _current.budget = _Budget(deadline, cancelled)
-    try:
-        yield
-    finally:
-        _current.budget = None
-
-
-def _left(timeout: float | None) -> float:
-    """Return the seconds that an operation may take: its own timeout, within the budget."""
-    own = 3600.0 if timeout is None else timeout
-    current: _Budget | None = getattr(_current, "budget", None)
-    return own if current is None else min(own, current.deadline - time.monotonic())
-
-
-def _check_cancelled() -> None:
-    current: _Budget | None = getattr(_current, "budget", None)
-    if current is not None and current.cancelled.is_set():
-        raise Stopped
-
-
-class _Stream(httpcore.NetworkStream):
-    """A connection whose reads and writes keep to the budget, however slow the peer is."""
-
-    def __init__(self, inner: httpcore.NetworkStream) -> None:
-        self._inner = inner
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        until = time.monotonic() + _left(timeout)
-        while True:
-            _check_cancelled()
-            left = until - time.monotonic()
-            if left <= 0:
-                raise httpcore.ReadTimeout("timed out")
-            try:
-                return self._inner.read(max_bytes, min(left, SLICE_S))
-            except httpcore.ReadTimeout:
-                continue
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        _check_cancelled()
-        left = _left(timeout)
-        if left <= 0:
-            raise httpcore.WriteTimeout("timed out")
-        self._inner.write(buffer, left)
-
-    def close(self) -> None:
-        self._inner.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left(timeout)))
-
-    def get_extra_info(self, info: str) -> typing.Any:
-        return self._inner.get_extra_info(info)
-
-
-class GuardedBackend(httpcore.NetworkBackend):
-    """Connects only to addresses that `policy` allows: a name is resolved once, checked, and the checked address is used."""
-
-    def __init__(self, policy: AddressPolicy) -> None:
-        self._policy = policy
-        self._inner = httpcore.SyncBackend()
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore.NetworkStream:
+def texts_of(headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return the headers of a response as texts: all of them ASCII, or UTF-8, or Latin-1, which every byte is."""
+    for encoding in ("ascii", "utf-8", "latin-1"):
+        texts: dict[str, str] = {}
         try:
-            addresses = resolve(host, port, self._policy)
-        except (OSError, UnicodeError) as error:
-            raise httpcore.ConnectError(f"{host} cannot be resolved: {error}") from error
-        failure: Exception | None = None
-        for address in addresses:
-            left = _left(timeout)
-            if left <= 0:
-                raise httpcore.ConnectTimeout("timed out")
+            for name, value in headers:
+                key, text = name.decode(encoding).lower(), value.decode(encoding)
+                texts[key] = f"{texts[key]}, {text}" if key in texts else text
+        except UnicodeDecodeError:
+            continue
+        break
+    return texts
+
+
+class _Unasked(Exception):
+    """More came on a connection than was asked for: what comes next may be no answer to this request."""
+
+
+class _Sent(aiohttp.ClientRequest):
+    """A request that goes out on no connection on which an answer waits already."""
+
+    async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        if conn.protocol.should_close:
+            raise _Unasked
+        return await super().send(conn)
+
+
+class _Body(Payload):
+    """A body that is written within `seconds` for each piece."""
+
+    def __init__(self, content: bytes, seconds: float) -> None:
+        super().__init__(content, headers={})
+        self._size, self._seconds = len(content), seconds
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return cast(bytes, self._value).decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        content = memoryview(cast(bytes, self._value))
+        for start in range(0, len(content), PIECE_BYTES):
             try:
-                return _Stream(self._inner.connect_tcp(address, port, left, local_address, socket_options))
-            except httpcore.ConnectError as error:
-                failure = error
-        raise failure or httpcore.ConnectError(f"{host} has no address")
+                async with asyncio.timeout(self._seconds):
+                    await writer.write(bytes(content[start : start + PIECE_BYTES]))
+                    await writer.drain()
+            except TimeoutError as error:
+                raise httpx.WriteTimeout("timed out") from error
 
-    def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
-    ) -> httpcore.NetworkStream:
-        raise AddressRefused("unix sockets are out of bounds")
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        await self.write(writer)
 
 
-class _Transport(httpx.HTTPTransport):
-    def __init__(self, policy: AddressPolicy, *, verify: bool) -> None:
-        context = httpx.create_ssl_context(verify=verify)
-        super().__init__(verify=context, limits=KEEPALIVE, trust_env=False)
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=context,
-            max_connections=KEEPALIVE.max_connections,
-            max_keepalive_connections=KEEPALIVE.max_keepalive_connections,
-            keepalive_expiry=KEEPALIVE.keepalive_expiry,
-            network_backend=GuardedBackend(policy),
+async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Send a request once: aiohttp would send some that got no answer again, and only `retry` does that."""
+    try:
+        return await handler(request)
+    except ERRORS as error:
+        raise named(error) from error
+
+
+class Response:
+    """A response whose head has arrived. Its body is read piece by piece; `close` gives the connection back."""
+
+    def __init__(self, answer: aiohttp.ClientResponse, request: Request, done: Callable[[], Any]) -> None:
+        self._answer, self._done = answer, done
+        self.request = request
+        self.status = answer.status
+        self.headers = texts_of(answer.raw_headers)
+        """By lower-case name; of a header that came several times, all values, with commas between."""
+
+    async def piece(self) -> bytes:
+        """Return the next bytes of the body, as they were sent; none at its end."""
+        try:
+            return await self._answer.content.readany()
+        except ERRORS as error:
+            raise named(error) from error
+
+    async def close(self) -> None:
+        """Keep the connection for another request, or close it when its answer was not read to its end."""
+        self._answer.release()
+        await self._done()
+
+
+class _Session:
+    """The connections of one asyncio loop. At the limit, those that are idle make room for others."""
+
+    def __init__(self, policy: AddressPolicy, most: int) -> None:
+        self._policy, self._most = policy, most
+        self.resolver = Resolver(policy)
+        self.places = asyncio.Semaphore(most)
+        self._sockets: list[socket.socket] = []
+        self._crowded = False
+        self._current: aiohttp.ClientSession | None = None
+        self._in_use: dict[aiohttp.ClientSession, int] = {}
+
+    async def close(self) -> None:
+        for session in list(self._in_use):
+            await session.close()
+        self._in_use.clear()
+        self._current = None
+
+    async def place(self, limits: TimeLimits) -> None:
+        """Wait until one more connection may be used. Raises `httpx.PoolTimeout`."""
+        if not self.places.locked():
+            await self.places.acquire()
+            return
+        try:
+            async with asyncio.timeout(max(min(limits.pool, limits.deadline - time.monotonic()), 0.0)):
+                await self.places.acquire()
+        except TimeoutError as error:
+            raise httpx.PoolTimeout("no connection became free in time") from error
+
+    async def take(self) -> aiohttp.ClientSession:
+        """Return the session to send a request with."""
+        if self._crowded:
+            self._crowded = False
+            await self._retire()
+        if self._current is None:
+            self._current = self._opened()
+            self._in_use[self._current] = 0
+        self._in_use[self._current] += 1
+        return self._current
+
+    async def give_back(self, session: aiohttp.ClientSession) -> None:
+        self.places.release()
+        self._in_use[session] -= 1
+        if session is not self._current and not self._in_use[session]:
+            await self._close(session)
+
+    async def _retire(self) -> None:
+        """Send what follows with another session: this one is closed as soon as nobody uses it."""
+        session, self._current = self._current, None
+        if session is not None and not self._in_use[session]:
+            await self._close(session)
+
+    async def _close(self, session: aiohttp.ClientSession) -> None:
+        del self._in_use[session]
+        await session.close()
+        await asyncio.sleep(0)  # the sockets are closed one turn later
+
+    def _full(self) -> bool:
+        self._sockets = [sock for sock in self._sockets if sock.fileno() >= 0]
+        return len(self._sockets) >= self._most
+
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        """Return a socket for an address to connect to, if it may be connected to. Nothing is connected to without."""
+        host, port = address[4][:2]
+        try:
+            self._policy.check(ipaddress.ip_address(str(host).partition("%")[0]), int(port))
+        except ValueError as error:
+            raise AddressRefused(f"{host} is no address") from error
+        self._crowded = self._crowded or (len(self._sockets) >= self._most and self._full())
+        made = socket.socket(*address[:3])
+        self._sockets.append(made)
+        return made
+
+    def _opened(self) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(
+            limit=0,  # `places` says how many, and when who waits for one has waited too long
+            resolver=self.resolver,
+            use_dns_cache=False,
+            keepalive_timeout=IDLE_S,
+            happy_eyeballs_delay=None,
+            socket_factory=self._socket,
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            request_class=_Sent,
+            middlewares=(_once,),
+            trust_env=False,
+            auto_decompress=False,
+            skip_auto_headers=_OWN_HEADERS,
+            max_line_size=MAX_HEAD_BYTES,
+            max_field_size=MAX_HEAD_BYTES,
+            max_headers=MAX_HEADERS,
         )
 
 
-def new_client(policy: AddressPolicy, *, verify: bool = True) -> httpx.Client:
-    """Return a client that connects to what `policy` allows, keeps no cookies and follows no redirect by itself."""
-    jar = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-    return httpx.Client(transport=_Transport(policy, verify=verify), cookies=jar, trust_env=False, follow_redirects=False)
+class HttpClient:
+    """Sends requests to what `policy` allows, over at most `most` connections of each event loop. Thread-safe."""
+
+    def __init__(self, policy: AddressPolicy, most: int = MAX_CONNECTIONS) -> None:
+        self._policy, self._most = policy, most
+        self._contexts: dict[bool, ssl.SSLContext] = {}
+        self._lock = threading.Lock()
+
+    async def send(self, loop: EventLoop, request: Request, limits: TimeLimits, *, verify: bool) -> Response:
+        """Send a request and return its response; its body is still to be read, and it must be closed."""
+        if request.url.scheme not in PORTS:
+            raise httpx.UnsupportedProtocol(f"{request.url.scheme}:// is no protocol that can be asked")
+        kept = cast(_Session, loop.kept(self, lambda: _Session(self._policy, self._most)))
+        await kept.place(limits)
+        session = None
+        try:
+            await asyncio.sleep(0)  # what has arrived on idle connections is looked at before one of them is taken
+            session = await kept.take()
+            try:
+                url = await self._url(kept, request.url)
+                answer = await self._asked(session, url, request, limits, verify)
+            except ERRORS as error:
+                raise named(error) from error
+            done = session
+            return Response(answer, request, lambda: kept.give_back(done))
+        except BaseException:
+            if session is None:
+                kept.places.release()
+            else:
+                await kept.give_back(session)
+            raise
+
+    def close(self) -> None:
+        """Close the connections: of idle loops at once, of others when their run is over."""
+        drop(self)
+
+    async def _asked(
+        self, session: aiohttp.ClientSession, url: URL, request: Request, limits: TimeLimits, verify: bool
+    ) -> aiohttp.ClientResponse:
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers]
+        context = self._context(verify) if url.scheme == "https" else True
+        while True:
+            with suppress(_Unasked):
+                return await session.request(
+                    request.method,
+                    url,
+                    headers=headers,
+                    data=_Body(request.content, limits.write) if request.content else None,
+                    allow_redirects=False,
+                    timeout=limits.of_aiohttp(),
+                    ssl=context,
+                )
+
+    async def _url(self, kept: _Session, url: httpx.URL) -> URL:
+        """Return the URL as aiohttp takes it: without credentials, which are headers, and spelled as it is."""
+        host, port = url.raw_host.decode("ascii"), url.port or PORTS[url.scheme]
+        if _NUMERIC.fullmatch(host) and not _is_address(host):  # aiohttp would neither resolve nor take it
+            host = (await kept.resolver.addresses(host, port))[0]
+        where = f"[{host}]" if ":" in host else host
+        return URL(f"{url.scheme}://{where}:{port}{url.raw_path.decode('ascii')}", encoded=True)
+
+    def _context(self, verify: bool) -> ssl.SSLContext:
+        with self._lock:
+            if verify not in self._contexts:
+                context = httpx.create_ssl_context(verify=verify)
+                context.set_alpn_protocols(["http/1.1"])
+                self._contexts[verify] = context
+            return self._contexts[verify]
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -20,6 +20,28 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OWN_HEADERS: Final = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
 """Headers that frame the message: a value that differs from the client's would be request smuggling."""
 MAX_URL: Final = 64 * 1024
+ACCEPT_ENCODING: Final = "gzip, deflate"
+"""The encodings that the standard library can decompress in limited steps."""
+_DEFAULTS: Final = {
+    "accept": (b"Accept", b"*/*"),
+    "": (b"Accept-Encoding", ACCEPT_ENCODING.encode()),
+    "connection": (b"Connection", b"keep-alive"),
+    "user-agent": (b"User-Agent", b"noetl"),
+}
+"""Headers that every request has, by the name under which an author may say otherwise."""
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+"""Methods whose requests say how long their body is, also when they have none."""
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as it is sent."""
+
+    method: str
+    url: httpx.URL
+    headers: list[tuple[bytes, bytes]]
+    content: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +53,11 @@ class Prepared:
     headers: dict[str, str]
     content: bytes | None
     private: frozenset[str]
+
+    @property
+    def where(self) -> str:
+        """The request as messages name it: without what may be secret."""
+        return f"{self.method} {self.url.copy_with(query=None, userinfo=b'')}"
 
 
 def prepare(call: ToolCall) -> Prepared:
@@ -57,6 +84,19 @@ def prepare(call: ToolCall) -> Prepared:
     return Prepared(method, url, headers, content, private)
 
 
+def build(prepared: Prepared) -> Request:
+    """Return the request that is sent, with the headers that every request has."""
+    given, url = prepared.headers, prepared.url
+    names = {name.lower() for name in given}
+    headers = [] if "host" in names else [(b"Host", url.netloc)]
+    headers += [header for name, header in _DEFAULTS.items() if name not in names]
+    headers += [(name.encode(), value.encode("latin-1")) for name, value in given.items() if name.lower() != "accept-encoding"]
+    content = prepared.content or b""
+    if content or prepared.method in _WITH_BODY:
+        headers.append((b"Content-Length", str(len(content)).encode()))
+    return Request(prepared.method, url, headers, content)
+
+
 def _mapping(inputs: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = inputs.get(name) or {}
     if not isinstance(value, Mapping):
@@ -69,7 +109,7 @@ def _url(text: Any, params: Mapping[str, Any]) -> httpx.URL:
         raise BadInput("`url` must be text")
     if len(text) > MAX_URL:
         raise BadInput(f"`url` has {len(text)} characters, and a URL at most {MAX_URL}: send what is large as the body")
-    if any(ord(c) < 0x20 or ord(c) == 0x7F for c in text):
+    if _CONTROL.search(text):
         raise BadInput("`url` has control characters in it")
     try:
         url = httpx.URL(text)

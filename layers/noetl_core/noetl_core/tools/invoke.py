@@ -9,22 +9,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl_core.dsl.kinds import canonical_inputs
 from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.expr import reveal
 from noetl_core.ports import Forbidden, NotFound, PortError, TooLarge
-from noetl_core.tools.base import BadInput, SecretReader, Tool, ToolCall
+from noetl_core.tools.base import BadInput, EventedTool, SecretReader, Tool, ToolCall
 from noetl_core.tools.scrub import Scrubber, holds_secret
+
+if TYPE_CHECKING:
+    from noetl_core.tools.event_loop import EventLoop
 
 
 def invoke(tool: Tool, call: ToolCall) -> Outcome:
     """Run `tool` once and return its outcome. An exception of a tool becomes an outcome."""
+    opened, scrubber = _opened(tool, call)
+    if opened is None:
+        return _refused(call)
+    try:
+        outcome = _answered(call.kind, tool.run(opened))
+    except Exception as error:  # of a tool, whose mistakes must end the task, not the worker
+        outcome = _failed(call.kind, error)
+    return scrubber.outcome(outcome) if scrubber else outcome
+
+
+async def invoke_evented(tool: EventedTool, call: ToolCall, loop: EventLoop) -> Outcome:
+    """Do what `invoke` does, beside other calls on `loop`."""
+    opened, scrubber = _opened(tool, call)
+    if opened is None:
+        return _refused(call)
+    try:
+        outcome = _answered(call.kind, await tool.answer(opened, loop))
+    except Exception as error:  # of a tool, whose mistakes must end the task, not the worker
+        outcome = _failed(call.kind, error)
+    return scrubber.outcome(outcome) if scrubber else outcome
+
+
+def _opened(tool: Tool, call: ToolCall) -> tuple[ToolCall | None, Scrubber]:
+    """Return the call as the tool gets it, secrets opened, and what removes them from its answer; no call where the tool takes no
+    secrets and is given some."""
+    scrubber = Scrubber()
     secret = holds_secret(call.inputs)
     if secret and not getattr(tool, "takes_secrets", True):
-        return Outcome.failed("schema", f"{call.kind}: refuses secrets: what it is given would be stored", retryable=False)
-    scrubber = Scrubber()
+        return None, scrubber
     given: Any = canonical_inputs(call.kind, call.inputs)
     if secret:
         scrubber.learn_secrets(call.inputs)
@@ -35,21 +63,26 @@ def invoke(tool: Tool, call: ToolCall) -> Outcome:
         secrets=None if call.secrets is None else _reader(call.secrets, scrubber),
         log=lambda line, stream="stdout", /: call.log(scrubber.text(line), stream),
     )
-    try:
-        outcome = _answered(call.kind, tool.run(opened))
-    except BadInput as error:
-        outcome = Outcome.failed("schema", f"{call.kind}: {error}", retryable=False)
-    except TooLarge as error:
-        outcome = Outcome.failed("limit", f"{call.kind}: {error}", retryable=False)
-    except NotFound as error:
-        outcome = Outcome.failed("not_found", f"{call.kind}: {error}", retryable=False)
-    except Forbidden as error:
-        outcome = Outcome.failed("auth", f"{call.kind}: {error}", retryable=False)
-    except PortError as error:
-        outcome = Outcome.failed("storage", f"{call.kind}: {error}")
-    except Exception as error:
-        outcome = Outcome.failed("unknown", f"{call.kind}: {type(error).__name__}: {error}", code=type(error).__name__)
-    return scrubber.outcome(outcome) if scrubber else outcome
+    return opened, scrubber
+
+
+def _refused(call: ToolCall) -> Outcome:
+    return Outcome.failed("schema", f"{call.kind}: refuses secrets: what it is given would be stored", retryable=False)
+
+
+def _failed(kind: str, error: Exception) -> Outcome:
+    """Return the outcome that an exception of a tool stands for."""
+    if isinstance(error, BadInput):
+        return Outcome.failed("schema", f"{kind}: {error}", retryable=False)
+    if isinstance(error, TooLarge):
+        return Outcome.failed("limit", f"{kind}: {error}", retryable=False)
+    if isinstance(error, NotFound):
+        return Outcome.failed("not_found", f"{kind}: {error}", retryable=False)
+    if isinstance(error, Forbidden):
+        return Outcome.failed("auth", f"{kind}: {error}", retryable=False)
+    if isinstance(error, PortError):
+        return Outcome.failed("storage", f"{kind}: {error}")
+    return Outcome.failed("unknown", f"{kind}: {type(error).__name__}: {error}", code=type(error).__name__)
 
 
 def _answered(kind: str, outcome: Any) -> Outcome:

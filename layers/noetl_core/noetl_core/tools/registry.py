@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Final, cast
 
-from noetl_core.tools.base import Tool
+from noetl_core.tools.base import EventedTool, Tool
 
 ENTRY_POINTS: Final = "noetl.tools"
 """Kinds of plugins: an entry point of this group names the kind and a class (or factory) without arguments."""
@@ -36,6 +36,7 @@ class ToolRegistry:
         """`tools` are instances by kind; they replace built-in ones (for tests and embedding)."""
         self._tools: dict[str, Tool] = dict(tools or {})
         self._inline: dict[str, bool] = {}
+        self._evented: dict[str, EventedTool | None] = {}
         self._lock = threading.Lock()
 
     def get(self, kind: str) -> Tool:
@@ -57,6 +58,13 @@ class ToolRegistry:
                 known = True
             self._inline[kind] = known
         return known
+
+    def evented(self, kind: str) -> EventedTool | None:
+        """Return the tool of `kind` if its calls need no thread of their own."""
+        if kind not in self._evented:
+            tool = self.get(kind)
+            self._evented[kind] = cast(EventedTool, tool) if hasattr(tool, "answer") else None
+        return self._evented[kind]
 
     def close(self) -> None:
         """Close what the tools keep open (connections). They are opened again when they are used again."""

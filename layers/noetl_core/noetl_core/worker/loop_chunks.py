@@ -50,6 +50,7 @@ class LoopChunks:
         activation, collections = self._activation, self._collections
         items = collections.rendered(loop, ctx, outer)
         limit, size = collections.limit(loop, ctx, outer), collections.chunk_size(loop, ctx, outer)
+        collections.commit_every(loop, ctx, outer)  # what is wrong with it fails the loop here, not each of its chunks
         plan = chunk_plan(len(items), limit, size, waits=self._waits, seconds=self._seen.get(activation.step.name)).as_dict()
         activation.end(StepSuspended, waits=[], loop=self._stored(loop, plan, items, ctx, outer))
 
@@ -93,6 +94,7 @@ class LoopChunks:
             raise LoopFailed("storage", f"the slice {key} of the loop's collection is gone") from None
         node = LoopNode(loop, (), items, ctx, outer, limit=chunk["per_chunk"], first=chunk_range(chunk, chunk["chunk"]).start)
         node.tolerated = self._collections.tolerated(loop, int(chunk["total"]), ctx, outer)
+        node.commit_every = self._collections.commit_every(loop, ctx, outer)
         self._began = activation.clock.now()
         return node
 

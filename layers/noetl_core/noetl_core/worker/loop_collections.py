@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noetl_core.dsl.model import Loop
-from noetl_core.dsl.numbers import CHUNK_SIZE, LOOP_ITEMS, TOLERATED_COUNT, TOLERATED_PERCENT, WINDOW, Range, value_of
+from noetl_core.dsl.numbers import (
+    CHUNK_SIZE,
+    COMMIT_EVERY,
+    LOOP_ITEMS,
+    TOLERATED_COUNT,
+    TOLERATED_PERCENT,
+    WINDOW,
+    Range,
+    value_of,
+)
 from noetl_core.engine.loops import tolerated
 from noetl_core.events.runs import LoopCollected
 from noetl_core.events.shapes import Failure
@@ -79,6 +88,10 @@ class LoopCollections:
     def chunk_size(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> int | None:
         """How many iterations a chunk has, if the loop says so."""
         return self._whole(loop.chunk_size, CHUNK_SIZE, "chunk_size", ctx, outer)
+
+    def commit_every(self, loop: Loop, ctx: CtxLayer, outer: dict[str, Any]) -> int | None:
+        """How many iterations may end between two commits, if the loop says so."""
+        return self._whole(loop.commit_every, COMMIT_EVERY, "commit_every", ctx, outer)
 
     def tolerated(self, loop: Loop, total: int, ctx: CtxLayer, outer: dict[str, Any]) -> int:
         """How many of `total` iterations may fail."""

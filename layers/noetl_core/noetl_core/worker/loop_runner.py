@@ -10,7 +10,9 @@ from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.pipeline import Pipeline
 from noetl_core.events.runs import LoopChunkDone, LoopIterationCompleted, LoopIterationStarted, StepFailed, StepSuspended
 from noetl_core.events.shapes import Counts, Failure
+from noetl_core.instants import SECOND
 from noetl_core.worker.activation import Activation
+from noetl_core.worker.journal import FLUSH_EVERY_S
 from noetl_core.worker.loop_chunks import LoopChunks
 from noetl_core.worker.loop_collections import LoopCollections, LoopFailed
 from noetl_core.worker.loop_results import LoopResults
@@ -30,6 +32,8 @@ class LoopRunner:
         self._results = LoopResults(activation)
         self._spread: LoopSpread | None = None
         """Of the step's loop, where other workers may run a part of it."""
+        self._gate_read_at = 0
+        """When a commit that a loop asked for last read the gate (microseconds)."""
 
     # --- beginning ------------------------------------------------------------------------------------------------------
 
@@ -51,6 +55,7 @@ class LoopRunner:
         items = collections.collection(loop, path, ctx, outer)
         node = LoopNode(loop, path, items, ctx, outer, limit=collections.limit(loop, ctx, outer), parent=parent)
         node.tolerated = collections.tolerated(loop, len(items), ctx, outer)
+        node.commit_every = collections.commit_every(loop, ctx, outer)
         rule = self._activation.spread
         if parent is None and rule is not None and may_spread(self._activation, loop):
             collections.chunk_size(loop, ctx, outer)  # what is wrong with it fails the loop now, whether it is handed over or not
@@ -131,6 +136,8 @@ class LoopRunner:
             self._spread.ended(path[-1])
         node.settle(path[-1], done, layer.writes)
         self._results.turn_pages(node)
+        if node.commit_every is not None:
+            self._commit_as_asked(node, node.commit_every)
         self._fill(node)
 
     # --- handing over ---------------------------------------------------------------------------------------------------
@@ -161,6 +168,20 @@ class LoopRunner:
         done["result"] = results.results(node)
         done["ctx_writes"] = results.writes(node)
         self._activation.end(StepSuspended, **done)
+
+    def _commit_as_asked(self, node: LoopNode, every: int) -> None:
+        """Commit what has ended, where the loop wants more commits than one a second. The end of the run is a commit anyway."""
+        node.uncommitted += 1
+        if node.uncommitted < every or (node.parent is None and node.over):
+            return
+        node.uncommitted = 0
+        activation = self._activation
+        activation.journal.flush()
+        now = activation.clock.now()
+        # The driver reads the gate with its own commits, which never come due beside these.
+        if now - self._gate_read_at >= FLUSH_EVERY_S * SECOND:
+            activation.lease.read_gate()
+            self._gate_read_at = now
 
     # --- ending ---------------------------------------------------------------------------------------------------------
 

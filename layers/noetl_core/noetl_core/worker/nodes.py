@@ -77,6 +77,10 @@ class LoopNode:
     iter: dict[str, Any]
     limit: int
     parent: LoopNode | None = None
+    commit_every: int | None = None
+    """How many iterations may end between two commits."""
+    uncommitted: int = 0
+    """Iterations that have ended since `commit_every` last asked for a commit."""
     first: int = 0
     """Index of `items[0]` in the whole collection: not 0 in a chunk."""
     next: int = 0

@@ -1,4 +1,5 @@
-"""Driving one activation of a run: one driver thread owns every pass, tools run on it or on threads of their own."""
+"""Driving one activation of a run: one driver thread owns every pass; tools run on it, on its event loop, or on threads of their
+own."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class Runner:
         self._inputs = TaskInputs(activation, passes, tokens)
         self._outcomes = Outcomes(activation, passes)
         self._waiting = WaitingPasses(activation, passes)
-        self._attempts = RunningAttempts()
+        self._attempts = RunningAttempts(tool_caller)
         self._loops = LoopRunner(activation, self._start_pass)
         self._ready: deque[PipelinePass] = deque()
         self._started_any = False
@@ -183,7 +184,7 @@ class Runner:
             outcome = self._tool_caller.invoke(call, started_task)
             self._outcomes.take(pass_, task, outcome, self._lease.ended(started_task))
             return True
-        self._attempts.begin(pass_, task, call, started_task, started, self._tool_caller.invoke)
+        self._attempts.begin(pass_, task, call, started_task, started)
         return False
 
     def _too_late(self, timeout: float | None, now: int) -> bool:

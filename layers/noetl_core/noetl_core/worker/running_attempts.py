@@ -1,11 +1,11 @@
-"""Attempts of tasks that run on threads of their own. The runner starts them, takes their outcomes, and abandons those that
-run on after their timeout."""
+"""Attempts of tasks that do not end at once: on the event loop of the driver's thread, or on threads of their own. The runner
+starts them, takes their outcomes, and abandons those that run on after their timeout."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
 
 from noetl_core.dsl.model import Task
 from noetl_core.engine.outcome import Outcome
@@ -14,6 +14,10 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.worker.nodes import PipelinePass
 from noetl_core.worker.run_lease import StartedTask
 from noetl_core.worker.threads import TaskThreads
+from noetl_core.worker.tool_caller import ToolCaller
+
+if TYPE_CHECKING:
+    from noetl_core.tools.event_loop import EventLoop, LoopTask
 
 POOL_THREADS = 64
 GRACE_S = 1.0
@@ -22,63 +26,83 @@ GRACE_S = 1.0
 
 @dataclass(slots=True, eq=False)
 class RunningAttempt:
-    """An attempt on a thread of its own. At `until` (microseconds) it is abandoned; None means never."""
+    """An attempt under way. At `until` (microseconds) it is abandoned; None means never."""
 
     pass_: PipelinePass
     task: Task
     call: ToolCall
     started_task: StartedTask
     until: int | None
-
+    loop_task: LoopTask | None = None
+    """Its run on the event loop; None when it has a thread."""
     outcome: Outcome | BaseException | None = None
     """What the tool returned or raised, once it has ended."""
 
 
 class RunningAttempts:
-    """The attempts of one activation that have not ended. Only the driver thread uses this object; the tools run on other
-    threads."""
+    """The attempts of one activation that have not ended. Only the driver thread uses this object, and the event loop runs on it;
+    tools that block run on other threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, caller: ToolCaller) -> None:
         self.overdue_at: int | None = None
         """None is to be given up before (microseconds)."""
+        self._caller = caller
         self._running: set[RunningAttempt] = set()
         self._ended: SimpleQueue[RunningAttempt] = SimpleQueue()
         self._threads: TaskThreads | None = None
+        self._loop: EventLoop | None = None
 
     def __bool__(self) -> bool:
         return bool(self._running)
 
-    def begin(
-        self,
-        pass_: PipelinePass,
-        task: Task,
-        call: ToolCall,
-        started_task: StartedTask,
-        started: int,
-        invoke: Callable[[ToolCall, StartedTask], Outcome],
-    ) -> None:
+    def begin(self, pass_: PipelinePass, task: Task, call: ToolCall, started_task: StartedTask, started: int) -> None:
         until = None if call.timeout_s is None else started + int((call.timeout_s + GRACE_S) * SECOND)
         attempt = RunningAttempt(pass_, task, call, started_task, until)
-        if self._threads is None:
-            self._threads = TaskThreads(POOL_THREADS)
         self._running.add(attempt)
         if until is not None and (self.overdue_at is None or until < self.overdue_at):
             self.overdue_at = until
+        if self._caller.evented(call.kind):
+            self._begin_evented(attempt)
+        else:
+            self._begin_threaded(attempt)
+
+    def _begin_evented(self, attempt: RunningAttempt) -> None:
+        if self._loop is None:
+            from noetl_core.tools.event_loop import (
+                EventLoop,
+            )  # 30 ms: only kinds that wait for sockets need it
+
+            self._loop = EventLoop()
+
+        def ended(task: LoopTask) -> None:
+            attempt.outcome = task.result if task.error is None else task.error
+            self._ended.put(attempt)
+
+        attempt.loop_task = self._loop.start(self._caller.answer(attempt.call, attempt.started_task, self._loop), ended)
+
+    def _begin_threaded(self, attempt: RunningAttempt) -> None:
+        if self._threads is None:
+            self._threads = TaskThreads(POOL_THREADS)
 
         def work() -> None:
             try:
-                attempt.outcome = invoke(attempt.call, attempt.started_task)
+                attempt.outcome = self._caller.invoke(attempt.call, attempt.started_task)
             except BaseException as error:  # the driver raises it: a task that vanished would be waited for, for ever
                 attempt.outcome = error
             self._ended.put(attempt)
+            if self._loop is not None:
+                self._loop.wake()
 
         self._threads.submit(work)
 
     def next_ended(self, timeout: float) -> tuple[RunningAttempt, Outcome] | None:
         """Return the next attempt that has ended, with its outcome, after waiting at most `timeout` seconds; None if there is
         none. Raises what the tool raised; tools normally raise nothing."""
+        if self._loop and self._ended.empty():
+            self._loop.turn(timeout)
+            timeout = 0.0
         try:
-            attempt = self._ended.get(timeout=timeout)
+            attempt = self._ended.get(timeout=timeout) if timeout else self._ended.get_nowait()
         except Empty:
             return None
         if attempt not in self._running:
@@ -96,7 +120,9 @@ class RunningAttempts:
         for attempt in overdue:
             self._running.discard(attempt)
             attempt.call.cancelled.set()
-            if self._threads is not None:
+            if attempt.loop_task is not None and self._loop is not None:
+                self._loop.stop(attempt.loop_task)
+            elif self._threads is not None:
                 self._threads.lose()
         self.overdue_at = min((a.until for a in self._running if a.until is not None), default=None)
         return overdue
@@ -105,3 +131,5 @@ class RunningAttempts:
         """Start no more attempts. Outcomes of attempts that still run are ignored."""
         if self._threads is not None:
             self._threads.close()
+        if self._loop is not None:
+            self._loop.close()

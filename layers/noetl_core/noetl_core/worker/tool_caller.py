@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from noetl_core.dsl.model import Task
 from noetl_core.engine.outcome import Outcome
 from noetl_core.instants import SECOND
 from noetl_core.tools.base import SecretReader, Tool, ToolCall
-from noetl_core.tools.invoke import invoke
+from noetl_core.tools.invoke import invoke, invoke_evented
 from noetl_core.tools.registry import ToolRegistry, UnknownKind
 from noetl_core.values import FamilyResults
 from noetl_core.worker.activation import Activation
@@ -19,6 +20,9 @@ from noetl_core.worker.outcome_meta import meta_of
 from noetl_core.worker.run_lease import StartedTask
 from noetl_core.worker.task_inputs import Inputs
 from noetl_core.worker.task_log import TaskLog
+
+if TYPE_CHECKING:
+    from noetl_core.tools.event_loop import EventLoop
 
 MARGIN_S = 5
 """What is left of the invocation when a tool must have ended, for the commit that records it."""
@@ -63,6 +67,16 @@ class ToolCaller:
     def invoke(self, call: ToolCall, started_task: StartedTask) -> Outcome:
         """Run the tool."""
         return self.measured(invoke(self._tool(call.kind), call), call, started_task)
+
+    def evented(self, kind: str) -> bool:
+        """Return whether tools of a kind run on an event loop, without a thread of their own."""
+        return self._tools.evented(kind) is not None
+
+    async def answer(self, call: ToolCall, started_task: StartedTask, loop: EventLoop) -> Outcome:
+        """Run the tool, of an evented kind, on `loop`."""
+        tool = self._tools.evented(call.kind)
+        assert tool is not None
+        return self.measured(await invoke_evented(tool, call, loop), call, started_task)
 
     def measured(self, outcome: Outcome, call: ToolCall, started_task: StartedTask) -> Outcome:
         """Return the outcome with the metadata of the attempt: its times, its duration and its log."""

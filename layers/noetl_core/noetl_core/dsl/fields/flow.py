@@ -24,6 +24,7 @@ from noetl_core.dsl.fields.types import (
 from noetl_core.dsl.model import Loop, Router, Step
 from noetl_core.dsl.numbers import (
     CHUNK_SIZE,
+    COMMIT_EVERY,
     JOIN_COUNT,
     PRIORITY,
     TIMEOUT,
@@ -123,6 +124,13 @@ LOOP_SPEC: Final = Block(
     _MODE,
     _IN_FLIGHT,
     _CHUNK,
+    Field(
+        "commit_every",
+        COMMIT_EVERY,
+        "How many iterations end at most before a worker commits them: 1 commits each. A crash repeats what is not committed.",
+        otherwise="all that end within a second",
+        link="loops.md#commits",
+    ),
     Field("policy", LOOP_POLICY, "Where iterations run, how their writes combine, and how many may fail."),
     prefix="spec of ",
     layered=True,

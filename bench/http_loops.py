@@ -1,0 +1,71 @@
+"""Loops of HTTP calls on the local runner, against a server in a process of its own (`http_server.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from figures import Figure
+from local import timed_run
+from playbooks import map_of_calls
+
+ITEMS = 1_000
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The base URL of a server that is started, and ended with the block."""
+    script = Path(__file__).with_name("http_server.py")
+    process = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.terminate()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def stats(base: str) -> dict[str, int]:
+    """What the server saw since it was last asked: `requests`, the `most` at once, `connections` opened."""
+    with urllib.request.urlopen(f"{base}/stats") as answer:
+        seen: dict[str, int] = json.load(answer)
+    return seen
+
+
+def run(base: str, delay_ms: int, in_flight: int, **spec: object) -> tuple[float, float, int]:
+    """One map of `ITEMS` calls: items a second, milliseconds of processor time an item, the most that the server saw at once."""
+    stats(base)
+    spent = time.process_time()
+    seconds = timed_run(map_of_calls(ITEMS, f"{base}/{delay_ms}", in_flight, **spec))
+    spent = time.process_time() - spent
+    seen = stats(base)
+    if seen["requests"] != ITEMS:
+        raise RuntimeError(f"the server saw {seen['requests']} requests for {ITEMS} items")
+    return ITEMS / seconds, spent / ITEMS * 1e3, seen["most"]
+
+
+def figures(times: int) -> list[Figure]:
+    """By the server's delay and `max_in_flight`: items a second, processor time an item, what the server saw at once."""
+    os.environ["NOETL_HTTP_ALLOW_PRIVATE"] = "1"
+    out = []
+    with server() as base:
+        run(base, 0, 16)  # imports and compiles
+        for delay, in_flight, budget in ((0, 1, None), (0, 16, 1_500), (0, 100, 1_500), (20, 16, 720), (20, 100, 2_500)):
+            rows = [run(base, delay, in_flight) for _ in range(times)]
+            name = f"map of {ITEMS:,} HTTP calls, {delay} ms server, {in_flight} in flight"
+            out.append(Figure(name, "items/s", tuple(r[0] for r in rows), budget, "higher"))
+            out.append(Figure("  processor time of an item", "ms", tuple(r[1] for r in rows)))
+            seen = tuple(float(r[2]) for r in rows)
+            out.append(Figure("  the most that the server saw at once", "calls", seen, in_flight if delay else None, "higher"))
+        each = tuple(run(base, 20, 100, commit_every=1)[0] for _ in range(times))
+        out.append(Figure("  the same, each iteration committed (commit_every: 1)", "items/s", each))
+    return out

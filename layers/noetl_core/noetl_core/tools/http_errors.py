@@ -1,0 +1,35 @@
+"""What goes wrong with an exchange, in httpx's words: those are the codes that outcomes have."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import aiohttp
+import httpx
+from aiohttp.http_exceptions import HttpProcessingError
+
+ERRORS: Final = (aiohttp.ClientError, HttpProcessingError, OSError)
+"""What aiohttp raises."""
+
+
+def named(error: Exception) -> httpx.TransportError | httpx.InvalidURL:
+    """Return the error of httpx for one of aiohttp's."""
+    if isinstance(error.__cause__, httpx.WriteTimeout):
+        return error.__cause__
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return httpx.ConnectTimeout("timed out")
+    if isinstance(error, TimeoutError):
+        return httpx.ReadTimeout("timed out")
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return httpx.ConnectError(f"{error.host} cannot be resolved: {error.os_error}")
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return httpx.ConnectError(str(error.certificate_error))
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return httpx.ConnectError(str(error.os_error))
+    if isinstance(error, aiohttp.InvalidURL):
+        return httpx.InvalidURL(str(error))
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return httpx.RemoteProtocolError("Server disconnected without sending a response.")
+    if isinstance(error, (aiohttp.ClientPayloadError, aiohttp.ClientResponseError, HttpProcessingError)):
+        return httpx.RemoteProtocolError(getattr(error, "message", "") or str(error))
+    return httpx.ReadError(str(error))

@@ -1,0 +1,48 @@
+"""Redirects: where the next request goes and what it carries, by httpx's rules and stricter ones of our own."""
+
+from __future__ import annotations
+
+import logging
+
+import httpx
+
+from noetl_core.tools.http_client import Response
+from noetl_core.tools.http_request import Prepared, Request
+
+logging.getLogger("httpx").setLevel(logging.WARNING)  # below it, it writes down URLs
+
+
+class BodyElsewhere(Exception):
+    """A redirect asks to send the body to another origin."""
+
+
+class _Answered(httpx.BaseTransport):
+    """Answers with a head that has arrived already, so that httpx says what follows from it."""
+
+    def __init__(self, response: Response) -> None:
+        self._response = response
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return httpx.Response(self._response.status, headers={"Location": self._response.headers["location"]})
+
+
+def redirects(response: Response) -> bool:
+    """Return whether a response names another place to ask."""
+    return response.status in (301, 302, 303, 307, 308) and "location" in response.headers
+
+
+def redirected(response: Response, prepared: Prepared) -> Request:
+    """Return the next request. Headers that were meant for one origin are not sent to another. Raises `BodyElsewhere`, and
+    `httpx.RemoteProtocolError` where the place is no URL."""
+    sent = response.request
+    with httpx.Client(transport=_Answered(response), trust_env=False, follow_redirects=False) as client:
+        following = client.send(httpx.Request(sent.method, sent.url, headers=sent.headers, content=sent.content)).next_request
+    assert following is not None  # `redirects` said so
+    before, after = sent.url, following.url
+    if (before.scheme, before.host, before.port) != (after.scheme, after.host, after.port):
+        if sent.content and following.method not in ("GET", "HEAD"):
+            origin = f"{after.scheme}://{after.netloc.decode('ascii', 'replace')}"
+            raise BodyElsewhere(f"it redirects the body to another origin, {origin}: if that is meant, name it in `url`")
+        for name in prepared.private - {"content-type"}:
+            following.headers.pop(name, None)
+    return Request(following.method, after, following.headers.raw, following.read())
