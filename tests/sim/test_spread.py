@@ -52,6 +52,19 @@ LOOP = (
 )
 
 
+def test_a_loop_that_is_handed_over_comes_to_the_same() -> None:
+    came_to = {}
+    for rule in (None, AT_ONCE):
+        world = World(spread=rule)
+        failing(world, lambda call: call.task == "get" and int(call.inputs["url"]) in (2, 30))
+        state = ends(world, world.start(LOOP).execution_id, "failed")
+        iterations = state.steps["start"].iterations
+        assert iterations is not None
+        assert sum(iterations["us"].values()) == 40
+        came_to[rule] = (iterations["errors"], iterations["failed"])
+    assert came_to[None] == came_to[AT_ONCE]
+
+
 def told(world: World, state: State) -> dict[str, Any]:
     """What a reader and the templates behind the loop see of it."""
     shown = read.summary(world.controls[0], state.execution_id)

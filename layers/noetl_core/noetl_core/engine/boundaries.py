@@ -117,7 +117,14 @@ def _suspended(p: RoutingPass, run: Run, seq: int, data: runs.StepSuspended) -> 
     )
     plan = data.get("loop")
     if plan is not None and run.loop is None:
-        p.emit(control.LoopSliced, run=run.id, step=run.step, plan=plan.copy(), done=_done_by_lead(run, seq, data))
+        p.emit(
+            control.LoopSliced,
+            run=run.id,
+            step=run.step,
+            plan=plan.copy(),
+            done=_done_by_lead(run, seq, data),
+            aggregates=data.get("aggregates"),
+        )
         advance_loop(p, run)
         return
     match_waits(p, run)

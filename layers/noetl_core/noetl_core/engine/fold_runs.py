@@ -127,6 +127,7 @@ def _loop_sliced(s: State, e: ControlEvent, d: control.LoopSliced, seq: int) -> 
     run.loop, run.status = LoopState(plan=d["plan"].copy()), "suspended"
     if (done := d.get("done")) is not None:
         run.loop.done["0"] = ChunkState(**done)
+        run.loop.aggregates = d.get("aggregates")
     if run.carried_over is not None and "loop" in run.carried_over:
         run.loop.done = {index: ChunkState(**done) for index, done in run.carried_over["loop"]["done"].items()}
 

@@ -293,7 +293,8 @@ class LoopSliced(TypedDict):
     step: str
     plan: LoopPlan
     done: NotRequired[ChunkDone | None]
-    """The first chunk, where the lead ran it itself."""
+    """The first chunk, where the lead ran it itself; `aggregates` say what its iterations came to."""
+    aggregates: NotRequired[Aggregates | None]
 
 
 class LoopChunkScheduled(TypedDict):

@@ -51,12 +51,13 @@ class StepSuspended(TypedDict):
     waits: list[Wait]
     loop: NotRequired[LoopPlan]
     succeeded: NotRequired[int]
-    """Of the iterations that the run carried out before it handed over the others; so are the four that follow."""
+    """Of the iterations that the run carried out before it handed over the others; so are the five that follow."""
     failed: NotRequired[int]
     innermost: NotRequired[Counts]
     result: NotRequired[Any]
     """Results in index order, or a reference to them."""
     ctx_writes: NotRequired[list[tuple[int, dict[str, Any]]]]
+    aggregates: NotRequired[Aggregates]
     sealed: NotRequired[str]
     """The secrets of unfinished passes, encrypted."""
     events: NotRequired[int]

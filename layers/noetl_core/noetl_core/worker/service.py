@@ -194,12 +194,13 @@ def _chunk(command: Command) -> ChunkOfLoop | None:
 def _end(activation: Activation, ended: BoundaryEvent) -> Handled:
     """The boundary commit."""
     counted: Any = {**ended.data, "events": activation.journal.events + 1}
-    if ended.name != "StepSuspended" and (aggregates := activation.journal.aggregates.stated()) is not None:
+    spread = ended.name == "StepSuspended" and "succeeded" in ended.data
+    if (ended.name != "StepSuspended" or spread) and (aggregates := activation.journal.aggregates.stated()) is not None:
         counted["aggregates"] = aggregates
     boundary: Any = Event(ended.name, activation.clock.now(), counted)
     activation.recorder.put(boundary)
     activation.journal.close()
-    if ended.name == "StepSuspended" and "succeeded" in ended.data:
+    if ended.name == "StepSuspended" and spread:
         return Handled("spread", _why(ended.data))
     return Handled("suspended" if ended.name == "StepSuspended" else "done", ended.name)
 
