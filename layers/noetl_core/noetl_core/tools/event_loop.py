@@ -77,7 +77,7 @@ _dropped: weakref.WeakSet[Any] = weakref.WeakSet()
 """Owners that are closed while something of theirs may be on a loop that is in use."""
 _lock = threading.Lock()
 _abandoned: list[KeptLoop] = []
-"""Never closed: loops of the parent of a fork, whose sockets are the parent's, and those of coroutines that did not let themselves
+"""Never closed: loops of the parent of a fork, whose sockets are the parent's, and those of coroutines that do not let themselves
 be stopped."""
 
 
