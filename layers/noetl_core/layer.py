@@ -44,11 +44,22 @@ UNUSED = (
     "*.dist-info/top_level.txt",
     "*.dist-info/sboms",
     "adbc_driver_duckdb",
+    "aiohttp/pytest_plugin.py",
+    "aiohttp/test_utils.py",
+    "aiohttp/web*.py",  # it is the client that is used
+    "aiohttp/worker.py",
+    "aws_lambda_powertools/utilities/auth_alpha",
+    "aws_lambda_powertools/utilities/circuit_breaker",
+    "aws_lambda_powertools/utilities/data_masking",
+    "aws_lambda_powertools/utilities/feature_flags",
+    "aws_lambda_powertools/utilities/idempotency",
+    "aws_lambda_powertools/utilities/kafka",
     "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.js",
     "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.css",
     "cffi",  # of cryptography's requirements it is `_cffi_backend` alone that runs
     "cffi-*.dist-info",
     "duckdb/experimental",
+    "multidict/_testcapi*",
     "pycparser",
     "pycparser-*.dist-info",
 )

@@ -54,13 +54,17 @@ STACK = names(PROJECT["project"]["optional-dependencies"]["stack"])
 DEVELOPMENT = names(PROJECT["project"]["optional-dependencies"]["dev"])
 
 
+DRIVEN = ROOT / "bench" / "peers" / "drivers"
+"""What runs there runs in an environment of the engine that it compares with."""
+
+
 def imported(*folders: str) -> dict[str, str]:
     """Distribution -> a file that imports it, of the Python files below `folders`."""
     providers = packages_distributions()
     found: dict[str, str] = {}
     for folder in folders:
         root = ROOT / folder
-        for file in sorted(root.rglob("*.py")):
+        for file in sorted(file for file in root.rglob("*.py") if DRIVEN not in file.parents):
             for node in ast.walk(ast.parse(file.read_text())):
                 modules = [a.name for a in node.names] if isinstance(node, ast.Import) else []
                 if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:

@@ -68,9 +68,7 @@ class RunningAttempts:
 
     def _begin_evented(self, attempt: RunningAttempt) -> None:
         if self._loop is None:
-            from noetl_core.tools.event_loop import (
-                EventLoop,
-            )  # 30 ms: only kinds that wait for sockets need it
+            from noetl_core.tools.event_loop import EventLoop  # 30 ms: only kinds that wait for sockets
 
             self._loop = EventLoop()
 
