@@ -13,6 +13,7 @@ from tests.conformance.observed import Observed
 ID = re.compile(r"\b(?:[a-z][0-9a-f]{24}|[0-9]{17,19})\b")
 VOLATILE = frozenset(
     {"as_of", "seq", "worker", "duration_ms", "started_at", "finished_at", "at", "until", "lease_until", "log", "request_id"}
+    | {"us", "total_us", "max_us"}  # durations in aggregates
 )
 """Fields of `data` that hold times, places and positions in the log."""
 FIELDS = ("source", "name", "event_type", "entity", "status", "step", "task", "iteration", "attempt")
