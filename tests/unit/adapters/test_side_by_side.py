@@ -22,6 +22,11 @@ def fail() -> None:
     raise ValueError("this one fails")
 
 
+def test_no_calls_have_no_outcomes() -> None:
+    """A batch may hold nothing but what cannot be read."""
+    assert side_by_side([], 4, lambda: 1.0) == []
+
+
 def test_each_call_ends_for_itself() -> None:
     done: list[int] = []
     outcomes = side_by_side([partial(done.append, 1), fail, partial(done.append, 3)], 2, plenty)

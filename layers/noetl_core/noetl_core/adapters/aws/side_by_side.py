@@ -155,6 +155,8 @@ def side_by_side(
     `limit_s` returns the seconds that a call which begins now may take; without `interrupt`, a longer one is left behind, but
     not told to end. A single call is made in this thread. `pulse` is called while none ends.
     """
+    if not calls:
+        return []
     if len(calls) == 1:
         return [_alone(calls[0], limit_s(), interrupt)]
     them = _Calls(calls, limit_s, interrupt)
