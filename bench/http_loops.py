@@ -23,15 +23,10 @@ ITEMS = 1_000
 def server() -> Iterator[str]:
     """The base URL of a server that is started, and ended with the block."""
     script = Path(__file__).with_name("http_server.py")
-    process = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
-    try:
+    with subprocess.Popen([sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-    finally:
-        process.terminate()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+        process.communicate()
 
 
 def stats(base: str) -> dict[str, int]:

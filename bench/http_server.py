@@ -1,8 +1,8 @@
-"""The HTTP server that `bench/http.py` asks, a process of its own: it answers every request after a delay, and counts.
+"""The HTTP service that measured playbooks call, a process of its own: it answers every request after a delay, and counts.
 
-`python bench/http_server.py` prints its port. `/stats` answers how many requests there were, and the most at once, since the
-last time it was asked; any other path is `/<milliseconds>/...` and answers a small JSON body after that time. It parses only as
-much as its one client needs: the server shares the machine's processors with what is measured.
+`python bench/http_server.py` prints its port and ends with its standard input. `/<milliseconds>/<n>` answers `{"n": n}` after
+that time; `/stats` answers how many such requests there were, the most at once, and the connections opened, since it was last
+asked. It parses only as much as its clients need: it shares the machine's processors with what is measured.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ import asyncio
 import json
 import sys
 
-_BODY = b'{"ok":true,"value":42}'
-_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-_SMALL = _ANSWER % len(_BODY) + _BODY
+_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
 
 
 class Seen:
@@ -25,11 +23,11 @@ class Seen:
     def take(self) -> bytes:
         body = json.dumps({"requests": self.requests, "most": self.most, "connections": self.connections}).encode()
         self.requests = self.most = self.connections = 0
-        return _ANSWER % len(body) + body
+        return body
 
 
 class Asked(asyncio.Protocol):
-    """One connection, with one GET without a body at a time."""
+    """One connection, with GETs without a body, one at a time."""
 
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
@@ -48,33 +46,34 @@ class Asked(asyncio.Protocol):
         path = self._held.split(b" ", 2)[1]
         self._held = b""
         if path == b"/stats":
-            self._transport.write(self._seen.take())
+            self._send(self._seen.take())
             return
         seen = self._seen
         seen.requests += 1
         seen.now += 1
         if seen.now > seen.most:
             seen.most = seen.now
-        delay = int(path.split(b"/", 2)[1])
-        if delay:
-            self._loop.call_later(delay / 1e3, self._answer)
+        _, delay, n = path.split(b"/", 2)
+        if int(delay):
+            self._loop.call_later(int(delay) / 1e3, self._answer, n)
         else:
-            self._answer()
+            self._answer(n)
 
-    def _answer(self) -> None:
+    def _answer(self, n: bytes) -> None:
         self._seen.now -= 1
-        self._transport.write(_SMALL)
+        self._send(b'{"n": %s}' % n)
+
+    def _send(self, body: bytes) -> None:
+        self._transport.write(_ANSWER % (len(body), body))
 
 
 async def serve() -> None:
-    seen = Seen()
-    server = await asyncio.get_running_loop().create_server(lambda: Asked(seen), "127.0.0.1", 0, backlog=1024)
+    seen, loop = Seen(), asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Asked(seen), "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
+    await loop.run_in_executor(None, sys.stdin.read)  # until the one who started it has ended
+    server.close()
 
 
 if __name__ == "__main__":
-    try:
-        asyncio.run(serve())
-    except KeyboardInterrupt:
-        sys.exit(0)
+    asyncio.run(serve())

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from figures import Figure, repeat
 from playbooks import chain, map_over, python, python_of_its_own
@@ -85,29 +85,17 @@ def figures(times: int) -> list[Figure]:
     """All local figures; about half a minute with `times` 5."""
     gc.set_threshold(YOUNG_OBJECTS)  # as in `noetl run`
     timed_run(chain(5))  # imports and compiles
+
+    def per_step(what: str, source: str, budget: float, note: str = "", **settings: Any) -> Figure:
+        return Figure(
+            f"chain of 50, per {what}", "ms", repeat(times, lambda: timed_run(source, **settings) / 50 * 1e3), budget, note=note
+        )
+
     out = [
-        Figure("chain of 50, per durable step", "ms", repeat(times, lambda: timed_run(chain(50)) / 50 * 1e3), 0.3),
-        Figure(
-            "chain of 50, per step that survives a power cut",
-            "ms",
-            repeat(times, lambda: timed_run(chain(50), durable="power") / 50 * 1e3),
-            1.0,
-            note="synced",
-        ),
-        Figure(
-            "chain of 50, per python step",
-            "ms",
-            repeat(times, lambda: timed_run(chain(50, python)) / 50 * 1e3),
-            1.0,
-            note="the start of Python among them",
-        ),
-        Figure(
-            "chain of 50, per python step with code of its own",
-            "ms",
-            repeat(times, lambda: timed_run(chain(50, python_of_its_own)) / 50 * 1e3),
-            3.0,
-            note="a process for each",
-        ),
+        per_step("durable step", chain(50), 0.3),
+        per_step("step that survives a power cut", chain(50), 1.0, "synced", durable="power"),
+        per_step("python step", chain(50, python), 1.0, "the start of Python among them"),
+        per_step("python step with code of its own", chain(50, python_of_its_own), 3.0, "a process for each"),
         Figure(
             "map of 1,000 noop items", "items/s", repeat(times, lambda: 1000 / timed_run(map_over(1000, "noop"))), 4500, "higher"
         ),

@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{ name: {name}, path: bench/{name} }}\n"
 
 
-def chain(steps: int, tool: Callable[[int], Mapping[str, object]] = lambda i: {"kind": "noop"}) -> str:
-    """`steps` plain one-task steps, one after the other. `tool(i)` is the task of each."""
+def chain(steps: int, tool: Callable[[int], Mapping[str, object]] = lambda i: {"kind": "noop"}, *, last: bool = False) -> str:
+    """`steps` plain one-task steps, one after the other. `tool(i)` is the task of each. With `last`, the last one's result is in
+    that of the execution."""
     workflow = []
     for i in range(steps):
         step: dict[str, object] = {"step": f"s{i:04}", "tool": tool(i)}
         if i + 1 < steps:
             step["next"] = {"arcs": [{"step": f"s{i + 1:04}"}]}
         workflow.append(step)
-    return HEAD.format(name=f"chain_{steps}") + "workflow: " + json.dumps(workflow) + "\n"
+    result = {"executor": {"spec": {"result": {"last": f"{{{{ steps.s{steps - 1:04}.result }}}}"}}}} if last else {}
+    return written(f"chain_{steps}", {**result, "workflow": workflow})
 
 
 def python(i: int) -> Mapping[str, object]:
@@ -40,7 +42,7 @@ def cycle(steps: int) -> str:
         }
         for name, other in (("a", "b"), ("b", "a"))
     ]
-    return HEAD.format(name=f"cycle_{steps}") + "workflow: " + json.dumps(workflow) + "\n"
+    return written(f"cycle_{steps}", {"workflow": workflow})
 
 
 def map_over(items: int, kind: str, max_in_flight: int = 8) -> str:
@@ -61,11 +63,12 @@ def map_over(items: int, kind: str, max_in_flight: int = 8) -> str:
     }
     result = {"n": "{{ steps.map.result | length }}", "sum": "{{ steps.map.result | sum }}"}
     document = {"executor": {"spec": {"result": result}}, "workflow": [step]}
-    return HEAD.format(name=f"map_{items}_{kind}") + "".join(f"{k}: {json.dumps(v)}\n" for k, v in document.items())
+    return written(f"map_{items}_{kind}", document)
 
 
 def map_of_calls(items: int, url: str, max_in_flight: int, **spec: object) -> str:
-    """A parallel local loop of `items` iterations of one `http` task, each with a URL of its own below `url`."""
+    """A parallel local loop of `items` iterations of one `http` task. Iteration `n` asks for `<url>/<n>`, which answers
+    `{"n": n}`; the sum of the answers is in the result."""
     step = {
         "step": "map",
         "loop": {
@@ -73,7 +76,12 @@ def map_of_calls(items: int, url: str, max_in_flight: int, **spec: object) -> st
             "iterator": "n",
             "spec": {"mode": "parallel", "max_in_flight": max_in_flight, "policy": {"exec": "local"}, **spec},
         },
-        "tool": {"kind": "http", "method": "GET", "url": url + "/items/{{ iter.n }}"},
+        "tool": {"kind": "http", "method": "GET", "url": url + "/{{ iter.n }}"},
     }
-    document = {"executor": {"spec": {"result": {"n": "{{ steps.map.result | length }}"}}}, "workflow": [step]}
-    return HEAD.format(name=f"calls_{items}") + "".join(f"{k}: {json.dumps(v)}\n" for k, v in document.items())
+    result = {"sum": "{{ steps.map.result | map(attribute='data.n') | sum }}"}
+    return written(f"calls_{items}", {"executor": {"spec": {"result": result}}, "workflow": [step]})
+
+
+def written(name: str, parts: Mapping[str, object]) -> str:
+    """Return the document of a playbook with these parts behind its head."""
+    return HEAD.format(name=name) + "".join(f"{key}: {json.dumps(value)}\n" for key, value in parts.items())

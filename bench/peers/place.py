@@ -80,13 +80,13 @@ class Place:
 
 
 def serve_http(exits: ExitStack) -> str:
-    """Start the service that the HTTP cases call; return its address."""
+    """Start the service that the HTTP cases call; return the address below which it answers at once."""
     server = subprocess.Popen(
-        [sys.executable, "-m", "bench.peers.http_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "bench.http_server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     exits.callback(_end, server)
     assert server.stdout is not None
-    return f"http://127.0.0.1:{int(server.stdout.readline())}"
+    return f"http://127.0.0.1:{int(server.stdout.readline())}/0"
 
 
 def _end(process: subprocess.Popen[str]) -> None:

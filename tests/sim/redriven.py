@@ -7,14 +7,12 @@ from typing import Any
 
 from noetl_core.control.operate import NotNow
 from noetl_core.control.redrive import redrive
-from noetl_core.control.replay import replay
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.redrive import From, Redrive
 from noetl_core.engine.state import State
 from noetl_core.ports import PortError
 from noetl_core.tools.base import ToolCall
 from noetl_core.values import Values
-from tests.sim import invariants
 from tests.sim.ports import Crash
 from tests.sim.world import World
 
@@ -35,16 +33,6 @@ def again(world: World, execution_id: str, begin: str | None = None, **more: Any
             world.controls[0] = world.new_control()
         except NotNow:
             return None  # the crash came after the commit
-
-
-def ends(world: World, execution_id: str, status: str) -> State:
-    state = world.run(execution_id)
-    assert state.status == status, (state.status, state.failure, state.stuck)
-    world.faults.quiet = True
-    world.drain()
-    invariants.check(world, execution_id)
-    assert replay(world.controls[0], execution_id).differences == ()
-    return world.state(execution_id)
 
 
 def result(world: World, state: State) -> Any:

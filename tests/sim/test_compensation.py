@@ -8,7 +8,6 @@ import pytest
 
 from noetl_core.control import operate, read
 from noetl_core.control.redrive import redrive
-from noetl_core.control.replay import replay
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.redrive import Redrive
 from noetl_core.engine.state import State
@@ -16,6 +15,7 @@ from noetl_core.ports import PortError
 from noetl_core.tools.base import ToolCall
 from tests.sim import invariants
 from tests.sim.ports import SECOND, Crash, Faults
+from tests.sim.runs import ends
 from tests.sim.world import World
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/undo}\nworkflow:\n"
@@ -57,16 +57,6 @@ def tool(call: ToolCall) -> Outcome:
     if call.task == "fails":
         return Outcome.failed("client_error", "no room")
     return Outcome.ok(call.inputs.get("result"))
-
-
-def ends(world: World, execution_id: str, status: str) -> State:
-    state = world.run(execution_id)
-    assert state.status == status, (state.status, state.failure, state.stuck)
-    world.faults.quiet = True
-    world.drain()
-    invariants.check(world, execution_id)
-    assert replay(world.controls[0], execution_id).differences == ()
-    return world.state(execution_id)
 
 
 def tasks(world: World) -> list[str]:

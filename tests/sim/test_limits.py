@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim.operating import HEAD, ends
+from tests.sim.operating import HEAD
+from tests.sim.runs import ends
 from tests.sim.world import World
 from tests.work import calls_of
 

@@ -16,8 +16,9 @@ from noetl_core.engine.state import State
 from noetl_core.ports import Gate, PortError
 from noetl_core.tools.base import ToolCall
 from tests.sim import invariants
-from tests.sim.operating import HEAD, ends
+from tests.sim.operating import HEAD
 from tests.sim.ports import SECOND, Crash, Faults
+from tests.sim.runs import ends
 from tests.sim.world import World
 
 NEXT = """

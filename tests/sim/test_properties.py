@@ -8,44 +8,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from hypothesis import assume, given
+from hypothesis import given
 
-from noetl_core.control.replay import replay
-from noetl_core.engine.fold import fold_commits
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
 from noetl_core.values import Values
 from tests.properties import examples
-from tests.sim import generated, invariants
+from tests.sim import generated
 from tests.sim.generated import GenLoop, GenStep, GenTask
 from tests.sim.ports import Faults
+from tests.sim.runs import events, run, window_is_kept
 from tests.sim.world import World
-from tests.stored import Stored
-
-
-def run(source: str, tool: Any, faults: Faults, routers: int = 2) -> tuple[World, State]:
-    """To the end and to rest: the invariants hold, and every decision is taken again as it was."""
-    world = World(faults.fresh(), routers=routers)
-    world.tool = tool
-    execution_id = world.start(source).execution_id
-    state = world.run(execution_id, limit=40_000)
-    assert state.finished, (state.status, state.stuck)
-    world.faults.quiet = True
-    world.drain()
-    invariants.check(world, execution_id)
-    assert replay(world.controls[0], execution_id).differences == ()
-    assume(not generated.given_up(faults, state.failure))
-    return world, world.state(execution_id)
 
 
 def result(world: World, state: State) -> Any:
     return Values(world.store, world.results, state.execution_id).at(state.result)
-
-
-def events(world: World, execution_id: str, name: str) -> list[dict[str, Any]]:
-    """Of all run streams."""
-    streams = {s: c for s, c in world.store.streams.items() if s.execution_id == execution_id and s.run_id is not None}
-    return [dict(e.data) for commits in streams.values() for c in commits for e in c.events if e.name == name]
 
 
 @given(tasks=generated.pipelines(), faults=generated.faults)
@@ -91,28 +68,7 @@ def test_a_loop_gives_each_iteration_once_in_order_within_its_window(loop: GenLo
     ended = Counter(tuple(d["path"]) for d in events(world, execution_id, "LoopIterationCompleted") if len(d["path"]) == 1)
     assert all(n == 1 for n in ended.values()), "an index ends once (I3)"
     assert [e for e in world.names(execution_id) if e == "LoopDone"] == ["LoopDone"]
-    _window_is_kept(world, execution_id, 1 if loop.mode == "sequential" else loop.window)
-
-
-def _window_is_kept(world: World, execution_id: str, window: int) -> None:
-    """I4, after every control commit and inside every run."""
-    state = State(execution_id)
-    for commit in world.store.streams[StreamId(execution_id)]:
-        fold_commits(state, [commit])
-        for lead in (r.loop for r in state.runs.values() if r.loop is not None):
-            assert len(lead.open) * lead.plan["per_chunk"] <= window, "I4"
-    for stream, commits in world.store.streams.items():
-        if stream.execution_id != execution_id or stream.run_id is None:
-            continue
-        live: set[tuple[int, ...]] = set()
-        events: list[Stored] = [e for c in commits for e in c.events]
-        for event in events:
-            path = tuple(event.data.get("path") or ())
-            if event.name == "LoopIterationStarted" and len(path) == 1:
-                live.add(path)
-            elif event.name == "LoopIterationCompleted":
-                live.discard(path)
-            assert len(live) <= window, "I4"
+    window_is_kept(world, execution_id, 1 if loop.mode == "sequential" else loop.window)
 
 
 @given(net=generated.nets(), faults=generated.faults)

@@ -11,7 +11,8 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
 from tests.sim import invariants
 from tests.sim.ports import SECOND, Faults
-from tests.sim.redriven import HEAD, again, ends, failing, result
+from tests.sim.redriven import HEAD, again, failing, result
+from tests.sim.runs import ends
 from tests.sim.world import World
 
 LOOP = (

@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_core.control import operate, read
-from noetl_core.control.replay import replay
 from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import StreamId
@@ -20,11 +19,11 @@ from noetl_core.engine.state import State
 from noetl_core.tools.base import ToolCall
 from noetl_core.values import Values
 from tests.properties import examples
-from tests.sim import generated, invariants
+from tests.sim import generated
 from tests.sim.generated import GenLoop
 from tests.sim.ports import Faults
-from tests.sim.redriven import HEAD, again, ends, failing
-from tests.sim.test_properties import _window_is_kept, events
+from tests.sim.redriven import HEAD, again, failing
+from tests.sim.runs import ends, events, run, window_is_kept
 from tests.sim.world import World
 
 AT_ONCE = SpreadRule(measured_s=0, left_s=0, busy=0)
@@ -74,20 +73,6 @@ def told(world: World, state: State) -> dict[str, Any]:
     return {"status": state.status, "result": result, "ctx": state.ctx, "loop": loop, "shown": shown["status"]}
 
 
-def played(source: str, tool: Any, faults: Faults, rule: SpreadRule | None) -> tuple[World, State]:
-    world = World(faults.fresh(), routers=2, spread=rule)
-    world.tool = tool
-    execution_id = world.start(source).execution_id
-    state = world.run(execution_id, limit=40_000)
-    assert state.finished, (state.status, state.stuck)
-    world.faults.quiet = True
-    world.drain()
-    invariants.check(world, execution_id)
-    assert replay(world.controls[0], execution_id).differences == ()
-    assume(not generated.given_up(faults, state.failure))
-    return world, world.state(execution_id)
-
-
 def ended(world: World, execution_id: str) -> Counter[tuple[int, ...]]:
     """How often the end of each iteration was committed."""
     return Counter(tuple(d["path"]) for d in events(world, execution_id, "LoopIterationCompleted"))
@@ -101,8 +86,8 @@ def ended(world: World, execution_id: str) -> Counter[tuple[int, ...]]:
 @examples(150)
 def test_a_loop_that_is_handed_over_anywhere_ends_as_one_that_stays(loop: GenLoop, faults: Faults, after: int) -> None:
     source = generated.playbook([loop.step()])
-    stays = played(source, loop.tool, Faults(), None)
-    goes = played(source, loop.tool, faults, SpreadRule(measured_s=after / 1_000_000, left_s=0, busy=0))
+    stays = run(source, loop.tool, Faults())
+    goes = run(source, loop.tool, faults, spread=SpreadRule(measured_s=after / 1_000_000, left_s=0, busy=0))
     world, state = goes
     here, there = told(*stays), told(*goes)
     if stays[1].status == "failed":  # fail_fast: which iterations had begun is a matter of order
@@ -111,7 +96,7 @@ def test_a_loop_that_is_handed_over_anywhere_ends_as_one_that_stays(loop: GenLoo
         assert there == here
     assert all(n == 1 for n in ended(world, state.execution_id).values()), "what was committed is not run again"
     assert world.names(state.execution_id).count("LoopDone") == 1
-    _window_is_kept(world, state.execution_id, loop.window)
+    window_is_kept(world, state.execution_id, loop.window)
 
 
 def test_the_lead_runs_the_first_chunk_and_hands_over_the_others() -> None:

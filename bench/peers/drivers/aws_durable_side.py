@@ -26,7 +26,7 @@ def called(url: str, n: int) -> int:
     """Over a connection that the thread keeps."""
     if getattr(connections, "url", None) != url:
         connections.url, connections.open = url, http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
-    connections.open.request("GET", f"/{n}")
+    connections.open.request("GET", f"{urlsplit(url).path}/{n}")
     return int(json.loads(connections.open.getresponse().read())["n"])
 
 

@@ -18,7 +18,7 @@ ROLE = "arn:aws:iam::000000000000:role/peers"
 def client(service: str, endpoint: str) -> Any:
     """One that waits as long as a case may take, and repeats nothing."""
     settings = Config(read_timeout=120, retries={"max_attempts": 0}, max_pool_connections=32)
-    return boto3.client(  # type: ignore[call-overload]
+    return boto3.client(  # type: ignore[call-overload]  # the stubs know services by literal names
         service,
         endpoint_url=endpoint,
         region_name="us-east-1",

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from bench.peers.playbooks import chain, map_calls, map_items, python_chain
+from bench.playbooks import chain, map_of_calls, map_over, python
 from protocol import Ask, expect, serve
 
 from noetl_core import __version__
@@ -43,16 +43,16 @@ def main() -> None:
     runner = Runner(Path(sys.argv[1]), cast(Literal["process", "power"], durable))
 
     def items(ask: Ask) -> float:
-        return runner.result_of(map_items(ask["items"], ask["in_flight"]), "sum", ask["items"] * (ask["items"] - 1))
+        return runner.result_of(map_over(ask["items"], "noop", ask["in_flight"]), "sum", ask["items"] * (ask["items"] - 1))
 
     def calls(ask: Ask) -> float:
-        source = map_calls(ask["url"], ask["items"], ask["in_flight"])
+        source = map_of_calls(ask["items"], ask["url"], ask["in_flight"])
         return runner.result_of(source, "sum", ask["items"] * (ask["items"] - 1) // 2)
 
     try:
         cases = {
             "chain": lambda ask: runner.timed(chain(ask["steps"]))[0],
-            "python": lambda ask: runner.result_of(python_chain(ask["steps"]), "last", 2 * (ask["steps"] - 1)),
+            "python": lambda ask: runner.result_of(chain(ask["steps"], python, last=True), "last", 2 * (ask["steps"] - 1)),
             "map": items,
             "http": calls,
             "executions": lambda ask: runner.timed(chain(ask["steps"]), ask["executions"])[0],

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from bench.peers.playbooks import chain, map_calls, map_items, python_chain
+from bench.playbooks import chain, map_of_calls, map_over, python
 from emulator import until_ended
 from protocol import Ask, expect, serve
 
@@ -65,11 +65,11 @@ def alone(source: str, key: str = "", wanted: int = 0) -> float:
 
 
 def items(ask: Ask) -> float:
-    return alone(map_items(ask["items"], ask["in_flight"]), "sum", ask["items"] * (ask["items"] - 1))
+    return alone(map_over(ask["items"], "noop", ask["in_flight"]), "sum", ask["items"] * (ask["items"] - 1))
 
 
 def calls(ask: Ask) -> float:
-    return alone(map_calls(ask["url"], ask["items"], ask["in_flight"]), "sum", ask["items"] * (ask["items"] - 1) // 2)
+    return alone(map_of_calls(ask["items"], ask["url"], ask["in_flight"]), "sum", ask["items"] * (ask["items"] - 1) // 2)
 
 
 if __name__ == "__main__":
@@ -78,7 +78,7 @@ if __name__ == "__main__":
         {"version": __version__},
         {
             "chain": lambda ask: alone(chain(ask["steps"])),
-            "python": lambda ask: alone(python_chain(ask["steps"]), "last", 2 * (ask["steps"] - 1)),
+            "python": lambda ask: alone(chain(ask["steps"], python, last=True), "last", 2 * (ask["steps"] - 1)),
             "map": items,
             "http": calls,
             "executions": lambda ask: run(chain(ask["steps"]), ask["executions"])[0],

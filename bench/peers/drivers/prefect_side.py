@@ -35,10 +35,10 @@ os.environ |= {
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
 }
 
-import httpx  # noqa: E402 - after the settings, as Prefect reads them while it is imported
-from prefect import flow, task  # noqa: E402
-from prefect.task_runners import ThreadPoolTaskRunner  # noqa: E402
-from protocol import Ask, expect, serve  # noqa: E402
+import httpx  # noqa: E402 - all of these stand after the settings, which Prefect reads while it is imported
+from prefect import flow, task  # noqa: E402 - see above
+from prefect.task_runners import ThreadPoolTaskRunner  # noqa: E402 - see above
+from protocol import Ask, expect, serve  # noqa: E402 - see above
 
 client = httpx.Client()
 

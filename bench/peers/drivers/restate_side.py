@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -105,7 +105,7 @@ def about() -> dict[str, str]:
     return {"version": f"{server}, SDK {sdk}, Node.js {node.removeprefix('v')}"}
 
 
-def cases(ingress: int):  # type: ignore[no-untyped-def]
+def cases(ingress: int) -> Mapping[str, Callable[[Ask], float]]:
     def timed(path: str, body: Mapping[str, object], wanted: int) -> float:
         began = time.perf_counter()
         expect(post(ingress, path, body), wanted)

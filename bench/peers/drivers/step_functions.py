@@ -29,10 +29,11 @@ from urllib.parse import urlsplit
 kept = {}
 
 def handler(event, context):
-    place = urlsplit(event["url"]).netloc
+    url = urlsplit(event["url"])
+    place = url.netloc
     if place not in kept:
         kept[place] = http.client.HTTPConnection(place, timeout=30)
-    kept[place].request("GET", f"/{event['n']}")
+    kept[place].request("GET", f"{url.path}/{event['n']}")
     return json.loads(kept[place].getresponse().read())["n"]
 """,
 }

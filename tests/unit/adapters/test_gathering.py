@@ -31,7 +31,7 @@ class Queue:
         return 0
 
     def backlog(self) -> Backlog:
-        raise NotImplementedError
+        raise NotImplementedError("commands are sent; nobody asks for the backlog")
 
 
 def command(execution: int, pool: str = "default") -> Command:

@@ -44,7 +44,7 @@ DIGITS = 19
 @contextmanager
 def counting(tables: Mapping[str, WrittenUnits], wakes: list[Any]) -> Iterator[None]:
     """Counts what is written, and keeps the commits that wake the router."""
-    call = BaseClient._make_api_call  # type: ignore[attr-defined]
+    call: Any = vars(BaseClient)["_make_api_call"]
 
     def counted_call(client: Any, operation: str, asked: Any) -> Any:
         try:

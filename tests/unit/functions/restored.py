@@ -44,10 +44,10 @@ class Context:
 
 
 sys.path.insert(0, f"{ROOT}/functions/{FUNCTION}")
-import app  # type: ignore[import-not-found]  # noqa: E402
+import app  # type: ignore[import-not-found]  # noqa: E402 - once its folder is on the path, and the hooks are there to register with
 
-from noetl_core.adapters.aws import clients  # noqa: E402
-from noetl_core.adapters.clock import SystemClock  # noqa: E402
+from noetl_core.adapters.aws import clients  # noqa: E402 - as the function
+from noetl_core.adapters.clock import SystemClock  # noqa: E402 - as the function
 
 for call, args in reversed(before):
     call(*args)
@@ -65,7 +65,7 @@ for n in range(2):
     if child:
         os.waitpid(child, 0)
         continue
-    time.time_ns = lambda n=n: real() + n * DAY_S * 10**9  # type: ignore[misc]
+    time.time_ns = lambda n=n: real() + n * DAY_S * 10**9  # type: ignore[misc]  # a clock of the fork's own
     os.getpid = lambda: pid  # a snapshot keeps what a fork renews
     random.setstate(generator)
     for call, args in after:

@@ -4,7 +4,6 @@ exists."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,7 +27,7 @@ def callers(**parameters: str) -> dict[str, str]:
         for method, said in methods.items():
             if "x-amazon-apigateway-integration" in said:
                 uri = said["x-amazon-apigateway-integration"]["uri"]
-                found[f"{method} {path}"] = re.search(r"/functions/(.+)/invocations$", uri)[1]  # type: ignore[index]
+                found[f"{method} {path}"] = uri.rpartition("/functions/")[2].removesuffix("/invocations")
     return {caller: called for caller, called in found.items() if not caller.startswith("SweeperFunction")}
 
 

@@ -35,6 +35,12 @@ class Answers:
         return self.run(call)
 
 
+class Stores(Answers):
+    """It stores what it is given."""
+
+    takes_secrets = False
+
+
 def on_thread(tool: Answers, call: ToolCall) -> Outcome:
     return invoke(tool, call)
 
@@ -106,8 +112,7 @@ def test_a_tool_gets_secrets_opened_and_its_answer_is_without_them(asked: Callab
 
 
 def test_a_tool_that_stores_what_it_is_given_gets_no_secret(asked: Callable[[Answers, ToolCall], Outcome]) -> None:
-    tool = Answers(Outcome.ok(1))
-    tool.takes_secrets = False  # type: ignore[attr-defined]
+    tool = Stores(Outcome.ok(1))
     assert asked(tool, ToolCall("odd", {"a": 1})).status == "ok"
     error = asked(tool, ToolCall("odd", {"a": Secret("s3cr3t-value")})).error
     assert error is not None and error.kind == "schema" and "refuses secrets" in error.message

@@ -4,7 +4,7 @@ for it, except the newest commit of a run that is open."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from noetl_core.control import read
 from noetl_core.control.core import Control
@@ -74,7 +74,7 @@ def shown(said: Aggregates | None, count: int) -> view_shapes.Aggregates:
         },
         "histogram": [{"below_ms": _ms_below(bits), "count": us[bits]} for bits in sorted(us)],
         "retries": said.get("retries", 0),
-        "errors": [_error(group) for group in said.get("errors", ())],
+        "errors": list(said.get("errors", ())),
         "other_errors": said.get("others", 0),
         "failed": [{"first": first, "last": last, "failed": failed} for first, last, failed in said.get("failed", ())],
     }
@@ -93,14 +93,3 @@ def _percentile(us: Mapping[int, int], share: float) -> float:
 def _ms_below(bits: int) -> float:
     """Return the end of a group of the histogram."""
     return (1 << bits) / 1000
-
-
-def _error(group: Mapping[str, Any]) -> view_shapes.ErrorGroup:
-    found: view_shapes.ErrorGroup = {"kind": group["kind"], "message": group["message"], "count": group["count"]}
-    if "code" in group:
-        found["code"] = group["code"]
-    if "task" in group:
-        found["task"] = group["task"]
-    if "first" in group:
-        found["first"] = group["first"]
-    return found

@@ -7,6 +7,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
@@ -101,15 +102,15 @@ class SqliteEventStore:
         return row[0] or 0
 
     @staticmethod
-    def _commit(stream: StreamId, row: Sequence[object]) -> Commit:
+    def _commit(stream: StreamId, row: Sequence[Any]) -> Commit:
+        """Return the commit of a row with `_COLUMNS`; their types are those of the table."""
         seq, ts, writer, wake, lease_until, expires_at, v, body, events, lost, aggregates = row
-        said = None if aggregates is None else json.loads(aggregates)  # type: ignore[arg-type]
-        tally = None if events is None else Tally(events, lost, said)  # type: ignore[arg-type]
+        tally = None if events is None else Tally(events, lost, None if aggregates is None else json.loads(aggregates))
         try:
-            events_held = decode_events(body, v)  # type: ignore[arg-type]
+            events_held = decode_events(body, v)
         except CorruptLog as error:
             raise CorruptLog(f"position {seq} of {stream}: {error}") from error
-        return Commit(stream, seq, ts, writer, events_held, bool(wake), lease_until, expires_at, v, tally)  # type: ignore[arg-type]
+        return Commit(stream, seq, ts, writer, events_held, bool(wake), lease_until, expires_at, v, tally)
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         self._db.write(
