@@ -55,5 +55,5 @@ def schema(
     """Print the JSON Schema of a playbook, for editors: it completes keys, checks them and says what they mean."""
     from noetl_core.dsl.schema import playbook_schema  # 180 ms: only who asks for it
 
-    base = language.folder().as_uri() if pages is None else pages
+    base = language.folder().parent.as_uri() if pages is None else pages
     output.as_json(playbook_schema(base.rstrip("/") + "/"))

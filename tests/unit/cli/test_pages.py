@@ -30,6 +30,6 @@ def test_links_of_the_schema_lead_to_pages_of_this_machine(tmp_path: Path) -> No
 
 
 def test_links_of_the_schema_lead_where_it_is_asked_to_lead(tmp_path: Path) -> None:
-    schema = json.loads(run("schema", "--pages", "https://example.com/language", cwd=tmp_path).stdout)
-    assert schema["properties"]["workflow"]["description"].endswith("\nhttps://example.com/language/steps.md")
+    schema = json.loads(run("schema", "--pages", "https://example.com/docs", cwd=tmp_path).stdout)
+    assert schema["properties"]["workflow"]["description"].endswith("\nhttps://example.com/docs/language/steps.md")
     assert "file://" not in json.dumps(schema)

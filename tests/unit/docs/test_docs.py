@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl_core.control.admit import StartRequest
+from noetl_core.dsl.kinds import ENGINE_KINDS, KINDS
 from noetl_core.local import LocalWiring
 from noetl_core.values import Values
 
@@ -16,7 +17,9 @@ ROOT = Path(__file__).parents[3]
 PACKAGES = sorted(
     p.parent for r in ("layers/noetl_core", "cli", "infra") for p in (ROOT / r).rglob("__init__.py") if "build" not in p.parts
 )
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "tests" / "README.md"])
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/tools").glob("*.md"), ROOT / "tests" / "README.md"]
+)
 
 
 def playbooks_in(document: Path) -> list[str]:
@@ -61,8 +64,16 @@ def test_links_and_named_files_exist(document: Path) -> None:
 def test_each_page_of_the_language_stands_once_in_its_index() -> None:
     folder = ROOT / "docs" / "language"
     listed = re.findall(r"^\| \[[^]]+\]\(([^)]+)\)", (folder / "README.md").read_text(), re.MULTILINE)
-    pages = {p.name for p in folder.glob("*.md")} - {"README.md"} | {"lint/README.md"}
+    pages = {p.name for p in folder.glob("*.md")} - {"README.md"} | {"lint/README.md", "../tools/README.md"}
     assert sorted(listed) == sorted(pages)
+
+
+def test_each_tool_has_a_page_or_a_section_and_stands_in_the_table_of_tools() -> None:
+    folder = ROOT / "docs" / "tools"
+    listed = set(re.findall(r"\[`\w+`\]\(([\w.]*)#?\w*\)", (folder / "README.md").read_text())) - {""}
+    pages = {p.name for p in folder.glob("*.md")} - {"README.md"}
+    assert listed == pages
+    assert pages == {f"{kind}.md" for kind in set(KINDS) - ENGINE_KINDS - {"noop"}}
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)

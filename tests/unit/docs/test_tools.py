@@ -1,4 +1,4 @@
-"""The tasks that the page of tools shows are valid and run: what leaves the machine is scripted, the rest is real."""
+"""The tasks that the pages of tools show are valid and run: what leaves the machine is scripted, the rest is real."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from noetl_core.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 
-PAGE = (Path(__file__).parents[3] / "docs/language/tools.md").read_text()
-FOUND = re.findall(r"^```yaml\n(.*?)^```\n(\n```json)?", PAGE, re.DOTALL | re.MULTILINE)
+PAGES = "".join(page.read_text() for page in sorted((Path(__file__).parents[3] / "docs/tools").glob("*.md")))
+FOUND = re.findall(r"^```yaml\n(.*?)^```\n(\n```json)?", PAGES, re.DOTALL | re.MULTILINE)
 BLOCKS = {yaml.safe_load(block)[0]["kind"]: block for block, outcome in FOUND if not outcome}
 """What is followed by its outcome is tried with the other pages."""
 FLIGHTS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from noetl_core.dsl.kinds import words
+from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path
 from noetl_core.dsl.reader import Reader

@@ -9,11 +9,13 @@ beside the engine) is left to `noetl validate`. `render` returns the content of 
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections.abc import Iterable
 from typing import Any, Final
 
 from noetl_core.dsl.fields import flow, playbook, policies, tools
+from noetl_core.dsl.fields.kind import KindSpec
 from noetl_core.dsl.fields.types import (
     Anything,
     Block,
@@ -33,7 +35,7 @@ from noetl_core.dsl.fields.types import (
     Values,
     another,
 )
-from noetl_core.dsl.kinds import KINDS, KindSpec
+from noetl_core.dsl.kinds import ALL_OPTIONS, KINDS
 from noetl_core.dsl.model import UNSET
 from noetl_core.dsl.numbers import DURATION, TIMEOUT, Range
 from noetl_core.dsl.reader import NAME
@@ -44,8 +46,8 @@ from noetl_core.json_schema import TYPES
 Schema = dict[str, Any]
 
 ID: Final = "https://noetl.io/schema/playbook-v10.json"
-PAGES: Final = "language/"
-"""Where links begin: the pages of the language reference, as seen from docs/playbook.schema.json."""
+REFERENCE: Final = "language/"
+"""Where the pages of the language reference are, as seen from docs/playbook.schema.json: the tables link from there."""
 
 _TEMPLATE: Final[Schema] = {"type": "string", "pattern": TEMPLATE}
 _TEXT: Final[Schema] = {"type": "string", "minLength": 1}
@@ -56,31 +58,34 @@ _FREE: Final[Schema] = {"^x-": True}
 _LABEL: Final[Schema] = {"type": "object", "patternProperties": _FREE}
 
 
-def playbook_schema(pages: str = PAGES) -> Schema:
-    """Return the schema of a whole playbook, with links to pages of the language reference at `pages`."""
+def playbook_schema(docs: str = "") -> Schema:
+    """Return the schema of a whole playbook, with links to pages of the documentation at `docs` (such as `https://host/docs/`)."""
     root = _block(playbook.ROOT)
     root.pop("description")
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,
         "title": "NoETL playbook (DSL v10)",
-        "description": f"A whole playbook.\n{PAGES}README.md",
+        "description": f"A whole playbook.\n{_page('README.md')}",
         **root,
         "$defs": {**_values(), **_parts(), **_rules(), **_tasks()},
     }
-    return schema if pages == PAGES else _linked(schema, pages)
+    return _linked(schema, docs) if docs else schema
 
 
-def _linked(part: Any, pages: str) -> Any:
-    """Return a part of the schema whose links begin with `pages`."""
+def _page(link: str) -> str:
+    """Return a link of the tables as seen from docs/playbook.schema.json."""
+    return posixpath.normpath(REFERENCE + link)
+
+
+def _linked(part: Any, docs: str) -> Any:
+    """Return a part of the schema whose links, the last lines of descriptions, begin with `docs`."""
     if isinstance(part, list):
-        return [_linked(item, pages) for item in part]
+        return [_linked(item, docs) for item in part]
     if not isinstance(part, dict):
         return part
     return {
-        key: value.replace(f"\n{PAGES}", f"\n{pages}")
-        if key == "description" and isinstance(value, str)
-        else _linked(value, pages)
+        key: value.replace("\n", f"\n{docs}") if key == "description" and isinstance(value, str) else _linked(value, docs)
         for key, value in part.items()
     }
 
@@ -101,7 +106,7 @@ def _property(field: Field, page: str, doc: str = "", type_: Schema | None = Non
         words += f" Default: {field.otherwise}."
     elif field.default is UNSET and field.effect and not (wanted or field.required or field.same_as):
         words += " Default: none."
-    out: Schema = {"description": f"{words}\n{PAGES}{field.link or page}"}
+    out: Schema = {"description": f"{words}\n{_page(field.link or page)}"}
     if field.default is not UNSET:
         whole = isinstance(field.default, float) and field.default.is_integer()
         out["default"] = int(field.default) if whole else field.default
@@ -164,9 +169,9 @@ def _block(block: Block, *names: str, required: Iterable[str] | None = None, **t
     }
     if block.layered:
         below = "{} Holds for all tasks below that do not say it themselves."
-        options = {name: _property(o, block.link, below.format(o.doc)) for name, o in tools.ALL_OPTIONS.items()}
+        options = {name: _property(o, block.link, below.format(o.doc)) for name, o in ALL_OPTIONS.items()}
         properties = {**options, **properties}
-    out: Schema = {"type": "object", "description": f"{block.doc}\n{PAGES}{block.link}", "properties": properties}
+    out: Schema = {"type": "object", "description": f"{block.doc}\n{_page(block.link)}", "properties": properties}
     if not block.open:
         out |= {"patternProperties": _FREE, "additionalProperties": False}
     wanted = [f.name for f in block if f.required and f.name in properties] if required is None else list(required)

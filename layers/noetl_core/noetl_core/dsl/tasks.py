@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import suggest
+from noetl_core.dsl.fields.kind import KindSpec, words
 from noetl_core.dsl.fields.tools import LIBRARY, TASK
-from noetl_core.dsl.kinds import KINDS, KindSpec, words
+from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path, Task, TaskPolicy
 from noetl_core.dsl.numbers import BadNumber, Range, duration

@@ -1,4 +1,4 @@
-"""`kind: duckdb`: SQL over rows, and over what earlier tasks stored (formal specification 2.4, docs/language/tools.md).
+"""`kind: duckdb`: SQL over rows, and over what earlier tasks stored (formal specification 2.4, docs/tools/duckdb.md).
 
 `sources` maps a name to rows or to references to rows. Each becomes a table before the commands run (`duckdb_sources`). JSON
 (rows as a list of objects), JSON lines, CSV and Parquet are distinguished by the format or the key of the reference.

@@ -1,5 +1,5 @@
 """`kind: postgres`: SQL in one transaction per task; parameters are always bound (formal specification 5,
-docs/language/tools.md).
+docs/tools/postgres.md).
 
 Placeholders are those of psycopg: `%s` with a list of `params`, `%(name)s` with a mapping; mappings are bound as `jsonb`. The
 transaction commits when every statement succeeded, and rolls back otherwise. `current_setting('noetl.task_run_id')` is the

@@ -1,4 +1,4 @@
-"""`kind: python`: code of an author in a process of its own (docs/language/tools.md, docs/access.md).
+"""`kind: python`: code of an author in a process of its own (docs/tools/python.md, docs/access.md).
 
 The code sees `args` and every argument as a variable, and `_run {execution_id, step, task, task_run_id, attempt}`. Its result
 is the variable `result`; otherwise what `main(**args)` - or `main(args)`, or an `async def main` - returns; otherwise null.

@@ -241,7 +241,7 @@ EXECUTOR_SPEC: Final = Block(
         Flag(),
         "true allows tool kinds, and options of theirs, that are installed beside the engine.",
         default=_EXECUTOR.extensions,
-        link="tools.md#your-own",
+        link="../tools/README.md#your-own",
     ),
     Field("policy", EXECUTOR_POLICY, "How the whole execution behaves: limits, timeouts, failures, the default task policy."),
     Field("lifetime_s", LIFETIME, "The same as `policy.lifecycle.lifetime_s`, which wins.", default=_EXECUTOR.lifetime_s),

@@ -15,8 +15,8 @@ from typing import Any, Final
 from jinja2 import nodes
 
 from noetl_core.dsl.diagnostics import suggest
+from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS, READABLE, default_scalars
-from noetl_core.dsl.kinds import words
 from noetl_core.dsl.lint.admission import ctx_written
 from noetl_core.dsl.lint.context import Lint
 from noetl_core.dsl.lint.guards import path_of

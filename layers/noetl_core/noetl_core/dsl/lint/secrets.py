@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from noetl_core.dsl.kinds import words
+from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.lint.context import Lint
 from noetl_core.dsl.load import Node
 from noetl_core.expr import is_template

@@ -1,0 +1,96 @@
+"""The kinds `http`, `python` and `quantum`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, TEXT, KindSpec, words
+from noetl_core.dsl.fields.types import Anything, Choice, Code, Field, Shape, also
+
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+_URL: Final = Field("url", TEXT, "The address to send the request to.")
+_JSON: Final = Field("json", Anything("any value"), "The body, sent as JSON.")
+_BODY: Final = Field("body", Anything("any value"), "The body: text is sent as it is, a mapping or a list as JSON.")
+
+KINDS: Final[dict[str, KindSpec]] = {
+    "http": KindSpec(
+        (
+            Field(
+                "method",
+                Choice(tuple(w for m in _METHODS for w in (m, m.lower())), template=True),
+                "The method of the request.",
+                default="GET",
+            ),
+            *also(_URL, "endpoint"),
+            Field("params", MAP, "Parameters of the query; null leaves one out, a list repeats it."),
+            Field("headers", MAP, "Headers of the request; null leaves one out."),
+            *also(_BODY, "data"),
+            *also(_JSON, "payload"),
+            Field("form", MAP, "The fields of a form, sent as the body."),
+            Field("auth", Anything("a name or a mapping"), "The credential to use: its name, or `type` and its fields."),
+            Field("cookies", MAP, "Cookies to send, by name."),
+        ),
+        (
+            Field(
+                "retry",
+                Anything("a number, or `{attempts, delay, statuses}`"),
+                "Attempts that the tool makes itself. Prefer `do: retry`, which the log sees.",
+                otherwise="one attempt",
+            ),
+            Field("follow_redirects", FLAG, "false gives the redirect itself as the answer.", default=True),
+            Field("max_redirects", COUNT, "Redirects that are followed.", default=5),
+            Field("verify", FLAG, "false accepts any certificate.", default=True),
+            Field("max_response_bytes", BYTES, "Bytes that an answer may have after decompression.", default=64 * 1024 * 1024),
+            Field(
+                "response",
+                Anything("`auto`, `json`, `text` or `base64`"),
+                "How the body of the answer is read; `auto` goes by its content type.",
+                default="auto",
+            ),
+            Field("raise_for_status", FLAG, "false takes no status for an error.", default=True),
+            Field("ok_statuses", Anything("a list of numbers"), "Statuses of 400 and more that are no errors.", otherwise="none"),
+        ),
+        "../tools/http.md",
+        required=(words("url endpoint"),),
+        exclusive=(words("url endpoint"), words("body json payload data form")),
+    ),
+    "python": KindSpec(
+        (
+            Field("code", Code(), "The program. Its result is the variable `result`, else what `main` returns."),
+            Field("args", MAP, "Arguments: each one is a variable of the program."),
+            Field(
+                "libs",
+                Shape("libraries", "a mapping of names to modules", template=True),
+                "What the program imports: `np: numpy` is `import numpy as np`.",
+            ),
+            Field("entry", TEXT, "The function whose return value is the result.", default="main"),
+        ),
+        (
+            Field("memory_mb", Anything("a number of MB"), "Memory that the process may use.", default=1024),
+            Field("max_output_bytes", BYTES, "What is kept of the text that the program prints.", default=65_536),
+            Field("network", FLAG, "true lets the program use the network.", default=False),
+        ),
+        "../tools/python.md",
+        required=(words("code"),),
+    ),
+    "quantum": KindSpec(
+        (
+            Field(
+                "action",
+                Choice(("result", "run", "status", "submit"), template=True),
+                "What to do: run a circuit at once, or submit it and ask for it later.",
+                default="run",
+            ),
+            Field("backend", TEXT, "Where the circuit runs.", default="simulator"),
+            Field("circuit", Anything("text or a mapping"), "The circuit: OpenQASM 2, or `{qubits, gates}`."),
+            Field("params", MAP, "The numbers that the circuit names."),
+            Field("shots", COUNT, "How often the circuit is measured.", default=1024),
+            Field("seed", Anything("any value"), "What the draw begins with.", otherwise="the task run"),
+            Field("job_id", TEXT, "The job that `submit` gave."),
+        ),
+        (),
+        "../tools/quantum.md",
+        required=(words("circuit job_id"),),
+    ),
+}

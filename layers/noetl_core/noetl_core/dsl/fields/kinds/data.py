@@ -1,0 +1,113 @@
+"""The kinds for data: `duckdb`, `postgres`, `noop`, `store` and `secrets`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, TEXT, KindSpec, words
+from noetl_core.dsl.fields.types import Anything, Field, also
+
+_COMMAND: Final = Field(
+    "command", Anything("SQL text, or a list of them"), "The SQL to run. Values belong into `params`, never into the text."
+)
+_COMMANDS: Final = Field("commands", Anything("a list"), "Several statements: texts, or mappings `{command, params}`.")
+_PARAMS: Final = Field("params", Anything("a mapping or a list"), "What the statement's parameters are bound to.")
+_SQL: Final = (*also(_COMMAND, "query", "sql"), *also(_COMMANDS, "queries"), *also(_PARAMS, "args"))
+_SECRET: Final = Field("secret", TEXT, "The name of the credential.")
+
+_MAX_ROWS: Final = Field(
+    "max_rows", COUNT, "Rows that the result may have; more is an error, never a silent cut.", default=100_000
+)
+
+_SQL_NAMES: Final = words("command commands query queries sql")
+
+KINDS: Final[dict[str, KindSpec]] = {
+    "duckdb": KindSpec(
+        (
+            *_SQL,
+            Field(
+                "database", TEXT, "A file in the scratch folder of the execution that keeps the tables.", otherwise="in memory"
+            ),
+            Field(
+                "sources",
+                MAP,
+                "Tables for the SQL, by name: rows, or references to stored rows, which are read where they lie.",
+                references=True,
+            ),
+        ),
+        (
+            _MAX_ROWS,
+            Field("memory_limit", TEXT, "Memory that DuckDB may use.", default="1GB"),
+            Field("threads", COUNT, "Threads that DuckDB may use.", default=2),
+        ),
+        "../tools/duckdb.md",
+        required=(_SQL_NAMES,),
+        exclusive=(_SQL_NAMES, words("params args")),
+    ),
+    "postgres": KindSpec(
+        (
+            *_SQL,
+            Field("auth", Anything("a name or a mapping"), "The credential to connect with: its name, or its fields."),
+            Field("connection", Anything("text or a mapping"), "The same as `auth`: a connection string, or its fields."),
+            Field("database", TEXT, "Another database on the same server.", otherwise="that of the credential"),
+            Field("rows", Anything("a list"), "Runs the one command for each of these rows."),
+        ),
+        (
+            _MAX_ROWS,
+            Field("read_only", FLAG, "true makes the transaction a reading one.", default=False),
+            Field(
+                "statement_timeout",
+                Anything("a number of seconds"),
+                "Seconds that one statement may take.",
+                otherwise="the timeout of the task",
+            ),
+            Field("isolation", TEXT, "The isolation of the transaction, such as `serializable`.", otherwise="that of the server"),
+        ),
+        "../tools/postgres.md",
+        required=(_SQL_NAMES,),
+        exclusive=(_SQL_NAMES, words("params args"), words("auth connection")),
+    ),
+    "noop": KindSpec(
+        (
+            Field("args", MAP, "The result of the task if neither `result` nor `data` is given."),
+            Field("result", Anything("any value"), "The result of the task.", otherwise="`data`, else `args`, else null"),
+            Field("data", Anything("any value"), "The result of the task if `result` is not given."),
+            Field("message", TEXT, "Text for the log of the task."),
+        ),
+        (),
+        "../tools/README.md#noop",
+    ),
+    "store": KindSpec(
+        (
+            Field("data", Anything("any value"), "What is stored. The result of the task is a reference to it.", references=True),
+            Field(
+                "key",
+                TEXT,
+                "The name of the object below the execution.",
+                otherwise="made of the task run, so that a retry writes the same object",
+            ),
+            Field(
+                "format",
+                Anything("`json`, `jsonl`, `csv` or `parquet`"),
+                "How the value is written.",
+                otherwise="by the ending of `key`, else `json`",
+            ),
+            Field(
+                "schema_hint", Anything("any value"), "What the reference says about the value.", otherwise="made of the value"
+            ),
+        ),
+        (Field("max_bytes", BYTES, "Bytes that the task may write.", default=512 * 1024 * 1024),),
+        "../tools/store.md",
+        required=(words("data"),),
+    ),
+    "secrets": KindSpec(
+        (
+            *also(_SECRET, "secret_name", "key"),
+            Field("field", TEXT, "The one field that is wanted.", otherwise="all fields"),
+        ),
+        (),
+        "../tools/secrets.md",
+        required=(words("secret secret_name key"),),
+        exclusive=(words("secret secret_name key"),),
+    ),
+}

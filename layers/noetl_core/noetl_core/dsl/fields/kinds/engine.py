@@ -1,0 +1,82 @@
+"""The kinds that the engine carries out itself, or that normalisation resolves."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from noetl_core.dsl.fields.kind import COUNT, FLAG, MAP, TEXT, KindSpec, words
+from noetl_core.dsl.fields.types import Anything, Duration, Field, also
+from noetl_core.dsl.numbers import ANSWER, HEARTBEAT, WAIT
+
+_PAYLOAD: Final = Field(
+    "payload",
+    MAP,
+    "What is merged over the workload of the playbook that is called.",
+    references=True,
+)
+
+KINDS: Final[dict[str, KindSpec]] = {
+    "playbook": KindSpec(
+        (
+            Field("path", TEXT, "The path of the playbook in the catalog."),
+            Field("version", COUNT, "Its version.", otherwise="the latest one"),
+            *also(_PAYLOAD, "args", "workload"),
+            Field("ctx", MAP, "What the `ctx` of the child begins with.", references=True),
+            Field("result", TEXT, "The part of the child's result that is wanted, such as `rows.0.id`.", otherwise="all of it"),
+            Field("detach", FLAG, "true does not wait for the end of the child; the result is `{execution_id}`.", default=False),
+            Field("idempotency_key", TEXT, "With `detach`: the same key starts the child only once."),
+        ),
+        (),
+        "waiting.md#sub-playbooks",
+        required=(words("path"),),
+        exclusive=(words("payload args workload"), words("result detach")),
+        needs={"idempotency_key": "detach"},
+    ),
+    "callback": KindSpec(
+        (
+            Field(
+                "signal",
+                TEXT,
+                "The name of the signal to wait for.",
+                otherwise="the task waits for an answer by token",
+                link="waiting.md#signals",
+            ),
+            Field("timeout", Duration(ANSWER), "How long to wait; after it the outcome is an error of kind `timeout`."),
+            Field(
+                "heartbeat",
+                Duration(HEARTBEAT),
+                "By token only: the longest silence before the task fails with kind `timeout`.",
+                link="waiting.md#by-token",
+            ),
+            Field("schema", MAP, "What the answer must be, in the subset of JSON Schema of `x-schema`."),
+            Field("description", TEXT, "Says to whoever answers what is asked."),
+        ),
+        (),
+        "waiting.md#callback",
+        exclusive=(words("signal heartbeat"),),
+    ),
+    "wait": KindSpec(
+        (
+            Field("duration", Duration(WAIT), "How long to wait."),
+            Field("seconds", Duration(WAIT), "The same as `duration`."),
+            Field(
+                "until",
+                Anything("an ISO 8601 text, or seconds since 1970"),
+                "The instant to wait for; one that has passed does not wait.",
+            ),
+            Field("result", Anything("any value"), "The result of the task.", otherwise="`{waited_until}`"),
+        ),
+        (),
+        "waiting.md#wait",
+        required=(words("duration seconds until"),),
+        exclusive=(words("duration seconds until"),),
+    ),
+    "workbook": KindSpec(
+        (
+            Field("task", TEXT, "The entry of the workbook to run.", otherwise="the one with the name of the task"),
+            Field("args", Anything("a mapping"), "Merged over the `args` of the entry."),
+        ),
+        (),
+        "playbook.md#workbook-tasks-by-name",
+    ),
+}
