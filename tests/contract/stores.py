@@ -12,6 +12,8 @@ import pytest
 
 from noetl_core.engine.records import Command
 from noetl_core.ports import CommandQueue, CorruptLog, NotFound, ResultStore, Sealer, Secrets, TooLarge
+from noetl_core.result_refs import Altered
+from noetl_core.result_streams import pieces
 
 
 class ResultStoreContract:
@@ -61,6 +63,39 @@ class ResultStoreContract:
     def test_a_key_that_is_too_long(self, results: ResultStore) -> None:
         with pytest.raises(TooLarge):
             results.put("7/" + "/".join(["x" * 99] * 20), b"x")
+
+    @pytest.mark.parametrize("size", [0, 1, 3_000_000, 16 * 1024 * 1024, 40_000_001])
+    def test_an_object_that_is_written_piece_by_piece_is_as_one_that_is_put(self, results: ResultStore, size: int) -> None:
+        body = bytes(range(251)) * (size // 251 + 1)
+        body = body[:size]
+        with results.writer("7/streamed", "application/octet-stream") as out:
+            for start in range(0, size, 1_000_003):
+                out.write(body[start : start + 1_000_003])
+            reference = out.finish()
+        assert reference == {**results.put("7/put", body), "key": "7/streamed"}
+        assert b"".join(pieces(results, reference)) == body
+        assert [len(piece) for piece in pieces(results, reference, 15_000_000)][:-1] == [15_000_000] * (
+            (size - 1) // 15_000_000 if size else 0
+        )
+
+    @pytest.mark.parametrize("size", [5, 20_000_000])
+    def test_an_object_that_is_not_finished_is_not_there(self, results: ResultStore, size: int) -> None:
+        results.put("7/kept", b"before")
+        for key in ("7/none", "7/kept"):
+            with pytest.raises(ZeroDivisionError), results.writer(key) as out:
+                out.write(b"x" * size)
+                raise ZeroDivisionError
+        with results.writer("7/none") as out:
+            out.write(b"x" * size)
+        with pytest.raises(NotFound):
+            results.get("7/none")
+        assert results.get("7/kept") == b"before"
+
+    def test_pieces_of_an_object_that_was_written_anew_are_told(self, results: ResultStore) -> None:
+        reference = results.put("7/a", b"0123456789")
+        results.put("7/a", b"012345678X")
+        with pytest.raises(Altered, match="7/a"):
+            list(pieces(results, reference, 4))
 
     def test_where_a_tool_reads_it(self, results: ResultStore) -> None:
         results.put("7/a.parquet", b"PAR1")

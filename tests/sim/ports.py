@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from noetl_core.adapters.keys import check_key
 from noetl_core.codec import encode_events
@@ -20,6 +20,7 @@ from noetl_core.ports import (
     Gate,
     NewerLog,
     NotFound,
+    ObjectWriter,
     Unavailable,
     Waiting,
 )
@@ -296,6 +297,29 @@ class SimResults:
 
     def url(self, key: str) -> str:
         return f"sim://{key}"
+
+    def writer(self, key: str, content_type: str = "application/json") -> ObjectWriter:
+        return SimObjectWriter(self, key)
+
+
+class SimObjectWriter:
+    """`ObjectWriter` over `SimResults`: the faults are those of one put."""
+
+    def __init__(self, results: SimResults, key: str) -> None:
+        check_key(key)
+        self._results, self._key, self._body = results, key, b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._body = b""
+
+    def write(self, data: bytes) -> None:
+        self._body += data
+
+    def finish(self) -> Mapping[str, Any]:
+        return self._results.put(self._key, self._body)
 
 
 @dataclass

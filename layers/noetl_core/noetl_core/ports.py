@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 from noetl_core.engine.heads import Head as Head
 from noetl_core.engine.records import Command, Commit, Snapshot, StreamId
@@ -146,6 +146,21 @@ class CommandQueue(Protocol):
         ...
 
 
+class ObjectWriter(Protocol):
+    """Writes one object piece by piece, in constant memory, as the target of a `with`. Nothing is stored before `finish`; what
+    is not finished when the block ends is discarded. Raises `Unavailable`."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def write(self, data: bytes) -> None: ...
+
+    def finish(self) -> Mapping[str, Any]:
+        """Complete the object and return its reference, as `ResultStore.put` does."""
+        ...
+
+
 class ResultStore(Protocol):
     """Objects under `<execution_id>/...`: large results, collections, large commit bodies."""
 
@@ -160,6 +175,10 @@ class ResultStore(Protocol):
 
     def url(self, key: str) -> str:
         """Return where a library of a tool (DuckDB) reads the object: `s3://bucket/key`, or a file path."""
+        ...
+
+    def writer(self, key: str, content_type: str = "application/json") -> ObjectWriter:
+        """Return what writes an object of any size. `result_streams.pieces` reads one."""
         ...
 
 

@@ -23,3 +23,11 @@ def reference_to(key: str, body: bytes) -> dict[str, Any]:
 def unchecked_reference(key: str, size: int) -> dict[str, Any]:
     """The reference to an object whose checksum is not known here."""
     return {"kind": KIND, "store": "s3", "key": key, "size": size}
+
+
+class Altered(ValueError):
+    """The object with `key` differs from the one for which its reference was made: somebody overwrote it, or invented the
+    reference."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the object {key} is not what was stored when the reference was made: its checksum is another")

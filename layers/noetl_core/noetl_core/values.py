@@ -16,8 +16,8 @@ from noetl_core.engine.state import caller_of
 from noetl_core.events.shapes import ResultPointer
 from noetl_core.expr import is_reference, path_text, references_in, replaced
 from noetl_core.expr.references import Path
-from noetl_core.ports import CorruptLog, EventStore, NotFound, ResultStore
-from noetl_core.result_refs import MARK
+from noetl_core.ports import CorruptLog, EventStore, NotFound, ObjectWriter, ResultStore
+from noetl_core.result_refs import MARK, Altered
 
 MAX_DECISION_BYTES = 8 * 1024 * 1024
 """The most bytes that a guard or an argument may read behind one reference; more is an error of the author (`kind: limit`)."""
@@ -102,15 +102,21 @@ class FamilyResults:
         self._results, self._family, self._own = results, family, f"{execution_id}/"
 
     def put(self, key: str, body: bytes, content_type: str = "application/json") -> Mapping[str, Any]:
-        if not key.startswith(self._own):
-            raise NotFound(f"{key[:200]} is no place of this execution")
-        return self._results.put(key, body, content_type)
+        return self._results.put(self._owned(key), body, content_type)
 
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
         return self._results.get(self._allowed(key), start, end)
 
     def url(self, key: str) -> str:
         return self._results.url(self._allowed(key))
+
+    def writer(self, key: str, content_type: str = "application/json") -> ObjectWriter:
+        return self._results.writer(self._owned(key), content_type)
+
+    def _owned(self, key: str) -> str:
+        if not key.startswith(self._own):
+            raise NotFound(f"{key[:200]} is no place of this execution")
+        return key
 
     def _allowed(self, key: str) -> str:
         if not self._family.has(key):
@@ -186,7 +192,7 @@ class Values:
         if budget is not None:
             budget.take(len(body) - claimed(ref))
         if ref.get("checksum") != f"sha256:{sha256(body).hexdigest()}":
-            raise Altered(f"the object {ref['key']} is not what was stored when the reference was made: its checksum is another")
+            raise Altered(ref["key"])
         if ref.get("schema_hint") == "manifest":
             owner = str(ref["key"]).partition("/")[0]  # a child's result names runs of the child
             values = self if owner == self._execution_id else Values(self._store, self._results, owner, self._limit)
@@ -304,10 +310,6 @@ class LoadLimitExceeded(Exception):
     def __init__(self, size: int, limit: int, path: Path = ()) -> None:
         super().__init__(f"{size} bytes are over the limit of {limit}")
         self.size, self.limit, self.path = size, limit, path
-
-
-class Altered(ValueError):
-    """An object differs from the one for which its reference was created: somebody overwrote it, or invented the reference."""
 
 
 class Unusable(ValueError):

@@ -12,6 +12,7 @@ import pytest
 from noetl_core.engine.outcome import ErrorInfo, Outcome
 from noetl_core.expr import Secret
 from noetl_core.ports import Forbidden, NotFound, TooLarge, Unavailable
+from noetl_core.result_refs import Altered
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.event_loop import EventLoop
 from noetl_core.tools.invoke import invoke, invoke_evented
@@ -84,6 +85,7 @@ def test_an_odd_answer_is_a_failure_that_says_so(
         (TooLarge("x"), "limit", False),
         (NotFound("x"), "not_found", False),
         (Forbidden("x"), "auth", False),
+        (Altered("1/x"), "storage", False),
         (Unavailable("x"), "storage", None),
         (KeyError("x"), "unknown", None),
     ],

@@ -15,6 +15,7 @@ from noetl_core.dsl.kinds import canonical_inputs
 from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.expr import reveal
 from noetl_core.ports import Forbidden, NotFound, PortError, TooLarge
+from noetl_core.result_refs import Altered
 from noetl_core.tools.base import BadInput, EventedTool, SecretReader, Tool, ToolCall
 from noetl_core.tools.scrub import Scrubber, holds_secret
 
@@ -80,6 +81,8 @@ def _failed(kind: str, error: Exception) -> Outcome:
         return Outcome.failed("not_found", f"{kind}: {error}", retryable=False)
     if isinstance(error, Forbidden):
         return Outcome.failed("auth", f"{kind}: {error}", retryable=False)
+    if isinstance(error, Altered):
+        return Outcome.failed("storage", f"{kind}: {error}", retryable=False)
     if isinstance(error, PortError):
         return Outcome.failed("storage", f"{kind}: {error}")
     return Outcome.failed("unknown", f"{kind}: {type(error).__name__}: {error}", code=type(error).__name__)

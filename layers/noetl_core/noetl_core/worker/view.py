@@ -20,8 +20,9 @@ from noetl_core.expr.errors import LimitExceeded
 from noetl_core.expr.references import Path
 from noetl_core.history import load_state
 from noetl_core.ports import EventStore, Forbidden, NotFound, ReadsSecrets, ResultStore
+from noetl_core.result_refs import Altered
 from noetl_core.tools.secrets import flat
-from noetl_core.values import Altered, LoadBudget, LoadLimitExceeded, Values, claimed
+from noetl_core.values import LoadBudget, LoadLimitExceeded, Values, claimed
 
 KEPT_VIEWS = 4
 """Cached views of distributed loops: a worker process runs the chunks of several loops in turn."""

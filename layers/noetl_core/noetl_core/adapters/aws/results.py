@@ -10,8 +10,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
+from noetl_core.adapters.aws.object_writer import S3ObjectWriter
 from noetl_core.adapters.keys import check_key
-from noetl_core.ports import NotFound
+from noetl_core.ports import NotFound, ObjectWriter
 from noetl_core.result_refs import unchecked_reference
 
 
@@ -52,3 +53,6 @@ class S3ResultStore:
 
     def url(self, key: str) -> str:
         return f"s3://{self._bucket}/{key}"
+
+    def writer(self, key: str, content_type: str = "application/json") -> ObjectWriter:
+        return S3ObjectWriter(self._bucket, key, content_type)

@@ -7,13 +7,15 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from noetl_core.adapters.keys import check_key
-from noetl_core.ports import NotFound, StorageFailed
-from noetl_core.result_refs import reference_to
+from noetl_core.ports import NotFound, ObjectWriter, StorageFailed
+from noetl_core.result_refs import unchecked_reference
 
 
 class FileResultStore:
@@ -35,28 +37,13 @@ class FileResultStore:
         return path
 
     def put(self, key: str, body: bytes, content_type: str = "application/json") -> Mapping[str, Any]:
-        check_key(key)
-        path = self._path(key)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._write(path, body)
-        except OSError as error:
-            raise StorageFailed(f"the result {path}: {error.strerror}") from error
-        return reference_to(key, body)
+        with self.writer(key, content_type) as out:
+            out.write(body)
+            return out.finish()
 
-    def _write(self, path: Path, body: bytes) -> None:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".put-")
-        draft = Path(name)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(body)
-                if self._synced:
-                    file.flush()
-                    os.fsync(file.fileno())
-            draft.replace(path)
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
+    def writer(self, key: str, content_type: str = "application/json") -> ObjectWriter:
+        check_key(key)
+        return _FileWriter(key, self._path(key), self._synced)
 
     def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
         try:
@@ -74,6 +61,51 @@ class FileResultStore:
     def forget(self, execution_id: str) -> None:
         """Delete everything under `<execution_id>/`."""
         shutil.rmtree(self._path(execution_id), ignore_errors=True)
+
+
+class _FileWriter:
+    """`ObjectWriter` that writes a draft beside the file, and puts it in its place."""
+
+    def __init__(self, key: str, path: Path, synced: bool) -> None:
+        self._key, self._path, self._synced = key, path, synced
+        self._digest, self._size = sha256(), 0
+        with self._failing():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".put-")
+            self._draft: Path | None = Path(name)
+            self._file = os.fdopen(handle, "wb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            self._file.close()
+        if self._draft is not None:
+            self._draft.unlink(missing_ok=True)
+
+    def write(self, data: bytes) -> None:
+        with self._failing():
+            self._file.write(data)
+        self._digest.update(data)
+        self._size += len(data)
+
+    def finish(self) -> Mapping[str, Any]:
+        assert self._draft is not None, "it is finished already"
+        with self._failing():
+            self._file.flush()
+            if self._synced:
+                os.fsync(self._file.fileno())
+            self._draft.replace(self._path)
+        self._draft = None
+        return {**unchecked_reference(self._key, self._size), "checksum": f"sha256:{self._digest.hexdigest()}"}
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageFailed(f"the result {self._path}: {error.strerror}") from error
 
 
 class LazyTempResultStore(FileResultStore):

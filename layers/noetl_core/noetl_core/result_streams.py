@@ -1,0 +1,31 @@
+"""Reads stored objects of any size in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from noetl_core.ports import ResultStore
+from noetl_core.result_refs import Altered
+
+PIECE: Final = 8 * 1024 * 1024
+
+
+def pieces(results: ResultStore, reference: Mapping[str, Any], size: int = PIECE) -> Iterator[bytes]:
+    """Yield the object behind `reference` in pieces of `size` bytes; the last one may be shorter.
+
+    Raises `NotFound`, and after the last piece `Altered` when they are not what was stored as the reference was made.
+    """
+    key, checksum = str(reference["key"]), reference.get("checksum")
+    digest, start = sha256(), 0
+    while True:
+        piece = results.get(key, start, start + size)
+        digest.update(piece)
+        if piece:
+            yield piece
+        start += len(piece)
+        if len(piece) < size:
+            break
+    if checksum is not None and checksum != f"sha256:{digest.hexdigest()}":
+        raise Altered(key)
