@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -14,7 +16,7 @@ from noetl_core.control.core import Control
 from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
-from noetl_core.engine.decide import NewExecution, start
+from noetl_core.engine.decide import Decision, NewExecution, start
 from noetl_core.engine.passes import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.engine.state import caller_of
 from noetl_core.engine.workload import check_inputs, doubts, rendered_defaults
@@ -22,8 +24,10 @@ from noetl_core.events.shapes import Parent, RequestKey
 from noetl_core.expr import LimitExceeded, TemplateError, is_reference
 from noetl_core.instants import SECOND
 from noetl_core.mappings import deep_merge
-from noetl_core.ports import Conflict, NotFound, PlaybookVersion
+from noetl_core.ports import Conflict, NotFound, PlaybookVersion, StorageFailed, Unavailable
 from noetl_core.values import Values
+
+log = logging.getLogger(__name__)
 
 
 class UnknownPool(ValueError):
@@ -226,5 +230,20 @@ def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion
         if known is None:
             raise
         return known
-    control.conclude(decision)
-    return Started(new.execution_id, decision.state.status, version, created=True)
+    status = decision.state.status
+    _go_on(control, decision)
+    return Started(new.execution_id, status, version, created=True)
+
+
+def _go_on(control: Control, decision: Decision) -> None:
+    """Carry out what follows from the first commit. The execution is started by then: a caller that were told to try again, and
+    has no idempotency key, would start a second one. So what a service refuses here is left to the router, or to the sweeper."""
+    execution_id = decision.state.execution_id
+    try:
+        control.conclude(decision)
+    except StorageFailed:
+        raise  # of this machine: nobody else goes on with it
+    except Unavailable as error:
+        log.warning("execution %s is started; the router goes on with it: %s", execution_id, error)
+        with suppress(Unavailable):
+            control.queue.wake(execution_id)
