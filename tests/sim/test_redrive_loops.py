@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import pytest
@@ -114,6 +115,25 @@ def test_the_preview_of_a_second_redrive_knows_what_the_first_one_kept(exec_: st
     again(world, execution_id, "start/put@5")
     ends(world, execution_id, "completed")
     assert [c.task for c in world.calls[before:]] == ["put", "count"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("exec_", ["local", "distributed"])
+def test_each_redrive_of_many_runs_only_the_iteration_it_names(exec_: str, seed: int) -> None:
+    """Whatever earlier ones ran again, and kept."""
+    chance, world = random.Random(seed), World()
+    n = chance.choice([40, 100, 300])
+    failing(world, lambda call: False)
+    source = LOOP.replace("EXEC", exec_).replace("MODE", "best_effort").replace("range(1000)", f"range({n})")
+    execution_id = world.start(source).execution_id
+    ends(world, execution_id, "completed")
+    for epoch in range(1, 7):
+        index, before = chance.randrange(n), len(world.calls)
+        begin, tasks = chance.choice([("start@{}", ["get", "put", "count"]), ("start/put@{}", ["put", "count"])])
+        again(world, execution_id, begin.format(index))
+        state = ends(world, execution_id, "completed")
+        assert [c.task for c in world.calls[before:]] == tasks, (begin, index)
+        assert (result(world, state), state.epoch) == ({"sum": sum(range(n)), "n": n - 1}, epoch)
 
 
 NESTED = (

@@ -25,6 +25,7 @@ from noetl_core.engine.state import State
 from noetl_core.events import control
 from noetl_core.events.shapes import (
     CarriedOver,
+    CarriedOverLoop,
     ChunkDone,
     ChunkLineage,
     RemainingStep,
@@ -255,22 +256,28 @@ def _carried_over(run: RunLineage, rerun: Rerun) -> CarriedOver:
     before: CarriedOver = run.carried_over or {}
     if run.plan is None:
         return {"runs": [*before.get("runs", ()), _pair(run.id, rerun)]}
-    known = before["loop"]["chunks"] if "loop" in before else {}
+    known = {**before["loop"].get("before", {}), **before["loop"]["chunks"]} if "loop" in before else {}
     path = rerun.get("path")
     done: dict[str, ChunkDone] = {}
     chunks: dict[str, CarriedOver] = {}
+    earlier: dict[str, CarriedOver] = {}
     for index, chunk in sorted(run.chunks.items()):
+        prior = before if chunk["run"] == run.id else known.get(str(index), {})
         named = path is not None and (not path or chunk_of(run.plan, path[0]) == index)
         whole = "seq" in chunk and not chunk.get("error")
         if whole and not named and not (rerun.get("failed") and chunk.get("failed")):
             done[str(index)] = _done(chunk)
+            if "runs" in prior:
+                earlier[str(index)] = {"runs": prior["runs"]}
         else:
             mine: Rerun = rerun if whole or named else {"failed": True, **({"ctx": rerun["ctx"]} if "ctx" in rerun else {})}
-            prior = before if chunk["run"] == run.id else known.get(str(index), {})
             chunks[str(index)] = {"runs": [*prior.get("runs", ()), _pair(chunk["run"], mine)]}
     plan = run.plan.copy()
     plan.pop("view", None)
-    return {"loop": {"plan": {"slices": run.id, **plan}, "done": done, "chunks": chunks}}
+    loop: CarriedOverLoop = {"plan": {"slices": run.id, **plan}, "done": done, "chunks": chunks}
+    if earlier:
+        loop["before"] = earlier
+    return {"loop": loop}
 
 
 def _pair(run: str, rerun: Rerun) -> tuple[str, Rerun]:

@@ -215,8 +215,11 @@ class CarriedOverLoop(TypedDict):
 
     plan: LoopPlan
     done: dict[str, ChunkDone]
-    """By index of the chunk."""
+    """The chunks that are kept, by their index."""
     chunks: dict[str, CarriedOver]
+    """What is carried over into those that run again."""
+    before: NotRequired[dict[str, CarriedOver]]
+    """What had been carried over into chunks that are kept: a later redrive of one of them reads it."""
 
 
 class Undoes(TypedDict):
