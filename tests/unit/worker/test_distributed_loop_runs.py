@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from noetl_core.engine import ids
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Command
 from noetl_core.tools.base import ToolCall
+from noetl_core.worker.journal import LEASE_S
 from noetl_core.worker.loop_chunks import slice_key
 
 from .one_run import OneRun, echo, fail_at, loop, on_error, otherwise, task
@@ -104,3 +106,25 @@ def test_the_log_of_an_iteration_is_read_back_page_by_page() -> None:
     assert run.last.data["result"] == list(range(200))
     assert len(run.calls) == 201
     assert sorted(d["path"] for d in run.named("LoopIterationCompleted")) == [[i] for i in range(200)]
+
+
+def test_a_thawed_lead_writes_over_no_slice_of_its_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one cuts otherwise: it knows how long iterations take."""
+    run = OneRun({"loop": loop("{{ range(200) | list }}", max_in_flight=2, policy={"exec": "distributed"}), "tool": BODY})
+    frozen: list[bool] = []
+    put = type(run.results).put
+
+    def freezing(results: Any, key: str, body: bytes, content_type: str = "application/json") -> Any:
+        if "/loops/" in key and not frozen:
+            frozen.append(True)
+            run.wait(LEASE_S + 5)
+            run.playbook.memo["iteration_s"] = {"work": 20.0}
+            assert run.handle().kind == "suspended"
+        return put(results, key, body, content_type)
+
+    monkeypatch.setattr(type(run.results), "put", freezing)
+    assert run.handle().kind == "dropped"
+    plan = run.last.data["loop"]
+    stored = [json.loads(run.results.objects[slice_key("7", "r1", n, plan)]) for n in range(plan["chunks"])]
+    assert [item for items in stored for item in items] == list(range(200))
+    assert frozen

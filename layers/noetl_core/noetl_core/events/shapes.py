@@ -163,6 +163,8 @@ class LoopPlan(TypedDict):
     """Items of the first chunk, where the lead ran them itself before it handed over the others."""
     seconds: NotRequired[float]
     """What an iteration took the lead that handed over the others."""
+    claim: NotRequired[int]
+    """Position of the claim of the worker that stored the slices, if that was not the first."""
 
 
 class LoopCommand(LoopPlan):

@@ -64,6 +64,8 @@ class LoopChunks:
     def _stored(self, loop: Loop, plan: LoopPlan, items: Sequence[Any], ctx: CtxLayer, outer: dict[str, Any]) -> LoopPlan:
         """Store the slices of `items`, and what templates see; return the plan with what chunks need to know of that."""
         activation = self._activation
+        if activation.claimed_at > 0:
+            plan = {**plan, "claim": activation.claimed_at}
         digest = sha256()
         for chunk in range(plan["chunks"]):
             within = chunk_range(plan, chunk)
@@ -115,7 +117,8 @@ class LoopChunks:
 
 
 def slice_key(execution_id: str, step_run: str, chunk: int, plan: LoopPlan) -> str:
-    """Return the key under which the slice of a chunk is stored. The key of a loop that is handed over says where it was cut: a
-    worker that was lost may have begun to store the slices of another plan, and go on with that."""
+    """Return the key under which the slice of a chunk is stored. Two workers may store slices of one loop, cut otherwise, and the
+    overtaken one may go on: so the key of a plan says which claim made it, and where a loop that is handed over was cut."""
+    claim = f"{plan['claim']}/" if "claim" in plan else ""
     cut = f"{plan['first']}-{plan['chunk_size']}-" if "first" in plan else ""
-    return f"{execution_id}/loops/{step_run}/{cut}{chunk}.json"
+    return f"{execution_id}/loops/{step_run}/{claim}{cut}{chunk}.json"
