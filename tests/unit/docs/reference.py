@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from noetl_core.dsl.fields import flow, playbook, policies, tools
+from noetl_core.dsl.fields import flow, keychain, playbook, policies, tools
 from noetl_core.dsl.fields.types import (
     Anything,
     Block,
@@ -46,7 +46,8 @@ BLOCKS: Final[Mapping[str, Block]] = {
     for block in (
         playbook.ROOT,
         playbook.METADATA,
-        playbook.CREDENTIAL,
+        keychain.CREDENTIAL,
+        *keychain.KEYCHAIN.values(),
         playbook.EXECUTOR_SPEC,
         playbook.LIMITS_BLOCK,
         playbook.VALUE_SCHEMA,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from noetl_core.dsl.fields import flow, playbook, policies, tools
+from noetl_core.dsl.fields import flow, keychain, playbook, policies, tools
 from noetl_core.dsl.fields.types import Block, Field
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import UNSET, Executor, Limits, Then
@@ -20,7 +20,7 @@ from noetl_core.json_schema import KEYWORDS
 
 SCHEMA = playbook_schema()
 PAGES = Path(__file__).parents[3] / "docs/language"
-BLOCKS = [b for module in (playbook, flow, policies, tools) for b in vars(module).values() if isinstance(b, Block)]
+BLOCKS = [b for module in (playbook, keychain, flow, policies, tools) for b in vars(module).values() if isinstance(b, Block)]
 BLOCKS += policies.SUGAR.values()
 FIELDS = {
     **{(b.name, f.name): (b.link, f) for b in BLOCKS for f in b},

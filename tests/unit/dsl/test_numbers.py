@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from noetl_core.dsl import numbers
+from noetl_core.dsl.fields.keychain import KEYCHAIN
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.numbers import BadNumber, Range, in_range, value_of
 from noetl_core.dsl.parse import check
@@ -60,6 +61,10 @@ def value_schema(key: str) -> Callable[[Any], dict[str, Any]]:
     return lambda value: document(workload={"n": 1, "x-schema": {key: value}})
 
 
+def credential(kind: str, key: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda value: document(keychain=[{"name": "k", "kind": kind, key: value}])
+
+
 def nest(value: Any, *keys: str) -> Any:
     for key in reversed(keys):
         value = {key: value}
@@ -90,6 +95,7 @@ PLACES: dict[Place, Callable[[Any], dict[str, Any]]] = {
         ("value_schema", name): value_schema(name)
         for name in ("minItems", "maxItems", "minLength", "maxLength", "minimum", "maximum")
     },
+    **{(block.name, "ttl"): credential(kind, "ttl") for kind, block in KEYCHAIN.items()},
     **{(f"{kind}_task", name): task(kind, name) for kind, spec in KINDS.items() for name in spec.durations},
 }
 ALIKE = ("spec", "timeout"), ("spec", "timeout_s")

@@ -50,7 +50,7 @@ CODES: Final[dict[str, str]] = {
     "E205": "a secret where the control plane decides",
     "E206": "a credential that the keychain does not declare",
     "E207": "a result that no step keeps",
-    "E208": "a default of the workload reads what is not there yet",
+    "E208": "a default, or a credential, reads what is not there yet",
     "E209": "defaults of the workload that need each other",
     "E301": "template syntax",
     "E302": "template over a budget",

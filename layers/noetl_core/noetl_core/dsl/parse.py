@@ -14,7 +14,6 @@ from typing import Any, Final
 from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, InvalidPlaybook, suggest
 from noetl_core.dsl.fields.playbook import (
     API_VERSIONS,
-    CREDENTIAL,
     DEFAULTS,
     EXECUTOR,
     EXECUTOR_FAILURE,
@@ -25,8 +24,9 @@ from noetl_core.dsl.fields.playbook import (
     WORKBOOK_ENTRY,
 )
 from noetl_core.dsl.inputs import read_workload
+from noetl_core.dsl.keychain import read_keychain
 from noetl_core.dsl.load import Node, load
-from noetl_core.dsl.model import UNSET, Executor, KeychainEntry, Limits, Playbook, Step, Task, TaskPolicy
+from noetl_core.dsl.model import UNSET, Executor, Limits, Playbook, Step, Task, TaskPolicy
 from noetl_core.dsl.policy import task_policy
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.references import check_references
@@ -117,7 +117,7 @@ def _playbook(r: Reader, root: Node, text: str) -> Playbook | None:
     workbook = _workbook(r, entries.get("workbook"), scope)
     scope.workbook = workbook
     steps = _workflow(r, entries.get("workflow"), scope)
-    keychain = _keychain(r, entries.get("keychain"))
+    keychain = read_keychain(r, entries.get("keychain"))
     workload, inputs = read_workload(r, entries.get("workload"))
     if not steps:
         return None
@@ -204,25 +204,6 @@ def _first(value: Any, other: Any) -> Any:
 
 
 # --- other sections -----------------------------------------------------------------------------------------------------
-
-
-def _keychain(r: Reader, node: Node | None) -> tuple[KeychainEntry, ...]:
-    """Read the credential declarations (canonical step spec 2.1); other keys of an entry are options of its kind."""
-    out: dict[str, KeychainEntry] = {}
-    for i, item in enumerate(r.sequence(node, "keychain")):
-        what = f"keychain entry {i}"
-        given = r.read(item, CREDENTIAL, what)
-        entries = {k: v for k, v in given.nodes.items() if not k.startswith("x-")}
-        name, kind = given.get("name"), given.get("kind")
-        for key in ("name", "kind"):
-            if key not in entries and isinstance(item.value, dict):
-                r.report("E111", item, f"{what} has no {key}")
-        if name is None or kind is None:
-            continue
-        if name in out:
-            r.report("E103", entries["name"], f'credential "{name}" is declared twice', "remove one")
-        out[name] = KeychainEntry(name, kind, {k: v.plain() for k, v in entries.items() if k not in ("name", "kind")})
-    return tuple(out.values())
 
 
 def _workbook(r: Reader, node: Node | None, scope: StepScope) -> dict[str, RawTask]:

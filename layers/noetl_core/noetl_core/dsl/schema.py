@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from noetl_core.dsl.fields import flow, playbook, policies, tools
+from noetl_core.dsl.fields import flow, keychain, playbook, policies, tools
 from noetl_core.dsl.fields.kind import KindSpec
 from noetl_core.dsl.fields.types import (
     Anything,
@@ -244,7 +244,22 @@ def _parts() -> dict[str, Schema]:
     closed = {key: part for key, part in _block(playbook.VALUE_SCHEMA).items() if key != "patternProperties"}
     return {
         "metadata": _block(playbook.METADATA),
-        "credential": _block(playbook.CREDENTIAL),
+        "credential": {
+            "type": "object",
+            "required": ["kind", "name"],
+            "properties": {"kind": _property(keychain.KIND, keychain.PAGE)},
+            "allOf": [
+                *(
+                    {"if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]}, "then": _ref(block.name)}
+                    for kind, block in keychain.KEYCHAIN.items()
+                ),
+                {
+                    "if": {"properties": {"kind": {"enum": sorted(keychain.KEYCHAIN)}}, "required": ["kind"]},
+                    "else": _block(keychain.CREDENTIAL),
+                },
+            ],
+        },
+        **{block.name: _block(block, kind={"const": kind}) for kind, block in keychain.KEYCHAIN.items()},
         "executor": _block(playbook.EXECUTOR),
         "step": _block(flow.STEP) | {"anyOf": either},
         "loop": _block(flow.LOOP),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from noetl_core.dsl.fields.keychain import CREDENTIAL
 from noetl_core.dsl.fields.policies import FAILURE_MODE, TASK_POLICY, UNMATCHED
 from noetl_core.dsl.fields.types import (
     Anything,
@@ -36,21 +37,6 @@ METADATA: Final = Block(
         "Its path in the catalog, words separated by `/`. Other playbooks call it by this path.",
         required=True,
         label="metadata.path",
-    ),
-    open=True,
-)
-
-CREDENTIAL: Final = Block(
-    "credential",
-    "One credential that the playbook needs. Other keys are options of its kind.",
-    "playbook.md#keychain-credentials",
-    Field("name", Name("a credential"), "Templates read its fields as `keychain.<name>.<field>`.", required=True),
-    Field("kind", Text(), "What sort of credential it is, such as `postgres_credential` or `bearer`.", required=True),
-    Field(
-        "credential",
-        Anything("text"),
-        "The name that the credential is stored under.",
-        otherwise="that of the entry",
     ),
     open=True,
 )

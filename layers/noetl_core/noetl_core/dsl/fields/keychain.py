@@ -1,0 +1,182 @@
+"""The entries of the keychain: what all of them have, and the fields of each kind.
+
+Any other kind is a label of its author's: its entry names a stored credential, and its keys are free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from noetl_core.dsl.fields.types import Anything, Block, Choice, Duration, Field, Flag, Name, Prose, Text, Values, also
+from noetl_core.dsl.numbers import DELAY
+
+PAGE: Final = "playbook.md#keychain-credentials"
+KINDS_AT: Final = "playbook.md#kinds-of-credentials"
+SCOPES: Final = ("local", "shared", "global")
+GRANTS: Final = ("client_credentials", "refresh_token", "password")
+_TEXT: Final = Anything("text")
+_MAP: Final = Values(whole=True)
+
+NAME: Final = Field("name", Name("a credential"), "Templates read its fields as `keychain.<name>.<field>`.", required=True)
+KIND: Final = Field(
+    "kind", Text(), "What sort of credential it is, such as `postgres_credential` or `oauth2`.", required=True, link=KINDS_AT
+)
+STORED: Final = Field("credential", _TEXT, "The name that the credential is stored under.", otherwise="that of the entry")
+SCOPE: Final = Field(
+    "scope",
+    Choice(SCOPES),
+    "Who shares what was fetched: this execution, it and those that it calls (`shared`), or all executions (`global`).",
+    default="local",
+    label="scope of {}",
+)
+TTL: Final = Field("ttl", Duration(DELAY), "How long what was fetched may be used.", otherwise="as long as its source says")
+RENEW: Final = Field(
+    "auto_renew",
+    Flag(),
+    "false lets an expired token fail instead of fetching another one.",
+    default=True,
+    label="auto_renew of {}",
+)
+_DESC: Final = Field("desc", Prose(), "Says to people what the credential is for.")
+_ALWAYS: Final = (NAME, KIND, SCOPE, TTL, RENEW, _DESC)
+
+CREDENTIAL: Final = Block(
+    "credential",
+    "One credential that the playbook needs. Other keys are options of its kind.",
+    PAGE,
+    NAME,
+    KIND,
+    STORED,
+    SCOPE,
+    TTL,
+    RENEW,
+    _DESC,
+    open=True,
+)
+
+
+def _elsewhere(name: str, what: str) -> Field:
+    return Field(name, Anything("anything"), f"{what} Accepted without effect.", effect=False, label=f'"{name}" of {{}}')
+
+
+_TOKEN_URL: Final = Field("token_url", _TEXT, "The address that gives the token.")
+_REQUEST: Final = (
+    *also(_TOKEN_URL, "endpoint", "url", "token_endpoint"),
+    Field(
+        "method",
+        Choice(("POST", "GET", "PUT", "post", "get", "put"), template=True),
+        "The method of the request for the token.",
+        default="POST",
+        label="method of {}",
+    ),
+    Field("headers", _MAP, "Headers of the request for the token."),
+    Field("params", _MAP, "Parameters of the query of the request for the token."),
+    *also(
+        Field("data", _MAP, "The body of the request for the token, sent as a form.", otherwise="made of the other fields"),
+        "form",
+        "body",
+    ),
+    *also(Field("json", _MAP, "The body of the request for the token, sent as JSON."), "payload"),
+    Field("token_field", _TEXT, "Where the token stands in the answer; dots lead into it.", default="access_token"),
+    Field("expires_field", _TEXT, "Where the answer says in how many seconds the token expires.", default="expires_in"),
+)
+
+STATIC: Final = Block(
+    "static_credential",
+    "Values that stand in the playbook, usually templates over the workload. Other keys are values, too.",
+    KINDS_AT,
+    *_ALWAYS,
+    *also(Field("data", _MAP, "The fields of the credential, by name."), "values", "map"),
+    open=True,
+)
+CREDENTIAL_REF: Final = Block(
+    "credential_ref_credential",
+    "A stored credential under another name.",
+    KINDS_AT,
+    *_ALWAYS,
+    *also(STORED, "ref", "credential_ref", "credential_name", "key"),
+    _elsewhere("type", "The type of the credential: its own is used."),
+)
+SECRET_MANAGER: Final = Block(
+    "secret_manager_credential",
+    "One or more secrets of the store that the deployment reads credentials from.",
+    KINDS_AT,
+    *_ALWAYS,
+    *also(STORED, "secret", "secret_name", "secret_id", "path", "key"),
+    Field(
+        "map",
+        _MAP,
+        "Several secrets: names of fields, and for each the name that its secret is stored under.",
+        otherwise="one secret, with all of its fields",
+    ),
+    Field("field", _TEXT, "The one field of the secret that is wanted.", otherwise="all fields"),
+    _elsewhere("provider", "Which store it is: the deployment has one."),
+    _elsewhere("auth", "How to open the store: the worker's role does."),
+    _elsewhere("region", "Where the store is."),
+    _elsewhere("project", "Whose store it is."),
+    _elsewhere("project_id", "Whose store it is."),
+    _elsewhere("version", "Which version of the secret: the current one is read."),
+)
+BEARER: Final = Block(
+    "bearer_credential",
+    "A token for the header `Authorization`: given, stored, or fetched with a request.",
+    KINDS_AT,
+    *_ALWAYS,
+    *also(STORED, "auth", "ref"),
+    Field("token", _TEXT, "The token itself, usually a template.", otherwise="the field `token` of the stored credential"),
+    *_REQUEST,
+    _elsewhere("provider", "Who gives the token."),
+)
+OAUTH2: Final = Block(
+    "oauth2_credential",
+    "An access token that is fetched when it is needed, and again before it expires.",
+    KINDS_AT,
+    NAME,
+    KIND,
+    SCOPE._replace(
+        type=Anything("`local`, `shared` or `global`; any other text means `scopes`"),
+        doc=SCOPE.doc + " Any other text is taken for `scopes`.",
+        label="",
+    ),
+    TTL,
+    RENEW,
+    _DESC,
+    *also(
+        STORED._replace(doc="A stored credential: its fields fill in what is left out here."),
+        "auth",
+        "ref",
+    ),
+    *_REQUEST,
+    Field(
+        "grant_type",
+        Choice(GRANTS, template=True),
+        "What is exchanged for the token.",
+        otherwise="`refresh_token` where there is one, `password` where there is a `username`, else `client_credentials`",
+        label="grant_type of {}",
+    ),
+    Field("client_id", _TEXT, "The id of the client."),
+    Field("client_secret", _TEXT, "The secret of the client, usually a template over `keychain`."),
+    Field(
+        "client_auth",
+        Choice(("body", "basic")),
+        "Where the client's id and secret go: into the body, or into the header `Authorization`.",
+        default="body",
+        label="client_auth of {}",
+    ),
+    Field("username", _TEXT, "The name of the user, for the grant `password`."),
+    Field("password", _TEXT, "The password of the user, for the grant `password`."),
+    Field("refresh_token", _TEXT, "The token that is exchanged, for the grant `refresh_token`."),
+    Field("scopes", Anything("text, or a list of texts"), "What the token shall allow."),
+    Field("audience", _TEXT, "Whom the token is for."),
+    _elsewhere("provider", "Who gives the token."),
+)
+
+KEYCHAIN: Final[Mapping[str, Block]] = {
+    "static": STATIC,
+    "credential_ref": CREDENTIAL_REF,
+    "secret_manager": SECRET_MANAGER,
+    "bearer": BEARER,
+    "oauth2": OAUTH2,
+}
+"""The kinds whose fields are known, by name."""
