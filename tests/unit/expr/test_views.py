@@ -130,4 +130,4 @@ def test_views_of_secrets_are_secret() -> None:
 
 @pytest.mark.parametrize("name", ["command_", "command_00", "command_01", "command_99999", "command_x", "bodi"])
 def test_what_is_no_view_is_undefined(name: str) -> None:
-    assert render("{{ a.%s is defined or b.%s is defined }}" % (name, name), Scope({"a": TABLE, "b": RESPONSE})) is False
+    assert render("{{ a[name] is defined or b[name] is defined }}", Scope({"a": TABLE, "b": RESPONSE, "name": name})) is False

@@ -205,6 +205,8 @@ def _get(ev: Reading, value: Mapping[Any, Any], key: Any, default: Any = None) -
 
 
 DICT: Final[Mapping[str, Run]] = {"items": _items, "keys": _keys, "values": _values, "get": _get}
+METHODS: Final = frozenset(DICT)
+"""Methods of mappings: `steps.items()` reads every step, unless a step has that name."""
 
 
 def _index(ev: Reading, value: Any, item: Any) -> int:

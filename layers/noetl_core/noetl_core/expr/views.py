@@ -1,8 +1,8 @@
 """Views: other names under which templates read what tasks of some kinds give (docs/language/views.md).
 
-A view is found when a template reads it, by the shape of the value; nothing is stored for it. A result keeps its shape wherever it
-goes - along arcs, in `ctx`, to another playbook, behind a reference - and so it keeps its views. What the data has itself goes before
-a view, and what is handed on as a whole is the data.
+A view is found when a template reads it, by the shape of the value; nothing is stored for it. A result keeps its shape wherever
+it goes - along arcs, in `ctx`, to another playbook, behind a reference - and so it keeps its views. What the data has itself goes
+before a view, and what is handed on as a whole is the data.
 """
 
 from __future__ import annotations
@@ -44,6 +44,18 @@ def rows(value: Mapping[Any, Any]) -> Any:
     if not 3 <= len(value) <= 4 or not _is_table(value):
         return None
     return value["rows"] if len(value) == len(TABLE) or COMMANDS in value else None
+
+
+def has(fields: frozenset[str], name: str) -> bool:
+    """Return whether a result with these fields has a field or a view of that name."""
+    if name in fields:
+        return True
+    return (fields >= TABLE and COMMAND.fullmatch(name) is not None) or (fields >= RESPONSE and name in OF_RESPONSE)
+
+
+def names(fields: frozenset[str]) -> frozenset[str]:
+    """Return the fields and views of a result, to suggest one."""
+    return fields | (OF_RESPONSE.keys() if fields >= RESPONSE else {"command_0"} if fields >= TABLE else frozenset())
 
 
 def _is_response(value: Mapping[Any, Any]) -> bool:
