@@ -95,7 +95,8 @@ class DemoService:
     def _answer(status: int, data: Any) -> Outcome:
         helper = {"status": status, "headers": {"retry-after": "0.01"} if status == 503 else {}}
         if status == 200:
-            return Outcome.ok({"status": status, "data": data}, http=helper)
+            got = {"status": status, "headers": {}, "data": data, "url": "https://api.example.org", "elapsed_ms": 1}
+            return Outcome.ok(got, http=helper)
         kind: Any = "not_found" if status == 404 else "server_error"
         return Outcome.failed(kind, f"the service answered {status}", code=status, http=helper)
 

@@ -218,3 +218,84 @@ def test_a_field_called_results_of_what_a_step_gave_is_no_task_of_it() -> None:
     assert playbook is not None
     assert found == []
     assert playbook.by_name["a"].router.arcs[0].when == "{{ steps.a.result.results.rows }}"  # type: ignore[union-attr]
+
+
+STATUS = "('ok' if event.status == 'success' else event.status)"
+WHOLE = f"({{'data': event.result, 'result': event.result, 'error': event.error, 'status': {STATUS}}})"
+ASKED = "event.result.status if event.status == 'success' else event.error.code"
+ANSWER = f"({{'status': {ASKED}, 'headers': event.result.headers}})"
+RULES = 'policy: {task: {rules: [{when: "{{ %s.n }}", then: {do: fail}}, {else: {then: {do: continue}}}]}}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "accepted", "canonical"),
+    [
+        (
+            "noop",
+            "output",
+            WHOLE,
+        ),
+        (
+            "http, url: u",
+            "output.http.status",
+            ANSWER + ".status",
+        ),
+        ("noop", "output.statsu", "output.statsu"),
+    ],
+)
+def test_output_whole_and_the_section_of_its_kind_in_arcs(kind: str, accepted: str, canonical: str) -> None:
+    step = 'step: a\ntool: {kind: %s}\nnext: {arcs: [{step: b, when: "{{ %s }}"}]}'
+    same(two(step % (kind, accepted)), two(step % (kind, canonical)))
+
+
+@pytest.mark.parametrize("place", ["workflow", "executor"])
+def test_output_in_policies_for_tasks_of_any_kind(place: str) -> None:
+    def text(word: str) -> str:
+        rules = RULES % word
+        if place == "executor":
+            return two("step: a\ntool: {kind: noop}") + f"executor: {{spec: {{{rules}}}}}\n"
+        return two(f"step: a\nspec: {{{rules}}}\ntool: {{kind: noop}}")
+
+    same(text("output.data"), text("(outcome.result.data if outcome.http is defined else outcome.result)"))
+
+
+LOOPED = "step: a\nloop: {in: [1, 2], iterator: n}\ntool: {kind: noop, result: '{{ iter.n }}'}\n"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "canonical"),
+    [
+        ("steps.a.result.results[0]", "steps.a.result[0]"),
+        ("steps.a.result.stats.total", "steps.a.loop.total"),
+        ("steps['a']['result']['stats']['failed']", "steps.a.loop['failed']"),
+        ("a.stats.success", "steps.a.loop.succeeded"),
+        ("a.results | length", "steps.a.result | length"),
+    ],
+)
+def test_results_and_stats_of_a_loop(accepted: str, canonical: str) -> None:
+    later = 'step: b\ntool: {kind: noop, result: "{{ %s }}"}'
+    leads = LOOPED + "next: {arcs: [{step: b}]}"
+    same(two(leads, later % accepted), two(leads, later % canonical))
+
+
+@pytest.mark.parametrize(
+    ("accepted", "canonical"),
+    [
+        ("event.result.results", "event.result"),
+        ("event.result.stats.failed", "event.loop.failed"),
+        ("output.data.stats", "event.loop"),
+    ],
+)
+def test_results_and_stats_of_a_loop_in_arcs_and_beyond(accepted: str, canonical: str) -> None:
+    arcs = LOOPED + 'next: {arcs: [{step: b, args: {x: "{{ %s }}"}}]}'
+    same(two(arcs % accepted), two(arcs % canonical))
+    enters = 'step: b\nargs: {x: "{{ %s }}"}\ntool: {kind: noop}'
+    leads = LOOPED + "next: {arcs: [{step: b}]}"
+    same(two(leads, enters % accepted), two(leads, enters % canonical))
+
+
+def test_results_of_a_step_without_a_loop_are_a_field() -> None:
+    text = two("step: a\ntool: {kind: noop}\nnext: {arcs: [{step: b, when: '{{ event.result.stats }}'}]}")
+    (step, _) = parse_playbook(text).steps
+    assert step.router is not None
+    assert step.router.arcs[0].when == "{{ event.result.stats }}"

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, Severity, suggest
@@ -14,6 +15,7 @@ from noetl_core.dsl.load import Loaded, Node
 from noetl_core.dsl.model import Path
 from noetl_core.dsl.numbers import Range
 from noetl_core.expr import Compiled, Read, compile_text, is_template
+from noetl_core.expr.views import COMMAND
 
 NAME: Final = re.compile(r"\w[\w.\-]{0,127}\Z")
 
@@ -63,7 +65,7 @@ class Given:
         return given
 
 
-@dataclass(slots=True)
+@dataclass
 class Reader:
     """One validation: the loaded text, and what was found so far."""
 
@@ -74,6 +76,11 @@ class Reader:
     """What each template text reads; texts that do not compile are not in it."""
     compiled: dict[str, Compiled] = field(default_factory=dict)
     """The same texts compiled: a large playbook has more of them than the cache of `expr` holds."""
+
+    @cached_property
+    def reads_statements(self) -> bool:
+        """Whether a template reads what one of several statements gave, as `command_1` (`expr.views`)."""
+        return any(COMMAND.fullmatch(part) for reads in self.reads.values() for read in reads for part in read.path[1:])
 
     def compile(self, text: str) -> Compiled:
         """Compile a template and record what it reads. Raises as `compile_text`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import suggest
@@ -244,7 +244,15 @@ def finish(r: Reader, raw: RawTask | None, scope: TaskScope, label: str | None =
         if resolved is None:
             return None
         raw = resolved
-    return layered(raw, scope, raw.node.path, label)
+    return _each_statement(r, layered(raw, scope, raw.node.path, label))
+
+
+def _each_statement(r: Reader, task: Task) -> Task:
+    """Let a task of SQL keep what each of several statements gave, where a template reads it."""
+    known = KINDS.get(task.kind)
+    if known is None or "each_statement" not in known.spec or "each_statement" in task.spec or not r.reads_statements:
+        return task
+    return replace(task, spec={**task.spec, "each_statement": True})
 
 
 def layered(raw: RawTask, scope: TaskScope, path: Path, label: str | None = None) -> Task:

@@ -1,7 +1,8 @@
 """Replaces accepted spellings in template text by the canonical ones, before the model is read.
 
 `output` becomes `outcome` in task policies, and the boundary in arcs and admission; `call.done`, `call.error` and `step.exit`
-are older event names in guards; bare step names become `steps.<name>.result`. Only names that a template reads are replaced,
+are older event names in guards; bare step names become `steps.<name>.result`; `results` and `stats` of what a loop gave become
+its list and its counts. Only names that a template reads are replaced,
 at their positions; names that anything else in the playbook may bind are not.
 """
 
@@ -17,7 +18,7 @@ from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.references import not_kept, twice_the_result
 from noetl_core.dsl.tasks import RESERVED
 from noetl_core.dsl.templates import scalars_below
-from noetl_core.expr import FUNCTIONS, Read
+from noetl_core.expr import FUNCTIONS, METHODS, Read
 
 Rewrite = Callable[[str], str]
 
@@ -26,6 +27,7 @@ _EVENT_NAME: Final = re.compile(r"""(['"])(call\.done|call\.error|step\.exit)\1"
 _ASKED: Final = re.compile(r"""(==|!=)\s*(['"])(call\.done|step\.exit)\2""")
 _ASKED_FIRST: Final = re.compile(r"""(['"])(?:call\.done|step\.exit)\1\s*(==|!=)\s*(event\s*\.\s*name\b)""")
 _PART: Final = re.compile(r"""output\s*(?:\.\s*(\w+)|\[\s*['"](\w+)['"]\s*\])""")
+_KEY: Final = re.compile(r"""\s*(?:\.\s*(\w+)|\[\s*['"]([^'"]+)['"]\s*\])""")
 _BINDING: Final = frozenset({"args", "input", "set_ctx", "set_iter", "set", "payload"})
 
 
@@ -36,16 +38,14 @@ def rewrite_variants(r: Reader, root: Node) -> None:
     read_names = {read.path[0] for reads in r.reads.values() for read in reads}
     older_events = any("event" in text and _EVENT_NAME.search(text) for text in r.reads)
     older_output = "output" in read_names
-    for step in steps:
-        tool = step.get("tool")
-        if tool is not None and older_output:
-            _outputs(r, tool)
+    if older_output:
+        for part in _with_policies(root, steps):
+            _outputs(r, part)
+        for defaults in _default_policies(root, steps):
+            _of_any_kind(r, defaults)
     older_output = older_output and "output" not in _bound(root)
     if older_events or older_output:
         _boundaries(r, steps, events=older_events, output=older_output)
-    book = root.get("workbook")
-    if book is not None and "output" in read_names:
-        _outputs(r, book)
     names = {str(s.value["step"].value) for s in steps if "step" in s.value}
     bare = names & read_names
     bare -= RESERVED | frozenset(FUNCTIONS) | _bound(root) if bare else set()
@@ -55,9 +55,46 @@ def rewrite_variants(r: Reader, root: Node) -> None:
     executor = root.get("executor")
     if bare and executor is not None:
         _bare_names(r, executor, bare, tasks)
+    _loop_results(r, root, steps)
 
 
 # --- output -> outcome --------------------------------------------------------------------------------------------------
+
+
+def _with_policies(root: Node, steps: Sequence[Node]) -> Iterator[Node]:
+    """Yield what may hold tasks: the tools and compensations of steps, and the workbook."""
+    for step in steps:
+        policy = _below(step, "spec", "policy")
+        places = (step.get("tool"), step.get("compensate"), policy.get("compensation") if policy is not None else None)
+        yield from (place for place in places if place is not None)
+    book = root.get("workbook")
+    if book is not None:
+        yield book
+
+
+def _default_policies(root: Node, steps: Sequence[Node]) -> Iterator[Node]:
+    """Yield the policies that hold for tasks of any kind."""
+    for place in (root.get("executor"), *steps):
+        policy = None if place is None else _below(place, "spec", "policy", "task")
+        if policy is not None:
+            yield policy
+
+
+def _below(node: Node, *keys: str) -> Node | None:
+    found: Node | None = node
+    for key in keys:
+        found = found.get(key) if found is not None else None
+    return found
+
+
+def _of_any_kind(r: Reader, node: Node) -> None:
+    for scalar in scalars_below(node):
+        reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "output"]
+        _replace(r, scalar, reads, partial(_outcome, _DATA_OF_ANY))
+
+
+_DATA_OF_ANY: Final = "(outcome.result.data if outcome.http is defined else outcome.result)"
+"""What `output.data` means where the kind of the task is not known from the text."""
 
 
 def _outputs(r: Reader, node: Node) -> None:
@@ -71,7 +108,7 @@ def _outputs(r: Reader, node: Node) -> None:
             for child in node.value.values():
                 _outputs(r, child)
             return
-        data = "outcome.result.data" if kind.value == "http" else "outcome.result"
+        data = {"http": "outcome.result.data", "workbook": _DATA_OF_ANY}.get(kind.value, "outcome.result")
         for key in ("spec", "set_ctx", "set_iter", "set"):
             part = node.get(key)
             for scalar in scalars_below(part) if part is not None else ():
@@ -89,26 +126,29 @@ def _outcome(data: str, text: str) -> str:
 
 
 def _boundaries(r: Reader, steps: list[Node], *, events: bool, output: bool) -> None:
-    """Rewrite older names of a boundary: the step's own in its arcs and in what it writes when it ends; in its admission and
-    arguments, the boundary of the steps that lead to it."""
+    """Rewrite older names of a boundary."""
+    for parts, ended in _boundary_places(steps):
+        for scalar in (s for part in parts if part is not None for s in scalars_below(part)):
+            if events:
+                _event_names(r, scalar, {_done(e) for e in ended} or {"step.done", "loop.done"})
+            if output:
+                reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "output"]
+                _replace(r, scalar, reads, partial(_boundary, _words_for(ended)))
+
+
+def _boundary_places(steps: list[Node]) -> Iterator[tuple[list[Node | None], list[Node]]]:
+    """Yield the parts that read a boundary, with the steps that may have ended: the step itself in its arcs and in what it writes
+    when it ends; in its admission and arguments, the steps that lead to it."""
     sources: dict[str, list[Node]] = {}
     for step in steps:
         for target in _targets(step):
             sources.setdefault(target, []).append(step)
     for step in steps:
-        spec = step.get("spec")
-        policy = spec.get("policy") if spec is not None else None
-        before = [policy.get("admit") if policy is not None else None, step.get("args"), step.get("input")]
-        after = [step.get(key) for key in ("next", "set_ctx", "set")]
+        policy = _below(step, "spec", "policy")
         name = step.get("step")
         leading = sources.get(str(name.value), []) if name is not None else []
-        for parts, ended in ((before, leading), (after, [step])):
-            for scalar in (s for part in parts if part is not None for s in scalars_below(part)):
-                if events:
-                    _event_names(r, scalar, {_done(e) for e in ended} or {"step.done", "loop.done"})
-                if output:
-                    reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "output"]
-                    _replace(r, scalar, reads, partial(_boundary, "event.result" + _body(ended)))
+        yield [policy.get("admit") if policy is not None else None, step.get("args"), step.get("input")], leading
+        yield [step.get(key) for key in ("next", "set_ctx", "set")], [step]
 
 
 def _targets(step: Node) -> Iterator[str]:
@@ -124,9 +164,40 @@ def _done(step: Node) -> str:
     return "loop.done" if step.get("loop") is not None else "step.done"
 
 
-def _body(ended: list[Node]) -> str:
-    """Return whether `output.data` is the body of a response, because an http task ended, as in its policy."""
-    return ".data" if ended and all(_last_kind(step) == "http" and step.get("loop") is None for step in ended) else ""
+def _words_for(ended: list[Node]) -> Mapping[str, str]:
+    """Return what the parts of `output` mean where one of these steps has ended. `data` is the body of a response where an http
+    task ended, as in its policy; the section of a kind is made of what a boundary keeps of it."""
+    kinds = {_last_kind(step) if step.get("loop") is None else None for step in ended}
+    (kind,) = kinds if len(kinds) == 1 else (None,)
+    words = {
+        "data": "event.result.data" if kind == "http" else "event.result",
+        "result": "event.result",
+        "error": "event.error",
+        "status": "('ok' if event.status == 'success' else event.status)",
+    }
+    if kind in _SECTIONS:
+        name, fields = _SECTIONS[kind]
+        words[name] = _mapping(fields)
+    return words
+
+
+_SECTIONS: Final[Mapping[str | None, tuple[str, Mapping[str, str]]]] = {
+    "http": (
+        "http",
+        {
+            "status": "event.result.status if event.status == 'success' else event.error.code",
+            "headers": "event.result.headers",
+        },
+    ),
+    "postgres": ("pg", {"code": "event.error.code", "sqlstate": "event.error.code", "message": "event.error.message"}),
+    "python": ("py", {"exception_type": "event.error.code", "message": "event.error.message"}),
+}
+"""Kind -> the section that its outcomes have, and what of it the boundary of its step knows."""
+
+
+def _mapping(fields: Mapping[str, str]) -> str:
+    """Return a mapping as an expression."""
+    return "({" + ", ".join(f"'{name}': {value}" for name, value in fields.items()) + "})"
 
 
 def _last_kind(step: Node) -> str | None:
@@ -138,19 +209,14 @@ def _last_kind(step: Node) -> str | None:
     return None if kind is None else str(kind.value)
 
 
-def _boundary(data: str, text: str) -> str:
-    """Replace `output` at the beginning of `text` where an event is read; `data` is what `output.data` means."""
+def _boundary(words: Mapping[str, str], text: str) -> str:
+    """Replace `output` at the beginning of `text` where an event is read; `words` say what its parts mean. A part that it does
+    not have is left for lint to report."""
     found = _PART.match(text)
-    if found is None:
-        return text
-    part = found[1] or found[2]
-    words = {
-        "data": data,
-        "result": "event.result",
-        "error": "event.error",
-        "status": "('ok' if event.status == 'success' else event.status)",
-    }
-    return words[part] + text[found.end() :] if part in words else text
+    part = "" if found is None else found[1] or found[2]
+    if found is not None and part in words:
+        return words[part] + text[found.end() :]
+    return text if part and part not in METHODS else _mapping(words) + text[len("output") :]
 
 
 def _event_names(r: Reader, scalar: Node, done: set[str]) -> None:
@@ -193,6 +259,52 @@ def _step_result(text: str) -> str:
     name = re.match(r"\w+", text)
     assert name is not None
     return f"steps.{name[0]}.result{text[name.end() :]}"
+
+
+# --- what a loop gave ---------------------------------------------------------------------------------------------------
+
+
+def _loop_results(r: Reader, root: Node, steps: list[Node]) -> None:
+    """Rewrite `results` and `stats` of the result of a loop: the list itself, and the counts beside it."""
+    looped = {str(s.value["step"].value) for s in steps if "step" in s.value and s.get("loop") is not None}
+    if not looped:
+        return
+    whole = [place for section in ("executor", "workflow", "workbook") if (place := root.get(section)) is not None]
+    for scalar in (s for place in whole for s in scalars_below(place)):
+        reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "steps" and _of_loop(read.path[2:])]
+        _replace(r, scalar, [read for read in reads if read.path[1] in looped], partial(_from_loop, "steps", 2))
+    for parts, ended in _boundary_places(steps):
+        if not ended or any(step.get("loop") is None for step in ended):
+            continue
+        for scalar in (s for part in parts if part is not None for s in scalars_below(part)):
+            reads = [read for read in r.reads.get(scalar.value, ()) if read.path[0] == "event" and _of_loop(read.path[1:])]
+            _replace(r, scalar, reads, partial(_from_loop, "event", 1))
+
+
+def _of_loop(path: tuple[str, ...]) -> bool:
+    return path[:1] == ("result",) and path[1:2] in (("results",), ("stats",))
+
+
+def _from_loop(root: str, parts: int, text: str) -> str:
+    """Replace a path at the beginning of `text` that begins with `root` and `parts` - 1 names before `result`."""
+    keys: list[str] = []
+    at = len(root)
+    while len(keys) <= parts:
+        found = _KEY.match(text, at)
+        if found is None:
+            return text
+        keys.append(found[1] or found[2])
+        at = found.end()
+    before = "".join(f".{key}" if key.isidentifier() else f"['{key}']" for key in keys[: parts - 1])
+    if keys[-1] == "results":
+        return f"{root}{before}.result{text[at:]}"
+    count = _KEY.match(text, at)
+    if count is not None and "success" in (count[1], count[2]):
+        return f"{root}{before}.loop.succeeded{text[count.end() :]}"
+    return f"{root}{before}.loop{text[at:]}"
+
+
+# --- names --------------------------------------------------------------------------------------------------------------
 
 
 def _bound(root: Node) -> set[str]:

@@ -11,7 +11,7 @@ from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import Playbook, Task
 from noetl_core.engine.records import Boundary
 from noetl_core.engine.state import State
-from noetl_core.expr import TemplateError, compile_text, is_template
+from noetl_core.expr import METHODS, TemplateError, compile_text, is_template
 
 if TYPE_CHECKING:
     from noetl_core.engine.passes import BoundaryNeed
@@ -21,8 +21,6 @@ _PLAIN = frozenset({"name", "kind", "path", "label", "desc", "pool", "mode", "in
 """Fields of the model without templates; and `inputs`, some of which may be program text."""
 _PARTS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 """Class of the model -> its fields that may contain templates (and the class itself, so that there are always two)."""
-_METHODS = frozenset({"get", "items", "keys", "values"})
-"""Methods of mappings: `steps.items()` reads every step, unless a step has that name."""
 
 
 def steps_read(playbook: Playbook, name: str) -> frozenset[str] | None:
@@ -95,7 +93,7 @@ def _steps_read(playbook: Playbook, parts: list[Any]) -> frozenset[str] | None:
             paths = [read.path for read in compile_text(text).reads if read.path[0] == "steps"]
         except TemplateError:  # the task that has it fails, whatever it is given
             continue
-        if not paths or any(len(p) == 1 or p[1] in _METHODS or p[1] not in playbook.by_name for p in paths):
+        if not paths or any(len(p) == 1 or p[1] in METHODS or p[1] not in playbook.by_name for p in paths):
             return None
         found.update(path[1] for path in paths)
     return frozenset(found)

@@ -11,7 +11,7 @@
 
 Where these live: `compiled`, `environment` and `lexer` make code of a text, with Jinja2; `rendering`, `evaluation` and `reading`
 carry it out, within a `budget` of `limits`, with `operators`, `functions`, `methods`, `filters` and `formatting`; `scope`,
-`references`, `secret`, `strict` and `values` are what it works on.
+`references`, `secret`, `strict`, `values` and `views` are what it works on.
 
 Pure: no input or output, and no clock except the processor time that a budget counts. Values that are stored elsewhere are
 requested from the scope's `resolve`. When a template is evaluated, and what happens with its value, is decided by `engine`
@@ -37,6 +37,7 @@ from noetl_core.expr.errors import (
 from noetl_core.expr.filters import FILTERS, TESTS
 from noetl_core.expr.functions import FUNCTIONS
 from noetl_core.expr.limits import Limits
+from noetl_core.expr.methods import METHODS
 from noetl_core.expr.references import path_text, references_in, replaced
 from noetl_core.expr.rendering import load, render, truthy
 from noetl_core.expr.scope import Pointer, Scope
@@ -48,6 +49,7 @@ __all__ = [
     "FILTERS",
     "FUNCTIONS",
     "MASK",
+    "METHODS",
     "TESTS",
     "Compiled",
     "CredentialRefused",

@@ -52,7 +52,7 @@ def _dict(ev: Evaluation, value: Any = None, /, **named: Any) -> dict[Any, Any]:
 
 
 def _len(ev: Evaluation, value: Any) -> int:
-    value = ev.read(value)
+    value = ev.as_list(ev.read(value))
     return len(value) if type(value) in (str, dict) else len(ev.items(value))
 
 

@@ -16,6 +16,7 @@ from noetl_core.expr.limits import FIELD_WIDTH
 from noetl_core.expr.operators import compare
 from noetl_core.expr.reading import Reading
 from noetl_core.expr.values import SCALARS, Group
+from noetl_core.expr.views import NO_VIEW, view
 
 Run = Callable[..., Any]
 
@@ -197,10 +198,15 @@ def _values(ev: Reading, value: Mapping[Any, Any]) -> list[Any]:
 
 def _get(ev: Reading, value: Mapping[Any, Any], key: Any, default: Any = None) -> Any:
     key = ev.read(key)
-    return ev.enter(value[key]) if type(key) in SCALARS and key in value else default
+    if type(key) in SCALARS and key in value:
+        return ev.enter(value[key])
+    found = view(value, key) if type(key) is str else NO_VIEW
+    return default if found is NO_VIEW else ev.enter(found)
 
 
 DICT: Final[Mapping[str, Run]] = {"items": _items, "keys": _keys, "values": _values, "get": _get}
+METHODS: Final = frozenset(DICT)
+"""Methods of mappings: `steps.items()` reads every step, unless a step has that name."""
 
 
 def _index(ev: Reading, value: Any, item: Any) -> int:

@@ -20,6 +20,7 @@ from noetl_core.expr.scope import Pointer, Scope
 from noetl_core.expr.secret import Secret
 from noetl_core.expr.strict import Strict
 from noetl_core.expr.values import SCALARS, Group, describe, json_key
+from noetl_core.expr.views import NO_VIEW, rows, view
 from noetl_core.result_refs import is_reference
 
 ABSENT: Final = object()
@@ -158,7 +159,7 @@ class Reading(Budget):
         except (LookupError, TypeError):
             if type(key) is str and key.startswith("__"):
                 raise TemplateError(f"attribute {key!r} is not data; templates see plain data only") from None
-            return self.absent(value, key)
+            return self._viewed(value, key)
         kind = type(found)
         return self.enter(found) if kind is Secret or kind is Pointer else found
 
@@ -180,7 +181,7 @@ class Reading(Budget):
 
     def slice(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
         """`value[start:stop:step]`."""
-        value = self.read(value)
+        value = self.as_list(self.read(value))
         if isinstance(value, Undefined):
             return value
         if type(value) not in (str, list, tuple, Group, range):
@@ -194,7 +195,23 @@ class Reading(Budget):
         """What `value.name` is where the data of `value` has no such part."""
         if name.startswith("__"):
             raise TemplateError(f"attribute {name!r} is not data; templates see plain data only")
-        return self.absent(value, name)
+        return self._viewed(value, name)
+
+    def _viewed(self, value: Any, key: Any) -> Any:
+        """What a part that the data of `value` does not have means all the same (`expr.views`)."""
+        if type(value) is dict:
+            if type(key) is int:
+                listed = self.as_list(value)
+                return self.absent(value, key) if listed is value else self.getitem(listed, key)
+            found = view(value, key) if type(key) is str else NO_VIEW
+            if found is not NO_VIEW:
+                return self.enter(found)
+        return self.absent(value, key)
+
+    def as_list(self, value: Any) -> Any:
+        """`value`, read, where a list is wanted: the rows of what SQL gives."""
+        listed = rows(value) if type(value) is dict else None
+        return value if listed is None else self.read(listed)
 
     def key(self, key: Any) -> Any:
         """`key` if a mapping may have it."""
@@ -211,7 +228,7 @@ class Reading(Budget):
 
     def items(self, value: Any) -> list[Any] | tuple[Any, ...] | range:
         """Return the items of any sequence, mapping (its keys) or text, and count them."""
-        value = self.read(value)
+        value = self.as_list(self.read(value))
         kind = type(value)
         if kind is list or kind is tuple or kind is range or kind is Group:
             self.tick(len(value) >> 4)

@@ -9,6 +9,10 @@ from typing import Any, Final
 BARE: Final = ("args", "ctx", "iter", "workload")
 """Namespaces in which a bare name is looked up, in this order, after the named ones."""
 
+JOB: Final = "job"
+JOB_FIELDS: Final = ("execution_id", "uuid", "id")
+"""`job.execution_id` and its other names: what `job` means where nothing else has that name."""
+
 MISSING: Final[Any] = object()
 """`Scope.lookup` returns this for a name without a value."""
 
@@ -38,7 +42,7 @@ class Scope(Mapping[str, Any]):
     `layers` are mappings from name to value, those with precedence first: `workload, ctx, iter, args, steps, execution_id,
     keychain, event, outcome, _prev, _task, _attempt, _outcome` and the task names of the pipeline, in any number of mappings.
     A name that no layer has is looked up in `args`, `ctx`, `iter`, `workload`, and last among the finished steps, as
-    `steps.<name>.result`.
+    `steps.<name>.result`. After all of them comes `job`, which has the execution's id.
 
     Nothing is copied: a layer may change between evaluations. Values are plain data, `Secret`, `Pointer` or references.
     """
@@ -67,7 +71,11 @@ class Scope(Mapping[str, Any]):
         if steps is not None and name in steps:
             step = steps[name]
             return step.get("result", MISSING) if isinstance(step, Mapping) else MISSING
-        return MISSING
+        return self._job() if name == JOB else MISSING
+
+    def _job(self) -> Any:
+        execution_id = self.lookup("execution_id")
+        return MISSING if execution_id is MISSING else dict.fromkeys(JOB_FIELDS, execution_id)
 
     def _namespace(self, name: str) -> Mapping[str, Any] | None:
         for layer in self.layers:

@@ -62,7 +62,7 @@ class DuckDBTool:
                     attach(connection, call, Path(folder))
                     connection.execute("SET enable_external_access = false")
                     connection.execute("SET lock_configuration = true")
-                    return Outcome.ok(_run(connection, todo, limit))
+                    return Outcome.ok(_run(connection, call, todo, limit))
                 except sql.TooManyRows as error:
                     return Outcome.failed("limit", f"duckdb: {error}", retryable=False)
                 except duckdb.Error as error:
@@ -71,9 +71,9 @@ class DuckDBTool:
                     return Outcome.failed("storage", f"duckdb: {error.strerror or error}")
 
 
-def _run(connection: duckdb.DuckDBPyConnection, todo: Sequence[sql.Statement], limit: int) -> dict[str, Any]:
+def _run(connection: duckdb.DuckDBPyConnection, call: ToolCall, todo: Sequence[sql.Statement], limit: int) -> dict[str, Any]:
     """Run every statement; return the result of the last one that gives rows."""
-    result, changed = None, 0
+    answers = sql.Answers(call)
     asked: set[str] = set()
     for statement in todo:
         for one in connection.extract_statements(statement.text):
@@ -91,11 +91,13 @@ def _run(connection: duckdb.DuckDBPyConnection, todo: Sequence[sql.Statement], l
             names = [str(column[0]) for column in connection.description or ()]
             if duckdb.ExpectedResultType.CHANGED_ROWS in one.expected_result_type and names == ["Count"]:  # not RETURNING
                 count = connection.fetchone()
-                changed = int(count[0]) if count else 0
+                answers.changed(int(count[0]) if count else 0)
             elif names:
-                result = sql.table(names, _fetched(connection), limit)
+                answers.rows(sql.table(names, _fetched(connection), limit))
+            else:
+                answers.nothing()
     _refuse_unasked(todo, asked)
-    return result if result is not None else sql.changed(changed)
+    return answers.result()
 
 
 def _fetched(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:

@@ -151,19 +151,19 @@ def _run(cursor: psycopg.Cursor[tuple[Any, ...]], call: ToolCall, todo: Sequence
             raise BadInput("`rows` must be a list, with one `command` that is run for each of them")
         cursor.executemany(todo[0].text.encode(), [_bound(row) for row in rows])
         return sql.changed(cursor.rowcount)
-    result, count = None, 0
+    answers = sql.Answers(call)
     for statement in todo:
         # Bytes are taken as they are: the text is the author's, values come as parameters only.
         cursor.execute(statement.text.encode(), _bound(statement.params))
         while True:
             if cursor.description is not None:
                 names = [column.name for column in cursor.description]
-                result = sql.table(names, _fetched(cursor), limit)
+                answers.rows(sql.table(names, _fetched(cursor), limit))
             else:
-                count = cursor.rowcount
+                answers.changed(cursor.rowcount)
             if not cursor.nextset():
                 break
-    return result if result is not None else sql.changed(count)
+    return answers.result()
 
 
 def _fetched(cursor: psycopg.Cursor[tuple[Any, ...]]) -> Any:

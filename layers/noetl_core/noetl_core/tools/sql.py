@@ -1,8 +1,9 @@
 """What the SQL kinds share: statements and their bound parameters as input, rows as plain data as output.
 
 The result of every SQL kind is `{"rows": [{column: value}], "columns": [name], "row_count": n}` of the last statement that
-gives rows; without one, `row_count` is the number of rows that the last statement changed. Dates and times are ISO 8601 text,
-decimals are numbers (text where a float would lose digits), bytes `{base64: ...}`, NaN null.
+gives rows; without one, `row_count` is the number of rows that the last statement changed. With `spec.each_statement`, what
+each of several statements gave stands in `commands` beside it, null for the one that the result is.
+Dates and times are ISO 8601 text, decimals are numbers (text where a float would lose digits), bytes `{base64: ...}`, NaN null.
 """
 
 from __future__ import annotations
@@ -84,6 +85,44 @@ def table(names: Sequence[str], rows: Iterable[Sequence[Any]], limit: int) -> di
 def changed(count: int) -> dict[str, Any]:
     """Return the result of statements that give no rows."""
     return {"rows": [], "columns": [], "row_count": max(count, 0)}
+
+
+class Answers:
+    """What the statements of a task gave, one after the other."""
+
+    def __init__(self, call: ToolCall) -> None:
+        each = call.spec.get("each_statement", False)
+        if not isinstance(each, bool):
+            raise BadInput("`spec.each_statement` must be true or false")
+        self._each = each
+        self._given: list[dict[str, Any] | None] = []
+        self._last: tuple[int, dict[str, Any]] | None = None
+        self._count = 0
+
+    def rows(self, answer: dict[str, Any]) -> None:
+        """A statement gave rows."""
+        if self._last is not None and self._each:
+            self._given[self._last[0]] = self._last[1]
+        self._last = len(self._given), answer
+        self._given.append(None)
+
+    def changed(self, count: int) -> None:
+        """A statement gave no rows, and changed `count`."""
+        self._count = count
+        self._given.append(changed(count) if self._each else None)
+
+    def nothing(self) -> None:
+        """A statement that neither gives rows nor counts any."""
+        self._given.append(changed(0))
+
+    def result(self) -> dict[str, Any]:
+        """What all of them together gave."""
+        result = self._last[1] if self._last is not None else changed(self._count)
+        if not self._each or len(self._given) < 2:
+            return result
+        if self._last is None:
+            self._given[-1] = None
+        return {**result, "commands": self._given}
 
 
 def unique(names: Sequence[str]) -> list[str]:

@@ -22,6 +22,7 @@ from noetl_core.events.runs import LoopCollected
 from noetl_core.events.shapes import Failure
 from noetl_core.expr import TemplateError, contains_secret, is_reference, render
 from noetl_core.expr.values import describe
+from noetl_core.expr.views import rows
 from noetl_core.ports import NotFound
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.nodes import CtxLayer, Path, key_suffix, loop_limit
@@ -67,6 +68,9 @@ class LoopCollections:
             value = render(loop.in_, activation.scope(ctx, outer))
             if is_reference(value):
                 value = activation.resolve(value)
+            listed = rows(value) if isinstance(value, dict) else None
+            if listed is not None:
+                value = activation.resolve(listed) if is_reference(listed) else listed
         except TemplateError as error:
             raise LoopFailed(error.kind, f"loop.in: {error}") from None
         except NotFound as error:

@@ -29,6 +29,7 @@ class KindSpec:
         "durations",
         "exclusive",
         "fields",
+        "gives",
         "inputs",
         "maps",
         "needs",
@@ -49,6 +50,7 @@ class KindSpec:
         required: tuple[frozenset[str], ...] = (),
         exclusive: tuple[frozenset[str], ...] = (),
         needs: Mapping[str, str] | None = None,
+        gives: frozenset[str] | None = None,
     ) -> None:
         known = {f.name: f.type for f in fields}
         self.fields = fields
@@ -63,6 +65,8 @@ class KindSpec:
         """Of each group at most one key."""
         self.needs = needs or {}
         """A key that means something only beside another."""
+        self.gives = gives
+        """The fields of its result, where these are always the same."""
         self.inputs = frozenset(f.name for f in fields if not f.same_as)
         self.spec = frozenset(f.name for f in options)
         self.aliases = {f.name: f.same_as for f in fields if f.same_as}

@@ -20,17 +20,19 @@ from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS, READABLE, default_scalars
 from noetl_core.dsl.lint.admission import ctx_written
 from noetl_core.dsl.lint.context import Lint
 from noetl_core.dsl.lint.guards import path_of
+from noetl_core.dsl.lint.results import Results, has_no_such, it_has, result_at, sole_kind
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.loops import iterators
 from noetl_core.dsl.model import Step, Task
 from noetl_core.dsl.templates import scalars_below
-from noetl_core.expr import FUNCTIONS, Compiled
+from noetl_core.expr import FUNCTIONS, METHODS, Compiled
+from noetl_core.expr.scope import JOB, JOB_FIELDS
 
 CONTROL: Final = words("workload ctx args steps execution_id")
 WORKER: Final = words("iter keychain _prev _task _attempt _outcome")
 STEP_ATTRIBUTES: Final = words("result status loop")
 EVENT_ATTRIBUTES: Final = words("name status result error loop step run_id")
-METHODS: Final = words("get items keys values")
+OUTPUT: Final = words("status data result error")
 ITER_ALWAYS: Final = words("index parent")
 
 
@@ -43,6 +45,8 @@ class Scope:
     args: frozenset[str]
     iter: frozenset[str] = frozenset()
     tasks: frozenset[str] = frozenset()
+    results: Results = frozenset()
+    """Where what a task of a kind gave is read."""
 
 
 @dataclass
@@ -55,6 +59,8 @@ class Names:
     ctx: frozenset[str] = frozenset()
     steps: frozenset[str] = frozenset()
     arc_args: dict[str, set[str]] = field(default_factory=dict)
+    results: Results = frozenset()
+    """Where the results of steps are read."""
     suggestions: int = 100
     """How many more near names are looked for: each look compares with all names."""
 
@@ -77,6 +83,7 @@ def names(lint: Lint) -> None:
         ),
         frozenset(step.name for step in playbook.steps),
     )
+    bound.results = frozenset((("steps", step.name, "result"), kind) for step in playbook.steps if (kind := sole_kind(step)))
     for step in playbook.steps:
         for arc in step.router.arcs if step.router is not None else ():
             bound.arc_args.setdefault(arc.step, set()).update(arc.args)
@@ -117,9 +124,11 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
         if (part := node.get(key)) is not None:
             for name, child in part.value.items() if isinstance(part.value, dict) else ():
                 yield child, each if name in step.each_args else replace(entering, where="args of a step")
+    gave = result_at(("event", "result"), sole_kind(step))
     for key in ("next", "set_ctx", "set"):
         if (part := node.get(key)) is not None:
-            yield part, Scope(CONTROL | {"event"}, "an arc" if key == "next" else "set_ctx of a step", args)
+            where = "an arc" if key == "next" else "set_ctx of a step"
+            yield part, Scope(CONTROL | {"event"}, where, args, results=gave)
     written = frozenset(_iter_written(step.tasks)) | frozenset(_policy_writes(bound.lint.root.get("executor"), "iter"))
     inside = Scope(
         _roots(step.tasks),
@@ -127,6 +136,7 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
         args | frozenset(step.each_args),
         outer | written | ITER_ALWAYS,
         frozenset(task.name for task in step.tasks),
+        frozenset(((task.name,), task.kind) for task in step.tasks),
     )
     loop = node.get("loop")
     while loop is not None:
@@ -154,7 +164,8 @@ def _undo_places(step: Step, node: Node, args: frozenset[str]) -> Iterator[tuple
         loop = loop.get("loop")
     whole = node.get("tool") if isinstance(node.value, dict) else None
     for task in _task_nodes(whole if whole is not None else node):
-        yield from _task_places(task, Scope(_roots(step.compensate), "a task", args, outer, names))
+        results = frozenset(((task.name,), task.kind) for task in step.compensate)
+        yield from _task_places(task, Scope(_roots(step.compensate), "a task", args, outer, names, results))
 
 
 def _roots(tasks: Sequence[Task]) -> frozenset[str]:
@@ -171,6 +182,7 @@ def _shared_places(bound: Names, inside: set[Scope]) -> Iterator[tuple[Node, Sco
         frozenset().union(*(scope.args for scope in inside)),
         ITER_ALWAYS.union(_iter_written(tuple(bound.lint.playbook.workbook.values())), *(scope.iter for scope in inside)),
         frozenset().union(*(scope.tasks for scope in inside)),
+        frozenset().union(*(scope.results for scope in inside)),
     )
     if (workbook := bound.lint.root.get("workbook")) is not None:
         for task in _task_nodes(workbook):
@@ -207,6 +219,9 @@ def _task_places(task: Node, inside: Scope) -> Iterator[tuple[Node, Scope]]:
     if not isinstance(task.value, dict):
         yield task, judged
         return
+    kind = task.get("kind")
+    given = result_at(("outcome", "result"), str(kind.value) if kind is not None else None)
+    judged = replace(judged, results=judged.results | given)
     for key, child in task.value.items():
         if key == "spec" and isinstance(child.value, dict):
             for name, part in child.value.items():
@@ -266,10 +281,18 @@ def _check_scalar(bound: Names, scalar: Node, scope: Scope) -> None:
 def _judge(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str] | None:
     """Return message and hint for a path that nothing binds; None when something may bind it."""
     root = path[0]
+    wrong = has_no_such(bound.results if root == "steps" else scope.results, path)
+    if wrong is not None:
+        return wrong
     if root in scope.roots:
         return _below(bound, scope, path) if len(path) > 1 and path[1] not in METHODS else None
     if root in scope.tasks or root in FUNCTIONS or root in _binding(bound, scope):
         return None
+    if root == JOB:
+        known = path[1:2] and path[1] not in JOB_FIELDS and path[1] not in METHODS
+        return (f"job has no {path[1]}", suggest(path[1], JOB_FIELDS) or it_has(JOB_FIELDS)) if known else None
+    if root == "output" and "event" in scope.roots and len(path) > 1:
+        return f"output has no {path[1]}", suggest(path[1], OUTPUT) or it_has(OUTPUT)
     if root in WORKER or root in ("outcome", "event"):
         return f"{root} means nothing in {scope.where}", _elsewhere(root)
     near = bound.suggest(root, _binding(bound, scope) | scope.roots | scope.tasks)
@@ -307,7 +330,7 @@ def _below(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
         if name in bound.steps and len(path) > 2 and path[2] not in STEP_ATTRIBUTES:
             return f"steps.{name} has no {path[2]}", suggest(path[2], STEP_ATTRIBUTES) or "it has result, status and loop"
     elif root == "event" and name not in EVENT_ATTRIBUTES:
-        return f"event has no {name}", suggest(name, EVENT_ATTRIBUTES) or f"it has {', '.join(sorted(EVENT_ATTRIBUTES))}"
+        return f"event has no {name}", suggest(name, EVENT_ATTRIBUTES) or it_has(EVENT_ATTRIBUTES)
     if known is None or name in known:
         return None
     return f"nothing binds {root}.{name}", bound.suggest(name, known) or hint

@@ -38,6 +38,7 @@ def _listed(ev: Evaluation, items: Iterable[Any]) -> list[Any]:
 
 @filter_("length", "count")
 def length(ev: Evaluation, value: Any) -> int:
+    value = ev.as_list(value)
     if type(value) in (str, list, tuple, Group, dict, range) or is_undefined(value):
         return len(value)
     return len(ev.items(value))

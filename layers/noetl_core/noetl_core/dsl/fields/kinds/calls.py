@@ -54,6 +54,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         "../tools/http.md",
         required=(words("url endpoint"),),
         exclusive=(words("url endpoint"), words("body json payload data form")),
+        gives=words("status headers data url elapsed_ms"),
     ),
     "python": KindSpec(
         (

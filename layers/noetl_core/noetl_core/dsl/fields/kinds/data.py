@@ -19,6 +19,14 @@ _MAX_ROWS: Final = Field(
     "max_rows", COUNT, "Rows that the result may have; more is an error, never a silent cut.", default=100_000
 )
 
+_EACH: Final = Field(
+    "each_statement",
+    FLAG,
+    "true keeps what each of several statements gave, in `commands` of the result.",
+    otherwise="true where a template of the playbook reads a `command_<n>`",
+    link="views.md#command_n",
+)
+
 _SQL_NAMES: Final = words("command commands query queries sql")
 
 KINDS: Final[dict[str, KindSpec]] = {
@@ -37,12 +45,14 @@ KINDS: Final[dict[str, KindSpec]] = {
         ),
         (
             _MAX_ROWS,
+            _EACH,
             Field("memory_limit", TEXT, "Memory that DuckDB may use.", default="1GB"),
             Field("threads", COUNT, "Threads that DuckDB may use.", default=2),
         ),
         "../tools/duckdb.md",
         required=(_SQL_NAMES,),
         exclusive=(_SQL_NAMES, words("params args")),
+        gives=words("rows columns row_count commands"),
     ),
     "postgres": KindSpec(
         (
@@ -54,6 +64,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         ),
         (
             _MAX_ROWS,
+            _EACH,
             Field("read_only", FLAG, "true makes the transaction a reading one.", default=False),
             Field(
                 "statement_timeout",
@@ -66,6 +77,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         "../tools/postgres.md",
         required=(_SQL_NAMES,),
         exclusive=(_SQL_NAMES, words("params args"), words("auth connection")),
+        gives=words("rows columns row_count commands"),
     ),
     "noop": KindSpec(
         (
