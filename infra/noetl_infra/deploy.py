@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from hashlib import sha256
 from typing import Any
 
@@ -41,6 +43,10 @@ class DeployFailed(Exception):
     """CloudFormation refused or rolled back; the message has its reasons."""
 
 
+class WrongParameter(Exception):
+    """template.yaml has no such parameter, or does not take this value. Who acts: whoever deploys."""
+
+
 @dataclass(frozen=True, slots=True)
 class Deployed:
     """A deployed stack: its outputs, and where the API answers."""
@@ -60,6 +66,31 @@ def local_environment(endpoint: str) -> dict[str, str]:
     }
 
 
+def check_parameters(parameters: Mapping[str, str]) -> None:
+    """Raise `WrongParameter` for what CloudFormation would refuse after a minute, or an emulator would not refuse at all."""
+    declared: Mapping[str, Any] = yaml_parse((ROOT / "template.yaml").read_text())["Parameters"]
+    for name, value in parameters.items():
+        if name not in declared:
+            near = get_close_matches(name, declared, 1)
+            raise WrongParameter(f"the stack has no parameter {name}" + (f" (did you mean {near[0]}?)" if near else ""))
+        rules = declared[name]
+        allowed = [str(one) for one in rules.get("AllowedValues", ())]
+        if allowed and value not in allowed:
+            raise WrongParameter(f"{name} is one of {', '.join(allowed)}, not {value!r}")
+        if "AllowedPattern" in rules and not re.fullmatch(rules["AllowedPattern"], value):
+            raise WrongParameter(f"{name} does not take {value!r}: {rules.get('Description', '')}")
+        if rules["Type"] == "Number" and not _is_within(value, rules.get("MinValue"), rules.get("MaxValue")):
+            raise WrongParameter(
+                f"{name} is a number from {rules.get('MinValue', 0)} to {rules.get('MaxValue', 'any')}, not {value!r}"
+            )
+
+
+def _is_within(value: str, low: int | None, high: int | None) -> bool:
+    if not re.fullmatch(r"[0-9]+", value):
+        return False
+    return (low is None or int(value) >= low) and (high is None or int(value) <= high)
+
+
 def deploy(
     endpoint: str,
     *,
@@ -69,7 +100,8 @@ def deploy(
     tools: Sequence[str] = (),
 ) -> Deployed:
     """Package the code, create or update the stack, and wait. `tools` are distributions with further tool kinds, a layer each
-    (`package.tools`). Raises `DeployFailed`."""
+    (`package.tools`). Raises `DeployFailed`, `WrongParameter`."""
+    check_parameters(parameters or {})
     env = local_environment(endpoint)
     make = {
         "endpoint_url": endpoint,
@@ -210,4 +242,4 @@ def _outputs(stack: Mapping[str, Any]) -> dict[str, str]:
     return {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])}
 
 
-__all__ = ["REGION", "STACK", "DeployFailed", "Deployed", "deploy", "local_environment"]
+__all__ = ["REGION", "STACK", "DeployFailed", "Deployed", "WrongParameter", "check_parameters", "deploy", "local_environment"]

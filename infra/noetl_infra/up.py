@@ -8,11 +8,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from noetl_infra import REGION
-from noetl_infra.deploy import deploy
+from noetl_infra.deploy import check_parameters, deploy
 from noetl_infra.stack import Stack, StackDown, answers, current, home, remember, stop
 
 PORT = 4566
@@ -20,13 +20,19 @@ START_S = 60
 
 
 def up(
-    folder: str | Path | None = None, *, endpoint: str | None = None, port: int | None = None, tools: Sequence[str] = ()
+    folder: str | Path | None = None,
+    *,
+    endpoint: str | None = None,
+    port: int | None = None,
+    tools: Sequence[str] = (),
+    parameters: Mapping[str, str] | None = None,
 ) -> Stack:
     """Start MiniStack unless it runs (or use `endpoint`), deploy template.yaml, remember both. `tools` are distributions with
-    further tool kinds, for the workers.
+    further tool kinds, for the workers; `parameters` are those of the template, beside what an emulator needs.
 
-    Raises `DeployFailed`, `StackDown`.
+    Raises `DeployFailed`, `StackDown`, `WrongParameter`.
     """
+    check_parameters(parameters or {})
     known = current(folder)
     if endpoint is None and known is not None and known.pid is not None and known.alive:
         started = known
@@ -37,7 +43,7 @@ def up(
     else:
         started = _start(home(folder), port)
     try:
-        deployed = deploy(started.endpoint, dependencies=started.pid is None, tools=tools)
+        deployed = deploy(started.endpoint, dependencies=started.pid is None, tools=tools, parameters=parameters)
     except BaseException:
         if started is not known and started.pid is not None:
             stop(started.pid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -24,10 +25,14 @@ def up(
             help="Further tool kinds for the workers: a folder with a pyproject.toml, a wheel, a requirement", metavar="DIST"
         ),
     ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A parameter of template.yaml, such as ToolBuckets=reports; repeatable", metavar="NAME=VALUE"),
+    ] = None,
 ) -> None:
     """Start the embedded AWS stack and deploy template.yaml to it."""
     try:
-        from noetl_infra.deploy import DeployFailed  # 600 ms, with the next: only who brings a stack up
+        from noetl_infra.deploy import DeployFailed, WrongParameter  # 600 ms, with the next: only who brings a stack up
         from noetl_infra.stack import StackDown
         from noetl_infra.up import up as bring_up
     except ModuleNotFoundError as missing:
@@ -36,14 +41,24 @@ def up(
 
     began = time.monotonic()
     try:
-        running = bring_up(endpoint=endpoint, port=port, tools=tools or ())
+        running = bring_up(endpoint=endpoint, port=port, tools=tools or (), parameters=_parameters(set_ or ()))
     except StackDown as error:
         raise Exit(UNREACHABLE, str(error)) from None
+    except WrongParameter as error:
+        raise Exit(USAGE, str(error)) from None
     except DeployFailed as error:
         raise Exit(FAILED, f"deploying failed: {error}") from None
     print(f"the stack is up at {running.endpoint} ({time.monotonic() - began:.1f} s)")
     print(f"API   {running.api_url}/api")
     print(f"inbox s3://{running.outputs['InboxBucketName']}/triggers/<playbook path>/...")
+
+
+def _parameters(given: Sequence[str]) -> dict[str, str]:
+    """Return parameters by name, from `NAME=VALUE`."""
+    pairs = [entry.partition("=") for entry in given]
+    if wrong := [name for name, equals, _ in pairs if not equals or not name]:
+        raise Exit(USAGE, f"--set {wrong[0]}: write NAME=VALUE, such as --set ToolBuckets=reports")
+    return {name: value for name, _, value in pairs}
 
 
 @app.command()

@@ -3,7 +3,7 @@
 * `dsl`, `expr`, `events` and `engine` are pure: no input or output, no clock, no randomness, no environment.
 * `control` and `worker` are the two services. They reach the outside world only through `ports`.
 * `adapters` implement the ports: `adapters.aws` and `adapters.local`. `wiring` and `worker_wiring` (on AWS), `local` and
-  `local_runner` (in one process) put services and adapters together.
+  `local_runner` (in one process) put services and adapters together. `aws_clients` are the clients of AWS's services.
 * `history`, `run_history`, `carried_over`, `values`, `playbooks`, `stored_commits` and `codec` read and write what the ports
   hold; `result_refs` are references to what is kept beside the log, `result_streams` reads it in pieces.
 * `tools` run the tasks of playbooks. `observe` turns histories into timelines, graphs, costs and logs.

@@ -42,6 +42,16 @@ CHOICES: tuple[Mapping[str, str], ...] = (
         "ToolLayers": "arn:aws:lambda:us-east-1:123456789012:layer:mine:3",
     },
     {"SnapStart": "2026-11-22", "PythonPool": "yes"},
+    {
+        "ToolBuckets": "reports,raw-*",
+        "ToolQueues": "orders,jobs-*",
+        "ToolTables": "stock",
+        "ToolFunctions": "resize",
+        "ToolTopics": "news",
+        "ToolEventBuses": "default",
+        "ToolSenders": "reports@example.org,*@example.net",
+        "ToolApis": "a1b2c3",
+    },
 )
 """Parameter values that between them decide every condition both ways."""
 
@@ -92,11 +102,11 @@ def of_type(kind: str, **parameters: str) -> dict[str, Mapping[str, Any]]:
     return {name: r["Properties"] for name, r in deployed(**parameters).items() if r["Type"] == kind}
 
 
-def statements(function: str, **parameters: str) -> Iterator[Mapping[str, Any]]:
-    """What a function's role allows, statement by statement."""
+def statements(function: str, effect: str = "Allow", **parameters: str) -> Iterator[Mapping[str, Any]]:
+    """What a function's role allows (or, with the effect `Deny`, denies), statement by statement."""
     role = deployed(**parameters)[f"{function}Role"]["Properties"]
     for policy in role["Policies"]:
-        yield from policy["PolicyDocument"]["Statement"]
+        yield from (statement for statement in policy["PolicyDocument"]["Statement"] if statement["Effect"] == effect)
 
 
 def listed(value: Any) -> list[Any]:

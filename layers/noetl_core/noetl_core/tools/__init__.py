@@ -6,6 +6,7 @@ it is imported when a task of that kind runs.
   `postgres` (with `postgres_address`), `duckdb` (with `duckdb_sources`), `store` and `secrets`; `sql` is what the SQL
   kinds share.
 * `event_loop` is what calls that wait for sockets share, `lookups` looks names up for them.
+* `aws` is what the kinds that ask AWS's services share.
 * `scrub` and `shapes` keep secrets out of answers; `net` decides which addresses a task may reach; `watch` interrupts calls.
 * `sandbox` runs the Python code of authors in separate processes.
 

@@ -96,5 +96,13 @@ class EventedTool(Tool, Protocol):
         ...
 
 
+class ToolFailed(Exception):
+    """The task has failed, with this outcome: for a tool that finds out far below its `run`."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.error.message if outcome.error else outcome.status)
+        self.outcome = outcome
+
+
 class BadInput(Exception):
     """The rendered inputs or spec are not what the kind accepts. Who acts: the author; not retryable, kind `schema`."""

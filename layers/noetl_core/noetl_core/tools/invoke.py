@@ -16,7 +16,7 @@ from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.expr import reveal
 from noetl_core.ports import Forbidden, NotFound, PortError, TooLarge
 from noetl_core.result_refs import Altered
-from noetl_core.tools.base import BadInput, EventedTool, SecretReader, Tool, ToolCall
+from noetl_core.tools.base import BadInput, EventedTool, SecretReader, Tool, ToolCall, ToolFailed
 from noetl_core.tools.scrub import Scrubber, holds_secret
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def _refused(call: ToolCall) -> Outcome:
 
 def _failed(kind: str, error: Exception) -> Outcome:
     """Return the outcome that an exception of a tool stands for."""
+    if isinstance(error, ToolFailed):
+        return _answered(kind, error.outcome)
     if isinstance(error, BadInput):
         return Outcome.failed("schema", f"{kind}: {error}", retryable=False)
     if isinstance(error, TooLarge):

@@ -1,0 +1,122 @@
+"""botocore clients of one session per process, for the engine's adapters and for tools. They use `AWS_ENDPOINT_URL`, as all of
+botocore does, and the credentials that botocore finds: a function's role, or the caller's own profile."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from threading import Lock
+from typing import Any, Final
+
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from botocore.session import Session
+
+from noetl_core import __version__
+
+for _library in ("botocore", "s3transfer", "urllib3"):
+    logging.getLogger(_library).setLevel(logging.WARNING)  # below it they write down URLs, requests and answers: secrets too
+
+PATIENT: Final = Config(
+    retries={"mode": "standard", "total_max_attempts": 5},
+    connect_timeout=3,
+    read_timeout=30,
+    max_pool_connections=32,
+    user_agent=f"noetl/{__version__}",  # else botocore writes down its whole environment anew for every request
+)
+CONFIGS: Final = {
+    "s3": PATIENT.merge(Config(s3={"addressing_style": "path"})),
+    "dynamodb": PATIENT.merge(Config(read_timeout=8)),
+}
+"""DynamoDB answers in milliseconds: waiting for a lost packet must take less time than a lease can spare."""
+
+TRANSIENT: Final = frozenset(
+    {
+        "ProvisionedThroughputExceededException",
+        "ThrottlingException",
+        "Throttling",
+        "RequestLimitExceeded",
+        "LimitExceededException",
+        "InternalServerError",
+        "InternalError",
+        "ServiceUnavailable",
+        "SlowDown",
+        "RequestTimeout",
+        "TransactionConflictException",
+        "OverLimit",
+    }
+)
+TOO_LARGE: Final = frozenset(
+    {
+        "EntityTooLarge",
+        "InvalidMessageContents",
+        "BatchRequestTooLong",
+        "ItemCollectionSizeLimitExceededException",
+    }
+)
+
+_making = Lock()
+
+
+def client(service: str, region: str | None = None, answer_s: int | None = None) -> Any:
+    """Return the client of `service`: there is one for each combination of arguments. With `answer_s` it waits so many seconds
+    for an answer and asks once, for requests that must not be repeated (None: as `PATIENT` says)."""
+    with _making:  # making clients is not thread-safe, using them is
+        return _client(service, region, answer_s)
+
+
+@lru_cache(maxsize=32)
+def _client(service: str, region: str | None, answer_s: int | None) -> Any:
+    config = CONFIGS.get(service, PATIENT)
+    if answer_s is not None:
+        config = config.merge(Config(read_timeout=answer_s, retries={"mode": "standard", "total_max_attempts": 1}))
+    return _session().create_client(service, region_name=region, config=config)
+
+
+@lru_cache(maxsize=1)
+def _session() -> Session:
+    """Return the session of all clients: it finds the credentials once."""
+    session = Session()
+    session.register_component("data_loader", _loader())
+    return session
+
+
+@cache
+def _loader() -> Any:
+    """Return what reads the descriptions of services, and keeps each that it has read."""
+    return Session().get_component("data_loader")
+
+
+def session() -> Session:
+    """Return the session, for what signs requests itself: its credentials and its Region."""
+    with _making:
+        return _session()
+
+
+def forget_clients() -> None:
+    """Create new clients from now on, for another endpoint or other credentials in the environment."""
+    with _making:
+        _client.cache_clear()
+        _session.cache_clear()
+
+
+def load_services(services: Iterable[str]) -> None:
+    """Read the descriptions of services, which takes most of the time that a first client takes. No client stays, no credentials
+    are looked for, and nothing is connected."""
+    with _making:
+        loading = Session()
+        loading.register_component("data_loader", _loader())
+        loading.set_credentials("none", "none")
+        for service in services:
+            loading.create_client(service, region_name="us-east-1")
+
+
+def code_of(error: ClientError) -> str:
+    """Return the error code of the service."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def status_of(error: ClientError) -> int:
+    """Return the HTTP status of the answer; 0 if it is not known."""
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

@@ -1,0 +1,10 @@
+"""botocore clients for tools: with the role of the worker's function on a stack, with the caller's own profile elsewhere.
+
+They honour `AWS_ENDPOINT_URL`. Whoever asks for a resource by a name checks it first (`rights`).
+"""
+
+from __future__ import annotations
+
+from noetl_core.aws_clients import client, session
+
+__all__ = ["client", "session"]

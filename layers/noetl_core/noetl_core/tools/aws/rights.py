@@ -1,0 +1,98 @@
+"""What tools may reach in AWS: what the parameters of the stack name (docs/access.md).
+
+A stack grants its workers what its parameters name (`ToolBuckets=reports,raw-*`) and tells them the same words, because an
+emulator enforces no roles, and because a refusal can then say what to do. The engine's own resources are never granted, and
+refused here whatever the parameters say. The local runner has no parameters: what the caller's own profile may, tools may.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from noetl_core.ports import Forbidden
+
+OWN: Final = "STACK_RESOURCES"
+"""The environment variable that lists what the stack itself consists of. Where it is set, tools run on a stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What one parameter of the stack grants."""
+
+    parameter: str
+    variable: str
+    noun: str
+    own: str = ""
+    """Under which key `STACK_RESOURCES` lists what of this sort is the engine's own."""
+
+
+BUCKETS: Final = Right("ToolBuckets", "NOETL_TOOL_BUCKETS", "bucket", "buckets")
+QUEUES: Final = Right("ToolQueues", "NOETL_TOOL_QUEUES", "queue", "queues")
+TABLES: Final = Right("ToolTables", "NOETL_TOOL_TABLES", "table", "tables")
+FUNCTIONS: Final = Right("ToolFunctions", "NOETL_TOOL_FUNCTIONS", "function", "functions")
+TOPICS: Final = Right("ToolTopics", "NOETL_TOOL_TOPICS", "topic")
+EVENT_BUSES: Final = Right("ToolEventBuses", "NOETL_TOOL_EVENT_BUSES", "event bus")
+SENDERS: Final = Right("ToolSenders", "NOETL_TOOL_SENDERS", "sender")
+APIS: Final = Right("ToolApis", "NOETL_TOOL_APIS", "API", "apis")
+RIGHTS: Final = (BUCKETS, QUEUES, TABLES, FUNCTIONS, TOPICS, EVENT_BUSES, SENDERS, APIS)
+
+
+def check(right: Right, name: str) -> None:
+    """Raise `Forbidden`, which says what to do, unless tools may reach the resource `name` (a name, no ARN and no URL).
+
+    `invoke` makes an outcome of kind `auth` of it, which is not retryable.
+    """
+    if name in own(right):
+        raise Forbidden(f"{right.noun} `{name}` is the engine's own: no parameter opens it to tools")
+    said = granted(right)
+    if said is not None and not any(_matches(pattern, name) for pattern in said):
+        raise Forbidden(missing(right, name))
+
+
+def granted(right: Right) -> tuple[str, ...] | None:
+    """Return the names and patterns that the parameter lists; None where whatever the caller's profile may is allowed."""
+    said = os.environ.get(right.variable)
+    if said is None and not on_stack():
+        return None
+    return tuple(name for each in (said or "").split(",") if (name := each.strip()))
+
+
+def missing(right: Right, name: str) -> str:
+    """Return what a refusal says: the parameter and what it names now."""
+    said = granted(right)
+    if said is None:
+        return f"the caller's AWS profile may not use {right.noun} `{name}`"
+    names = f"it names: {', '.join(said)}" if said else "it names none"
+    return f"the stack's parameter {right.parameter} does not name {right.noun} `{name}` ({names})"
+
+
+def on_stack() -> bool:
+    """Return whether tools run on a stack."""
+    return OWN in os.environ
+
+
+def own(right: Right) -> frozenset[str]:
+    """Return the names of what is the engine's own, of this sort; this function among them."""
+    names = _own(os.environ.get(OWN, "{}")).get(right.own, frozenset())
+    this = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
+    return names | {this} if right is FUNCTIONS and this else names
+
+
+@lru_cache(maxsize=2)
+def _own(listed: str) -> Mapping[str, frozenset[str]]:
+    return {sort: frozenset(names) for sort, names in json.loads(listed).items()}
+
+
+@lru_cache(maxsize=256)
+def _pattern(written: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in written.split("*")), re.DOTALL)
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return _pattern(pattern).fullmatch(name) is not None

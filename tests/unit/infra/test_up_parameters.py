@@ -1,0 +1,32 @@
+"""Parameters that `noetl up --set` takes: checked against the template before anything starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl_infra.deploy import WrongParameter, check_parameters
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"ToolBuckets": "reports,raw-*"}, {"WorkerTimeout": "60", "ApiAuth": "JWT"}, {"ToolBuckets": "", "WorkerReserved": "0"}],
+)
+def test_what_the_template_takes_is_taken(given: dict[str, str]) -> None:
+    check_parameters(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"ToolBucket": "reports"}, "the stack has no parameter ToolBucket (did you mean ToolBuckets?)"),
+        ({"ToolBuckets": "Reports"}, "ToolBuckets does not take 'Reports': Buckets that tools may"),
+        ({"ApiAuth": "none"}, "ApiAuth is one of IAM, JWT, NONE, not 'none'"),
+        ({"WorkerTimeout": "5"}, "WorkerTimeout is a number from 60 to 900, not '5'"),
+        ({"WorkerTimeout": "-5"}, "WorkerTimeout is a number from 60 to 900, not '-5'"),
+    ],
+    ids=["unknown", "pattern", "choice", "range", "no number"],
+)
+def test_what_it_does_not_take_is_refused_and_said(given: dict[str, str], told: str) -> None:
+    with pytest.raises(WrongParameter) as refused:
+        check_parameters(given)
+    assert str(refused.value).startswith(told)
