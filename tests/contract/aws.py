@@ -26,12 +26,24 @@ from noetl_core.adapters.aws.queue import SqsCommandQueue, read_command
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.aws.sealer import KmsSealer
 from noetl_core.adapters.aws.secrets import SecretsManager
+from noetl_core.adapters.aws.tokens import DynamoTokenCache
 from noetl_core.engine.records import Command
-from noetl_core.ports import CommandQueue, EventStore, ExecutionIndex, Gates, PlaybookCatalog, ResultStore, Sealer, Secrets
+from noetl_core.ports import (
+    CommandQueue,
+    EventStore,
+    ExecutionIndex,
+    Gates,
+    PlaybookCatalog,
+    ResultStore,
+    Sealer,
+    Secrets,
+    TokenCache,
+)
 from tests.contract.catalog import LastingGatesContract, LastingIndexContract, PlaybookCatalogContract
 from tests.contract.clocks import FakeClock
 from tests.contract.event_store import DurableLogContract
 from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
+from tests.contract.tokens import TokenCacheContract
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
 REGION = "us-east-1"
@@ -127,6 +139,12 @@ class DynamoGatesContract(_Aws, LastingGatesContract):
     @pytest.fixture
     def gates(self, aws: None, clock: FakeClock) -> Gates:
         return DynamoGates(make_table("CatalogTable"), clock)
+
+
+class DynamoTokenCacheContract(_Aws, TokenCacheContract):
+    @pytest.fixture
+    def tokens(self, aws: None) -> TokenCache:
+        return DynamoTokenCache(make_table("CatalogTable"))
 
 
 class S3ResultStoreContract(_Aws, ResultStoreContract):

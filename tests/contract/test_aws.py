@@ -15,6 +15,7 @@ from tests.contract.aws import (
     DynamoExecutionIndexContract,
     DynamoGatesContract,
     DynamoPlaybookCatalogContract,
+    DynamoTokenCacheContract,
     KmsSealerContract,
     S3ResultStoreContract,
     SecretsManagerContract,
@@ -39,6 +40,13 @@ def one_put_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
             return put(*args, **more)
 
     monkeypatch.setattr(DynamoDBBackend, "put_item", alone)
+    update = DynamoDBBackend.update_item
+
+    def updated(*args: Any, **more: Any) -> Any:
+        with lock:
+            return update(*args, **more)
+
+    monkeypatch.setattr(DynamoDBBackend, "update_item", updated)
 
 
 class TestDynamoEventStore(DynamoEventStoreContract):
@@ -54,6 +62,10 @@ class TestDynamoExecutionIndex(DynamoExecutionIndexContract):
 
 
 class TestDynamoGates(DynamoGatesContract):
+    pass
+
+
+class TestDynamoTokenCache(DynamoTokenCacheContract):
     pass
 
 

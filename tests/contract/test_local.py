@@ -15,6 +15,7 @@ from noetl_core.adapters.local.queue import LocalQueue
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.adapters.local.tokens import SqliteTokenCache
 from noetl_core.engine.records import Command
 from noetl_core.ports import (
     CommandQueue,
@@ -26,11 +27,13 @@ from noetl_core.ports import (
     ResultStore,
     Sealer,
     Secrets,
+    TokenCache,
 )
 from tests.contract.catalog import ExecutionIndexContract, GatesContract, LastingIndexContract, PlaybookCatalogContract
 from tests.contract.clocks import FakeClock
 from tests.contract.event_store import DurableLogContract, EventStoreContract
 from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
+from tests.contract.tokens import TokenCacheContract
 from tests.sim.catalog import SimCatalog, SimIndex
 from tests.sim.ports import Faults, SimClock, SimGates, SimQueue, SimResults, SimStore
 
@@ -72,6 +75,12 @@ class TestSqliteGates(_Local, GatesContract):
     @pytest.fixture
     def gates(self, database: Database) -> Gates:
         return SqliteGates(database)
+
+
+class TestSqliteTokenCache(_Local, TokenCacheContract):
+    @pytest.fixture
+    def tokens(self, database: Database) -> TokenCache:
+        return SqliteTokenCache(database)
 
 
 class TestFileResultStore(ResultStoreContract):

@@ -12,6 +12,7 @@ from tests.contract.aws import (
     DynamoExecutionIndexContract,
     DynamoGatesContract,
     DynamoPlaybookCatalogContract,
+    DynamoTokenCacheContract,
     KmsSealerContract,
     S3ResultStoreContract,
     SecretsManagerContract,
@@ -39,6 +40,10 @@ class TestDynamoExecutionIndex(DynamoExecutionIndexContract):
 
 
 class TestDynamoGates(DynamoGatesContract):
+    pass
+
+
+class TestDynamoTokenCache(DynamoTokenCacheContract):
     pass
 
 

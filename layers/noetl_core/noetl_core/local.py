@@ -19,6 +19,7 @@ from noetl_core.adapters.local.queue import LocalQueue
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.adapters.local.tokens import SqliteTokenCache
 from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
@@ -85,6 +86,7 @@ class LocalWiring:
             name=name_of(),
             gone=has_ended,
             sealer=LocalSealer(file_key(Path(store).parent / "seal.key") if kept else memory_key()),
+            token_cache=SqliteTokenCache(self.database),
             callback_key=key,
             callback_url=_callback_url(),
         )
@@ -97,7 +99,7 @@ class LocalWiring:
         self.runner.close()
         if self.worker.heartbeat is not None:
             self.worker.heartbeat.close()
-        self.worker.tools.close()
+        self.worker.close()
 
     def close(self) -> None:
         self.stop()

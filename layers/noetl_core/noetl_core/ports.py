@@ -326,6 +326,42 @@ class Sealer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class StoredToken:
+    """An access token that workers share. `sealed` is what only they can open."""
+
+    sealed: str
+    until: int
+    """When it ends (microseconds)."""
+    expires_at: int
+    """Seconds: when the store may forget it."""
+    version: str = ""
+    """Given by the store: another one for each token that is written."""
+    accesses: int = 0
+
+
+class TokenCache(Protocol):
+    """Access tokens by a key that tells nothing of them. Of the workers that find one ended, one renews it."""
+
+    def read(self, key: str, now: int) -> StoredToken | None:
+        """Return a token, counting the access at `now`. None where there is none, or the store may have forgotten it."""
+        ...
+
+    def begin_renewal(self, key: str, seen: str | None, now: int, until: int) -> bool:
+        """Reserve the renewal of the token with version `seen` (None: of what is not there) until `until`. Return False where
+        there is another version, or another worker has reserved it."""
+        ...
+
+    def end_renewal(self, key: str, seen: str | None) -> None:
+        """Give a reservation back that came to nothing."""
+        ...
+
+    def write(self, key: str, token: StoredToken, seen: str | None) -> bool:
+        """Store a token in place of the one with version `seen`, and end the reservation. Return False where there is another
+        version: then it stays."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Upload:
     """One put into the inbox, as its notification describes it. `version_id` (or `sequencer`) tells one put from the next."""
 

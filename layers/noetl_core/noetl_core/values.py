@@ -74,10 +74,11 @@ class Family:
         if owner not in self._known:
             number = owner.isascii() and owner.isdecimal() and len(owner) <= 19
             first = self._ancestor(owner) if number else None
-            self._known[owner] = first is not None and first == self._ours()
+            self._known[owner] = first is not None and first == self.first()
         return self._known[owner]
 
-    def _ours(self) -> str | None:
+    def first(self) -> str | None:
+        """Return the first ancestor of the execution; None where there is no log."""
         if self._first is None:
             self._first = self._ancestor(self._execution_id)
         return self._first

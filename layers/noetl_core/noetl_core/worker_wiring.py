@@ -13,6 +13,7 @@ from noetl_core.adapters.aws.named import callback_key, results
 from noetl_core.adapters.aws.sealer import KmsSealer
 from noetl_core.adapters.aws.secrets import RecentSecrets
 from noetl_core.adapters.aws.snapshots import on_snapshots
+from noetl_core.adapters.aws.tokens import DynamoTokenCache
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.engine.loops import SpreadRule
 from noetl_core.playbooks import PlaybookCache
@@ -39,6 +40,7 @@ def worker() -> Worker:
         tools=ToolRegistry(),
         secrets=RecentSecrets(os.environ.get("SECRETS_PREFIX", "noetl/")),
         sealer=_sealer(),
+        token_cache=DynamoTokenCache(os.environ["CATALOG_TABLE"]),
         spread=_spread_rule(),
         callback_key=callback_key(),
         callback_url=_callback_url(),

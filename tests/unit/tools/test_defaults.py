@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import UNSET
-from noetl_core.tools import duckdb, http, python, sql, store
+from noetl_core.tools import duckdb, http_options, python, sql, store
 from noetl_quantum import tool as quantum
 
 
@@ -13,8 +13,8 @@ def test_the_defaults_of_options_are_those_of_the_tools() -> None:
         (kind, f.name): f.default for kind, spec in KINDS.items() for f in (*spec.fields, *spec.options) if f.default is not UNSET
     }
     assert known == known | {
-        ("http", "max_redirects"): http.MAX_REDIRECTS,
-        ("http", "max_response_bytes"): http.MAX_BODY_BYTES,
+        ("http", "max_redirects"): http_options.MAX_REDIRECTS,
+        ("http", "max_response_bytes"): http_options.MAX_BODY_BYTES,
         ("python", "memory_mb"): python.DEFAULT_MEMORY_MB,
         ("python", "max_output_bytes"): python.MAX_OUTPUT_CHARS,
         ("duckdb", "max_rows"): sql.DEFAULT_MAX_ROWS,

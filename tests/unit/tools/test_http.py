@@ -13,6 +13,7 @@ import pytest
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret
+from noetl_core.tools import http_exchange
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.http import HttpTool
 from noetl_core.tools.invoke import invoke
@@ -98,6 +99,7 @@ def test_a_status_of_400_or_more_is_an_error_of_its_kind(
         and envelope["error"]["retryable"] is retryable
         and envelope["error"]["code"] == code
     )
+    assert envelope["http"]["retry_after"] == 7.0
     assert envelope["http"]["status"] == code and envelope["http"]["headers"]["retry-after"] == "7"
     assert envelope["error"]["details"] == {"status": code, "body": '{"why": "because"}', "retry_after": "7"}
 
@@ -118,6 +120,24 @@ def test_what_is_too_long_for_a_url_is_an_error_of_the_author_that_says_where_to
     assert outcome.error.kind == "schema"
     assert f"`{where}` ha" in outcome.error.message and "send what is large as the body" in outcome.error.message
     assert len(outcome.error.message) < 300
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("120", 120.0),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", 90.0),
+        ("Wed, 21 Oct 2026 07:26:00 GMT", 0.0),
+        ("soon", None),
+        ("-1", None),
+        ("1e9", None),
+        ("9" * 400, 366 * 24 * 3600.0),
+        ("", None),
+    ],
+)
+def test_how_long_to_wait_is_told_in_seconds(said: str, seconds: float | None) -> None:
+    found = http_exchange._waits({"retry-after": said, "date": "Wed, 21 Oct 2026 07:26:30 GMT"})
+    assert found == ({} if seconds is None else {"retry_after": seconds})
 
 
 def test_statuses_can_be_declared_fine(http: Http, server: Server) -> None:

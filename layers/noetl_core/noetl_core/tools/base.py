@@ -12,6 +12,7 @@ from noetl_core.ports import ResultStore
 
 if TYPE_CHECKING:
     from noetl_core.tools.event_loop import EventLoop
+    from noetl_core.tools.grants import Grant, Token
 
 SecretReader = Callable[[str], Mapping[str, Any]]
 """Credentials by name, as `Secrets.get` gives them: `{type, data: {...}}` or the fields. Raises `NotFound` or `KeyError`."""
@@ -44,6 +45,18 @@ def _silent(_line: str, _stream: str = "stdout", /) -> None:
     """Ignore the output of a task."""
 
 
+class AccessTokens(Protocol):
+    """Access tokens for one execution."""
+
+    async def token(self, grant: Grant, refused: Token | None = None) -> Token:
+        """Return a token; another one than `refused`, which a service did not take. Raises `TokenRefused`, `BadInput`."""
+        ...
+
+
+def _open(_secret: Any, /) -> None:
+    """Conceal nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """One attempt of one task.
@@ -54,6 +67,7 @@ class ToolCall:
     and crashes: it is the idempotency key to pass on. `visit` is the ordinal of the task's visit in its pass, `path` the
     indexes of the iteration, outermost first. `timeout_s` limits the whole attempt (None: the worker's own deadline).
     `cancelled` is set when the outcome is no longer needed. `log` takes the output of the task, one line at a time.
+    `conceal` takes what the tool itself got to know as a secret: it is masked in the answer, like those of its inputs.
     """
 
     kind: str
@@ -71,7 +85,9 @@ class ToolCall:
     results: ResultStore | None = None
     references: References | None = None
     secrets: SecretReader | None = None
+    tokens: AccessTokens | None = None
     log: Log = _silent
+    conceal: Callable[[Any], None] = _open
 
 
 class Tool(Protocol):

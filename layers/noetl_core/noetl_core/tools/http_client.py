@@ -14,7 +14,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -55,6 +55,11 @@ class TimeLimits:
     write: float
     pool: float
     deadline: float
+
+    @classmethod
+    def within(cls, seconds: float, each: Mapping[str, float]) -> TimeLimits:
+        """Return limits that end `seconds` from now; `each` are those of the operations."""
+        return cls(**each, deadline=time.monotonic() + seconds)
 
     def of_aiohttp(self) -> aiohttp.ClientTimeout:
         left = max(self.deadline - time.monotonic(), _LEAST_S)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import httpx
 
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.secrets import flat, read_credential
+from noetl_core.tools.grants import Grant
+from noetl_core.tools.http_auth import read_auth
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS: Final = SAFE_METHODS | {"POST", "PUT", "PATCH", "DELETE"}
@@ -53,6 +53,13 @@ class Prepared:
     headers: dict[str, str]
     content: bytes | None
     private: frozenset[str]
+    grant: Grant | None = None
+    """What gives the access token that it is to carry."""
+
+    def authorized(self, authorization: str) -> Prepared:
+        """Return the request with that `Authorization`. Raises `BadInput`."""
+        headers = {name: value for name, value in self.headers.items() if name.lower() != "authorization"}
+        return replace(self, headers={**headers, "Authorization": _value("Authorization", authorization)})
 
     @property
     def where(self) -> str:
@@ -74,14 +81,15 @@ def prepare(call: ToolCall) -> Prepared:
     cookies = _mapping(inputs, "cookies")
     if cookies and "cookie" not in names:
         headers["Cookie"] = _value("cookie", "; ".join(f"{name}={value}" for name, value in cookies.items()))
-    added, query = _credentials(call)
+    auth = read_auth(call)
+    added = auth.headers
     headers |= {name: _value(name, value) for name, value in added.items()}
     if method not in SAFE_METHODS and "idempotency-key" not in names and call.task_run_id:
         headers["Idempotency-Key"] = _value("Idempotency-Key", call.task_run_id)
-    url = _url(inputs.get("url"), {**_mapping(inputs, "params"), **query})
+    url = _url(inputs.get("url"), {**_mapping(inputs, "params"), **auth.query})
     own = {"authorization", "cookie", "idempotency-key", *(name.lower() for name in added)}
     private = frozenset(own | (names - {"accept", "user-agent"}))
-    return Prepared(method, url, headers, content, private)
+    return Prepared(method, url, headers, content, private, auth.grant)
 
 
 def build(prepared: Prepared) -> Request:
@@ -184,39 +192,3 @@ def _json(value: Any) -> bytes:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
         raise BadInput(f"the body cannot be written as JSON: {error}") from error
-
-
-def _credentials(call: ToolCall) -> tuple[dict[str, str], dict[str, str]]:
-    """Return headers and query parameters of `auth`: a credential's name, its fields, or `{credential: name, type: ...}`."""
-    auth = call.inputs.get("auth")
-    if not auth:
-        return {}, {}
-    fields: dict[str, Any]
-    if isinstance(auth, str):
-        fields = read_credential(call, auth)
-    elif isinstance(auth, Mapping):
-        name = auth.get("credential")
-        stored = read_credential(call, name) if isinstance(name, str) else {}
-        fields = {**stored, **{key: value for key, value in flat(auth).items() if key != "credential"}}
-    else:
-        raise BadInput("`auth` must be a credential's name or a mapping")
-    return _scheme(fields)
-
-
-def _scheme(fields: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
-    kind = str(fields.get("type") or "").lower()
-    token = fields.get("token") or fields.get("access_token")
-    password = fields.get("password")
-    if kind in ("basic", "http_basic") or (not token and password is not None):
-        user = fields.get("username", fields.get("user", ""))
-        pair = base64.b64encode(f"{user}:{password or ''}".encode()).decode()
-        return {"Authorization": f"Basic {pair}"}, {}
-    if kind in ("header", "api_key", "apikey", "query"):
-        key = fields.get("value") or fields.get("api_key") or fields.get("key") or token
-        name = str(fields.get("header") or fields.get("header_name") or fields.get("param") or fields.get("name") or "X-API-Key")
-        if not key:
-            raise BadInput(f"`auth` of type {kind} needs a `value`")
-        return ({}, {name: str(key)}) if kind == "query" or fields.get("in") == "query" else ({name: str(key)}, {})
-    if token:
-        return {"Authorization": f"Bearer {token}"}, {}
-    raise BadInput(f"`auth` of type {kind or 'unknown'} cannot be used here: basic, bearer, header, query")

@@ -63,6 +63,7 @@ def _opened(tool: Tool, call: ToolCall) -> tuple[ToolCall | None, Scrubber]:
         inputs=given,
         secrets=None if call.secrets is None else _reader(call.secrets, scrubber),
         log=lambda line, stream="stdout", /: call.log(scrubber.text(line), stream),
+        conceal=scrubber.learn,
     )
     return opened, scrubber
 

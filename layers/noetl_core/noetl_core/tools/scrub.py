@@ -52,6 +52,19 @@ PUBLIC_FIELDS: Final = frozenset(
         "base_url",
     }
     | {"description", "tags"}
+    | {
+        "token_url",
+        "token_endpoint",
+        "endpoint",
+        "client_id",
+        "grant_type",
+        "client_auth",
+        "scope",
+        "scopes",
+        "audience",
+        "method",
+    }
+    | {"token_field", "expires_field", "service"}
 )
 """Fields of a credential that say where to connect and as whom; they are no secrets."""
 

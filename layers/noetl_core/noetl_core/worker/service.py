@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.loops import SpreadRule
@@ -14,7 +14,8 @@ from noetl_core.engine.records import Command, Event, StreamId
 from noetl_core.events.event import BoundaryEvent, new
 from noetl_core.events.runs import StepFailed, StepSuspended
 from noetl_core.events.shapes import ChunkOfLoop, Failure
-from noetl_core.ports import Clock, EventStore, Gates, PortError, ReadsSecrets, ResultStore, Sealer, Unavailable
+from noetl_core.ports import Clock, EventStore, Gates, PortError, ReadsSecrets, ResultStore, Sealer, TokenCache, Unavailable
+from noetl_core.tools.execution_tokens import ExecutionTokens
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.claim import Claim, Claims
@@ -31,6 +32,9 @@ from noetl_core.worker.tool_caller import ToolCaller
 from noetl_core.worker.turns import Share
 from noetl_core.worker.view import TEMPLATE_BYTES, Keychain, Resolver, Views, credential_reader
 from noetl_core.worker.waiting import WAITING_KINDS
+
+if TYPE_CHECKING:
+    from noetl_core.tools.tokens import Tokens
 
 WAITS = WAITING_KINDS | {"noop", "http", "postgres", "secrets", "store"}
 """Kinds whose tasks wait for others rather than compute."""
@@ -55,6 +59,8 @@ class Worker:
     """Returns whether the worker of that name is known to have ended: then its lease need not run out."""
     heartbeat: LeaseHeartbeat | None = field(default_factory=LeaseHeartbeat)
     sealer: Sealer | None = None
+    token_cache: TokenCache | None = None
+    """Where workers share access tokens."""
     spread: SpreadRule | None = None
     """When a loop without `exec` is handed over to other workers; None: never."""
     callback_key: Callable[[], bytes] | None = None
@@ -66,6 +72,24 @@ class Worker:
         self._at_work: dict[StreamId, RunLease] = {}
         self._lock = threading.Lock()
         self._leaving = False
+        self._tokens: Tokens | None = None
+
+    def tokens(self) -> Tokens:
+        """Return the access tokens of the process."""
+        with self._lock:
+            if self._tokens is None:
+                from noetl_core.tools.tokens import Tokens  # 60 ms: only tasks and keychains with OAuth need it
+
+                self._tokens = Tokens(cache=self.token_cache, sealer=self.sealer, key=self.callback_key, now=self.clock.now)
+            return self._tokens
+
+    def close(self) -> None:
+        """Close what tools and tokens keep open."""
+        self.tools.close()
+        with self._lock:
+            tokens, self._tokens = self._tokens, None
+        if tokens is not None:
+            tokens.close()
 
     def handle(self, command: Command, deadline: int | None = None) -> Handled:
         """Carry out one command. `deadline` (microseconds) is the end of the invocation. Raises port errors, after which the
@@ -138,6 +162,10 @@ class Worker:
         step = playbook.body(command.step, undo=command.undoes is not None)
         secrets = None if self.secrets is None else Permitted(self.secrets, command.digest, self.registered)
         as_of = claim.history.as_of
+        resolve = Resolver(
+            self.store, self.results, command.execution_id, max(TEMPLATE_BYTES, playbook.executor.limits.max_input_bytes)
+        )
+        tokens = ExecutionTokens(self.tokens, command.execution_id, resolve.family.first)
         activation = Activation(
             playbook=playbook,
             step=step,
@@ -149,9 +177,7 @@ class Worker:
             journal=claim.journal,
             lease=lease,
             results=self.results,
-            resolve=Resolver(
-                self.store, self.results, command.execution_id, max(TEMPLATE_BYTES, playbook.executor.limits.max_input_bytes)
-            ),
+            resolve=resolve,
             chunk=_chunk(command),
             deadline=deadline,
             spread=None if command.undoes is not None else self.spread,
@@ -161,7 +187,7 @@ class Worker:
         runner = Runner(
             activation,
             PipelinePasses(activation, seals),
-            ToolCaller(activation, self.tools, credential_reader(playbook, secrets)),
+            ToolCaller(activation, self.tools, credential_reader(playbook, secrets), tokens),
             CallbackTokens(playbook, step, command.execution_id, command.run_id, key, url),
         )
         if self.heartbeat is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from noetl_core.dsl.model import Task
 from noetl_core.engine.outcome import Outcome
 from noetl_core.instants import SECOND
-from noetl_core.tools.base import SecretReader, Tool, ToolCall
+from noetl_core.tools.base import AccessTokens, SecretReader, Tool, ToolCall
 from noetl_core.tools.invoke import invoke, invoke_evented
 from noetl_core.tools.registry import ToolRegistry, UnknownKind
 from noetl_core.values import FamilyResults
@@ -31,8 +31,8 @@ MARGIN_S = 5
 class ToolCaller:
     """Calls the tools of an activation. Thread-safe, but for `prepare`."""
 
-    def __init__(self, activation: Activation, tools: ToolRegistry, credentials: SecretReader) -> None:
-        self._activation, self._tools, self._credentials = activation, tools, credentials
+    def __init__(self, activation: Activation, tools: ToolRegistry, credentials: SecretReader, tokens: AccessTokens) -> None:
+        self._activation, self._tools, self._credentials, self._tokens = activation, tools, credentials, tokens
         self._results = FamilyResults(activation.results, activation.resolve.family, activation.execution_id)
         self._limit = activation.playbook.executor.limits.max_input_bytes
         self._trace_id = activation.view.context.get("trace_id")
@@ -61,6 +61,7 @@ class ToolCaller:
             results=self._results,
             references=TaskReferences(task.name, activation.resolve, self._limit),
             secrets=self._credentials,
+            tokens=self._tokens,
             log=TaskLog(),
         )
 

@@ -15,7 +15,12 @@ from urllib.parse import quote
 from noetl_core.instants import SECOND
 from noetl_core.ports import CorruptLog, StorageFailed, Unavailable
 
-_SCHEMA = """
+_TOKENS = """
+CREATE TABLE IF NOT EXISTS tokens (key TEXT PRIMARY KEY, version TEXT, sealed TEXT, until INTEGER, expires_at INTEGER,
+  accesses INTEGER DEFAULT 0, accessed_at INTEGER, renewed_until INTEGER);
+"""
+_SCHEMA = (
+    """
 CREATE TABLE IF NOT EXISTS commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,
   lease_until INTEGER, expires_at INTEGER, v INTEGER, body BLOB, events INTEGER, in_vain INTEGER,
   aggregates TEXT, PRIMARY KEY (execution_id, run_id, seq));
@@ -35,6 +40,8 @@ CREATE TABLE IF NOT EXISTS due (execution_id TEXT PRIMARY KEY, due_at INTEGER, l
 CREATE INDEX IF NOT EXISTS due_by_time ON due (due_at);
 CREATE TABLE IF NOT EXISTS gates (execution_id TEXT PRIMARY KEY, mode TEXT, stopped_runs TEXT);
 """
+    + _TOKENS
+)
 _UPGRADES = {
     1: """
 ALTER TABLE commits ADD COLUMN events INTEGER;
@@ -44,6 +51,7 @@ CREATE INDEX IF NOT EXISTS heads_by_status ON heads (status, started_at DESC, ex
 CREATE INDEX IF NOT EXISTS heads_by_path ON heads (path, started_at DESC, execution_id DESC);
 """,
     2: "ALTER TABLE commits ADD COLUMN aggregates TEXT;",
+    3: _TOKENS,
 }
 """Statements that upgrade a store from one version to the next."""
 _NO_STORAGE = frozenset(
@@ -57,7 +65,7 @@ _NO_STORAGE = frozenset(
     }
 )
 """Errors that waiting does not repair. Extended codes have them in the lowest byte."""
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000

@@ -1,0 +1,82 @@
+"""OAuth 2.0 as values: what is exchanged for an access token, and the token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal
+
+from noetl_core.engine.outcome import ErrorInfo
+from noetl_core.instants import SECOND
+
+Sharing = Literal["local", "shared", "global"]
+"""Who shares a token: the execution, it and those that it calls and that called it, or all executions."""
+MARGIN_S: Final = 60.0
+"""How long before its end a token is renewed, or a tenth of its life where that is less."""
+
+
+class TokenRefused(Exception):
+    """There is no access token to be had. `error` is what the task fails with."""
+
+    def __init__(self, error: ErrorInfo) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Grant:
+    """What is exchanged for an access token, and where. Its texts may be secrets."""
+
+    url: str
+    body: Mapping[str, Any] | None = None
+    """The fields of the request's body: a form, or JSON with `as_json`."""
+    as_json: bool = False
+    method: str = "POST"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    token_field: str = "access_token"
+    expires_field: str = "expires_in"
+    scope: Sharing = "global"
+    renew: bool = True
+    """False: a token that has ended is an error, in the scope of an execution."""
+    ttl_s: float | None = None
+
+    def material(self) -> bytes:
+        """Return what tells this grant from every other. It contains secrets."""
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+@dataclass(slots=True, repr=False)
+class Token:
+    """An access token. `fields` is the answer that gave it; instants are microseconds."""
+
+    fields: Mapping[str, Any]
+    since: int
+    until: int
+    own: bool = False
+    """Whether this process has requested it."""
+    accepted: bool = False
+    """Whether a service has taken it from this process."""
+
+    @property
+    def value(self) -> str:
+        return str(self.fields["access_token"])
+
+    @property
+    def header(self) -> str:
+        """The value of `Authorization`."""
+        kind = str(self.fields.get("token_type") or "Bearer")
+        return f"{'Bearer' if kind.lower() == 'bearer' else kind} {self.value}"
+
+    @property
+    def refresh_token(self) -> str | None:
+        given = self.fields.get("refresh_token")
+        return given if isinstance(given, str) and given else None
+
+    def secrets(self) -> list[Any]:
+        """Return what of the answer no log may show."""
+        return [value for name, value in self.fields.items() if name.lower().endswith(("token", "secret"))]
+
+    def renew_at(self) -> int:
+        return self.until - int(min(MARGIN_S * SECOND, (self.until - self.since) / 10))

@@ -1,0 +1,86 @@
+"""The further examples of the page of `http` run, against a service that has what they ask for."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl_core.control import read
+from noetl_core.control.admit import StartRequest
+from noetl_core.dsl.parse import check
+from noetl_core.local import LocalWiring
+from noetl_core.ports import NotFound, ReadsSecrets
+from tests.oauth_server import CLIENT, OAuthServer
+from tests.servers import serving
+
+PAGE = (Path(__file__).parents[3] / "docs/tools/http.md").read_text()
+BLOCKS = re.findall(r"^```yaml\n(.*?)^```\n", PAGE, re.DOTALL | re.MULTILINE)
+BEFORE = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: http, path: docs/http }
+workload: { api: "" }
+workflow:
+  - step: work
+    tool:
+"""
+
+
+class Held(ReadsSecrets):
+    def __init__(self, held: Mapping[str, Any]) -> None:
+        self._held = held
+
+    def get(self, name: str) -> Mapping[str, Any]:
+        if name not in self._held:
+            raise NotFound(f"there is no credential {name!r}")
+        found: Mapping[str, Any] = self._held[name]
+        return found
+
+
+@pytest.fixture
+def server() -> Iterator[OAuthServer]:
+    with serving(OAuthServer()) as server:
+        yield server
+
+
+Run = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture
+def run(server: OAuthServer) -> Run:
+    def run(word: str) -> dict[str, Any]:
+        """The summary of the one example that has `word` in it."""
+        (block,) = [block for block in BLOCKS if word in block]
+        source = BEFORE + textwrap.indent(block, "      ")
+        assert [str(d) for d in check(source)[1] if d.severity == "error"] == []
+        secrets: Any = Held({"orders": {"type": "oauth2", "data": {"token_url": server.base + "/token", **CLIENT}}})
+        local = LocalWiring(secrets=secrets)
+        try:
+            started = local.start(StartRequest(playbook=source, payload={"api": server.base}))
+            assert local.run(started.execution_id, timeout_s=60)
+            return read.summary(local.control, started.execution_id)
+        finally:
+            local.close()
+
+    return run
+
+
+def test_every_example_but_the_first_is_tried() -> None:
+    assert len(BLOCKS) == 3
+
+
+def test_a_grant(run: Run, server: OAuthServer) -> None:
+    out = run("auth: orders  ")
+    assert (out["status"], out["error"]) == ("completed", None)
+    assert (len(server.token_requests), [path for path, _ in server.calls]) == (1, ["/orders"])
+
+
+def test_retry_after(run: Run, server: OAuthServer) -> None:
+    server.busy = 2
+    out = run("retry_after")
+    assert (out["status"], out["error"]) == ("completed", None)
+    assert [path for path, _ in server.calls] == ["/busy"] * 3
