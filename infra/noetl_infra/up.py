@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from noetl_core.tools.python import ENVIRONMENT
 from noetl_infra import REGION
 from noetl_infra.deploy import deploy
 from noetl_infra.stack import Stack, StackDown, answers, current, home, remember, stop
@@ -20,10 +21,15 @@ START_S = 60
 
 
 def up(
-    folder: str | Path | None = None, *, endpoint: str | None = None, port: int | None = None, tools: Sequence[str] = ()
+    folder: str | Path | None = None,
+    *,
+    endpoint: str | None = None,
+    port: int | None = None,
+    tools: Sequence[str] = (),
+    packages: Sequence[str] = (),
 ) -> Stack:
     """Start MiniStack unless it runs (or use `endpoint`), deploy template.yaml, remember both. `tools` are distributions with
-    further tool kinds, for the workers.
+    further tool kinds, for the workers; `packages` are playbooks, or files of requirements, whose packages python tasks import.
 
     Raises `DeployFailed`, `StackDown`.
     """
@@ -37,7 +43,7 @@ def up(
     else:
         started = _start(home(folder), port)
     try:
-        deployed = deploy(started.endpoint, dependencies=started.pid is None, tools=tools)
+        deployed = deploy(started.endpoint, dependencies=started.pid is None, tools=tools, packages=packages)
     except BaseException:
         if started is not known and started.pid is not None:
             stop(started.pid)
@@ -68,7 +74,8 @@ def _start(folder: Path, port: int | None) -> Stack:
         "POWERTOOLS_TRACE_DISABLED": "true",  # nobody listens for traces here; they cost a fifth of what a function computes
         "PYTHONWARNINGS": "ignore",
     }
-    env.pop("AWS_ENDPOINT_URL", None)
+    for name in ("AWS_ENDPOINT_URL", ENVIRONMENT):  # what is meant for this process, not for functions
+        env.pop(name, None)
     if through := os.environ.get("NOETL_FUNCTIONS_ENDPOINT"):  # the benchmark's counting proxy
         env["AWS_ENDPOINT_URL"] = through
     command = [sys.executable, "-m", "noetl_infra.guard"]

@@ -24,9 +24,17 @@ def up(
             help="Further tool kinds for the workers: a folder with a pyproject.toml, a wheel, a requirement", metavar="DIST"
         ),
     ] = None,
+    packages: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Packages of python tasks: a playbook whose executor requires some, a folder of them, a requirements.txt",
+            metavar="FILE",
+        ),
+    ] = None,
 ) -> None:
     """Start the embedded AWS stack and deploy template.yaml to it."""
     try:
+        from noetl_core.ports import MissingPackages
         from noetl_infra.deploy import DeployFailed  # 600 ms, with the next: only who brings a stack up
         from noetl_infra.stack import StackDown
         from noetl_infra.up import up as bring_up
@@ -36,9 +44,11 @@ def up(
 
     began = time.monotonic()
     try:
-        running = bring_up(endpoint=endpoint, port=port, tools=tools or ())
+        running = bring_up(endpoint=endpoint, port=port, tools=tools or (), packages=packages or ())
     except StackDown as error:
         raise Exit(UNREACHABLE, str(error)) from None
+    except MissingPackages as error:
+        raise Exit(USAGE, f"--packages: {error}") from None
     except DeployFailed as error:
         raise Exit(FAILED, f"deploying failed: {error}") from None
     print(f"the stack is up at {running.endpoint} ({time.monotonic() - began:.1f} s)")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from noetl_core.engine.outcome import Outcome
-from noetl_core.ports import ResultStore
+from noetl_core.ports import PackageFinder, ResultStore
 
 if TYPE_CHECKING:
     from noetl_core.tools.event_loop import EventLoop
@@ -53,7 +53,8 @@ class ToolCall:
     every tool). `spec` is the effective spec of the task, rendered, without `policy`. `task_run_id` is stable over retries
     and crashes: it is the idempotency key to pass on. `visit` is the ordinal of the task's visit in its pass, `path` the
     indexes of the iteration, outermost first. `timeout_s` limits the whole attempt (None: the worker's own deadline).
-    `cancelled` is set when the outcome is no longer needed. `log` takes the output of the task, one line at a time.
+    `requirements` are those of the playbook (`executor.spec.python`), which `packages` finds. `cancelled` is set when the
+    outcome is no longer needed. `log` takes the output of the task, one line at a time.
     """
 
     kind: str
@@ -71,6 +72,8 @@ class ToolCall:
     results: ResultStore | None = None
     references: References | None = None
     secrets: SecretReader | None = None
+    requirements: tuple[str, ...] = ()
+    packages: PackageFinder | None = None
     log: Log = _silent
 
 

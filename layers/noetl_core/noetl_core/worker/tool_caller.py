@@ -61,6 +61,8 @@ class ToolCaller:
             results=self._results,
             references=TaskReferences(task.name, activation.resolve, self._limit),
             secrets=self._credentials,
+            requirements=activation.playbook.executor.requirements,
+            packages=self._tools.packages,
             log=TaskLog(),
         )
 
