@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from noetl_infra.stack import Stack, down
 from noetl_infra.up import up
+from tests.packages import SAMPLE, index
 
 SCRIPTED_TOOL = Path(__file__).parent / "conformance" / "scripted_tool"
 """The workers have this kind besides their own."""
@@ -25,7 +28,13 @@ def brought_up(folder: Path) -> Iterator[Stack]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    wanted = folder / "requirements.txt"
+    wanted.write_text(f"{SAMPLE}\n")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in index(folder / "index").items():
+            patch.setenv(name, value)
+        brought = up(folder, port=port, tools=[str(SCRIPTED_TOOL)], packages=[str(wanted)])
     try:
-        yield up(folder, port=port, tools=[str(SCRIPTED_TOOL)])
+        yield brought
     finally:
         down(folder)

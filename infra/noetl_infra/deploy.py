@@ -20,6 +20,7 @@ from samtranslator.yaml_helper import yaml_parse
 
 from noetl_infra import REGION
 from noetl_infra.package import ROOT, Package, function, layer
+from noetl_infra.package import packages as packages_package
 from noetl_infra.package import tools as tool_package
 
 STACK = "noetl"
@@ -98,9 +99,11 @@ def deploy(
     parameters: Mapping[str, str] | None = None,
     name: str = STACK,
     tools: Sequence[str] = (),
+    packages: Sequence[str] = (),
 ) -> Deployed:
     """Package the code, create or update the stack, and wait. `tools` are distributions with further tool kinds, a layer each
-    (`package.tools`). Raises `DeployFailed`, `WrongParameter`."""
+    (`package.tools`); `packages` are files whose requirements go into one more (`package.packages`). Raises `DeployFailed`,
+    `WrongParameter`."""
     check_parameters(parameters or {})
     env = local_environment(endpoint)
     make = {
@@ -116,9 +119,12 @@ def deploy(
     local = {**LOCAL_PARAMETERS, "LambdaRuntime": runtime} if "amazonaws.com" not in endpoint else {}
     values = {**local, **(parameters or {})}
     template = _packaged(s3, bucket, dependencies=dependencies)
-    if tools:
+    if tools or packages:
         functions = boto3.client("lambda", **make)  # type: ignore[call-overload]
-        layers = [_published(functions, f"{name}-tools-{n}", s3, bucket, tool_package(t)) for n, t in enumerate(tools)]
+        made = [(f"{name}-tools-{n}", tool_package(t)) for n, t in enumerate(tools)]
+        if packages:
+            made.append((f"{name}-packages", packages_package(packages)))
+        layers = [_published(functions, layer_name, s3, bucket, package) for layer_name, package in made]
         values["ToolLayers"] = ",".join(layers)
     _write_numbers(template, values)
     body = json.dumps(template, separators=(",", ":"), default=str).encode()

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +16,12 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory
 
 import noetl_core
 from noetl_core.adapters.local.home import home
+from noetl_core.adapters.local.packages import LocalPackages
+from noetl_core.dsl.parse import parse_playbook
+from noetl_core.dsl.requirements import digest, requirements_of
+from noetl_core.ports import MissingPackages
+from noetl_core.siblings import is_playbook
+from noetl_core.tools.packages import FOLDER
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 INSTALLED = Path(__file__).resolve().parent / "project"
@@ -85,6 +92,33 @@ def tools(distribution: str) -> Package:
         content = path.read_bytes()
     folder = _install([str(path.resolve()) if path.exists() else distribution], content, "tools")
     return pack("tools", _tree(folder, "python/"))
+
+
+def packages(files: Sequence[str]) -> Package:
+    """A layer of packages for python tasks: those that `files` require - playbooks, folders of them, requirements.txt - a set for
+    each list. Raises `MissingPackages`, also where a file requires nothing; `InvalidPlaybook`."""
+    install = LocalPackages(home())
+    sets = {digest(wanted): wanted for file in files for wanted in _required(Path(file))}
+    contents: dict[str, Path] = {}
+    for mark, wanted in sorted(sets.items()):
+        contents |= _tree(Path(install(wanted)), f"python/{FOLDER}/{mark}/")
+    return pack("packages", contents)
+
+
+def _required(file: Path) -> set[tuple[str, ...]]:
+    """Return the lists of requirements of a file or a folder. Raises `MissingPackages`."""
+    try:
+        if file.suffix == ".txt":
+            found = {tuple(sorted(requirements_of(file.read_text("utf-8"))))}
+        else:
+            playbooks = [f for f in sorted(file.rglob("*.y*ml")) if is_playbook(f)] if file.is_dir() else [file]
+            found = {parse_playbook(f.read_text("utf-8"), str(f)).executor.requirements for f in playbooks}
+    except (OSError, ValueError) as error:
+        raise MissingPackages(f"{file}: {error}") from None
+    found.discard(())
+    if not found:
+        raise MissingPackages(f"{file} requires none: write them in executor.spec.python.requirements, or a requirements.txt")
+    return found
 
 
 def _tree(folder: Path, prefix: str) -> dict[str, Path]:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from noetl_core.tools.python import ENVIRONMENT
 from noetl_infra import REGION
 from noetl_infra.deploy import check_parameters, deploy
 from noetl_infra.stack import Stack, StackDown, answers, current, home, remember, stop
@@ -25,10 +26,12 @@ def up(
     endpoint: str | None = None,
     port: int | None = None,
     tools: Sequence[str] = (),
+    packages: Sequence[str] = (),
     parameters: Mapping[str, str] | None = None,
 ) -> Stack:
     """Start MiniStack unless it runs (or use `endpoint`), deploy template.yaml, remember both. `tools` are distributions with
-    further tool kinds, for the workers; `parameters` are those of the template, beside what an emulator needs.
+    further tool kinds, for the workers; `packages` are playbooks, or files of requirements, whose packages python tasks import;
+    `parameters` are those of the template, beside what an emulator needs.
 
     Raises `DeployFailed`, `StackDown`, `WrongParameter`.
     """
@@ -43,7 +46,9 @@ def up(
     else:
         started = _start(home(folder), port)
     try:
-        deployed = deploy(started.endpoint, dependencies=started.pid is None, tools=tools, parameters=parameters)
+        deployed = deploy(
+            started.endpoint, dependencies=started.pid is None, tools=tools, packages=packages, parameters=parameters
+        )
     except BaseException:
         if started is not known and started.pid is not None:
             stop(started.pid)
@@ -74,7 +79,8 @@ def _start(folder: Path, port: int | None) -> Stack:
         "POWERTOOLS_TRACE_DISABLED": "true",  # nobody listens for traces here; they cost a fifth of what a function computes
         "PYTHONWARNINGS": "ignore",
     }
-    env.pop("AWS_ENDPOINT_URL", None)
+    for name in ("AWS_ENDPOINT_URL", ENVIRONMENT):  # what is meant for this process, not for functions
+        env.pop(name, None)
     if through := os.environ.get("NOETL_FUNCTIONS_ENDPOINT"):  # the benchmark's counting proxy
         env["AWS_ENDPOINT_URL"] = through
     command = [sys.executable, "-m", "noetl_infra.guard"]

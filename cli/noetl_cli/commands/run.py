@@ -67,6 +67,10 @@ def run(
             from noetl_cli.siblings import register_called  # 50 ms: only who runs a file
 
             register_called(where, playbook, file, quiet=output_ != "human")
+        if source is not None and where.name == "local" and playbook.executor.requirements:
+            from noetl_cli.packages import install  # 10 ms: few playbooks require packages
+
+            install(playbook.executor.requirements)
         if set_ and path is not None:
             check_sets(set_, playbook_files.check(where.api.playbook(path, version)["source"], Path(path)))
         started = where.start(source=source, path=path, version=version, payload=given, key=idempotency_key)

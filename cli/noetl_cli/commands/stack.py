@@ -29,9 +29,17 @@ def up(
         list[str] | None,
         typer.Option("--set", help="A parameter of template.yaml, such as ToolBuckets=reports; repeatable", metavar="NAME=VALUE"),
     ] = None,
+    packages: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Packages of python tasks: a playbook whose executor requires some, a folder of them, a requirements.txt",
+            metavar="FILE",
+        ),
+    ] = None,
 ) -> None:
     """Start the embedded AWS stack and deploy template.yaml to it."""
     try:
+        from noetl_core.ports import MissingPackages
         from noetl_infra.deploy import DeployFailed, WrongParameter  # 600 ms, with the next: only who brings a stack up
         from noetl_infra.stack import StackDown
         from noetl_infra.up import up as bring_up
@@ -41,11 +49,14 @@ def up(
 
     began = time.monotonic()
     try:
-        running = bring_up(endpoint=endpoint, port=port, tools=tools or (), parameters=_parameters(set_ or ()))
+        parameters = _parameters(set_ or ())
+        running = bring_up(endpoint=endpoint, port=port, tools=tools or (), packages=packages or (), parameters=parameters)
     except StackDown as error:
         raise Exit(UNREACHABLE, str(error)) from None
     except WrongParameter as error:
         raise Exit(USAGE, str(error)) from None
+    except MissingPackages as error:
+        raise Exit(USAGE, f"--packages: {error}") from None
     except DeployFailed as error:
         raise Exit(FAILED, f"deploying failed: {error}") from None
     print(f"the stack is up at {running.endpoint} ({time.monotonic() - began:.1f} s)")

@@ -90,9 +90,16 @@ class LocalWiring:
             callback_key=key,
             callback_url=_callback_url(),
         )
+        self.worker.tools.packages = self._packages
         self._warmed: set[str] = set()
         """Playbooks whose tools have begun to start."""
         self.runner = LocalRunner(self.control, self.worker, self.store, self.queue, self.clock)
+
+    def _packages(self, requirements: tuple[str, ...]) -> str:
+        """Return the folder of the packages that a playbook requires, installed into `home`. Raises `MissingPackages`."""
+        from noetl_core.adapters.local.packages import LocalPackages  # 10 ms: few playbooks require packages
+
+        return LocalPackages(home())(requirements)
 
     def stop(self) -> None:
         """Carry out nothing any more. The store can be read until `close`."""

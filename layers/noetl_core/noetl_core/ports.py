@@ -57,6 +57,10 @@ class Forbidden(PortError):
     """The item exists, but the caller may not have it. Whoever grants rights acts."""
 
 
+class MissingPackages(PortError):
+    """The packages that a playbook requires are not where its tasks run. Who acts: whoever deploys; the message says how."""
+
+
 class NewerLog(Unavailable):
     """A commit requires a newer reader: a release is being rolled out, or was rolled back. The execution is not given up: it
     waits for code that can read it."""
@@ -392,6 +396,14 @@ class Inbox(Protocol):
 
     def reject(self, upload: Upload, error: Mapping[str, Any]) -> None:
         """Move the object aside and store the reason beside it."""
+        ...
+
+
+class PackageFinder(Protocol):
+    """The packages that playbooks require (`dsl.requirements`), where tasks run."""
+
+    def __call__(self, requirements: tuple[str, ...], /) -> str:
+        """Return the folder to import them from. Raises `MissingPackages`."""
         ...
 
 

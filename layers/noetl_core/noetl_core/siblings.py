@@ -35,6 +35,14 @@ def beside(path: str, file: Path) -> Path | None:
     return found[0] if found else None
 
 
+def is_playbook(file: Path) -> bool:
+    """Return whether a file, which may be any, says that it is a playbook."""
+    try:
+        return _A_PLAYBOOK.search(file.read_text("utf-8")) is not None
+    except (OSError, ValueError):
+        return False
+
+
 def _path_of(file: Path, wanted: str) -> str | None:
     """Return the `metadata.path` of a file, which may be any YAML, or none."""
     try:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from noetl_infra.package import ROOT, function, layer, pack, tools
+from noetl_core.ports import MissingPackages
+from noetl_infra.package import ROOT, function, layer, pack, packages, tools
+from tests.packages import SAMPLE, index
 
 
 def names(body: bytes) -> list[str]:
@@ -63,3 +65,48 @@ def test_a_distribution_becomes_a_layer_whose_entry_points_name_its_kinds() -> N
         assert "[noetl.tools]\nscripted = noetl_scripted:ScriptedTool" in archive.read(entry_points).decode()
         assert all(n.startswith("python/") for n in archive.namelist())
     assert package == tools(str(ROOT / "tests" / "conformance" / "scripted_tool"))
+
+
+REQUIRING = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: a, path: a }
+executor: { spec: { python: { requirements: [noetl-sample==1.0] } } }
+workflow: [{ step: start, tool: { kind: noop } }]
+"""
+
+
+@pytest.fixture
+def index_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in index(tmp_path / "index").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
+
+
+def test_playbooks_and_requirements_become_a_layer_with_a_set_for_each_list(tmp_path: Path, index_here: None) -> None:
+    folder = tmp_path / "playbooks"
+    (folder / "deeper").mkdir(parents=True)
+    (folder / "a.yaml").write_text(REQUIRING)
+    (folder / "deeper" / "b.yml").write_text(REQUIRING.replace("workflow", "# the same list\nworkflow"))
+    (folder / "other.yaml").write_text("kind: ConfigMap\n")
+    lines = tmp_path / "requirements.txt"
+    lines.write_text(f"# those of a\n{SAMPLE}  # once more\n")
+    package = packages([str(folder), str(lines)])
+    inside = names(package.body)
+    sets = {name.split("/")[2] for name in inside}
+    assert (len(sets), all(name.startswith("python/noetl_packages/") for name in inside)) == (1, True)
+    with zipfile.ZipFile(io.BytesIO(package.body)) as archive:
+        assert archive.read(f"python/noetl_packages/{sets.pop()}/requirements.txt").decode() == f"{SAMPLE}\n"
+    assert packages([str(lines)]) == package
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "requires none"), ("-r others.txt", "is not a requirement"), ("noetl-sample==9", "cannot install noetl-sample==9")],
+)
+def test_a_file_whose_packages_cannot_be_had_is_refused(tmp_path: Path, index_here: None, text: str, said: str) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_text(text)
+    with pytest.raises(MissingPackages, match=said):
+        packages([str(file)])
+    with pytest.raises(MissingPackages, match="No such file"):
+        packages([str(tmp_path / "missing.txt")])

@@ -43,6 +43,7 @@ CODES: Final[dict[str, str]] = {
     "E126": "control action outside a task policy",
     "E127": "a legacy form that cannot be rewritten faithfully",
     "E128": "a schema out of shape",
+    "E129": "not a requirement of packages",
     "E201": "arc to a missing step",
     "E202": "jump to a missing task",
     "E203": "entry step that does not exist",

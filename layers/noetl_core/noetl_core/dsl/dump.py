@@ -27,6 +27,7 @@ from noetl_core.dsl.fields.playbook import (
     EXECUTOR_FAILURE,
     EXECUTOR_LIFECYCLE,
     EXECUTOR_POLICY,
+    EXECUTOR_PYTHON,
     EXECUTOR_SPEC,
     LIMITS_BLOCK,
     RESULTS,
@@ -84,7 +85,13 @@ def _executor(e: Executor) -> dict[str, Any]:
     )
     spec = {
         **e.spec,
-        **EXECUTOR_SPEC.written(entry_step=e.entry_step, extensions=e.extensions, pool=e.pool, policy=policy),
+        **EXECUTOR_SPEC.written(
+            entry_step=e.entry_step,
+            extensions=e.extensions,
+            pool=e.pool,
+            python=EXECUTOR_PYTHON.written(requirements=list(e.requirements)),
+            policy=policy,
+        ),
         **({} if e.result is UNSET else {"result": e.result}),
     }
     return EXECUTOR.written(kind=e.kind, spec=spec)

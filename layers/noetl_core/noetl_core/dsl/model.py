@@ -236,6 +236,8 @@ class Executor:
     timeout_s: Value = None
     extensions: bool = False
     pool: str = "default"
+    requirements: tuple[str, ...] = ()
+    """Packages that python tasks import (`dsl.requirements`)."""
     spec: Mapping[str, Value] = field(default_factory=dict)
 
 

@@ -30,6 +30,7 @@ from noetl_core.dsl.model import UNSET, Executor, Limits, Playbook, Step, Task, 
 from noetl_core.dsl.policy import task_policy
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.references import check_references
+from noetl_core.dsl.requirements import read_requirements
 from noetl_core.dsl.specs import EXECUTOR_KEYS, handed_down
 from noetl_core.dsl.steps import StepScope, step
 from noetl_core.dsl.tasks import RawTask, TaskScope, layered, raw_task
@@ -178,6 +179,7 @@ def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
         timeout_s=_first(said("lifecycle", "timeout_s"), said("defaults", "timeouts", "execution_s")),
         extensions=extensions,
         pool=given.get("spec", "pool") or said("defaults", "resources", "pool") or Executor().pool,
+        requirements=read_requirements(r, given.node("spec", "python", "requirements")),
         spec=handed,
     )
     task_timeout = said("defaults", "timeouts", "task_s")

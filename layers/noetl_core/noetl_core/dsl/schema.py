@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
+from noetl_core.dsl import requirements
 from noetl_core.dsl.fields import flow, keychain, playbook, policies, tools
 from noetl_core.dsl.fields.kind import KindSpec
 from noetl_core.dsl.fields.types import (
@@ -205,6 +206,7 @@ _SHAPES: Final[dict[str, Schema]] = {
             _TEMPLATE,
         ]
     },
+    "requirements": {"type": "array", "maxItems": requirements.MOST, "items": _TEXT},
     "tools": {"type": "object", "additionalProperties": _ref("tool")},
     "texts": {"type": "array", "items": {"type": "string"}},
     "some_values": {"type": "array", "minItems": 1},

@@ -8,7 +8,7 @@ it is imported when a task of that kind runs.
 * `event_loop` is what calls that wait for sockets share, `lookups` looks names up for them.
 * `aws` is what the kinds that ask AWS's services share.
 * `scrub` and `shapes` keep secrets out of answers; `net` decides which addresses a task may reach; `watch` interrupts calls.
-* `sandbox` runs the Python code of authors in separate processes.
+* `sandbox` runs the Python code of authors in separate processes; `packages` finds what it imports, in the layers of a stack.
 
 Policy, retries by policy, references for large results and the taint of secrets in templates are in `worker`, `engine` and
 `expr`. A tool knows the ports only, never an adapter.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from noetl_core.engine.outcome import Outcome
-from noetl_core.ports import ResultStore
+from noetl_core.ports import PackageFinder, ResultStore
 
 if TYPE_CHECKING:
     from noetl_core.tools.event_loop import EventLoop
@@ -66,7 +66,8 @@ class ToolCall:
     every tool). `spec` is the effective spec of the task, rendered, without `policy`. `task_run_id` is stable over retries
     and crashes: it is the idempotency key to pass on. `visit` is the ordinal of the task's visit in its pass, `path` the
     indexes of the iteration, outermost first. `timeout_s` limits the whole attempt (None: the worker's own deadline).
-    `cancelled` is set when the outcome is no longer needed. `log` takes the output of the task, one line at a time.
+    `requirements` are those of the playbook (`executor.spec.python`), which `packages` finds. `cancelled` is set when the
+    outcome is no longer needed. `log` takes the output of the task, one line at a time.
     `conceal` takes what the tool itself got to know as a secret: it is masked in the answer, like those of its inputs.
     """
 
@@ -86,6 +87,8 @@ class ToolCall:
     references: References | None = None
     secrets: SecretReader | None = None
     tokens: AccessTokens | None = None
+    requirements: tuple[str, ...] = ()
+    packages: PackageFinder | None = None
     log: Log = _silent
     conceal: Callable[[Any], None] = _open
 

@@ -22,6 +22,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
+from noetl_core.ports import MissingPackages
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.net import platform_endpoints
 from noetl_core.tools.sandbox.pool import Cancelled, CannotStart, Died, Expired, Overflow, Pool, Runner, start_server_ahead
@@ -29,6 +30,9 @@ from noetl_core.tools.sandbox.pool import Cancelled, CannotStart, Died, Expired,
 DEFAULT_TIMEOUT_S: Final = 900.0
 """The timeout when none is set: the longest time of a Lambda function."""
 DEFAULT_MEMORY_MB: Final = 1024
+ENVIRONMENT: Final = "NOETL_PYTHON_ENVIRONMENT"
+"""With 1, tasks import everything that the worker's own interpreter can: for programs that run playbooks beside modules of their
+own. No stack has it."""
 SMALLEST_MEMORY_MB: Final = 64
 MAX_OUTPUT_CHARS: Final = 65_536
 MAX_RESULT_BYTES: Final = 64 * 1024 * 1024
@@ -52,7 +56,10 @@ class PythonTool:
         self._lock = threading.Lock()
 
     def run(self, call: ToolCall) -> Outcome:
-        config = _config(call)
+        try:
+            config = _config(call)
+        except MissingPackages as missing:
+            return Outcome.failed("unsupported", f"python: {missing}", retryable=False)
         args = call.inputs.get("args") or {}
         if not isinstance(args, Mapping):
             raise BadInput(f"`args` must be a mapping, not {type(args).__name__}")
@@ -142,16 +149,28 @@ def _config(call: ToolCall) -> dict[str, Any]:
         "memory_mb": int(memory),
         "max_output": output,
         "max_result": MAX_RESULT_BYTES,
-        **_surroundings(network=spec.get("network") is True),
+        **_surroundings(network=spec.get("network") is True, packages=_packages(call)),
     }
 
 
-def _surroundings(*, network: bool) -> dict[str, Any]:
+def _packages(call: ToolCall) -> tuple[str, ...]:
+    """Return the folder of the packages that the playbook requires. Raises `MissingPackages`."""
+    if not call.requirements:
+        return ()
+    if call.packages is None:
+        raise MissingPackages("packages are required, and there is nobody here who finds them")
+    return (call.packages(call.requirements),)
+
+
+def _surroundings(*, network: bool, packages: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the settings that confine a runner, but for what the kernel can do."""
+    engine = [p for p in sys.path if p and os.path.isabs(p)]  # noqa: PTH117
+    everything = os.environ.get(ENVIRONMENT) == "1"
     return {
         "network": network,
         "refused_ports": sorted({port for _host, port in platform_endpoints()}),
-        "path": [p for p in sys.path if p and os.path.isabs(p)],  # noqa: PTH117
+        "packages": [*packages, *(engine if everything else ())],
+        "engine": engine,
     }
 
 
@@ -167,7 +186,7 @@ def _import(target: Any) -> tuple[str, str | None]:
 
 
 def _digest(config: Mapping[str, Any]) -> str:
-    told = [f"{name}={config[name]!r}" for name in ("code", "libs", "entry", "memory_mb", "network", "max_output")]
+    told = [f"{name}={config[name]!r}" for name in ("code", "libs", "entry", "memory_mb", "network", "max_output", "packages")]
     return sha256("\0".join(told).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Final, cast
 
+from noetl_core.ports import PackageFinder
 from noetl_core.tools.base import EventedTool, Tool
 
 ENTRY_POINTS: Final = "noetl.tools"
@@ -34,6 +35,8 @@ class ToolRegistry:
 
     def __init__(self, tools: dict[str, Tool] | None = None) -> None:
         """`tools` are instances by kind; they replace built-in ones (for tests and embedding)."""
+        self.packages: PackageFinder = deployed_packages
+        """Finds the packages that playbooks require."""
         self._tools: dict[str, Tool] = dict(tools or {})
         self._inline: dict[str, bool] = {}
         self._evented: dict[str, EventedTool | None] = {}
@@ -88,6 +91,13 @@ class ToolRegistry:
 
         plugins = {e.name for e in entry_points(group=ENTRY_POINTS)}
         return frozenset(BUILT_IN) | plugins | frozenset(self._tools)
+
+
+def deployed_packages(requirements: tuple[str, ...]) -> str:
+    """Return the folder of a layer that has these packages (`tools.packages`). Raises `MissingPackages`."""
+    from noetl_core.tools.packages import deployed  # 2 ms: few playbooks require packages
+
+    return deployed(requirements)
 
 
 def _make(kind: str) -> Tool:

@@ -62,6 +62,8 @@ class ToolCaller:
             references=TaskReferences(task.name, activation.resolve, self._limit),
             secrets=self._credentials,
             tokens=self._tokens,
+            requirements=activation.playbook.executor.requirements,
+            packages=self._tools.packages,
             log=TaskLog(),
         )
 

@@ -203,6 +203,18 @@ EXECUTOR_POLICY: Final = Block(
     misplaced=("rules",),
 )
 
+EXECUTOR_PYTHON: Final = Block(
+    "executor_python",
+    "What `kind: python` tasks run with.",
+    "../tools/python.md#packages",
+    Field(
+        "requirements",
+        Shape("requirements", "a list of requirements"),
+        "Packages that python tasks import beside the standard library, each with its versions as pip takes it: `pandas==2.2.3`.",
+    ),
+    prefix="python of ",
+)
+
 EXECUTOR_SPEC: Final = Block(
     "executor_spec",
     "Options of the execution. Any option of a tool kind may stand here, too: as a default for all tasks.",
@@ -229,6 +241,7 @@ EXECUTOR_SPEC: Final = Block(
         default=_EXECUTOR.extensions,
         link="../tools/README.md#your-own",
     ),
+    Field("python", EXECUTOR_PYTHON, "The packages of python tasks.", link="../tools/python.md#packages"),
     Field("policy", EXECUTOR_POLICY, "How the whole execution behaves: limits, timeouts, failures, the default task policy."),
     Field("lifetime_s", LIFETIME, "The same as `policy.lifecycle.lifetime_s`, which wins.", default=_EXECUTOR.lifetime_s),
     prefix="spec of ",

@@ -29,7 +29,7 @@ from noetl_core.tools.sandbox.folders import wipe
 Key = tuple[str, str]
 """(execution, digest of code and settings)."""
 
-SURROUNDINGS: Final = ("network", "refused_ports", "path", "landlock")
+SURROUNDINGS: Final = ("network", "refused_ports", "packages", "engine", "landlock")
 """The settings that confine a runner before it gets its code: mostly the same for all tasks of a worker."""
 
 MAX_RUNNING: Final = 16

@@ -28,6 +28,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from noetl_core.tools.sandbox import confine
+from noetl_core.tools.sandbox.libraries import advice, see
 from noetl_core.tools.sandbox.plain import NotPlain, to_plain
 
 MODULE: Final = "noetl_task"
@@ -103,10 +104,10 @@ def enter(surroundings: Mapping[str, Any], scratch: str | None, tasks: int) -> N
     number of tasks of this user."""
     confine.not_dumpable()
     confine.limit_resources(tasks)
-    sys.path[:] = surroundings["path"]
+    see(surroundings["packages"], surroundings["engine"])
     sys.argv[:] = [MODULE]
     confine.confine(
-        [sys.prefix, sys.base_prefix, sys.exec_prefix, *surroundings["path"]],
+        [sys.prefix, sys.base_prefix, sys.exec_prefix, *surroundings["packages"], *surroundings["engine"]],
         [] if scratch is None else [scratch],
         network=surroundings["network"],
         refused_ports=surroundings["refused_ports"],
@@ -258,6 +259,8 @@ def _failed(error: BaseException, kind: str, message: str | None) -> dict[str, A
         text = str(error)
     except BaseException as second:
         text = f"(its text could not be made: {type(second).__name__})"
+    if isinstance(error, ModuleNotFoundError):
+        text += advice(error)
     tb = error.__traceback__
     while tb is not None and tb.tb_frame.f_code.co_filename != FILENAME:
         tb = tb.tb_next

@@ -63,7 +63,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "libs",
                 Shape("libraries", "a mapping of names to modules", template=True),
-                "What the program imports: `np: numpy` is `import numpy as np`.",
+                "What the program imports: `st: statistics` is `import statistics as st`.",
             ),
             Field("entry", TEXT, "The function whose return value is the result.", default="main"),
         ),

@@ -1,0 +1,100 @@
+"""What the code of a task can import: the standard library, the packages that its playbook requires, and the libraries that the
+engine itself brings. Standard library only: runners use it.
+
+It is the same wherever a task runs. What else is installed where the worker's interpreter is - on a developer's machine much -
+is not seen, so that a playbook which works here works on a stack. A test compares `LIBRARIES` with what the layer installs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import types
+
+LIBRARIES: Final[dict[str, tuple[str, ...]]] = {
+    "aiohappyeyeballs": ("aiohappyeyeballs",),
+    "aiohttp": ("aiohttp",),
+    "aiosignal": ("aiosignal",),
+    "annotated-types": ("annotated_types",),
+    "anyio": ("anyio",),
+    "attrs": ("attr", "attrs"),
+    "aws-lambda-powertools": ("aws_lambda_powertools",),
+    "aws-xray-sdk": ("aws_xray_sdk",),
+    "botocore": ("botocore",),
+    "certifi": ("certifi",),
+    "cffi": ("_cffi_backend", "cffi"),
+    "cryptography": ("cryptography",),
+    "duckdb": ("_duckdb", "adbc_driver_duckdb", "duckdb"),
+    "frozenlist": ("frozenlist",),
+    "h11": ("h11",),
+    "httpcore": ("httpcore",),
+    "httpx": ("httpx",),
+    "idna": ("idna",),
+    "jinja2": ("jinja2",),
+    "jmespath": ("jmespath",),
+    "markupsafe": ("markupsafe",),
+    "multidict": ("multidict",),
+    "packaging": ("packaging",),
+    "propcache": ("propcache",),
+    "psycopg": ("psycopg",),
+    "psycopg-binary": ("psycopg_binary",),
+    "pycparser": ("pycparser",),
+    "pydantic": ("pydantic",),
+    "pydantic-core": ("pydantic_core",),
+    "python-dateutil": ("dateutil",),
+    "pyyaml": ("_yaml", "yaml"),
+    "regex": ("regex",),
+    "s3transfer": ("s3transfer",),
+    "six": ("six",),
+    "typing-extensions": ("typing_extensions",),
+    "typing-inspection": ("typing_inspection",),
+    "urllib3": ("urllib3",),
+    "wrapt": ("wrapt",),
+    "yarl": ("yarl",),
+}
+"""Distributions of the engine's layer -> the modules that they bring."""
+
+_MODULES: Final = frozenset(module for modules in LIBRARIES.values() for module in modules)
+_HERE: Final = os.path.abspath(__file__)  # noqa: PTH100
+_OWN: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(_HERE))))  # noqa: PTH120
+STANDARD: Final = tuple(p for p in sys.path if p and os.path.abspath(p) != _OWN)  # noqa: PTH100
+"""In the fork server, which starts without `site`: where the standard library is."""
+
+
+class EngineLibraries:
+    """Finds the modules of `LIBRARIES` on the worker's path, after everything else was asked."""
+
+    def __init__(self, path: Sequence[str]) -> None:
+        self._path = list(path)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, _target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return where a module is, if a library of the engine has it. What is in a package is found by the package's path."""
+        return PathFinder.find_spec(name, self._path) if path is None and name in _MODULES else None
+
+    def find_distributions(self, context: Any) -> Iterable[Any]:
+        """Return the metadata of a library that is asked for by name: some read their own version."""
+        if str(context.name).lower().replace("_", "-").replace(".", "-") not in LIBRARIES:
+            return []
+        found: Iterable[Any] = PathFinder.find_distributions(type(context)(name=context.name, path=self._path))
+        return found
+
+
+def see(packages: Sequence[str], engine: Sequence[str]) -> None:
+    """Let this process import the standard library, what is in `packages`, and the engine's libraries from `engine`."""
+    sys.path[:] = [*STANDARD, *packages]
+    sys.meta_path.append(EngineLibraries(engine))
+
+
+def advice(error: ModuleNotFoundError) -> str:
+    """Return what to do about a module that is not there; nothing where that would be no help."""
+    name = (error.name or "").partition(".")[0]
+    if not name or name in sys.stdlib_module_names or name in sys.modules or name in _MODULES:
+        return ""
+    return " (executor.spec.python.requirements names the packages that python tasks import)"
