@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from bench.aws_stub import Services
 from bench.cold import BUDGET_MB, Cold, size_mb
+from packaging.requirements import Requirement
 
 from noetl_infra.package import CORE, LAYER, finish
 from tests.servers import serving
@@ -29,7 +30,8 @@ build = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(build)
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
-NAMED = re.findall(r"^([\w.-]+)==", (LAYER / "requirements.txt").read_text(), re.M)
+LISTED = [Requirement(line.strip("\\ ")) for line in re.findall(r"^[\w.-]+==.*$", (LAYER / "requirements.txt").read_text(), re.M)]
+NAMED = [one.name for one in LISTED if one.marker is None or one.marker.evaluate()]
 
 
 @pytest.fixture(scope="module")

@@ -139,7 +139,7 @@ def keys(function: str, table: str, *actions: str) -> set[str]:
         ("AdmitFunction", {"m#*", "s#*", "r#*"}, {"p#*", "latest", "d#*", "x#*", "due#*"}),
         ("RouterFunction", {"m#*", "s#*", "r#*"}, {"x#*", "due#*"}),
         ("SweeperFunction", {"m#*", "s#*", "r#*"}, {"x#*", "due#*"}),
-        ("WorkerFunction", {"r#*"}, set()),
+        ("WorkerFunction", {"r#*"}, {"token#*"}),
         ("PythonWorkerFunction", {"r#*"}, set()),
         ("CredentialsFunction", set(), set()),
     ],

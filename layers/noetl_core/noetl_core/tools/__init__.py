@@ -2,9 +2,10 @@
 it is imported when a task of that kind runs.
 
 * `base` says what a tool is, `registry` finds the tool of a kind, `invoke` is the one way a tool is called.
-* The kinds: `noop`, `python`, `http` (with `http_request`, `http_client`, `http_body`, `http_redirects` and `http_errors`),
-  `postgres` (with `postgres_address`), `duckdb` (with `duckdb_sources`), `store` and `secrets`; `sql` is what the SQL
-  kinds share.
+* The kinds: `noop`, `python`, `http` (with `http_request`, `http_options`, `http_client`, `http_exchange`, `http_body`,
+  `http_redirects`, `http_errors` and `http_auth`), `postgres` (with `postgres_address`), `duckdb` (with `duckdb_sources`),
+  `store` and `secrets`; `sql` is what the SQL kinds share.
+* `oauth2` (with `oauth2_request` and `grants`) fetches access tokens, `tokens` and `execution_tokens` keep them.
 * `event_loop` is what calls that wait for sockets share, `lookups` looks names up for them.
 * `aws` is what the kinds that ask AWS's services share.
 * `scrub` and `shapes` keep secrets out of answers; `net` decides which addresses a task may reach; `watch` interrupts calls.

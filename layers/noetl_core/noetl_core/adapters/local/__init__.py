@@ -1,6 +1,6 @@
-"""The ports on one machine: SQLite (`database`, `events`, `catalog`), files (`results`, `secrets`, `keys`, `sealer`), a queue
-in memory (`queue`); `packages`, which installs what python tasks import; `home` and `processes`, which say where the state is and
-who holds a run.
+"""The ports on one machine: SQLite (`database`, `events`, `catalog`, `tokens`), files (`results`, `secrets`, `keys`, `sealer`),
+a queue in memory (`queue`); `packages`, which installs what python tasks import; `home` and `processes`, which say where the
+state is and who holds a run.
 
 No module here carries out an execution: `noetl_core.local_runner` does, with the wiring of `noetl_core.local`.
 """
