@@ -72,6 +72,8 @@ class ToolCall:
     references: References | None = None
     secrets: SecretReader | None = None
     log: Log = _silent
+    names: Mapping[str, Any] = field(default_factory=dict)
+    """`args`, `workload` and `ctx` as templates of the task see them: they may hold references and secrets."""
 
 
 class Tool(Protocol):

@@ -62,6 +62,7 @@ class ToolCaller:
             references=TaskReferences(task.name, activation.resolve, self._limit),
             secrets=self._credentials,
             log=TaskLog(),
+            names=given.names,
         )
 
     def invoke(self, call: ToolCall, started_task: StartedTask) -> Outcome:
