@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from noetl_core.dsl.parse import InvalidPlaybook, parse_playbook
+from noetl_core.dsl.diagnostics import InvalidPlaybook
+from noetl_core.dsl.parse import parse_playbook
 from noetl_core.python_code import END, compiled, defined, run
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: demo, path: team/demo}\nworkflow:\n  - step: a\n    tool: "
