@@ -8,7 +8,8 @@
   hold; `result_refs` are references to what is kept beside the log, `result_streams` reads it in pieces.
 * `tools` run the tasks of playbooks. `observe` turns histories into timelines, graphs, costs and logs.
 * `embedded` is `run`, for programs, with `siblings`, the playbooks that lie beside one. `client` is the typed client of the API.
-* `instants`, `mappings`, `json_schema` and `strict_json` are about plain values, whatever they are for.
+* `instants`, `mappings`, `json_schema` and `strict_json` are about plain values, whatever they are for; `python_code` is about
+  the program text of tasks.
 
 The command line (`cli`), the Lambda handlers (`functions`), the deployment (`infra`) and further tool kinds (`plugins`) are
 not here; they import this package.

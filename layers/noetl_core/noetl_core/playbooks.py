@@ -25,7 +25,7 @@ class PlaybookCache:
             with self._reading.setdefault(digest, Lock()):
                 known = self._parsed.get(digest)
                 if known is None:
-                    known = self._parsed[digest] = parse_playbook(self._catalog.by_digest(digest).source)
+                    known = self._parsed[digest] = parse_playbook(self._catalog.by_digest(digest).source, programs=False)
             self._reading.pop(digest, None)
         return known
 

@@ -19,7 +19,7 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 
 PAGES = "".join(page.read_text() for page in sorted((Path(__file__).parents[3] / "docs/tools").glob("*.md")))
-FOUND = re.findall(r"^```yaml\n(.*?)^```\n(\n```json)?", PAGES, re.DOTALL | re.MULTILINE)
+FOUND = re.findall(r"^```yaml\n(.*?)^```\n(\n```(?:json|text))?", PAGES, re.DOTALL | re.MULTILINE)
 BLOCKS = {yaml.safe_load(block)[0]["kind"]: block for block, outcome in reversed(FOUND) if not outcome and block.startswith("- ")}
 """The first example of each kind. What is followed by its outcome is tried with the other pages, more of `http` in `test_http`."""
 FLIGHTS = [

@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
-from noetl_core.expr import Secret
+from noetl_core.engine.outcome import Outcome
+from noetl_core.expr import Secret, is_reference, references_in, replaced
 from noetl_core.tools.base import ToolCall
+from noetl_core.tools.invoke import invoke
 from noetl_core.tools.python import PythonTool
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.sandbox.fork_server import USED_MOST
@@ -43,6 +45,24 @@ __all__ = ["lines", "python", "tool"]
         pytest.param("result = result + 1", {"result": 1}, 2, id="an argument called result"),
         pytest.param("async def main(a):\n    import asyncio\n    await asyncio.sleep(0)\n    return a", {"a": 1}, 1, id="async main"),
         pytest.param("result = _run['task_run_id'], _run['attempt']", {}, ["run-1", 1], id="the task run"),
+        pytest.param("return a + 1", {"a": 1}, 2, id="a return"),
+        pytest.param("a = a + 1\nfor n in range(9):\n    if n == a:\n        return n\nresult = 'no'", {"a": 4}, 5, id="a return in a loop"),
+        pytest.param("if a:\n    return\nresult = 3", {"a": 1}, None, id="a return of nothing"),
+        pytest.param("if a:\n    return 1\nresult = 3", {"a": 0}, 3, id="a return that is not reached"),
+        pytest.param("if a:\n    return 1\ndef main(a):\n    return [a]", {"a": 0}, [0], id="main after a return that is not reached"),
+        pytest.param(
+            "from __future__ import annotations\nn: int = 1\ndef more():\n    global n\n    n += m\nm = 5\nmore()\nreturn n", {}, 6,
+            id="a return beside functions, annotations and globals",
+        ),
+        pytest.param("class A:\n    x = [i for i in range(a)]\nreturn A.x", {"a": 2}, [0, 1], id="a return beside a class"),
+        pytest.param("return input_data == {'a': 1, 'b': 2} and input_data == args", {"a": 1, "b": 2}, True, id="input_data"),
+        pytest.param("return input_data", {"input_data": 1}, 1, id="an argument called input_data"),
+        pytest.param("return context", {"context": 1}, 1, id="an argument called context"),
+        pytest.param("return [context['execution_id'], context['task_run_id']]", {}, ["1", "run-1"], id="context"),
+        pytest.param("def main(input_data):\n    return input_data['a']", {"a": 1}, 1, id="main(input_data)"),
+        pytest.param("def main(context, a):\n    return [context['step'], a]", {"a": 1}, ["s", 1], id="main(context, ...)"),
+        pytest.param("def main(a, context=None, **more):\n    return [a, context['task'], more]", {"a": 1, "b": 2}, [1, "t", {"b": 2}], id="main of all"),
+        pytest.param("def main(input_data, context):\n    return [input_data, context['attempt']]", {"a": 1}, [{"a": 1}, 1], id="main(input_data, context)"),
         pytest.param("import sys\nresult = 1\nsys.exit()", {}, 1, id="a clean exit"),
         pytest.param("if __name__ == '__main__':\n    raise Exception('no')\nresult = 1", {}, 1, id="not a script"),
         pytest.param(
@@ -138,6 +158,72 @@ IMPORTED = {
     "dumps": {"from": "json", "import": "dumps"},
     "od": {"from": "collections", "import": "OrderedDict"},
 }
+
+
+REFERENCE = {"kind": "result_ref", "store": "s3", "key": "r", "size": 1}
+NAMES: dict[str, Any] = {
+    "args": {"a": "step", "b": "step", "unread": REFERENCE},
+    "workload": {"w": 1, "token": Secret("s3cret-word")},
+    "ctx": {"c": [1, 2]},
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "args", "result"),
+    [
+        ("return [a, b]", {"a": "task"}, ["task", "step"]),
+        ("return sorted(args)", {"a": 1}, ["a"]),
+        ("def main(b, **more):\n    return [b, more]", {"a": 1}, ["step", {"a": 1}]),
+        ("return [input_data['a'], input_data.get('b'), input_data.get('none')]", {"a": 1}, [1, "step", None]),
+        ("return context['ctx']['c']", {}, [1, 2]),
+        ("return sorted(context)", {"a": 1}, ["attempt", "ctx", "execution_id", "step", "task", "task_run_id", "workload"]),
+        ("def main(context):\n    return context['workload']", {}, {"w": 1, "token": "***"}),
+        ("return sorted(context.get('workload'))", {}, ["token", "w"]),
+        ("return 'workload' in dict(context)", {}, True),
+        ("return unread", {"unread": 2}, 2),
+    ],
+)
+def test_the_code_reads_the_steps_arguments_and_the_context(
+    tool: PythonTool, code: str, args: dict[str, Any], result: object
+) -> None:
+    loads = Loads()
+    call = ToolCall("python", {"code": code, "args": args}, {}, "1", "s", "t", "run-1", names=NAMES, references=loads)
+    assert invoke(tool, call) == Outcome.ok(result)
+    assert loads.asked == [], "nothing is loaded that the code does not read"
+
+
+@pytest.mark.parametrize("code", ["return unread", "return input_data", "x = input_data\nreturn x['unread']", "return args"])
+def test_what_the_code_reads_is_a_value(tool: PythonTool, code: str) -> None:
+    loads = Loads()
+    outcome = invoke(tool, ToolCall("python", {"code": code}, {}, "1", names=NAMES, references=loads))
+    assert "loaded" in str(outcome.result) and loads.asked == ["r"]
+
+
+class Loads:
+    """Loads references, and says which."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def owns(self, value: Any) -> bool:
+        return is_reference(value)
+
+    def load(self, value: Any, name: str, limit: int | None = None) -> Any:
+        found = references_in(value)
+        self.asked += [ref["key"] for _, ref in found]
+        return replaced(value, [(path, "loaded") for path, _ in found])
+
+
+def test_lines_keep_their_numbers_beside_a_return(python: Python) -> None:
+    outcome = python("# one\nx = 1\n\ndef f(y):\n    return 1 / y\n\nif x:\n    return f(0)\n")
+    said = [line.strip(" ^~") for line in outcome.helpers["py"]["traceback"].splitlines() if line.strip(" ^~")]
+    assert said == [
+        'File "<code>", line 8, in <module>',
+        "return f(0)",
+        'File "<code>", line 5, in f',
+        "return 1 / y",
+        "ZeroDivisionError: division by zero",
+    ]
 
 
 def test_libs_and_entry(python: Python) -> None:

@@ -56,6 +56,8 @@ CODES: Final[dict[str, str]] = {
     "E301": "template syntax",
     "E302": "template over a budget",
     "E303": "a condition that is not an expression",
+    "E304": "a program that does not compile",
+    "E305": "an entry that the program does not define",
     "W401": "a value that YAML 1.1 reads differently",
     "W402": "policy that swallows errors",
     "W403": "accepted without effect",

@@ -45,10 +45,11 @@ def digest_of(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def parse_playbook(text: str, source: str = "<string>") -> Playbook:
-    """Return the model of a playbook. Raises `InvalidPlaybook` with all errors and notes; it does not lint."""
+def parse_playbook(text: str, source: str = "<string>", *, programs: bool = True) -> Playbook:
+    """Return the model of a playbook. Raises `InvalidPlaybook` with all errors and notes; it does not lint. Without `programs`
+    the text of programs is not compiled: it was when the playbook was validated, maybe by another Python."""
     with _collection_paused():
-        r, playbook = _read(text, source)
+        r, playbook = _read(text, source, programs=programs)
     if playbook is None:
         raise InvalidPlaybook(_ordered(r.diagnostics))
     return playbook
@@ -65,9 +66,9 @@ def check(text: str, source: str = "<string>") -> tuple[Playbook | None, list[Di
     return playbook, _ordered(without_ignored(r.diagnostics, text, source))
 
 
-def _read(text: str, source: str) -> tuple[Reader, Playbook | None]:
+def _read(text: str, source: str, *, programs: bool = True) -> tuple[Reader, Playbook | None]:
     loaded = load(text, source)
-    r = Reader(loaded, source, list(loaded.diagnostics))
+    r = Reader(loaded, source, list(loaded.diagnostics), programs)
     playbook = None
     if loaded.root is not None:
         if isinstance(loaded.root.value, dict):

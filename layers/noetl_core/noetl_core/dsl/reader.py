@@ -72,6 +72,8 @@ class Reader:
     loaded: Loaded
     source: str
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    programs: bool = True
+    """Whether program text is compiled: not for a playbook that is pinned, which was validated before."""
     reads: dict[str, tuple[Read, ...]] = field(default_factory=dict)
     """What each template text reads; texts that do not compile are not in it."""
     compiled: dict[str, Compiled] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path, Task, TaskPolicy
 from noetl_core.dsl.numbers import BadNumber, Range, duration
 from noetl_core.dsl.policy import OnUnmatched, task_policy, written
+from noetl_core.dsl.programs import check_program
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.specs import own_spec
 from noetl_core.expr import is_template
@@ -205,6 +206,8 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
         child = entries.get(key)
         if child is not None:
             r.text(child, f"{key} of {what}")
+    if kind == "python" and r.programs:
+        check_program(r, entries.get("code"), entries.get("entry"), what)
 
 
 def _check_duration(r: Reader, node: Node, allowed: Range, what: str) -> None:

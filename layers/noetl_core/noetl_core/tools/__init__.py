@@ -2,8 +2,8 @@
 it is imported when a task of that kind runs.
 
 * `base` says what a tool is, `registry` finds the tool of a kind, `invoke` is the one way a tool is called.
-* The kinds: `noop`, `python`, `http` (with `http_request`, `http_options`, `http_client`, `http_exchange`, `http_body`,
-  `http_redirects`, `http_errors` and `http_auth`), `postgres` (with `postgres_address`), `duckdb` (with `duckdb_sources`),
+* The kinds: `noop`, `python` (with `python_reads`), `http` (with `http_request`, `http_options`, `http_client`, `http_exchange`,
+  `http_body`, `http_redirects`, `http_errors` and `http_auth`), `postgres` (with `postgres_address`), `duckdb` (with `duckdb_sources`),
   `store` and `secrets`; `sql` is what the SQL kinds share.
 * `oauth2` (with `oauth2_request` and `grants`) fetches access tokens, `tokens` and `execution_tokens` keep them.
 * `event_loop` is what calls that wait for sockets share, `lookups` looks names up for them.

@@ -91,6 +91,8 @@ class ToolCall:
     packages: PackageFinder | None = None
     log: Log = _silent
     conceal: Callable[[Any], None] = _open
+    names: Mapping[str, Any] = field(default_factory=dict)
+    """`args`, `workload` and `ctx` as templates of the task see them: they may hold references and secrets."""
 
 
 class Tool(Protocol):

@@ -1,7 +1,8 @@
 """`kind: python`: code of an author in a process of its own (docs/tools/python.md, docs/access.md).
 
-The code sees `args` and every argument as a variable, and `_run {execution_id, step, task, task_run_id, attempt}`. Its result
-is the variable `result`; otherwise what `main(**args)` - or `main(args)`, or an `async def main` - returns; otherwise null.
+The code sees every argument as a variable, those of the task before those of the step; `args`, `input_data` and `context` are
+mappings of all of them and of the run; `_run {execution_id, step, task, task_run_id, attempt}`. Its result is what a `return`
+outside functions gives; otherwise the variable `result`; otherwise what `main` returns; otherwise null.
 Dates, decimals, data frames and similar values become plain data (`sandbox.plain`); a value without a plain form is an error
 that names its place. What the code prints goes to the log of the task.
 
@@ -22,10 +23,13 @@ from hashlib import sha256
 from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
+from noetl_core.expr import mask
 from noetl_core.ports import MissingPackages
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.net import platform_endpoints
+from noetl_core.tools.python_reads import reads
 from noetl_core.tools.sandbox.pool import Cancelled, CannotStart, Died, Expired, Overflow, Pool, Runner, start_server_ahead
+from noetl_core.tools.scrub import holds_secret
 
 DEFAULT_TIMEOUT_S: Final = 900.0
 """The timeout when none is set: the longest time of a Lambda function."""
@@ -64,6 +68,7 @@ class PythonTool:
         if not isinstance(args, Mapping):
             raise BadInput(f"`args` must be a mapping, not {type(args).__name__}")
         timeout = DEFAULT_TIMEOUT_S if call.timeout_s is None else call.timeout_s
+        task = _task(call, dict(args), timeout)
         deadline = time.monotonic() + timeout
         pool = self._ready()
         if not pool.take_place(deadline):
@@ -75,7 +80,7 @@ class PythonTool:
                 runner = pool.acquire((call.execution_id, _digest(config)), config)
             except CannotStart as error:
                 return Outcome.failed("unknown", f"python: {error}", py={"exception_type": "CannotStart"})
-            return self._attempt(pool, runner, call, _task(call, dict(args), timeout), deadline)
+            return self._attempt(pool, runner, call, task, deadline)
         finally:
             pool.leave_place()
 
@@ -126,8 +131,23 @@ def start_ahead() -> None:
 
 
 def _task(call: ToolCall, args: dict[str, Any], timeout: float) -> dict[str, Any]:
-    run = {"execution_id": call.execution_id, "step": call.step, "task": call.task}
-    return {"args": args, "run": {**run, "task_run_id": call.task_run_id, "attempt": call.attempt}, "timeout": timeout}
+    about = {"execution_id": call.execution_id, "step": call.step, "task": call.task}
+    run = {**about, "task_run_id": call.task_run_id, "attempt": call.attempt}
+    read = reads(str(call.inputs.get("code")))
+    given = call.names.get("args") or {}
+    if not (read.all_input or (read.all_args and not args)):
+        given = {name: given[name] for name in given if name in read.words}
+    given = {name: given[name] for name in given if name not in args}
+    parts = ("workload", "ctx") if read.context is None else sorted(read.context)
+    context = {name: dict(call.names[name]) for name in ("workload", "ctx") if name in parts and name in call.names}
+    known = _plain(call, {"args": given, "context": context})
+    return {"args": args, "given": known["args"], "context": {**run, **known["context"]}, "run": run, "timeout": timeout}
+
+
+def _plain(call: ToolCall, names: dict[str, Any]) -> dict[str, Any]:
+    """Return names of the run as values: secrets masked, references loaded. Raises `TooLarge`, `NotFound`, `BadInput`."""
+    shown: dict[str, Any] = mask(names) if holds_secret(names) else names
+    return shown if call.references is None else dict(call.references.load(shown, "of the run"))
 
 
 def _config(call: ToolCall) -> dict[str, Any]:

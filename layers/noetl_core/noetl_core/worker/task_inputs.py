@@ -26,6 +26,8 @@ class Inputs:
     inputs: Mapping[str, Any]
     spec: Mapping[str, Any]
     timeout: float | None
+    names: Mapping[str, Any]
+    """What templates of the task see as `args`, `workload` and `ctx`."""
 
 
 class TaskInputs:
@@ -56,7 +58,8 @@ class TaskInputs:
             raise Unloaded(Outcome.failed(error.kind, f"inputs of task {task.name}: {error}")) from None
         except NotFound as error:
             raise Unloaded(Outcome.failed("not_found", f"inputs of task {task.name}: {error}")) from None
-        return Inputs({**inputs, **raw} if raw else inputs, spec, timeout)
+        names = {"args": scope["args"], "workload": self._activation.view.workload, "ctx": pass_.ctx.view}
+        return Inputs({**inputs, **raw} if raw else inputs, spec, timeout, names)
 
     def _loaded(self, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
         return loaded(task.kind, task.name, given, self._activation.resolve, self._limit)

@@ -65,6 +65,7 @@ class ToolCaller:
             requirements=activation.playbook.executor.requirements,
             packages=self._tools.packages,
             log=TaskLog(),
+            names=given.names,
         )
 
     def invoke(self, call: ToolCall, started_task: StartedTask) -> Outcome:

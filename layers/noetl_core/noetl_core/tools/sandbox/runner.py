@@ -2,9 +2,9 @@
 peer closes the socket.
 
 Frames on the socket: one type byte, four bytes of length (big endian), a body. In: first the configuration `{code, libs, entry,
-memory_mb, max_output, max_result, scratch}`, then `T` a task `{args, run, timeout}`, as often as there is one. Out:
-`O` a piece of standard output (text), `E` one of standard error, `R` the outcome `{ok, result | error..., retire}`; `retire`
-asks not to be used again.
+memory_mb, max_output, max_result, scratch}`, then `T` a task `{args, given, context, run, timeout}`, as often as there is
+one. Out: `O` a piece of standard output (text), `E` one of standard error, `R` the outcome `{ok, result | error..., retire}`;
+`retire` asks not to be used again.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
+from noetl_core import python_code
+from noetl_core.python_code import END, FILENAME
 from noetl_core.tools.sandbox import confine
 from noetl_core.tools.sandbox.libraries import advice, see
 from noetl_core.tools.sandbox.plain import NotPlain, to_plain
 
 MODULE: Final = "noetl_task"
-FILENAME: Final = "<code>"
 FRAMES: Final = 12
 TRACEBACK_CHARS: Final = 4000
 MESSAGE_CHARS: Final = 2000
@@ -127,7 +128,7 @@ def serve(sock: socket.socket) -> None:
     tempfile.tempdir = config["scratch"]
     code: types.CodeType | dict[str, Any]
     try:
-        code = compile(config["code"], FILENAME, "exec", dont_inherit=True)
+        code = python_code.compiled(config["code"])
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         code = _syntax(error)
     linecache.cache[FILENAME] = (len(config["code"]), None, config["code"].splitlines(True), FILENAME)
@@ -187,26 +188,30 @@ def _encoded(text: str) -> bytes:
 
 
 def _run(code: types.CodeType, task: Mapping[str, Any], config: Mapping[str, Any]) -> Any:
-    args = task["args"]
+    args: dict[str, Any] = task["args"]
+    given: dict[str, Any] = {**task.get("given", {}), **args}
+    own = {"args": args or given, "input_data": given, "context": task.get("context", {})}
     module = types.ModuleType(MODULE)
     names = module.__dict__
-    names.update({"__builtins__": builtins, "__file__": FILENAME, "_run": task["run"], "args": args, **args})
+    names.update({"__builtins__": builtins, "__file__": FILENAME, "_run": task["run"], **own, **given})
     for name, target in config["libs"].items():
         names[name] = _imported(*target)
     sys.modules[MODULE] = module
     before = names.get("result", names)
     try:
-        exec(code, names)
+        returned = python_code.run(code, names)
     except SystemExit as stop:
         if stop.code not in (None, 0):
             raise
         return names.get("result")
+    if returned is not END:
+        return returned
     after = names.get("result", names)
     if config["entry"] is None and after is not before:
         return after
     main = names.get(config["entry"] or "main")
-    if callable(main) and not (config["entry"] is None and "main" in args):
-        return _call(main, args)
+    if callable(main) and not (config["entry"] is None and "main" in given):
+        return _call(main, given, own)
     if config["entry"] is not None:
         raise NameError(f"the code defines no function {config['entry']!r} (entry)")
     return None if after is names else after
@@ -226,25 +231,20 @@ def _imported(module: str, name: str | None) -> Any:
             raise ImportError(f"cannot import name {name!r} from {module!r}") from None
 
 
-def _call(main: Callable[..., Any], args: dict[str, Any]) -> Any:
-    """Call `main(**args)` with what its parameters ask for, or `main(args)` where it is written so."""
+def _call(main: Callable[..., Any], given: dict[str, Any], own: dict[str, Any]) -> Any:
+    """Call `main` with what its parameters ask for: what the task and the step are given, by name, else what the parameter's name
+    means in the code (`args`, `input_data`, `context`)."""
     import inspect  # 4 ms: the first task of a worker does without, for the others the fork server has it
 
     try:
         parameters = inspect.signature(main).parameters
     except (TypeError, ValueError):
-        value = main(**args)
+        value = main(**own["args"])
     else:
-        if (
-            list(parameters) == ["args"]
-            and "args" not in args
-            and parameters["args"].kind is not inspect.Parameter.VAR_POSITIONAL
-        ):
-            value = main(args)
-        elif any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-            value = main(**args)
-        else:
-            value = main(**{name: v for name, v in args.items() if name in parameters})
+        named = [n for n, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        wanted = {name: given[name] if name in given else own[name] for name in named if name in given or name in own}
+        rest = own["args"] if any(p.kind is p.VAR_KEYWORD for p in parameters.values()) else {}
+        value = main(**{**rest, **wanted})
     if not inspect.iscoroutine(value):
         return value
     import asyncio  # 20 ms: only code that is asynchronous needs it, and every call is a process

@@ -58,7 +58,11 @@ KINDS: Final[dict[str, KindSpec]] = {
     ),
     "python": KindSpec(
         (
-            Field("code", Code(), "The program. Its result is the variable `result`, else what `main` returns."),
+            Field(
+                "code",
+                Code(),
+                "The program. Its result is what it returns, else the variable `result`, else what `main` returns.",
+            ),
             Field("args", MAP, "Arguments: each one is a variable of the program."),
             Field(
                 "libs",

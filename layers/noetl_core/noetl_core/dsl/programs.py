@@ -1,0 +1,56 @@
+"""The program text of `python` tasks: it must compile, and define the function that is to be called (E304, E305)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Final
+
+from noetl_core import python_code
+from noetl_core.dsl.diagnostics import suggest
+from noetl_core.dsl.load import Node
+from noetl_core.dsl.reader import Reader
+from noetl_core.expr import is_template
+
+SHOWN: Final = 80
+"""Characters of a line of code that a message repeats."""
+
+
+def check_program(r: Reader, code: Node | None, entry: Node | None, what: str) -> None:
+    """Report where the code of a task does not compile, at the place in the playbook; else an entry that it does not define."""
+    if code is None or not isinstance(code.value, str) or len(code.value) > python_code.LONGEST_CHECKED:
+        return
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is discouraged: Python says it where the code runs
+            python_code.compiled(code.value)
+            names = python_code.defined(code.value)
+    except SyntaxError as error:
+        _report(r, code, error, what)
+        return
+    except (ValueError, RecursionError, MemoryError) as error:
+        r.report("E304", code, f"code of {what} does not compile: {error or type(error).__name__}")
+        return
+    name = entry.value if entry is not None else None
+    if entry is not None and isinstance(name, str) and not is_template(name) and names is not None and name not in names:
+        r.report("E305", entry, f"code of {what} defines no {name}", suggest(name, names))
+
+
+def _report(r: Reader, code: Node, error: SyntaxError, what: str) -> None:
+    line = max(error.lineno or 1, 1)
+    lines = code.value.splitlines()
+    text = lines[line - 1] if line <= len(lines) else ""
+    shown = text.strip()[:SHOWN] + ("..." if len(text.strip()) > SHOWN else "")
+    message = f"code of {what}, line {line}: {error.msg}" + (f": {shown}" if shown else "")
+    r.report_at("E304", _place(r, code, line, max(error.offset or 1, 1), text), code.path, message)
+
+
+def _place(r: Reader, code: Node, line: int, column: int, text: str) -> tuple[int, int]:
+    """Return where a character of the code stands in the file. It may be the one after the end of its line."""
+    if code.style == "|":
+        row = r.loaded.text.count("\n", 0, code.start) + 1 + line
+        written = r.loaded.text.splitlines()[row - 1 : row]
+        if written and written[0].endswith(text):
+            return row, len(written[0]) - len(text) + column
+    within = max(1, min(column, len(text.rstrip())))
+    row, col = r.loaded.position(code, line, within)
+    return row, col + column - within

@@ -1,0 +1,154 @@
+"""Program text of `kind: python`, as validation checks it and as its process runs it (docs/tools/python.md).
+
+The text is a module. Where it has a `return` outside functions it is the body of a function that writes the module's names:
+everything else means what it would mean without the `return`, and lines keep their numbers. Standard library only, and `ast` only
+for what needs it: the process of a task loads this.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Iterator
+
+FILENAME: Final = "<code>"
+BODY: Final = "<module>"
+"""The name of the function that a text with a `return` becomes; tracebacks show it, as they show a module's."""
+END: Final = "<end>"
+"""The name whose value that function returns where no `return` was reached."""
+LONGEST_CHECKED: Final = 262_144
+"""Longer texts are not compiled at validation: what they contain is said when they run."""
+
+
+def compiled(source: str) -> types.CodeType:
+    """Return the code of a text. Raises `SyntaxError`, `ValueError`, `RecursionError`, `MemoryError`."""
+    try:
+        return compile(source, FILENAME, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        if error.msg != "'return' outside function":
+            raise
+    return compile(_as_function(source), FILENAME, "exec", dont_inherit=True)
+
+
+def run(code: types.CodeType, names: dict[str, Any]) -> Any:
+    """Carry the code out with `names` as its globals. Return what its `return` gives, or `END`."""
+    names[END] = END
+    exec(code, names)
+    body = names.pop(BODY, None)
+    try:
+        return END if body is None else body()
+    finally:
+        names.pop(END, None)
+
+
+def defined(source: str) -> frozenset[str] | None:
+    """Return the names that a text binds outside functions; None where that is not certain. Raises `SyntaxError`."""
+    import ast
+
+    names: set[str] = set()
+    for node in _outside_functions(ast.parse(source, FILENAME).body):
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
+            return None
+        if isinstance(node, ast.Name) and node.id in ("globals", "exec", "vars", "locals"):
+            return None
+        names.update(_bound_by(node))
+    return frozenset(names)
+
+
+# --- a text with a return ------------------------------------------------------------------------------------------------
+
+
+def _as_function(source: str) -> ast.Module:
+    """Return the text as a module that defines a function of its statements. Raises `SyntaxError` for what no module may have."""
+    import ast
+
+    tree = ast.parse(source, FILENAME)
+    names: set[str] = set()
+    for node in _outside_functions(tree.body):
+        if isinstance(node, ast.Yield | ast.YieldFrom | ast.Await):
+            word = "await" if isinstance(node, ast.Await) else "yield"
+            raise SyntaxError(f"'{word}' outside function", _place(source, node))
+        names.update(_bound_by(node))
+    head, body = _head_and_body(tree.body)
+    first, last = body[0], body[-1]
+    end = ast.Return(ast.copy_location(ast.Name(END, ast.Load()), last))
+    statements = [*([ast.Global(sorted(names))] if names else []), *map(_module_statements().visit, body), end]
+    (function,) = ast.parse("def body(): pass").body
+    assert isinstance(function, ast.FunctionDef)
+    function.name, function.body = BODY, statements
+    for made, place in ((statements[0], first), (end, last), (function, first)):
+        ast.copy_location(made, place)
+    return ast.fix_missing_locations(ast.Module([*head, function], []))
+
+
+def _place(source: str, node: ast.expr) -> tuple[str, int, int, str]:
+    return FILENAME, node.lineno, node.col_offset + 1, source.splitlines()[node.lineno - 1]
+
+
+def _head_and_body(statements: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """Return what must stay at the beginning of a module - its text about itself, imports from `__future__` - and the rest."""
+    import ast
+
+    n = 0
+    for statement in statements:
+        about = n == 0 and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not about and not (isinstance(statement, ast.ImportFrom) and statement.module == "__future__"):
+            break
+        n += 1
+    return statements[:n], statements[n:]
+
+
+def _module_statements() -> ast.NodeTransformer:
+    """Return what rewrites statements that mean something else in a function whose names are global: annotations of names, and
+    `global` itself."""
+    import ast
+
+    class Statements(ast.NodeTransformer):
+        def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+            if not isinstance(node.target, ast.Name):
+                return node
+            return ast.copy_location(ast.Pass() if node.value is None else ast.Assign([node.target], node.value), node)
+
+        def visit_Global(self, node: ast.Global) -> ast.stmt:
+            return ast.copy_location(ast.Pass(), node)
+
+        def _as_it_is(self, node: ast.AST) -> ast.AST:
+            return node
+
+        visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = _as_it_is
+
+    return Statements()
+
+
+def _outside_functions(statements: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield the nodes that are carried out as part of the module itself."""
+    import ast
+
+    stack: list[ast.AST] = list(statements)
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            continue
+        stack.extend(ast.iter_child_nodes(node))
+
+
+def _bound_by(node: ast.AST) -> Iterator[str]:
+    """Yield the names that one node binds."""
+    import ast
+
+    if isinstance(node, ast.Name):
+        if not isinstance(node.ctx, ast.Load):
+            yield node.id
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        yield from ((alias.asname or alias.name).partition(".")[0] for alias in node.names if alias.name != "*")
+    elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+        if node.name is not None:
+            yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest is not None:
+        yield node.rest
