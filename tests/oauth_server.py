@@ -34,6 +34,8 @@ class OAuthServer(ThreadingHTTPServer):
         """What token requests are answered instead."""
         self.takes = True
         """False: no token opens anything."""
+        self.uploads: list[bytes] = []
+        """What `/upload` was sent; it asks for no token, and neither does `/export.csv`."""
         self.busy = 0
         """How often `/busy` is answered 429; it asks for no token."""
 
@@ -97,6 +99,13 @@ class _Handler(Handler):
     def _call(self, body: bytes) -> None:
         server = self.server
         authorization = self.headers.get("Authorization") or ""
+        if self.path == "/export.csv":
+            self.say(200, b"a,b\n1,2\n", Content_Type="text/csv")
+            return
+        if self.path == "/upload":
+            server.uploads.append(body)
+            self.say()
+            return
         if self.path == "/busy":
             server.calls.append((self.path, authorization))
             server.busy -= 1

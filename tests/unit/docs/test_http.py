@@ -70,7 +70,7 @@ def run(server: OAuthServer) -> Run:
 
 
 def test_every_example_but_the_first_is_tried() -> None:
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 4
 
 
 def test_a_grant(run: Run, server: OAuthServer) -> None:
@@ -84,3 +84,11 @@ def test_retry_after(run: Run, server: OAuthServer) -> None:
     out = run("retry_after")
     assert (out["status"], out["error"]) == ("completed", None)
     assert [path for path, _ in server.calls] == ["/busy"] * 3
+
+
+def test_files(run: Run, server: OAuthServer) -> None:
+    out = run("upload")
+    assert (out["status"], out["error"]) == ("completed", None)
+    (sent,) = server.uploads
+    assert b"a,b\n1,2\n" in sent and f"of {out['execution_id']}".encode() in sent
+    assert b'filename="fetch-' not in sent and b'filename="hello.bin"' in sent

@@ -102,8 +102,11 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(status, json.dumps(value).encode(), Content_Type="application/json", **headers)
 
     def handle_any(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         parts = urlsplit(self.path)
+        if parts.path == "/count":
+            self.count(int(self.headers["Content-Length"]))
+            return
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.server.requests.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body))
         name = parts.path.strip("/").replace("/", "_").replace("-", "_")
         getattr(self, "on_" + name, self.on_echo)({k: v[-1] for k, v in parse_qs(parts.query).items()}, body)
@@ -141,6 +144,22 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         while not self.server.stopping.is_set():
             self.wfile.write(b"x" * 65536)
+
+    def on_large(self, query: dict[str, str], body: bytes) -> None:
+        """So many megabytes."""
+        piece = b"0123456789abcdef" * 4096
+        self.send_response(200)
+        self.send_header("Content-Length", str(int(query["mb"]) << 20))
+        self.end_headers()
+        for _ in range(int(query["mb"]) * 16):
+            self.wfile.write(piece)
+
+    def count(self, size: int) -> None:
+        """Say how many bytes came, without keeping them."""
+        left = size
+        while left and (piece := self.rfile.read(min(left, 1 << 16))):
+            left -= len(piece)
+        self.json({"bytes": size - left})
 
     def on_drip(self, query: dict[str, str], body: bytes) -> None:
         self.send_response(200)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import base64
+import email
+import email.policy
+import hashlib
 import json
 import logging
 import threading
+import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret
-from noetl_core.tools import http_exchange
+from noetl_core.ports import TooLarge
+from noetl_core.tools import http_exchange, http_storing
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.http import HttpTool
 from noetl_core.tools.invoke import invoke
@@ -376,3 +383,289 @@ def test_megabytes_are_sent_whole(http: Http, server: Server) -> None:
     rows = [{"n": n, "text": "ü" * 40} for n in range(40_000)]
     assert http(server.base + "/send", method="POST", json={"rows": rows}, timeout_s=60).status == "ok"
     assert json.loads(server.requests[0][3]) == {"rows": rows}
+
+
+# --- bodies that are stored ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store() -> Iterator[LazyTempResultStore]:
+    store = LazyTempResultStore()
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def stored(store: LazyTempResultStore) -> Iterator[Http]:
+    tool = HttpTool(AddressPolicy(allow_private=True))
+
+    def call(url: str, spec: dict[str, Any] | None = None, secrets: Any = None, timeout_s: float = 60, **inputs: Any) -> Outcome:
+        fields: Any = {"results": store, "secrets": secrets, "timeout_s": timeout_s}
+        return invoke(
+            tool, ToolCall("http", {"url": url, **inputs}, {"store": True, **(spec or {})}, "1", "s", "t", "run-1", **fields)
+        )
+
+    yield call
+    tool.close()
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    """Wait until something done on another thread is done."""
+    for _ in range(500):
+        if holds():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not come")
+
+
+def files(store: LazyTempResultStore) -> list[str]:
+    return [str(path) for path in store._root.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("kind_", "path", "form"),
+    [
+        ("application/json; charset=utf-8", "raw", "json"),
+        ("application/problem+json", "raw", "json"),
+        ("application/x-ndjson", "raw", "jsonl"),
+        ("text/csv", "raw", "csv"),
+        ("application/vnd.apache.parquet", "raw", "parquet"),
+        ("text/html", "raw", "text"),
+        ("image/png", "raw", "bytes"),
+    ],
+)
+def test_a_stored_body_is_a_reference_that_says_its_format(
+    stored: Http, store: LazyTempResultStore, server: Server, kind_: str, path: str, form: str
+) -> None:
+    outcome = stored(f"{server.base}/{path}", method="POST", params={"type": kind_}, body="a,b\n1,2\n")
+    reference = outcome.result["data"]
+    digest = "sha256:" + hashlib.sha256(b"a,b\n1,2\n").hexdigest()
+    assert reference == {
+        "kind": "result_ref",
+        "store": "s3",
+        "key": f"1/http/run-1.{form}",
+        "size": 8,
+        "checksum": digest,
+        "format": form,
+    }
+    assert store.get(reference["key"]) == b"a,b\n1,2\n"
+    assert outcome.result["status"] == 200
+
+
+def test_the_format_of_a_stored_body_may_be_said(stored: Http, server: Server) -> None:
+    outcome = stored(server.base + "/raw", {"store": "jsonl"}, method="POST", body="{}\n")
+    assert outcome.result["data"]["format"] == "jsonl"
+    outcome = stored(server.base + "/raw", {"store": "xml"}, method="POST", body="{}\n")
+    assert kind(outcome) == "schema" and outcome.error is not None and "json, jsonl, csv" in outcome.error.message
+    assert kind(stored(server.base + "/raw", {"response": "json"})) == "schema"
+
+
+def test_the_name_says_the_format_where_the_type_says_nothing() -> None:
+    assert http_storing.format_of({"content-type": "binary/octet-stream"}, "/data/flights.parquet") == "parquet"
+    assert http_storing.format_of({}, "/data/rows.ndjson") == "jsonl"
+    assert http_storing.format_of({"content-type": "text/csv"}, "/data/rows.json") == "csv"
+    assert http_storing.format_of({}, "/") == "bytes"
+
+
+def test_a_compressed_body_is_stored_as_what_it_is(stored: Http, store: LazyTempResultStore, server: Server) -> None:
+    assert store.get(stored(server.base + "/gzip").result["data"]["key"]) == b'{"packed": true}'
+
+
+@pytest.mark.parametrize(
+    ("path", "spec", "expected"),
+    [
+        ("/endless", {"max_response_bytes": 5_000_000}, "limit"),
+        ("/truncated_gzip", {}, "parse"),
+        ("/drip", {"timeout": {"total": 0.5}}, "timeout"),
+        ("/status?code=500", {}, "server_error"),
+    ],
+)
+def test_a_body_that_does_not_come_whole_is_not_stored(
+    stored: Http, store: LazyTempResultStore, server: Server, path: str, spec: dict[str, Any], expected: str
+) -> None:
+    assert kind(stored(server.base + path, spec)) == expected
+    wait_for(lambda: files(store) == [])
+
+
+def test_secrets_that_a_service_repeats_are_masked_in_what_is_stored(
+    stored: Http, store: LazyTempResultStore, server: Server
+) -> None:
+    secret = "s3cret-wörd-of-theirs"
+    row = f"x{secret}y".encode() + b"." * 977
+    body = (b"." * 500 + row * 3000).decode()
+    outcome = stored(
+        server.base + "/raw", {"timeout": 60}, method="POST", body=Secret(body), headers={"X-T": Secret("t0ken-in-a-header")}
+    )
+    assert outcome.status == "ok"
+    outcome = stored(server.base + "/raw", method="POST", body=body, headers={"X-T": Secret(secret.encode().decode("latin-1"))})
+    found = store.get(outcome.result["data"]["key"])
+    assert b"s3cret" not in found and found.count(b"x***y") == 3000
+    assert outcome.result["data"]["size"] == len(found)
+
+
+def test_a_large_body_is_stored_in_constant_memory(stored: Http, store: LazyTempResultStore, server: Server) -> None:
+    tracemalloc.start()
+    try:
+        outcome = stored(f"{server.base}/large?mb=64")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert outcome.result["data"]["size"] == 64 << 20
+    assert peak < 16 << 20
+
+
+# --- bodies that are sent from where they are stored --------------------------------------------------------------------------
+
+
+class OwnReferences:
+    """References of one execution, whose values a test gives."""
+
+    def __init__(self, store: LazyTempResultStore, limit: int = 1 << 20) -> None:
+        self._store, self._limit = store, limit
+
+    def owns(self, value: Any) -> bool:
+        return isinstance(value, dict) and value.get("kind") == "result_ref" and str(value["key"]).startswith("1/")
+
+    def load(self, value: Any, name: str, limit: int | None = None) -> Any:
+        if not self.owns(value):
+            return value
+        if value["size"] > self._limit:
+            raise TooLarge("too large")
+        return json.loads(self._store.get(value["key"]))
+
+
+@pytest.fixture
+def send(store: LazyTempResultStore) -> Iterator[Http]:
+    tool = HttpTool(AddressPolicy(allow_private=True))
+
+    def call(url: str, spec: dict[str, Any] | None = None, **inputs: Any) -> Outcome:
+        fields: Any = {"results": store, "references": OwnReferences(store), "timeout_s": 60}
+        return invoke(
+            tool, ToolCall("http", {"url": url, "method": "POST", **inputs}, spec or {}, "1", "s", "t", "run-1", **fields)
+        )
+
+    yield call
+    tool.close()
+
+
+def put(store: LazyTempResultStore, name: str, body: bytes, **more: Any) -> dict[str, Any]:
+    return {**store.put(f"1/{name}", body), **more}
+
+
+@pytest.mark.parametrize(
+    ("form", "content_type"),
+    [("csv", "text/csv"), ("parquet", "application/vnd.apache.parquet"), ("bytes", "application/octet-stream")],
+)
+def test_a_stored_file_is_sent_as_it_is(
+    send: Http, store: LazyTempResultStore, server: Server, form: str, content_type: str
+) -> None:
+    assert send(server.base + "/x", body=put(store, "f", b"\x00a,b\n", format=form)).status == "ok"
+    (_, _, headers, body) = server.requests[0]
+    assert (body, headers["content-length"], headers["content-type"]) == (b"\x00a,b\n", "5", content_type)
+
+
+def test_a_stored_value_is_sent_as_the_value_that_it_is(send: Http, store: LazyTempResultStore, server: Server) -> None:
+    send(server.base + "/x", body=put(store, "v", b'"text of a result"'))
+    send(server.base + "/x", body=put(store, "w", b'{"a": 1}', format="json"))
+    assert [body for *_, body in server.requests] == [b"text of a result", b'{"a":1}']
+
+
+def test_a_large_stored_body_is_sent_in_constant_memory(send: Http, store: LazyTempResultStore, server: Server) -> None:
+    with store.writer("1/large.json") as out:
+        for _ in range(64):
+            out.write(b"[0123456789abcd]" * 65536)
+        reference = {**out.finish(), "format": "json"}
+    tracemalloc.start()
+    try:
+        outcome = send(server.base + "/count", body=reference)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert outcome.result["data"] == {"bytes": 64 << 20}
+    assert peak < 32 << 20
+
+
+def test_a_stored_body_is_sent_anew_by_a_retry_and_after_a_redirect(
+    send: Http, store: LazyTempResultStore, server: Server
+) -> None:
+    reference = put(store, "f", b"a,b\n", format="csv")
+    assert send(f"{server.base}/redirect?to=/echo&code=307", body=reference).result["data"]["body"] == "a,b\n"
+    assert send(server.base + "/flaky", {"retry": {"attempts": 3, "delay": 0.01}}, body=reference).status == "ok"
+    assert [body for *_, body in server.requests] == [b"a,b\n"] * 5
+    outcome = send(f"{server.base}/redirect?to=http://localhost:1/&code=307", body=reference)
+    assert outcome.error is not None and outcome.error.code == "body_redirected"
+
+
+@pytest.mark.parametrize("change", [b"other", b"longer than it was", b""])
+def test_a_stored_body_that_was_altered_is_an_error(
+    send: Http, store: LazyTempResultStore, server: Server, change: bytes
+) -> None:
+    reference = put(store, "f", b"a,b\n1", format="csv")
+    store.put("1/f", change)
+    assert kind(send(server.base + "/x", body=reference, spec={"timeout": 5})) == "storage"
+
+
+def test_files_are_sent_with_the_fields_of_a_form(send: Http, store: LazyTempResultStore, server: Server) -> None:
+    files = {
+        "note": "plain täxt",
+        "rows": put(store, "rows.csv", b"a,b\n", format="csv"),
+        "picture": {"base64": "iVBORw==", "filename": "p.png"},
+        "many": [{"content": "1", "filename": "1.txt"}, {"json": {"a": 1}, "filename": "2"}],
+    }
+    outcome = send(server.base + "/upload", form={"title": "x", "tags": ["a", "b"]}, files=files)
+    assert outcome.status == "ok", outcome.error
+    parts = parts_of(server.requests[0])
+    assert parts == [
+        ("title", None, None, b"x"),
+        ("tags", None, None, b"a"),
+        ("tags", None, None, b"b"),
+        ("note", "note", "application/octet-stream", "plain täxt".encode()),
+        ("rows", "rows.csv", "text/csv", b"a,b\n"),
+        ("picture", "p.png", "image/png", b"\x89PNG"),
+        ("many", "1.txt", "text/plain", b"1"),
+        ("many", "2", "application/json", b'{"a":1}'),
+    ]
+    assert int(server.requests[0][2]["content-length"]) == len(server.requests[0][3])
+
+
+def parts_of(request: tuple[str, str, dict[str, str], bytes]) -> list[tuple[Any, ...]]:
+    """The parts of a form: field, name of the file, type, content."""
+    head = f"Content-Type: {request[2]['content-type']}\r\n\r\n".encode()
+    message = email.message_from_bytes(head + request[3], policy=email.policy.HTTP)
+    found = []
+    for part in message.iter_parts():
+        said = part["content-disposition"].params
+        kind_ = part["content-type"].content_type if part["content-type"] else None
+        found.append((said["name"], said.get("filename"), kind_, part.get_payload(decode=True)))
+    return found
+
+
+def test_a_large_file_is_sent_in_constant_memory(send: Http, store: LazyTempResultStore, server: Server) -> None:
+    with store.writer("1/large.bin") as out:
+        for _ in range(64):
+            out.write(b"0123456789abcdef" * 65536)
+        reference = {**out.finish(), "format": "bytes"}
+    tracemalloc.start()
+    try:
+        outcome = send(server.base + "/count", files={"f": reference})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (64 << 20) < outcome.result["data"]["bytes"] < (64 << 20) + 1000
+    assert peak < 32 << 20
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [1],
+        {},
+        {"a": {"contents": "x"}},
+        {"a": {"content": "x", "base64": "eA=="}},
+        {"a": {"base64": "?"}},
+        {"a": {"content": "x", "filename": "a\r\nb"}},
+        {"a": {"content": "x", "content_type": "text/plain\r\nX: y"}},
+    ],
+)
+def test_files_that_are_none_are_refused(send: Http, server: Server, files: Any) -> None:
+    assert kind(send(server.base + "/x", files=files)) == "schema" and not server.requests

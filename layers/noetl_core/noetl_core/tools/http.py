@@ -1,9 +1,9 @@
 """`kind: http`: one request, one response (formal specification 5; docs/access.md says which addresses it refuses).
 
-Result: `{status, headers, data, url, elapsed_ms}`; `data` is the parsed body (`http_body.parse_body`), header names are lower
-case. A status of 400 or more is an error whose kind follows from the number. `outcome.http {status, headers, retry_after?}` is
-present in either case, and `outcome.error.details` has the beginning of the body. Requests that change something send the task
-run id as `Idempotency-Key`.
+Result: `{status, headers, data, url, elapsed_ms}`; `data` is the parsed body (`http_body.parse_body`), or with `spec.store` the
+reference to where it is stored (`http_storing`); header names are lower case. A status of 400 or more is an error whose kind
+follows from the number. `outcome.http {status, headers, retry_after?}` is present in either case, and `outcome.error.details` has
+the beginning of the body. Requests that change something send the task run id as `Idempotency-Key`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from noetl_core.engine.outcome import Outcome
-from noetl_core.tools.base import ToolCall
+from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.event_loop import EventLoop, Stopped
 from noetl_core.tools.execution_tokens import ExecutionTokens
 from noetl_core.tools.grants import Grant, Token, TokenRefused
@@ -23,6 +23,7 @@ from noetl_core.tools.http_client import HttpClient, TimeLimits
 from noetl_core.tools.http_exchange import attempt
 from noetl_core.tools.http_options import Options, read_options
 from noetl_core.tools.http_request import Prepared, prepare
+from noetl_core.tools.http_storing import Target
 from noetl_core.tools.net import AddressPolicy
 from noetl_core.tools.tokens import Tokens
 
@@ -51,7 +52,8 @@ class HttpTool:
         """Do the work of `run` beside others on `loop`."""
         options = read_options(call)
         request = prepare(call)
-        exchange = _Exchange(loop, self._kept_client(), options, TimeLimits.within(options.total_s, options.timeouts))
+        limits = TimeLimits.within(options.total_s, options.timeouts)
+        exchange = _Exchange(loop, self._kept_client(), options, limits, _target(call, options, loop))
         if request.grant is None:
             return await exchange.tried(request)
         try:
@@ -102,6 +104,7 @@ class _Exchange:
     client: HttpClient
     options: Options
     limits: TimeLimits
+    target: Target | None
 
     async def authorized(self, call: ToolCall, request: Prepared, token: Token) -> Outcome:
         """Send a request with an access token."""
@@ -115,7 +118,7 @@ class _Exchange:
         """Send a request, as often as `spec.retry` says."""
         options, limits = self.options, self.limits
         for number in range(1, options.attempts + 1):
-            outcome = await attempt(self.loop, self.client, request, options, limits)
+            outcome = await attempt(self.loop, self.client, request, options, limits, self.target)
             if number == options.attempts or not _worth_another(outcome, options):
                 break
             pause = min(_pause(outcome, options), LONGEST_PAUSE_S)
@@ -126,6 +129,16 @@ class _Exchange:
             except Stopped:
                 break
         return outcome
+
+
+def _target(call: ToolCall, options: Options, loop: EventLoop) -> Target | None:
+    """Return where the body of the answer is stored. Every attempt of a task run writes the same object."""
+    if options.store is None:
+        return None
+    if call.results is None:
+        raise BadInput("`spec.store`: this worker has no result store")
+    key = f"{call.execution_id}/http/{call.task_run_id}"
+    return Target(call.results, key, None if options.store == "true" else options.store, loop)
 
 
 def _worth_another(outcome: Outcome, options: Options) -> bool:

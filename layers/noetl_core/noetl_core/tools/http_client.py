@@ -14,7 +14,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -25,7 +25,10 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 from yarl import URL
 
+from noetl_core.ports import Unavailable
+from noetl_core.tools.blocking import done
 from noetl_core.tools.event_loop import EventLoop, drop
+from noetl_core.tools.http_content import Content, Streamed
 from noetl_core.tools.http_errors import ERRORS, named
 from noetl_core.tools.http_request import Request
 from noetl_core.tools.lookups import Resolver
@@ -39,6 +42,7 @@ MAX_HEAD_BYTES: Final = 100 * 1024
 MAX_HEADERS: Final = 1_000
 PORTS: Final = {"http": 80, "https": 443}
 PIECE_BYTES: Final = 64 * 1024
+LEAST_PIECE: Final = 1 << 20
 _OWN_HEADERS: Final = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 """What aiohttp would add."""
 _NUMERIC: Final = re.compile(r"[0-9.]+")
@@ -115,6 +119,48 @@ class _Body(Payload):
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         await self.write(writer)
+
+
+class _StreamedBody(Payload):
+    """A body that is read piece by piece on threads, and written as `_Body` is."""
+
+    def __init__(self, content: Streamed, seconds: float) -> None:
+        super().__init__(content, headers={})
+        self._size, self._seconds = content.size, seconds
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        raise TypeError("a stream is no text")
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        content = cast(Streamed, self._value)
+        rest = await done(content.open)
+        sent = 0
+        while piece := await done(lambda: _next(rest)):
+            sent += len(piece)
+            if sent > content.size:
+                break
+            await _Body(piece, self._seconds).write(writer)
+        if sent != content.size:
+            raise Unavailable(f"the body was to be {content.size} bytes, and what is stored has another size")
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        await self.write(writer)
+
+
+def _next(rest: Iterator[bytes]) -> bytes:
+    """Return the next piece, a megabyte or more of small ones; nothing at the end."""
+    held = bytearray()
+    for piece in rest:
+        held += piece
+        if len(held) >= LEAST_PIECE:
+            break
+    return bytes(held)
+
+
+def _body_of(content: Content, seconds: float) -> Payload | None:
+    if isinstance(content, Streamed):
+        return _StreamedBody(content, seconds)
+    return _Body(content, seconds) if content else None
 
 
 async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
@@ -267,8 +313,8 @@ class HttpClient:
                 answer = await self._asked(session, url, request, limits, verify)
             except ERRORS as error:
                 raise named(error) from error
-            done = session
-            return Response(answer, request, lambda: kept.give_back(done))
+            used = session
+            return Response(answer, request, lambda: kept.give_back(used))
         except BaseException:
             if session is None:
                 kept.places.release()
@@ -291,7 +337,7 @@ class HttpClient:
                     request.method,
                     url,
                     headers=headers,
-                    data=_Body(request.content, limits.write) if request.content else None,
+                    data=_body_of(request.content, limits.write),
                     allow_redirects=False,
                     timeout=limits.of_aiohttp(),
                     ssl=context,

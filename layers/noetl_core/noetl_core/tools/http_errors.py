@@ -8,12 +8,17 @@ import aiohttp
 import httpx
 from aiohttp.http_exceptions import HttpProcessingError
 
+from noetl_core.ports import PortError
+from noetl_core.result_refs import Altered
+
 ERRORS: Final = (aiohttp.ClientError, HttpProcessingError, OSError)
 """What aiohttp raises."""
 
 
-def named(error: Exception) -> httpx.TransportError | httpx.InvalidURL:
-    """Return the error of httpx for one of aiohttp's."""
+def named(error: Exception) -> Exception:
+    """Return the error of httpx for one of aiohttp's; what reading the body of a request raised, as it is."""
+    if isinstance(error.__cause__, PortError | Altered):
+        return error.__cause__
     if isinstance(error.__cause__, httpx.WriteTimeout):
         return error.__cause__
     if isinstance(error, aiohttp.ConnectionTimeoutError):

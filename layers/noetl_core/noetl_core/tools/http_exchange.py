@@ -24,15 +24,19 @@ from noetl_core.tools.http_client import HttpClient, Response, TimeLimits
 from noetl_core.tools.http_options import Options
 from noetl_core.tools.http_redirects import BodyElsewhere, redirected, redirects
 from noetl_core.tools.http_request import Prepared, build
+from noetl_core.tools.http_storing import Target, store_body
 from noetl_core.tools.net import AddressRefused
 
 LONGEST_WAIT_S: Final = 366 * 24 * 3600.0
 
 
-async def attempt(loop: EventLoop, client: HttpClient, prepared: Prepared, options: Options, limits: TimeLimits) -> Outcome:
-    """Make one exchange and follow redirects; every failure is an outcome."""
+async def attempt(
+    loop: EventLoop, client: HttpClient, prepared: Prepared, options: Options, limits: TimeLimits, target: Target | None = None
+) -> Outcome:
+    """Make one exchange and follow redirects; every failure of it is an outcome. The body of the answer is stored at `target`.
+    Raises port errors of what is sent or stored."""
     try:
-        return await _exchange(loop, client, prepared, options, limits)
+        return await _exchange(loop, client, prepared, options, limits, target)
     except Stopped:
         return Outcome.failed("cancelled", f"{prepared.where}: cancelled", retryable=False)
     except AddressRefused as error:
@@ -55,14 +59,16 @@ def _words(error: httpx.TimeoutException) -> str:
     return "could not send in time" if isinstance(error, httpx.WriteTimeout) else "no answer in time"
 
 
-async def _exchange(loop: EventLoop, client: HttpClient, prepared: Prepared, options: Options, limits: TimeLimits) -> Outcome:
+async def _exchange(
+    loop: EventLoop, client: HttpClient, prepared: Prepared, options: Options, limits: TimeLimits, target: Target | None
+) -> Outcome:
     request = build(prepared)
     started = time.monotonic()
     for hop in range(options.redirects + 1):
         response = await client.send(loop, request, limits, verify=options.verify)
         try:
             if not options.redirects or not redirects(response):
-                return await _outcome(response, options, prepared, started)
+                return await _outcome(response, options, prepared, started, target)
             if hop == options.redirects:
                 raise httpx.TooManyRedirects(f"more than {options.redirects} redirects")
         finally:
@@ -71,7 +77,7 @@ async def _exchange(loop: EventLoop, client: HttpClient, prepared: Prepared, opt
     raise AssertionError("a redirect loop ends above")
 
 
-async def _outcome(response: Response, options: Options, prepared: Prepared, started: float) -> Outcome:
+async def _outcome(response: Response, options: Options, prepared: Prepared, started: float, target: Target | None) -> Outcome:
     elapsed_ms = round((time.monotonic() - started) * 1000)
     status = response.status
     headers = response.headers
@@ -80,12 +86,17 @@ async def _outcome(response: Response, options: Options, prepared: Prepared, sta
     if failed:
         return await _refused(response, headers, prepared, http)
     try:
-        body = await read_body(response, options.max_bytes)
-        data = parse_body(body, headers.get("content-type", ""), options.form)
+        data: Any
+        if target is not None:
+            data = await store_body(response, target, options.max_bytes)
+        else:
+            body = await read_body(response, options.max_bytes)
+            data = parse_body(body, headers.get("content-type", ""), options.form)
     except BodyUnreadable as error:
         return Outcome.failed("parse", f"{prepared.where}: {error}", retryable=False, code=status, http=http)
     except BodyTooLarge as error:
-        return Outcome.failed("limit", f"{prepared.where}: {error}", retryable=False, code=status, http=http)
+        remedy = "" if target is not None else "; `spec.store: true` stores a body of any size, and gives a reference to it"
+        return Outcome.failed("limit", f"{prepared.where}: {error}{remedy}", retryable=False, code=status, http=http)
     result = {"status": status, "headers": headers, "data": data, "url": str(response.request.url), "elapsed_ms": elapsed_ms}
     return Outcome.ok(result, http=http)
 

@@ -12,6 +12,9 @@ DEFAULT_TIMEOUTS: Final = {"connect": 10.0, "read": 30.0, "write": 30.0, "pool":
 DEFAULT_TOTAL_S: Final = 300.0
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 MAX_REDIRECTS: Final = 5
+MAX_STORED_BYTES: Final = 10 * 1024 * 1024 * 1024
+FORMATS: Final = ("json", "jsonl", "csv", "parquet", "text", "bytes")
+"""What a stored body may be."""
 RETRY_STATUSES: Final = frozenset({429, 502, 503, 504})
 RETRY_KEYS: Final = frozenset({"attempts", "delay", "statuses"})
 
@@ -26,6 +29,8 @@ class Options:
     redirects: int
     verify: bool
     form: str
+    store: str | None
+    """The format in which the body is stored, `true` for what it says of itself; None: it is read."""
     ok_statuses: frozenset[int]
     raise_for_status: bool
     attempts: int
@@ -53,19 +58,33 @@ def read_options(call: ToolCall) -> Options:
     form = str(spec.get("response", "auto"))
     if form not in ("auto", "json", "text", "base64"):
         raise BadInput(f"`spec.response` {form!r} is unknown: auto, json, text or base64")
+    store = _store(spec.get("store", False))
+    if store is not None and form != "auto":
+        raise BadInput("`spec.store` stores the body as it comes: leave `spec.response` out")
+    most = MAX_BODY_BYTES if store is None else MAX_STORED_BYTES
     return Options(
         timeouts=timeout,
         total_s=total,
-        max_bytes=int(_number("max_response_bytes", spec.get("max_response_bytes", MAX_BODY_BYTES))),
+        max_bytes=int(_number("max_response_bytes", spec.get("max_response_bytes", most))),
         redirects=int(_number("max_redirects", spec.get("max_redirects", MAX_REDIRECTS))) if follow is not False else 0,
         verify=spec.get("verify", True) is not False,
         form=form,
+        store=store,
         ok_statuses=_statuses("ok_statuses", spec.get("ok_statuses", [])),
         raise_for_status=spec.get("raise_for_status", True) is not False,
         attempts=max(1, min(10, int(_number("retry.attempts", retry.get("attempts", 3))))),
         pause_s=_number("retry.delay", retry.get("delay", 0.5)),
         retry_statuses=_statuses("retry.statuses", retry.get("statuses", list(RETRY_STATUSES))),
     )
+
+
+def _store(said: Any) -> str | None:
+    if said in (None, False):
+        return None
+    form = "true" if said is True else str(said)
+    if form not in ("true", *FORMATS):
+        raise BadInput(f"`spec.store` {form[:40]!r} is unknown: true, or the format of the body: {', '.join(FORMATS)}")
+    return form
 
 
 def _number(name: str, value: Any) -> float:

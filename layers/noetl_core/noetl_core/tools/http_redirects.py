@@ -7,6 +7,7 @@ import logging
 import httpx
 
 from noetl_core.tools.http_client import Response
+from noetl_core.tools.http_content import Streamed
 from noetl_core.tools.http_request import Prepared, Request
 
 logging.getLogger("httpx").setLevel(logging.WARNING)  # below it, it writes down URLs
@@ -36,7 +37,8 @@ def redirected(response: Response, prepared: Prepared) -> Request:
     `httpx.RemoteProtocolError` where the place is no URL."""
     sent = response.request
     with httpx.Client(transport=_Answered(response), trust_env=False, follow_redirects=False) as client:
-        following = client.send(httpx.Request(sent.method, sent.url, headers=sent.headers, content=sent.content)).next_request
+        content = b"" if isinstance(sent.content, Streamed) else sent.content
+        following = client.send(httpx.Request(sent.method, sent.url, headers=sent.headers, content=content)).next_request
     assert following is not None  # `redirects` said so
     before, after = sent.url, following.url
     if (before.scheme, before.host, before.port) != (after.scheme, after.host, after.port):
@@ -45,4 +47,5 @@ def redirected(response: Response, prepared: Prepared) -> Request:
             raise BodyElsewhere(f"it redirects the body to another origin, {origin}: if that is meant, name it in `url`")
         for name in prepared.private - {"content-type"}:
             following.headers.pop(name, None)
-    return Request(following.method, after, following.headers.raw, following.read())
+    streamed = isinstance(sent.content, Streamed) and following.method == sent.method
+    return Request(following.method, after, following.headers.raw, sent.content if streamed else following.read())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ import httpx
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.grants import Grant
 from noetl_core.tools.http_auth import read_auth
+from noetl_core.tools.http_content import Content, Streamed, content_of, mapping, spelled
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 METHODS: Final = SAFE_METHODS | {"POST", "PUT", "PATCH", "DELETE"}
@@ -41,7 +41,7 @@ class Request:
     method: str
     url: httpx.URL
     headers: list[tuple[bytes, bytes]]
-    content: bytes
+    content: Content
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Prepared:
     method: str
     url: httpx.URL
     headers: dict[str, str]
-    content: bytes | None
+    content: Content | None
     private: frozenset[str]
     grant: Grant | None = None
     """What gives the access token that it is to carry."""
@@ -75,10 +75,10 @@ def prepare(call: ToolCall) -> Prepared:
         raise BadInput(f"`method` {method[:20]!r} is unknown: {', '.join(sorted(METHODS))}")
     headers = _headers(inputs.get("headers"))
     names = {name.lower() for name in headers}
-    content, content_type = _content(inputs)
+    content, content_type = content_of(call)
     if content_type and "content-type" not in names:
         headers["Content-Type"] = content_type
-    cookies = _mapping(inputs, "cookies")
+    cookies = mapping(inputs, "cookies")
     if cookies and "cookie" not in names:
         headers["Cookie"] = _value("cookie", "; ".join(f"{name}={value}" for name, value in cookies.items()))
     auth = read_auth(call)
@@ -86,7 +86,7 @@ def prepare(call: ToolCall) -> Prepared:
     headers |= {name: _value(name, value) for name, value in added.items()}
     if method not in SAFE_METHODS and "idempotency-key" not in names and call.task_run_id:
         headers["Idempotency-Key"] = _value("Idempotency-Key", call.task_run_id)
-    url = _url(inputs.get("url"), {**_mapping(inputs, "params"), **auth.query})
+    url = _url(inputs.get("url"), {**mapping(inputs, "params"), **auth.query})
     own = {"authorization", "cookie", "idempotency-key", *(name.lower() for name in added)}
     private = frozenset(own | (names - {"accept", "user-agent"}))
     return Prepared(method, url, headers, content, private, auth.grant)
@@ -100,16 +100,10 @@ def build(prepared: Prepared) -> Request:
     headers += [header for name, header in _DEFAULTS.items() if name not in names]
     headers += [(name.encode(), value.encode("latin-1")) for name, value in given.items() if name.lower() != "accept-encoding"]
     content = prepared.content or b""
-    if content or prepared.method in _WITH_BODY:
-        headers.append((b"Content-Length", str(len(content)).encode()))
+    size = content.size if isinstance(content, Streamed) else len(content)
+    if size or prepared.method in _WITH_BODY:
+        headers.append((b"Content-Length", str(size).encode()))
     return Request(prepared.method, url, headers, content)
-
-
-def _mapping(inputs: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = inputs.get(name) or {}
-    if not isinstance(value, Mapping):
-        raise BadInput(f"`{name}` must be a mapping, not {type(value).__name__}")
-    return value
 
 
 def _url(text: Any, params: Mapping[str, Any]) -> httpx.URL:
@@ -131,7 +125,7 @@ def _url(text: Any, params: Mapping[str, Any]) -> httpx.URL:
             if isinstance(one, Mapping | list | tuple):
                 raise BadInput(f"`params.{name}` must be a value or a list of values")
             if one is not None:
-                pairs.append((str(name), _text(one)))
+                pairs.append((str(name), spelled(one)))
     long = sum(len(name) + len(value) for name, value in pairs)
     if long > MAX_URL:
         raise BadInput(f"`params` have {long} characters, and a URL at most {MAX_URL}: send what is large as the body")
@@ -139,10 +133,6 @@ def _url(text: Any, params: Mapping[str, Any]) -> httpx.URL:
         return url.copy_with(params=[*url.params.multi_items(), *pairs]) if pairs else url
     except httpx.InvalidURL as error:
         raise BadInput(f"`params` make no URL: {error}; send what is large as the body") from error
-
-
-def _text(value: Any) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
 def _headers(given: Any) -> dict[str, str]:
@@ -159,7 +149,7 @@ def _value(name: str, value: Any) -> str:
         raise BadInput(f"header {name!r} is the client's own: leave it out")
     if isinstance(value, Mapping | list | tuple):
         raise BadInput(f"header {name!r} must be text, not {type(value).__name__}")
-    text = _text(value)
+    text = spelled(value)
     if any((ord(c) < 0x20 and c != "\t") or ord(c) == 0x7F for c in text):
         raise BadInput(f"header {name!r} has a line break or control character in it")
     try:
@@ -167,28 +157,3 @@ def _value(name: str, value: Any) -> str:
     except UnicodeEncodeError as error:
         raise BadInput(f"header {name!r} has characters outside Latin-1") from error
     return text
-
-
-def _content(inputs: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
-    """Return body and content type: `json` any value, `form` fields, `body` text as it is, or a mapping or list as JSON."""
-    if "json" in inputs:
-        return _json(inputs["json"]), "application/json"
-    if "form" in inputs:
-        fields = {str(k): [_text(x) for x in v] if isinstance(v, list) else _text(v) for k, v in _mapping(inputs, "form").items()}
-        request = httpx.Request("POST", "http://form", data=fields)
-        return request.read(), "application/x-www-form-urlencoded"
-    body = inputs.get("body")
-    if body is None:
-        return None, None
-    if isinstance(body, bytes):
-        return body, None
-    if isinstance(body, str):
-        return body.encode("utf-8"), None
-    return _json(body), "application/json"
-
-
-def _json(value: Any) -> bytes:
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    except (TypeError, ValueError) as error:
-        raise BadInput(f"the body cannot be written as JSON: {error}") from error

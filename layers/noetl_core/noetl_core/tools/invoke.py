@@ -18,6 +18,7 @@ from noetl_core.ports import Forbidden, NotFound, PortError, TooLarge
 from noetl_core.result_refs import Altered
 from noetl_core.tools.base import BadInput, EventedTool, SecretReader, Tool, ToolCall, ToolFailed
 from noetl_core.tools.scrub import Scrubber, holds_secret
+from noetl_core.tools.scrubbed_results import ScrubbedResults
 
 if TYPE_CHECKING:
     from noetl_core.tools.event_loop import EventLoop
@@ -62,6 +63,7 @@ def _opened(tool: Tool, call: ToolCall) -> tuple[ToolCall | None, Scrubber]:
         call,
         inputs=given,
         secrets=None if call.secrets is None else _reader(call.secrets, scrubber),
+        results=None if call.results is None else ScrubbedResults(call.results, scrubber),
         log=lambda line, stream="stdout", /: call.log(scrubber.text(line), stream),
         conceal=scrubber.learn,
     )

@@ -138,6 +138,8 @@ class Scrubber:
             shapes = shapes_of(text)
             self._add(shapes.broken, parts=True)
             self._add(shapes.whole, parts=False)
+            if not text.isascii():  # as bytes are searched
+                self._add([text.encode("utf-8", "surrogatepass").decode("latin-1")], parts=True)
 
     def _add(self, texts: Sequence[str], *, parts: bool) -> None:
         for text in texts:
@@ -160,6 +162,26 @@ class Scrubber:
             if secret in text:
                 text = text.replace(secret, MASK)
         return text
+
+    def settled(self, text: str) -> int:
+        """Return how many characters of `text` can be masked and passed on although more follows: no secret stands across that
+        place, or begins before it and ends in what follows."""
+        at = len(text) - 2 * max(
+            [len(secret) for secret in self._short] + [shape.length for shape in self._long.values()], default=0
+        )
+        if at <= 0:
+            return 0
+        low = lowered(text)
+        spans = [
+            span for shape in self._long.values() if any(block in low for block in shape.blocks) for span in shape.spans(low)
+        ]
+        for secret in self._short:
+            found = text.find(secret, max(0, at - len(secret)))
+            if 0 <= found < at:
+                spans.append((found, found + len(secret)))
+        while crossing := [begin for begin, end in spans if begin < at < end]:
+            at = min(crossing)
+        return at
 
     def value(self, value: Any) -> Any:
         """Return `value` with every known secret masked, also in keys; `Secret` values stay wrapped."""

@@ -25,10 +25,10 @@ class Shape:
     """One form of a secret, in lower case. With `parts`, a piece of it counts when it has half its length and `LONG`
     characters."""
 
-    __slots__ = ("_anchors", "_form", "_least", "blocks")
+    __slots__ = ("_anchors", "_form", "_least", "blocks", "length")
 
     def __init__(self, form: str, *, parts: bool) -> None:
-        self._form = form
+        self._form, self.length = form, len(form)
         self._least = max(LONG, len(form) // 2) if parts else len(form)
         block = self._least // 2 if parts else len(form)  # every piece that counts holds one of these blocks whole
         self._anchors = [(at, form[at : at + block]) for at in range(0, len(form) - block + 1, block)]

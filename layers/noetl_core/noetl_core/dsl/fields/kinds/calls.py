@@ -11,7 +11,12 @@ _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 _URL: Final = Field("url", TEXT, "The address to send the request to.")
 _JSON: Final = Field("json", Anything("any value"), "The body, sent as JSON.")
-_BODY: Final = Field("body", Anything("any value"), "The body: text is sent as it is, a mapping or a list as JSON.")
+_BODY: Final = Field(
+    "body",
+    Anything("any value"),
+    "The body: text is sent as it is, a mapping or a list as JSON, a stored file as it is.",
+    references=True,
+)
 
 KINDS: Final[dict[str, KindSpec]] = {
     "http": KindSpec(
@@ -28,6 +33,12 @@ KINDS: Final[dict[str, KindSpec]] = {
             *also(_BODY, "data"),
             *also(_JSON, "payload"),
             Field("form", MAP, "The fields of a form, sent as the body."),
+            Field(
+                "files",
+                MAP,
+                "Files of a form, by field: text, stored files, or `{content, filename, content_type}`.",
+                references=True,
+            ),
             Field("auth", Anything("a name or a mapping"), "The credential to use: its name, or `type` and its fields."),
             Field("cookies", MAP, "Cookies to send, by name."),
         ),
@@ -48,12 +59,18 @@ KINDS: Final[dict[str, KindSpec]] = {
                 "How the body of the answer is read; `auto` goes by its content type.",
                 default="auto",
             ),
+            Field(
+                "store",
+                Anything("true, or a format: `json`, `jsonl`, `csv`, `parquet`, `text`, `bytes`"),
+                "true stores the body, whatever its size: `data` of the result is a reference to it. A format says what it is.",
+                default=False,
+            ),
             Field("raise_for_status", FLAG, "false takes no status for an error.", default=True),
             Field("ok_statuses", Anything("a list of numbers"), "Statuses of 400 and more that are no errors.", otherwise="none"),
         ),
         "../tools/http.md",
         required=(words("url endpoint"),),
-        exclusive=(words("url endpoint"), words("body json payload data form")),
+        exclusive=(words("url endpoint"), words("body json payload data form"), words("body json payload data files")),
         gives=words("status headers data url elapsed_ms"),
     ),
     "python": KindSpec(
