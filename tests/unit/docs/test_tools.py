@@ -21,8 +21,8 @@ from noetl_core.tools.registry import ToolRegistry
 
 PAGES = "".join(page.read_text() for page in sorted((Path(__file__).parents[3] / "docs/tools").glob("*.md")))
 FOUND = re.findall(r"^```yaml\n(.*?)^```\n(\n```json)?", PAGES, re.DOTALL | re.MULTILINE)
-BLOCKS = {yaml.safe_load(block)[0]["kind"]: block for block, outcome in FOUND if not outcome}
-"""What is followed by its outcome is tried with the other pages."""
+BLOCKS = {yaml.safe_load(block)[0]["kind"]: block for block, outcome in reversed(FOUND) if not outcome}
+"""The first of each kind. What is followed by its outcome, and the other tasks for data, are tried with those pages."""
 FLIGHTS = [
     {"carrier": "AA", "month": 7},
     {"carrier": "UA", "month": 7},
