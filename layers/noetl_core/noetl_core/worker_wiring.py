@@ -22,7 +22,7 @@ from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.gates import RecentGates
 from noetl_core.worker.service import Worker
 
-on_snapshots("dynamodb", "s3", "secretsmanager")
+on_snapshots("dynamodb", "s3", "secretsmanager", disconnect=lambda: disconnect())  # defined below
 
 
 @cache
@@ -46,6 +46,12 @@ def worker() -> Worker:
         callback_url=_callback_url(),
         name=os.environ.get("AWS_LAMBDA_LOG_STREAM_NAME", f"worker-{clock.nonce()}")[-32:],
     )
+
+
+def disconnect() -> None:
+    """Close what the tools keep open: no connection may be in a snapshot, from which many processes go on."""
+    if worker.cache_info().currsize:
+        worker().tools.close()
 
 
 def gates() -> RecentGates:

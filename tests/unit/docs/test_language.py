@@ -17,8 +17,9 @@ OTHERS = {"expressions.md", "diagnostics.md", "migrate.md"}
 PAGES = sorted(page for page in FOLDER.glob("*.md") if page.name not in OTHERS)
 EXAMPLES = [example for page in PAGES for example in examples(page)]
 TOOLS = sorted((FOLDER.parent / "tools").glob("*.md"))
-EXAMPLES += [example for page in TOOLS for example in examples(page) if example.kind]
-"""What a page of tools says without an outcome, `test_tools` tries."""
+DATA = ("duckdb.md", "postgres.md")
+EXAMPLES += [example for page in TOOLS if page.name not in DATA for example in examples(page) if example.kind]
+"""What a page of tools says without an outcome, `test_tools` tries; the pages of kinds for data, `test_data_tools`."""
 
 
 def holds(got: Any, expected: Any, where: str = "") -> None:

@@ -22,6 +22,7 @@ SCHEMA = playbook_schema()
 PAGES = Path(__file__).parents[3] / "docs/language"
 BLOCKS = [b for module in (playbook, keychain, flow, policies, tools) for b in vars(module).values() if isinstance(b, Block)]
 BLOCKS += policies.SUGAR.values()
+BLOCKS += [block for spec in KINDS.values() for block in spec.blocks.values()]
 FIELDS = {
     **{(b.name, f.name): (b.link, f) for b in BLOCKS for f in b},
     **{(kind, f.name): (spec.page, f) for kind, spec in KINDS.items() for f in (*spec.fields, *spec.options)},

@@ -9,13 +9,16 @@ import sys
 from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from bench.aws_stub import Services
 from bench.cold import PLAYBOOK, environment, message, request
 
+from noetl_core import worker_wiring
 from noetl_core.codec import decode_events
 from tests.servers import serving, url_of
 
@@ -100,3 +103,14 @@ def test_a_snapshot_holds_no_connection_no_client_and_no_credentials(function: s
     event = {"admit": request("GET", "/api/health"), "credentials": request("GET", "/api/credentials")}.get(function)
     both = restored(function, event or ({} if function == "sweeper" else {"Records": [message("{}")]}), services)
     assert both.kept == {"sockets": 0, "clients": 0, "sessions": 0, "hooks": [1, 1]}
+
+
+def test_a_worker_disconnects_its_tools_before_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    made = cache(lambda: SimpleNamespace(tools=SimpleNamespace(close=lambda: closed.append("tools"))))
+    monkeypatch.setattr(worker_wiring, "worker", made)
+    worker_wiring.disconnect()
+    assert closed == []  # there is no worker yet
+    made()
+    worker_wiring.disconnect()
+    assert closed == ["tools"]

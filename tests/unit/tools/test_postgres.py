@@ -16,6 +16,7 @@ from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.net import AddressPolicy
 from noetl_core.tools.postgres import PostgresTool
+from noetl_core.tools.postgres_connections import AllInUse, Connections
 from tests.databases import postgres
 
 from .conftest import kind
@@ -277,3 +278,72 @@ def test_on_this_machine_tls_is_the_servers_choice(dialled: list[dict[str, Any]]
         ("127.0.0.1", "127.0.0.1", None),
         ("/tmp", "", None),
     ]
+
+
+# --- connections that are kept ------------------------------------------------------------------------------------------------
+
+
+def backend(outcome: Outcome) -> int:
+    assert outcome.error is None, outcome.error
+    return int(outcome.result["rows"][0]["pid"])
+
+
+PID = "SELECT pg_backend_pid() AS pid"
+
+
+def test_an_idle_connection_holds_no_lock_and_no_table(pg: Postgres, uri: str) -> None:
+    pid = backend(pg(["SELECT pg_advisory_lock(4711)", "CREATE TEMP TABLE mine (a INT)", "LISTEN news", PID]))
+    with psycopg.connect(uri, autocommit=True) as other:
+        assert other.execute("SELECT count(*) FROM pg_locks WHERE pid = %s", [pid]).fetchone() == (0,)
+        assert other.execute("SELECT pg_try_advisory_lock(4711)").fetchone() == (True,)
+    assert backend(pg(PID)) == pid
+
+
+@pytest.mark.usefixtures("people")
+def test_a_task_is_given_the_connection_of_its_own_credential_only(pg: Postgres, uri: str) -> None:
+    with psycopg.connect(uri, autocommit=True) as owner:
+        owner.execute("DROP ROLE IF EXISTS guest")
+        owner.execute("CREATE ROLE guest LOGIN PASSWORD 'g'")
+    fields = psycopg.conninfo.conninfo_to_dict(uri)
+    assert pg(PID).error is None
+    who = pg("SELECT current_user AS who", auth={**fields, "user": "guest", "password": "g"})
+    assert who.result["rows"] == [{"who": "guest"}]
+    assert pg("SELECT current_user AS who").result["rows"] != [{"who": "guest"}]
+
+
+def test_connections_are_bounded_and_waited_for(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.tools.postgres_connections.MAX_OPEN", 2)
+    connections = Connections(AddressPolicy(allow_private=True))
+    where = (("host", str(psycopg.conninfo.conninfo_to_dict(uri)["host"])), ("user", "postgres"), ("dbname", "postgres"))
+    first, second = connections.take(where), connections.take(where)
+    with pytest.raises(AllInUse):
+        connections.take(where, timeout_s=0.05)
+    got: list[Any] = []
+    waiting = threading.Thread(target=lambda: got.append(connections.take(where, timeout_s=30)))
+    waiting.start()
+    connections.give_back(where, first)
+    waiting.join()
+    assert got[0] is first
+    for one in (first, second):
+        connections.give_back(where, one)
+    connections.close()
+    assert first.closed and second.closed
+
+
+def test_an_idle_connection_is_closed(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.tools.postgres_connections.IDLE_S", 0.0)
+    connections = Connections(AddressPolicy(allow_private=True))
+    where = (("host", str(psycopg.conninfo.conninfo_to_dict(uri)["host"])), ("user", "postgres"), ("dbname", "postgres"))
+    connection = connections.take(where)
+    connections.give_back(where, connection)
+    for thread in threading.enumerate():
+        if thread.name == "noetl-postgres":
+            thread.join()
+    assert connection.closed
+
+
+def test_a_connection_that_cannot_be_made_frees_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.tools.postgres_connections.MAX_OPEN", 1)
+    tool = PostgresTool(AddressPolicy(allow_private=True))
+    call = ToolCall("postgres", {"command": "SELECT 1", "auth": {"host": "127.0.0.1", "port": 1}}, timeout_s=5)
+    assert [kind(invoke(tool, call)) for _ in range(3)] == ["db_connection"] * 3

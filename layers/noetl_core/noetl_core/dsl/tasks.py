@@ -192,6 +192,9 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
         child = entries.get("input") if key == "args" and "args" not in entries else entries.get(key)
         if child is not None and not isinstance(child.value, dict) and not is_template(child.value) and child.value is not None:
             r.report("E112", child, f"{key} of {what} must be a mapping, not {r.word(child)}")
+    for key, block in known.blocks.items():
+        if key in entries:
+            r.read(entries[key], block, f"{key} of {what}")
     for key, allowed in known.choices.items():
         child = entries.get(key)
         if child is not None and not is_template(child.value) and child.value not in list(allowed):
@@ -310,5 +313,7 @@ def _check_overrides(r: Reader, raw: RawTask, kind: str) -> None:
             _check_libs(r, raw.node.get(key), what)
         if key not in known.accepted:
             r.report("E110", at, f'unknown key "{key}" in {what}', suggest(key, known.accepted))
+        elif key in known.blocks:
+            r.read(raw.node.get(key), known.blocks[key], f"{key} of {what}")
         elif key in known.maps and not (isinstance(value, dict) or value is None or is_template(value)):
             r.report("E112", at, f"{key} of {what} must be a mapping")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -105,6 +105,14 @@ class Tool(Protocol):
     def run(self, call: ToolCall) -> Outcome:
         """Do the work. Expected failures are outcomes (`Outcome.failed`), not exceptions; it may raise `BadInput` for the
         author."""
+        ...
+
+
+class StoringTool(Tool, Protocol):
+    """A tool that may write what it is given to the result store, where nothing removes secrets from it."""
+
+    def stored(self, inputs: Mapping[str, Any]) -> Collection[str]:
+        """Return the inputs, by canonical name, whose values may come to be stored by this call: they must hold no secrets."""
         ...
 
 

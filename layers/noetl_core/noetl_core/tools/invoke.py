@@ -53,9 +53,9 @@ def _opened(tool: Tool, call: ToolCall) -> tuple[ToolCall | None, Scrubber]:
     secrets and is given some."""
     scrubber = Scrubber()
     secret = holds_secret(call.inputs)
-    if secret and not getattr(tool, "takes_secrets", True):
-        return None, scrubber
     given: Any = canonical_inputs(call.kind, call.inputs)
+    if secret and not _takes_secrets(tool, given):
+        return None, scrubber
     if secret:
         scrubber.learn_secrets(call.inputs)
         given = reveal(given)
@@ -68,6 +68,14 @@ def _opened(tool: Tool, call: ToolCall) -> tuple[ToolCall | None, Scrubber]:
         conceal=scrubber.learn,
     )
     return opened, scrubber
+
+
+def _takes_secrets(tool: Tool, given: Mapping[str, Any]) -> bool:
+    """Return whether the tool may be given the secrets among its inputs: what it stores must hold none."""
+    stored = getattr(tool, "stored", None)  # `base.StoringTool`
+    return getattr(tool, "takes_secrets", True) and not (
+        stored is not None and any(holds_secret(given.get(name)) for name in stored(given))
+    )
 
 
 def _refused(call: ToolCall) -> Outcome:

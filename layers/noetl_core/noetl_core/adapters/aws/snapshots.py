@@ -10,19 +10,26 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable, Iterable
 
 from noetl_core.adapters.aws.clients import forget_clients, load_services
 
 
-def on_snapshots(*services: str) -> None:
+def on_snapshots(*services: str, disconnect: Callable[[], None] | None = None) -> None:
     """Have the runtime call us before the snapshot and after each restore, where the function starts from snapshots. `services`
-    are those whose clients it will need."""
+    are those whose clients it will need; `disconnect` closes what else may be connected by then."""
     if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") != "snap-start":
         return
     from snapshot_restore_py import register_after_restore, register_before_snapshot  # 1 ms: Lambda's runtime alone has it
 
-    register_before_snapshot(load_services, services)
+    register_before_snapshot(_prepare, services, disconnect)
     register_after_restore(renew)
+
+
+def _prepare(services: Iterable[str], disconnect: Callable[[], None] | None) -> None:
+    load_services(services)
+    if disconnect is not None:
+        disconnect()
 
 
 def renew() -> None:

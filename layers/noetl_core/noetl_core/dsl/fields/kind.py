@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from noetl_core.dsl.fields.types import Anything, Choice, Code, Duration, Field, Shape, Values
+from noetl_core.dsl.fields.types import Anything, Block, Choice, Code, Duration, Field, Shape, Values
 
 MAP: Final = Values(whole=True)
 TEXT: Final = Anything("text")
@@ -25,6 +25,7 @@ class KindSpec:
 
     __slots__ = (
         "aliases",
+        "blocks",
         "choices",
         "durations",
         "exclusive",
@@ -73,6 +74,8 @@ class KindSpec:
         """Accepted spelling -> canonical input."""
         self.maps = frozenset(name for name, kind in known.items() if isinstance(kind, Values | Shape))
         """Inputs that must be mappings (or one whole template)."""
+        self.blocks = {name: kind for name, kind in known.items() if isinstance(kind, Block)}
+        """Inputs that are mappings with fields of their own."""
         self.raw = frozenset(name for name, kind in known.items() if isinstance(kind, Code))
         """Inputs that are program text: never rendered."""
         self.references = frozenset(f.name for f in fields if f.references and not f.same_as)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, TEXT, KindSpec, words
-from noetl_core.dsl.fields.types import Anything, Field, also
+from noetl_core.dsl.fields.types import Anything, Block, Field, also
 
 _COMMAND: Final = Field(
     "command", Anything("SQL text, or a list of them"), "The SQL to run. Values belong into `params`, never into the text."
@@ -28,6 +28,37 @@ _EACH: Final = Field(
 )
 
 _SQL_NAMES: Final = words("command commands query queries sql")
+
+_TABLE: Final = words("rows columns row_count commands")
+_REFERENCE: Final = words("kind store key size checksum format rows schema_hint")
+"""What a result has, as a table and as a reference to one."""
+
+COPY: Final = Block(
+    "copy",
+    "What goes into a table (`from`, `into`), or out of it (`query` or `table`, `to`).",
+    "../tools/postgres.md#copy",
+    Field("from", Anything("rows, or references to rows"), "In: what is copied into the table.", references=True),
+    Field("into", TEXT, "In: the table to fill, as `table` or `schema.table`."),
+    Field(
+        "columns",
+        Anything("a list, or a mapping of columns to names in the source"),
+        "The columns to copy.",
+        otherwise="those of the source, or of the table",
+    ),
+    Field("mode", Anything("`append`, `replace` or `upsert`"), "In: what happens to the rows that are there.", default="append"),
+    Field("keys", Anything("a list of columns"), "In, with `upsert`: the columns by which a row is known."),
+    Field(
+        "format",
+        Anything("`json`, `jsonl`, `csv` or `parquet`"),
+        "In: the format of what `from` refers to.",
+        otherwise="what the reference says, or its ending",
+    ),
+    Field("header", FLAG, "In, CSV: false says that the first line is a row; `columns` name its fields.", default=True),
+    Field("delimiter", TEXT, "In, CSV: what is between two fields.", default=","),
+    Field("query", TEXT, "Out: the SQL whose rows are written."),
+    Field("table", TEXT, "Out: the table that is written, instead of a query."),
+    Field("to", Anything("`csv`, `jsonl` or `parquet`"), "Out: the format. The result of the task is a reference to the file."),
+)
 
 KINDS: Final[dict[str, KindSpec]] = {
     "duckdb": KindSpec(
@@ -52,7 +83,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         "../tools/duckdb.md",
         required=(_SQL_NAMES,),
         exclusive=(_SQL_NAMES, words("params args")),
-        gives=words("rows columns row_count commands"),
+        gives=_TABLE,
     ),
     "postgres": KindSpec(
         (
@@ -61,6 +92,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field("connection", Anything("text or a mapping"), "The same as `auth`: a connection string, or its fields."),
             Field("database", TEXT, "Another database on the same server.", otherwise="that of the credential"),
             Field("rows", Anything("a list"), "Runs the one command for each of these rows."),
+            Field("copy", COPY, "Copies rows of any size in or out, instead of running a command.", references=True),
         ),
         (
             _MAX_ROWS,
@@ -75,9 +107,9 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field("isolation", TEXT, "The isolation of the transaction, such as `serializable`.", otherwise="that of the server"),
         ),
         "../tools/postgres.md",
-        required=(_SQL_NAMES,),
-        exclusive=(_SQL_NAMES, words("params args"), words("auth connection")),
-        gives=words("rows columns row_count commands"),
+        required=(_SQL_NAMES | {"copy"},),
+        exclusive=(_SQL_NAMES | {"copy"}, words("params args"), words("auth connection")),
+        gives=_TABLE | words("rows_read") | _REFERENCE,
     ),
     "noop": KindSpec(
         (

@@ -1,0 +1,64 @@
+"""What PostgreSQL's errors are as outcomes: the kind of a SQLSTATE (resolution 24), and the section `pg` for policies."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import psycopg
+
+from noetl_core.engine.outcome import ErrorKind, Outcome
+
+_EXACT: Final[dict[str, ErrorKind]] = {
+    "40001": "db_deadlock", "40P01": "db_deadlock", "57014": "db_timeout", "55P03": "db_timeout", "25P03": "db_timeout",
+    "42601": "parse", "42501": "auth", "53200": "limit", "53100": "storage",
+}  # fmt: skip
+_CLASSES: Final[dict[str, ErrorKind]] = {
+    "23": "db_constraint", "08": "db_connection", "57": "db_connection", "53": "db_connection", "28": "auth", "42": "schema",
+    "22": "schema", "54": "limit", "25": "client_error", "58": "storage",
+}  # fmt: skip
+
+
+def unreachable(error: psycopg.Error) -> Outcome:
+    """Return the outcome of a connection that could not be made."""
+    state = error.sqlstate or ""
+    kind: ErrorKind = "auth" if state.startswith("28") or "authentication failed" in str(error) else "db_connection"
+    if state == "3D000" or "does not exist" in str(error):
+        kind = "not_found"
+    return Outcome.failed(kind, f"postgres: {_words(error)}", code=state or None, pg=helper(error))
+
+
+def failed(error: psycopg.Error) -> Outcome:
+    """Return the outcome of a statement that failed."""
+    return Outcome.failed(kind_of(error), f"postgres: {_words(error)}", code=error.sqlstate, pg=helper(error))
+
+
+def kind_of(error: psycopg.Error) -> ErrorKind:
+    """Return the error kind of a SQLSTATE (resolution 24)."""
+    state = error.sqlstate or ""
+    if state in _EXACT:
+        return _EXACT[state]
+    if state[:2] in _CLASSES:
+        return _CLASSES[state[:2]]
+    if isinstance(error, psycopg.OperationalError):
+        return "db_connection"
+    return "schema" if isinstance(error, psycopg.ProgrammingError | psycopg.DataError) else "unknown"
+
+
+def helper(error: psycopg.Error) -> dict[str, Any]:
+    """Return `outcome.pg`."""
+    diag = error.diag
+    said = {
+        "code": error.sqlstate,
+        "sqlstate": error.sqlstate,
+        "message": _words(error),
+        "detail": diag.message_detail,
+        "hint": diag.message_hint,
+        "constraint": diag.constraint_name,
+        "table": diag.table_name,
+        "column": diag.column_name,
+    }
+    return {name: value for name, value in said.items() if value is not None or name in ("code", "sqlstate")}
+
+
+def _words(error: psycopg.Error) -> str:
+    return (error.diag.message_primary or str(error) or type(error).__name__)[:2000]

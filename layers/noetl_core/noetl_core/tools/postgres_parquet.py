@@ -1,0 +1,115 @@
+"""Parquet and DuckDB tables as what PostgreSQL's COPY takes and gives: CSV, with the types of the other side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import duckdb
+import psycopg
+
+from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.duckdb_pipes import csv_of, from_csv, quoted, text
+from noetl_core.tools.row_sources import Part, object_file
+from noetl_core.tools.scratch import CLOSED
+
+_TYPES: Final = {
+    16: "BOOLEAN", 17: "BLOB", 20: "BIGINT", 21: "SMALLINT", 23: "INTEGER", 26: "BIGINT", 700: "FLOAT", 701: "DOUBLE",
+    114: "JSON", 3802: "JSON", 1082: "DATE", 1083: "TIME", 1114: "TIMESTAMP", 1184: "TIMESTAMPTZ", 2950: "UUID",
+}  # fmt: skip
+"""PostgreSQL's type by its number -> DuckDB's; others are text."""
+_NUMERIC: Final = 1700
+_DIGITS: Final = 38
+"""Of a decimal in DuckDB and Parquet."""
+_WORKING: Final = {"memory_limit": "512MB", "threads": 2}
+
+
+@contextmanager
+def parquet_rows(part: Part, call: ToolCall, columns: Mapping[str, str] | None) -> Iterator[tuple[list[str], Iterator[bytes]]]:
+    """Give the rows of a stored Parquet file as CSV, and the names of their columns (or of those in `columns`). Raises
+    `BadInput`."""
+    with object_file(part, call) as path, working() as (connection, folder):
+        source = f"read_parquet({text(str(path))})"
+        try:
+            names = list(connection.sql(f"SELECT * FROM {source}").columns)
+        except duckdb.Error as error:
+            raise BadInput(f"{path.name} is no Parquet: {str(error)[:300]}") from error
+        wanted = columns or {name: name for name in names}
+        missing = set(wanted.values()) - set(names)
+        if missing:
+            raise BadInput(f"the file has no column {', '.join(sorted(missing))}: it has {', '.join(names)[:300]}")
+        rows = csv_of(connection, f"SELECT {as_text(connection, source, list(wanted.values()))} FROM {source}", folder)
+        yield list(wanted), _read(rows, path.name)
+
+
+def _read(rows: Iterator[bytes], name: str) -> Iterator[bytes]:
+    try:
+        yield from rows
+    except duckdb.Error as error:
+        raise BadInput(f"{name} cannot be read: {str(error)[:300]}") from error
+
+
+def as_text(connection: duckdb.DuckDBPyConnection, source: str, names: Sequence[str]) -> str:
+    """Return the select list that gives columns of DuckDB as PostgreSQL reads them."""
+    types = dict(zip((relation := connection.sql(f"SELECT * FROM {source}")).columns, relation.types, strict=True))
+    return ", ".join(_as_text(quoted(name), types[name]) for name in names)
+
+
+def _as_text(column: str, kind: Any) -> str:
+    if kind.id == "blob":
+        return f"'\\x' || lower(hex({column})) AS {column}"
+    if kind.id in ("list", "array", "struct", "map", "union", "variant"):
+        return f"to_json({column}) AS {column}"
+    return column
+
+
+@contextmanager
+def working() -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
+    """Give a database in memory, which writes into a folder what it has no room for."""
+    with TemporaryDirectory(prefix="noetl-duckdb-") as folder:
+        config: dict[str, Any] = {**CLOSED, **_WORKING, "temp_directory": str(Path(folder, "spill"))}
+        with duckdb.connect(":memory:", config=config) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            yield connection, Path(folder)
+
+
+def types_of(columns: Iterable[psycopg.Column]) -> dict[str, str]:
+    """Return DuckDB's types for the columns of a query, by name. Raises `BadInput` where two have the same name."""
+    found: dict[str, str] = {}
+    for column in columns:
+        if column.name in found:
+            raise BadInput(f"the query has two columns {column.name!r}: name one of them with AS")
+        kind = _TYPES.get(column.type_code, "VARCHAR")
+        if column.type_code == _NUMERIC:
+            precision, scale = column.precision, column.scale
+            exact = precision is not None and scale is not None and 0 <= scale <= precision <= _DIGITS
+            kind = f"DECIMAL({precision}, {scale})" if exact else "DOUBLE"
+        found[column.name] = kind
+    return found
+
+
+def read_types(types: Mapping[str, str]) -> dict[str, str]:
+    """Return the types as which CSV of PostgreSQL is read; `as_read` makes them what they are."""
+    return {name: "VARCHAR" if kind in ("BLOB", "JSON") else kind for name, kind in types.items()}
+
+
+def as_read(types: Mapping[str, str]) -> str:
+    """Return the select list that makes of CSV as PostgreSQL writes it what `types` say."""
+    return ", ".join(
+        f"unhex({quoted(name)}[3:]) AS {quoted(name)}" if kind == "BLOB" else f"{quoted(name)}::{kind} AS {quoted(name)}"
+        for name, kind in types.items()
+    )
+
+
+def load_table(
+    connection: duckdb.DuckDBPyConnection, rows: Iterator[bytes], types: Mapping[str, str], statement: str, folder: Path
+) -> None:
+    """Run `statement`, whose `{rows}` are rows of CSV as PostgreSQL writes it."""
+    whole = statement.replace("{rows}", f"(SELECT {as_read(types)} FROM {{rows}})")
+    try:
+        from_csv(connection, rows, read_types(types), whole, folder)
+    except duckdb.Error as error:
+        raise BadInput(f"the rows are not what DuckDB takes: {str(error)[:500]}") from error

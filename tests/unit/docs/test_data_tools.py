@@ -1,0 +1,82 @@
+"""What the pages of the kinds for data show runs, against a real PostgreSQL, and gives what they say."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.control import read
+from noetl_core.control.admit import StartRequest
+from noetl_core.dsl.parse import check
+from noetl_core.local import LocalWiring
+from tests.databases import postgres
+
+TOOLS = Path(__file__).parents[3] / "docs/tools"
+FOUND = {
+    f"{page}-{number}": found
+    for page in ("postgres", "duckdb")
+    for number, found in enumerate(
+        re.findall(
+            r"^```yaml\n(.*?)^```\n(?:\n```json\n(.*?)^```)?", (TOOLS / f"{page}.md").read_text(), re.DOTALL | re.MULTILINE
+        )
+    )
+}
+BEFORE = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: data, path: docs/data }
+keychain: [{ name: pg_reports, kind: postgres }]
+workload: {}
+workflow:
+  - step: fetch
+    tool: { kind: noop, result: [{ pages: [{ carrier: AA, month: 7 }, { carrier: UA, month: 7 }] }] }
+    next: { arcs: [{ step: work }] }
+  - step: work
+    tool:
+      - name: fetch
+        kind: noop
+        result: { data: 1, rows: [{ nr: 1, text: a, more: x }, { nr: 2, text: b }, { nr: 1, text: c }] }
+"""
+ROWS = [("1", "old")]
+
+
+@pytest.fixture(scope="module")
+def uri() -> Iterator[str]:
+    with postgres() as found:
+        yield found
+
+
+@pytest.fixture
+def pages(uri: str) -> Iterator[str]:
+    with psycopg.connect(uri, autocommit=True) as connection:
+        connection.execute("CREATE TABLE pages (id INT PRIMARY KEY, body TEXT)")
+        connection.execute("INSERT INTO pages VALUES (1, 'one'), (2, 'two'), (500, 'more')")
+        yield uri
+        connection.execute("DROP TABLE pages")
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_a_page_shows(name: str, pages: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", "1")
+    secrets = LocalSecrets(tmp_path / "credentials.json")
+    secrets.put("pg_reports", {"type": "postgres", "data": {"dsn": pages}})
+    task, expected = FOUND[name]
+    source = BEFORE + textwrap.indent(task, "      ")
+    assert [str(d) for d in check(source)[1] if d.severity == "error"] == []
+    local = LocalWiring(secrets=secrets)
+    try:
+        started = local.start(StartRequest(playbook=source))
+        assert local.run(started.execution_id, timeout_s=60)
+        out: Any = read.summary(local.control, started.execution_id)
+        assert out["error"] is None
+        if expected:
+            assert out["result"] == json.loads(expected)
+    finally:
+        local.close()
