@@ -86,14 +86,17 @@ def cost(id: Id, on: On = None, store: Store = None, output_: Output = "human") 
     if output_ != "human":
         output.as_json(found)
         return
-    rows = [_priced(name, step["runs"], step) for name, step in found["steps"].items()]
-    output.table([*rows, _priced("total", "", found["total"])])
+    asked = found["total"]["units"].get("llm_input_tokens", 0) > 0
+    rows = [_priced(name, step["runs"], step, asked) for name, step in found["steps"].items()]
+    output.table([*rows, _priced("total", "", found["total"], asked)])
     if found["partial"]:
         say("the history is long: this is its beginning")
 
 
-def _priced(name: str, runs: Any, part: Metered) -> dict[str, Any]:
+def _priced(name: str, runs: Any, part: Metered, asked: bool) -> dict[str, Any]:
+    """Return a row; with tokens where a language model was `asked`."""
     u = part["units"]
+    tokens = {"tokens": f"{u['llm_input_tokens']} in, {u['llm_output_tokens']} out"} if asked else {}
     return {
         "step": name,
         "runs": runs,
@@ -103,6 +106,7 @@ def _priced(name: str, runs: Any, part: Metered) -> dict[str, Any]:
         "Lambda": u["lambda_invocations"],
         "ms": round(u["lambda_ms"]),
         "S3": u["s3_puts"] + u["s3_gets"],
+        **tokens,
         "USD per million": round(part["cost"] * 1e6, 2),
     }
 

@@ -66,6 +66,12 @@ workflow:
       - {{ name: nowhere, kind: http, url: "http://{{{{ keychain.api.token | lower }}}}.invalid/", spec: {ERROR} }}
       - {{ name: wrong, kind: http, url: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
       - {{ name: header, kind: http, url: "{{{{ workload.url }}}}", headers: {{ "{{{{ keychain.api.token }}}} x": 1 }}, spec: {ERROR} }}
+  - step: llm
+    tool:
+      - {{ name: asks, kind: llm, url: "{{{{ workload.url }}}}/v1", model: "{{{{ keychain.api.token }}}}", prompt: "{{{{ keychain.api.token }}}}", auth: {{ type: bearer, token: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: stored, kind: llm, url: "{{{{ workload.url }}}}/refuse", model: m, messages: [{{ role: user, content: "{{{{ keychain.api.token }}}}" }}], auth: api, schema: {{ type: object }}, spec: {ERROR} }}
+      - {{ name: nowhere, kind: llm, url: "{{{{ keychain.api.token }}}}", model: m, prompt: hm, spec: {ERROR} }}
+      - {{ name: badly, kind: llm, url: "{{{{ workload.url }}}}", model: m, prompt: hm, options: {{ "{{{{ keychain.api.token }}}}": 1, stream: 1 }}, schema: {{ "{{{{ keychain.api.token }}}}": 1 }}, spec: {ERROR} }}
   - step: python
     tool:
       - name: shapes
@@ -146,7 +152,7 @@ workflow:
       - {{ name: date, kind: noop, result: "{{{{ keychain.api.token | format_datetime }}}}", spec: {ERROR} }}
       - {{ name: one, kind: http, url: "{{{{ workload.url }}}}/echo", spec: {{ policy: {{ rules: [{{ when: "{{{{ outcome.result.data[keychain.api.token] + 1 }}}}", then: {{ do: continue }} }}, {{ else: {{ then: {{ do: fail }} }} }}] }} }} }}
 """
-STEPS = ("http", "python", "sql", "others", "loop", "child", "waits", "templates")
+STEPS = ("http", "llm", "python", "sql", "others", "loop", "child", "waits", "templates")
 
 
 class Echo(Handler):

@@ -1,9 +1,10 @@
 """What an execution costs on AWS at list prices, computed from its log (docs/looking.md, "Cost").
 
 *Read from the log:* write units (every commit is encoded again as it is stored, and priced by its size), claims, worker
-invocations and how long each held its run, stored objects. *Derived from how the system works:* read units, queue requests,
-the router's invocations and their duration, items in the catalog table. An execution of the local store is priced as if its
-commits had been written on AWS, with the times it took here.
+invocations and how long each held its run, stored objects. *Read from outcomes:* the tokens that tasks of kind `llm` used, at
+their own prices. *Derived from how the system works:* read units, queue requests, the router's invocations and their duration,
+items in the catalog table. An execution of the local store is priced as if its commits had been written on AWS, with the times
+it took here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from noetl_core.codec import LEVEL, encode_events
 from noetl_core.engine.records import Commit
-from noetl_core.events.event import opens_run
+from noetl_core.events.event import Event, opens_run
 from noetl_core.events.table import CLAIMS_RUN, OPERATED
 
 EXECUTION = "(execution)"
@@ -62,6 +63,10 @@ class Units:
     lambda_gb_seconds: float = 0
     s3_puts: float = 0
     s3_gets: float = 0
+    llm_input_tokens: float = 0
+    llm_output_tokens: float = 0
+    llm_usd: float = 0
+    """What services of language models cost, by the prices that their tasks were given."""
 
     def invoked(self, times: float, ms: float, mb: int) -> None:
         self.lambda_invocations += times
@@ -73,10 +78,10 @@ class Units:
 
     @property
     def cost(self) -> float:
-        return float(sum(getattr(self, name) * price for name, price in PRICES.items()))
+        return float(sum(getattr(self, name) * price for name, price in PRICES.items())) + self.llm_usd
 
     def as_dict(self) -> dict[str, Any]:
-        units = {k: round(v, 3) if v != int(v) else int(v) for k, v in asdict(self).items()}
+        units = {k: round(v, 9 if k == "llm_usd" else 3) if v != int(v) else int(v) for k, v in asdict(self).items()}
         return {"units": units, "cost": round(self.cost, 9)}
 
 
@@ -156,6 +161,8 @@ class Meter:
                 units.dynamodb_read_units += 1  # what the run did before
         else:
             units.dynamodb_read_units += 0 if commit.wake else 0.5  # the gate again
+        for event in commit.events:
+            _asked(units, event)
         if any(e.data.get("source") == "server" for e in commit.events):
             return  # the control plane ended it: no worker held it for that
         began = self._began.get(run)
@@ -176,3 +183,12 @@ class Meter:
             if key not in self._objects:
                 self._objects.add(key)
                 units.s3_puts += 1
+
+
+def _asked(units: Units, event: Event[Any, Any]) -> None:
+    """Add what an attempt asked of a language model."""
+    used = event.data["outcome"]["meta"].get("llm") if event.name == "TaskProcessed" else None
+    if isinstance(used, Mapping):
+        units.llm_input_tokens += used.get("input_tokens", 0)
+        units.llm_output_tokens += used.get("output_tokens", 0)
+        units.llm_usd += used.get("usd", 0)

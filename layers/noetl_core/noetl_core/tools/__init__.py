@@ -3,15 +3,16 @@ it is imported when a task of that kind runs.
 
 * `base` says what a tool is, `registry` finds the tool of a kind, `invoke` is the one way a tool is called.
 * The kinds, each with what only it uses:
-  `noop`, `store`, `secrets`;
+  `noop`, `store`, `secrets`, `llm`;
   `python` (`python_reads`);
-  `http` (`http_request`, `http_options`, `http_client`, `http_exchange`, `http_body`, `http_storing`, `http_sending`,
+  `http` (`http_request`, `http_options`, `http_client`, `http_exchange`, `http_body`, `http_content`, `http_storing`,
   `http_redirects`, `http_errors`, `http_auth`);
   `postgres` (`postgres_address`, `postgres_connections`, `postgres_errors`; COPY: `postgres_copy`, `postgres_export`,
   `postgres_parquet`);
   `duckdb` (`duckdb_sources`; `duckdb_pipes` for CSV through a pipe; `scratch`, its settings).
 * `sql` is what the SQL kinds share, `row_sources` reads rows from what a task was given.
 * `oauth2` (with `oauth2_request` and `grants`) fetches access tokens, `tokens` and `execution_tokens` keep them.
+* `blocking` runs what blocks beside the event loop, `scrubbed_results` keeps secrets out of what tools store.
 * `event_loop` is what calls that wait for sockets share, `lookups` looks names up for them.
 * `aws` is what the kinds that ask AWS's services share.
 * `scrub` and `shapes` keep secrets out of answers; `net` decides which addresses a task may reach; `watch` interrupts calls.

@@ -20,6 +20,7 @@ BUILT_IN: Final[dict[str, str]] = {
     "duckdb": "noetl_core.tools.duckdb:DuckDBTool",
     "postgres": "noetl_core.tools.postgres:PostgresTool",
     "store": "noetl_core.tools.store:StoreTool",
+    "llm": "noetl_core.tools.llm:LlmTool",
     "secrets": "noetl_core.tools.secrets:SecretsTool",
 }
 PLUGINS: Final = {"quantum": "noetl-quantum"}

@@ -50,6 +50,8 @@ PUBLIC_FIELDS: Final = frozenset(
         "role_name",
         "warehouse",
         "base_url",
+        "model",
+        "price",
     }
     | {"description", "tags"}
     | {

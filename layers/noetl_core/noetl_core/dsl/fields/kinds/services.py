@@ -1,0 +1,52 @@
+"""The kind that asks services of a known form: `llm`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, TEXT, KindSpec, words
+from noetl_core.dsl.fields.types import Anything, Choice, Field
+
+_AUTH: Final = Field("auth", Anything("a name or a mapping"), "The credential to use: its name, or `type` and its fields.")
+_URL: Final = Field("url", TEXT, "The address of the service.", otherwise="`base_url` of the credential")
+_VERIFY: Final = Field("verify", FLAG, "false accepts any certificate.", default=True)
+_BYTES: Final = Field("max_response_bytes", BYTES, "Bytes that an answer may have.", default=64 * 1024 * 1024)
+
+KINDS: Final[dict[str, KindSpec]] = {
+    "llm": KindSpec(
+        (
+            _URL,
+            _AUTH,
+            Field("model", TEXT, "The model that answers.", otherwise="`model` of the credential"),
+            Field("messages", Anything("a list"), "The conversation: mappings `{role, content}`."),
+            Field("prompt", TEXT, "The one message of a user, instead of `messages`."),
+            Field("system", TEXT, "What the model is told before the conversation."),
+            Field("temperature", Anything("a number"), "How freely the model answers.", otherwise="that of the service"),
+            Field("max_tokens", COUNT, "Tokens that the answer may have.", otherwise="as many as the service gives"),
+            Field(
+                "schema", MAP, "What the answer must be, in the subset of JSON Schema of `x-schema`: the result has it as `data`."
+            ),
+            Field("options", MAP, "Further fields of the request, such as `seed`, `stop` or `tools`."),
+        ),
+        (
+            Field(
+                "price",
+                Anything("`{input_per_million, output_per_million}`"),
+                "US dollars for a million tokens, for `noetl cost`.",
+                otherwise="`price` of the credential",
+            ),
+            Field("repair", FLAG, "true asks once more when an answer does not fit `schema`, and says why.", default=True),
+            Field(
+                "format",
+                Choice(("json_schema", "json_object", "text"), template=True),
+                "How the service is told the schema: as `response_format`, or in the words of a system message.",
+                default="json_schema",
+            ),
+            _VERIFY,
+            _BYTES,
+        ),
+        "../tools/llm.md",
+        required=(words("messages prompt"),),
+        exclusive=(words("messages prompt"),),
+    ),
+}
