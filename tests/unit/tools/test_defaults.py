@@ -21,7 +21,7 @@ def test_the_defaults_of_options_are_those_of_the_tools() -> None:
         ("duckdb", "memory_limit"): duckdb.DEFAULT_MEMORY,
         ("duckdb", "threads"): duckdb.DEFAULT_THREADS,
         ("postgres", "max_rows"): sql.DEFAULT_MAX_ROWS,
-        ("llm", "max_response_bytes"): http.MAX_BODY_BYTES,
+        ("llm", "max_response_bytes"): http_options.MAX_BODY_BYTES,
         ("store", "max_bytes"): store.MAX_BYTES,
         ("quantum", "shots"): quantum.DEFAULT_SHOTS,
     }
