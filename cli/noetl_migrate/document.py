@@ -12,6 +12,7 @@ from noetl_core.dsl.parse import check
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.templates import check_templates
 from noetl_migrate.context import HAND, Context, text_of
+from noetl_migrate.dialect import from_the_field
 from noetl_migrate.evals import rewrite_task
 from noetl_migrate.reading import comments, read
 from noetl_migrate.steps import is_legacy, legacy_task, rewrite_step, tasks_of
@@ -49,29 +50,49 @@ class Migrated:
 
 
 def migrate(text: str, source: str = "<string>") -> Migrated:
-    """Rewrite a playbook of a legacy dialect. Idempotent: canonical text is returned as it is, byte for byte."""
+    """Rewrite a playbook of a legacy dialect, or of the dialect of the field. Idempotent: canonical text is returned as it is,
+    byte for byte."""
     loaded = load(text, source)
     if loaded.root is None or any(d.severity == "error" for d in loaded.diagnostics):
         return Migrated(text, False, tuple(loaded.diagnostics))
     lines = text.replace("\r\n", "\n")
     document = read(lines) if isinstance(loaded.root.value, dict) else None
-    if document is None or not _is_legacy(document.root):
+    if document is None:
         return Migrated(text, False)
-    reader = Reader(loaded, source)
-    check_templates(reader, loaded.root)
-    if reader.failed:
-        return Migrated(text, False, tuple(reader.diagnostics))
     c = Context(source)
-    _rewrite(c, document)
+    new = lines
+    if _is_legacy(document.root):
+        reader = Reader(loaded, source)
+        check_templates(reader, loaded.root)
+        if reader.failed:
+            return Migrated(text, False, tuple(reader.diagnostics))
+        _rewrite(c, document)
+        if c.refused:
+            return Migrated(text, False, _sorted(c))
+        write_out_aliases(document.root)
+        new = _with_comments(c, document, lines)
+    new = _field(c, new)
     if c.refused:
         return Migrated(text, False, _sorted(c))
-    write_out_aliases(document.root)
-    new = _with_comments(c, document, lines)
+    if new == lines:
+        return Migrated(text, False)
     _, found = check(new, f"{source} (migrated)")
     errors = [_by_hand(d) for d in found if d.severity == "error"]
     if errors:
         return Migrated(text, False, (*_sorted(c), *errors))
     return Migrated(new if "\r\n" not in text else new.replace("\n", "\r\n"), True, _sorted(c))
+
+
+def _field(c: Context, text: str) -> str:
+    """Rewrite what the reader rewrites before it reads. Errors go to `c`."""
+    loaded = load(text, c.source)
+    document = read(text)
+    if loaded.root is None or document is None:
+        return text
+    if not from_the_field(c, loaded, document.root) or c.refused:
+        return text
+    write_out_aliases(document.root)
+    return _with_comments(c, document, text)
 
 
 def _sorted(c: Context) -> tuple[Diagnostic, ...]:

@@ -17,7 +17,6 @@ from noetl_migrate.words import inputs_of, tool_words
 
 OLDER: Final = {
     "type": "kind of the tool says what runs",
-    "retry": "a rule with do: retry on the task",
     "collect": "set_ctx with a reducer",
     "as": "a result is steps.<name>.result",
     "save": "a task of its own that stores",

@@ -84,6 +84,9 @@ PLACES: dict[Place, Callable[[Any], dict[str, Any]]] = {
     **{("step", "spec", "policy", "lifecycle", n): step("spec", "policy", "lifecycle", n) for n in ("timeout_s", "deadline_s")},
     ("join", "count"): step("spec", "join", "count"),
     **{("loop", "spec", name): loop(name) for name in ("timeout_s", "timeout", "max_in_flight", "chunk_size", "commit_every")},
+    ("loop", "max_in_flight"): step_with("loop", lambda value: {"in": [1], "iterator": "i", "max_in_flight": value}),
+    **{("step", name): step(name) for name in ("timeout", "timeout_s", "timeout_seconds")},
+    **{("noop_task", name): task("noop", name) for name in ("timeout", "timeout_s", "timeout_seconds")},
     **{("loop", "spec", "policy", name): loop("policy", name) for name in ("max_in_flight", "chunk_size")},
     **{("loop", "spec", "policy", "failure", n): loop("policy", "failure", n) for n in ("tolerated_count", "tolerated_percent")},
     ("router", "spec", "policy", "priority"): step_with(
@@ -98,7 +101,7 @@ PLACES: dict[Place, Callable[[Any], dict[str, Any]]] = {
     **{(block.name, "ttl"): credential(kind, "ttl") for kind, block in KEYCHAIN.items()},
     **{(f"{kind}_task", name): task(kind, name) for kind, spec in KINDS.items() for name in spec.durations},
 }
-ALIKE = ("spec", "timeout"), ("spec", "timeout_s")
+ALIKE = ("spec", "timeout"), ("spec", "timeout_s"), ("timeout",), ("timeout_s",), ("timeout_seconds",)
 """Every kind of task has them; one stands for all."""
 
 
@@ -118,6 +121,7 @@ def numeric(schema: Any, path: Place) -> Iterator[Place]:
 def test_every_number_of_the_schema_is_tried_here() -> None:
     found = {p for name, part in SCHEMA["$defs"].items() for p in numeric(part, (name,))} - {("seconds",), ("timeout",)}
     others = {p for p in found if p[1:] in ALIKE and p[0].endswith("_task")} - {("noop_task", *rest) for rest in ALIKE}
+    others -= set(PLACES)
     assert found - others == set(PLACES)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from noetl_core.control.admit import KeyReused, StartRequest, admit
 from noetl_core.control.core import Children, Control
 from noetl_core.control.operate import NotNow, cancel
+from noetl_core.dsl.diagnostics import suggest
 from noetl_core.engine.effects import EndChild, StartChild, child_of, parent_news
 from noetl_core.engine.state import State
 from noetl_core.engine.workload import BadWorkload
@@ -25,7 +26,8 @@ class SubPlaybooks(Children):
     """Starts and ends the children of executions."""
 
     def start(self, control: Control, wanted: StartChild) -> None:
-        """As `Children.start`. `wanted.request` is `{path, version?, args?, iter?, ctx?, detach?, idempotency_key?}`.
+        """As `Children.start`. `wanted.request` is `{path, version?, args?, iter?, ctx?, detach?, idempotency_key?,
+        return_step?}`.
 
         A detached child is independent once it runs: its parent is told that it was started, and nothing more.
         """
@@ -34,9 +36,11 @@ class SubPlaybooks(Children):
             return
         request = wanted.request
         detached = {"detached": True} if request.get("detach") else {}
+        wants = {"return_step": request["return_step"]} if "return_step" in request else {}
         iteration = {"iter": request["iter"]} if request.get("iter") else {}  # the child's `iter.parent` (resolution 17)
         key = request.get("idempotency_key")
         try:
+            _has_step(control, request)
             payload, ctx = _handed(control, wanted.parent, {**iteration, **(request.get("args") or {})}, request)
             started = admit(
                 control,
@@ -47,7 +51,7 @@ class SubPlaybooks(Children):
                     ctx=ctx,
                     execution_id=wanted.child if key is None else None,
                     idempotency_key=key,
-                    parent={"execution_id": wanted.parent, "run_id": wanted.run, "depth": wanted.depth, **detached},
+                    parent={"execution_id": wanted.parent, "run_id": wanted.run, "depth": wanted.depth, **detached, **wants},
                     trace_id=wanted.trace_id,
                 ),
             )
@@ -76,6 +80,17 @@ class SubPlaybooks(Children):
             cancel(control, child, wanted.reason, compensate=wanted.compensate)
         except (NotFound, NotNow):
             return
+
+
+def _has_step(control: Control, request: ChildRequest) -> None:
+    """Check that the step whose result is wanted is there. Raises `NotFound`."""
+    step = request.get("return_step")
+    if step is None:
+        return
+    steps = control.playbook(control.catalog.get(request["path"], request.get("version")).digest).by_name
+    if step not in steps:
+        near = suggest(step, steps) or f"it has: {', '.join(steps)}"
+        raise NotFound(f"playbook {request['path']} has no step {step!r}, whose result is wanted ({near})")
 
 
 def _handed(

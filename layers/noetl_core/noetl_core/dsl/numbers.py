@@ -30,7 +30,8 @@ class BadNumber(TemplateError):
 class Range:
     """The numbers from `low` (or, with `above`, above it) to `high`.
 
-    `template`: an expression may be given instead; `null`: null leaves it out; `switch`: true and false are allowed too.
+    `template`: an expression may be given instead; `null`: null leaves it out; `switch`: true and false are allowed too; `time`:
+    it is seconds, which text may give with a unit.
     """
 
     low: float
@@ -40,6 +41,12 @@ class Range:
     template: bool = True
     null: bool = True
     switch: bool = False
+    time: bool = False
+
+    @property
+    def quoted(self) -> bool:
+        """Whether text that is a number counts as one: what an expression gives may be text, too."""
+        return self.template and not self.switch
 
     def holds(self, value: float) -> bool:
         return self.low <= value <= self.high and not (self.above and value == self.low)
@@ -59,8 +66,8 @@ class Range:
         return {"type": "integer" if self.whole else "number", least: _short(self.low), "maximum": _short(self.high)}
 
 
-TIMEOUT: Final = Range(0, ANY, above=True)
-DELAY: Final = Range(0, YEAR_S)
+TIMEOUT: Final = Range(0, ANY, above=True, time=True)
+DELAY: Final = Range(0, YEAR_S, time=True)
 LIFETIME: Final = Range(1, YEAR_S, template=False)
 ATTEMPTS: Final = Range(1, 1_000_000, whole=True)
 JITTER: Final = Range(0, 1, switch=True)
@@ -86,6 +93,8 @@ LIMITS: Final[Mapping[str, Range]] = {
 }
 """`executor.spec.policy.limits`."""
 
+QUOTED: Final = r"[0-9]{1,9}(\.[0-9]{1,9})?"
+"""A number in quotes."""
 DURATION: Final = re.compile(
     r"\s*((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([mM][sS]|[sSmMhHdD])?\s*\Z",
 )
@@ -96,6 +105,8 @@ def in_range(value: Any, allowed: Range, what: str) -> float:
     """Return a value as a number of the range; text that contains one counts. Raises `BadNumber`, which names `what`."""
     if allowed.switch and isinstance(value, bool):
         return float(value)
+    if allowed.time and isinstance(value, str) and (said := DURATION.match(value)) is not None:
+        value = float(said[1]) * _UNITS[(said[2] or "s").lower()]
     try:
         number = None if isinstance(value, bool) or not isinstance(value, int | float | str) else float(value)
     except (ValueError, OverflowError):

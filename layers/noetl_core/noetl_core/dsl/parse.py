@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, InvalidPlaybook, suggest
+from noetl_core.dsl.dialect import Edits, rewrite_playbook
 from noetl_core.dsl.fields.playbook import (
     API_VERSIONS,
     DEFAULTS,
@@ -73,6 +74,7 @@ def _read(text: str, source: str, *, programs: bool = True) -> tuple[Reader, Pla
     if loaded.root is not None:
         if isinstance(loaded.root.value, dict):
             check_templates(r, loaded.root)
+            rewrite_playbook(Edits(r), loaded.root)
             rewrite_variants(r, loaded.root)
             playbook = _playbook(r, loaded.root, text)
         else:

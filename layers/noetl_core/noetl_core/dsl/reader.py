@@ -13,7 +13,7 @@ from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, Severity, suggest
 from noetl_core.dsl.fields.types import Block, Choice, Condition, Flag, Name, Prose, Text
 from noetl_core.dsl.load import Loaded, Node
 from noetl_core.dsl.model import Path
-from noetl_core.dsl.numbers import Range
+from noetl_core.dsl.numbers import DURATION, QUOTED, BadNumber, Range, in_range
 from noetl_core.expr import Compiled, Read, compile_text, is_template
 from noetl_core.expr.views import COMMAND
 
@@ -286,6 +286,16 @@ class Reader:
         value = node.value
         if (allowed.template and is_template(value)) or (allowed.switch and isinstance(value, bool)):
             return value
+        if (
+            isinstance(value, str)
+            and allowed.quoted
+            and (re.fullmatch(QUOTED, value) or (allowed.time and DURATION.match(value)))
+        ):
+            try:
+                value = in_range(value, allowed, what)
+            except BadNumber as error:
+                self.report("E124", node, str(error))
+                return None
         if isinstance(value, bool) or not isinstance(value, int | float):
             hint = f"write {value} without quotes" if isinstance(value, str) and re.fullmatch(r"[0-9.]+", value) else ""
             self.report("E112", node, f"{what} must be a number, not {self.word(node)}", hint)
@@ -296,7 +306,7 @@ class Reader:
         if not allowed.holds(value):
             self.report("E124", node, f"{what} must be {allowed.words}, not {value}")
             return None
-        return int(value) if allowed.whole else value
+        return int(value) if allowed.whole or (isinstance(node.value, str) and float(value).is_integer()) else value
 
     def values(self, node: Node | None, what: str) -> dict[str, Any]:
         """Return a mapping of plain values (`args`, `set_ctx`)."""

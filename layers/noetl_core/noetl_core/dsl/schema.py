@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from noetl_core.dsl import requirements
+from noetl_core.dsl.dialect.tasks import OPTION_SPELLINGS
 from noetl_core.dsl.fields import flow, keychain, playbook, policies, tools
 from noetl_core.dsl.fields.kind import KindSpec
 from noetl_core.dsl.fields.types import (
@@ -36,9 +37,9 @@ from noetl_core.dsl.fields.types import (
     Values,
     another,
 )
-from noetl_core.dsl.kinds import ALL_OPTIONS, KINDS
+from noetl_core.dsl.kinds import ALL_OPTIONS, COMMON_SPEC, KINDS
 from noetl_core.dsl.model import UNSET
-from noetl_core.dsl.numbers import DURATION, TIMEOUT, Range
+from noetl_core.dsl.numbers import DURATION, QUOTED, TIMEOUT, Range
 from noetl_core.dsl.reader import NAME
 from noetl_core.dsl.tasks import RESERVED, TASK_FIELDS
 from noetl_core.expr.compiled import PATTERN as TEMPLATE
@@ -155,6 +156,7 @@ def _type(of: Type) -> Schema:
 def _number(allowed: Range) -> Schema:
     others = [
         *([_TEMPLATE] if allowed.template else []),
+        *([{"type": "string", "pattern": _pattern(DURATION) if allowed.time else f"^{QUOTED}$"}] if allowed.quoted else []),
         *([{"type": "null"}] if allowed.null else []),
         *([_BOOL] if allowed.switch else []),
     ]
@@ -203,6 +205,7 @@ _SHAPES: Final[dict[str, Schema]] = {
                 "propertyNames": {"pattern": r"^[^\W\d]\w*$"},
                 "additionalProperties": {"anyOf": [_TEXT, _block(tools.LIBRARY)]},
             },
+            {"type": "array"},
             _TEMPLATE,
         ]
     },
@@ -224,7 +227,7 @@ def _values() -> dict[str, Schema]:
         "name": {"type": "string", "pattern": _pattern(NAME)},
         "seconds": _number(TIMEOUT),
         "timeout": {"anyOf": [_ref("seconds"), _block(tools.TIMEOUT_PARTS)]},
-        "set": {"type": "object", "propertyNames": {"pattern": r"^(ctx|iter)\.."}},
+        "set": {"type": "object", "propertyNames": {"pattern": r"^((ctx|iter)\..|[^.]+$)"}},
         "type_names": {"anyOf": [types, {"type": "array", "minItems": 1, "items": types}]},
         "join": {"anyOf": [{"enum": ["all", "any"]}, _block(flow.JOIN)]},
         "error": {"anyOf": [_block(policies.ERROR), {"not": _MAP}]},
@@ -339,16 +342,18 @@ def _tasks() -> dict[str, Schema]:
 
 def _kind(kind: str, spec: KindSpec) -> Schema:
     options = Block("options", "", spec.page, *tools.COMMON_OPTIONS, *spec.options, tools.POLICY_OF_TASK)
+    below = _type(options)
+    below["properties"] = {**_elsewhere(spec.fields, spec, "{} of the task"), **_spellings(spec, ""), **below["properties"]}
     types: dict[str, Schema] = {
         "kind": {"const": kind},
         "name": {"allOf": [_ref("name"), {"not": {"enum": sorted(RESERVED)}}]},
-        "spec": _type(options),
+        "spec": below,
     }
     inputs = {field.name: field for field in spec.fields}
     common = {field.name: field for field in tools.TASK}
     if "args" in inputs:
         common["input"] = another(inputs["args"], "input")
-    properties = {}
+    properties = {**_elsewhere(spec.options, spec, "spec.{}"), **_spellings(spec, "spec.")}
     one_of = frozenset().union(*spec.required)
     for name in sorted(TASK_FIELDS[kind]):
         if name in inputs:
@@ -364,5 +369,26 @@ def _kind(kind: str, spec: KindSpec) -> Schema:
         "patternProperties": _FREE,
         "additionalProperties": False,
     }
-    demands = [{"anyOf": [{"required": [k]} for k in sorted(group)]} for group in spec.required]
+    demands = [_demand(group) for group in spec.required]
     return out | ({"allOf": demands} if demands else {})
+
+
+def _demand(group: Iterable[str]) -> Schema:
+    """Return what demands one of some inputs, beside `spec` or below it."""
+    beside = [{"required": [key]} for key in sorted(group)]
+    below = {"required": ["spec"], "properties": {"spec": {"anyOf": beside}}}
+    return {"if": {"anyOf": [*beside, below]}, "else": False}
+
+
+def _elsewhere(fields: Iterable[Field], spec: KindSpec, place: str) -> dict[str, Schema]:
+    """Return fields where they are taken too: inputs below `spec`, options beside it."""
+    said = "The same as `" + place + "`."
+    return {f.name: {"description": f"{said.format(f.same_as or f.name)}\n{_page(f.link or spec.page)}"} for f in fields}
+
+
+def _spellings(spec: KindSpec, place: str) -> dict[str, Schema]:
+    """Return other names of options."""
+    named = {
+        name: own for name, own in (*OPTION_SPELLINGS.items(), ("timeout_seconds", "timeout")) if own in spec.spec | COMMON_SPEC
+    }
+    return {name: {"description": f"The same as `{place}{own}`.\n{_page(spec.page)}"} for name, own in named.items()}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.fields.kind import KindSpec, words
-from noetl_core.dsl.fields.tools import LIBRARY, TASK
+from noetl_core.dsl.fields.tools import BESIDE, LIBRARY, OUTPUT, TASK
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Path, Task, TaskPolicy
@@ -155,12 +155,14 @@ def _inputs(r: Reader, node: Node, kind: str, what: str, labelled: bool) -> tupl
     else:
         entries = r.keys(node, TASK_FIELDS[kind], what, LEGACY_TASK)
     inputs: dict[str, Any] = {}
+    idle = () if known is None else (*known.idle, *({OUTPUT.name} - known.accepted))
+    r.no_effect(node, idle, what)
     for key, child in entries.items():
         if key == "input":
             if "args" in entries:
                 r.report("E114", (node, key), f"{what} has args and input", "keep args")
             inputs["args"] = child.plain()
-        elif key not in TASK_KEYS or (known is None and key == "input"):
+        elif key not in idle and (key not in TASK_KEYS or (key in BESIDE if known is None else key in known.accepted)):
             inputs[key] = child.plain()
     if known is not None:
         _check_inputs(r, node, kind, entries, what)

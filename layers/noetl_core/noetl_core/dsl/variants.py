@@ -43,12 +43,12 @@ def rewrite_variants(r: Reader, root: Node) -> None:
             _outputs(r, part)
         for defaults in _default_policies(root, steps):
             _of_any_kind(r, defaults)
-    older_output = older_output and "output" not in _bound(root)
+    older_output = older_output and "output" not in bound_names(root)
     if older_events or older_output:
         _boundaries(r, steps, events=older_events, output=older_output)
     names = {str(s.value["step"].value) for s in steps if "step" in s.value}
     bare = names & read_names
-    bare -= RESERVED | frozenset(FUNCTIONS) | _bound(root) if bare else set()
+    bare -= RESERVED | frozenset(FUNCTIONS) | bound_names(root) if bare else set()
     tasks = {str(s.value["step"].value): list(_task_names(s.get("tool"))) for s in steps if "step" in s.value} if bare else {}
     for step in steps if bare else ():
         _bare_names(r, step, bare - set(_task_names(step.get("tool"))), tasks)
@@ -307,7 +307,7 @@ def _from_loop(root: str, parts: int, text: str) -> str:
 # --- names --------------------------------------------------------------------------------------------------------------
 
 
-def _bound(root: Node) -> set[str]:
+def bound_names(root: Node) -> set[str]:
     """Return every name that args, ctx, iter or workload may have: a bare name reads those first (resolution 14)."""
     out: set[str] = set()
     workload = root.get("workload")

@@ -11,7 +11,7 @@ from noetl_core.engine.deadlines import run_limits
 from noetl_core.engine.joins import fire_joins, held_by_join, round_of
 from noetl_core.engine.passes import RoutingPass, boundary_event, event_namespace
 from noetl_core.engine.qos import Quality, quality
-from noetl_core.engine.reads import admissions_on_steps, result_needs
+from noetl_core.engine.reads import admissions_on_steps, result_needs, wanted_result
 from noetl_core.engine.state import Run, Token
 from noetl_core.engine.statuses import HELD
 from noetl_core.events import control
@@ -283,10 +283,10 @@ def _finish(p: RoutingPass) -> None:
         status = "cancelled"
     elif s.failure is not None:
         status = "failed"
-    elif p.playbook.executor.result is not UNSET:
-        p.require(result_needs(p.playbook, s))
+    elif (wanted := wanted_result(p.playbook, s)) is not UNSET:
+        p.require(result_needs(p.playbook, s, wanted))
         try:
-            result = {"value": render(p.playbook.executor.result, p.scope({}), undefined_ok=True)}
+            result = {"value": render(wanted, p.scope({}), undefined_ok=True)}
         except TemplateError as wrong:
             p.fail(wrong.kind, f"executor.spec.result: {wrong}")
             status = "failed"

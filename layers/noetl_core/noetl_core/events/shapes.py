@@ -109,6 +109,8 @@ class Wait(TypedDict):
     ctx: NotRequired[dict[str, Any]]
     detach: NotRequired[bool]
     idempotency_key: NotRequired[str]
+    return_step: NotRequired[str]
+    """The step of the child whose result is its result here."""
     part: NotRequired[str]
     """Which part of the child's result the task takes."""
 
@@ -125,6 +127,8 @@ class ChildRequest(TypedDict):
     detach: NotRequired[bool]
     """The child is independent once it has started."""
     idempotency_key: NotRequired[str]
+    return_step: NotRequired[str]
+    """The step of the child whose result is its result here."""
 
 
 MailKind = Literal["timer", "timeout", "heartbeat", "pause", "deadline", "signal", "child"]
@@ -330,6 +334,8 @@ class Parent(TypedDict):
     """The run that called it; without one the parent is a label and gives no rights."""
     depth: NotRequired[str]
     detached: NotRequired[str]
+    return_step: NotRequired[str]
+    """The step whose result the caller wants."""
 
 
 class TaskOutcome(TypedDict):

@@ -71,7 +71,7 @@ def _child(wait: Wait, inputs: Mapping[str, Any], scope_iter: Mapping[str, Any])
     """The wait with what is asked of a sub-playbook."""
     if not inputs.get("path"):
         raise BadWait("kind playbook needs `path`: the catalog path of the playbook to run")
-    wait = {**wait, "path": str(inputs["path"]), "args": _mapping(inputs, "payload", "args")}
+    wait = {**wait, "path": str(inputs["path"]).lstrip("/"), "args": _mapping(inputs, "payload", "args")}
     if inputs.get("version") is not None:
         try:
             wait["version"] = int(inputs["version"])
@@ -90,6 +90,10 @@ def _child(wait: Wait, inputs: Mapping[str, Any], scope_iter: Mapping[str, Any])
         wait["detach"] = True
     if key is not None:
         wait["idempotency_key"] = str(key)
+    if inputs.get("return_step") is not None:
+        if detach:
+            raise BadWait("a detached playbook gives no result: leave `return_step` or `detach` out")
+        wait["return_step"] = str(inputs["return_step"])
     if part is not None:
         wait["part"] = str(part)
     if scope_iter:

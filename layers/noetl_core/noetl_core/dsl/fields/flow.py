@@ -6,6 +6,7 @@ from typing import Final
 
 from noetl_core.dsl.fields.playbook import RESOURCES
 from noetl_core.dsl.fields.policies import ADMISSION, FAILURE_MODE, SET, SET_CTX, TASK_POLICY
+from noetl_core.dsl.fields.tools import ASSERT, OUTPUT, RETRY
 from noetl_core.dsl.fields.types import (
     Anything,
     Block,
@@ -21,7 +22,7 @@ from noetl_core.dsl.fields.types import (
     Values,
     also,
 )
-from noetl_core.dsl.model import Loop, Router, Step
+from noetl_core.dsl.model import UNSET, Loop, Router, Step
 from noetl_core.dsl.numbers import (
     CHUNK_SIZE,
     COMMIT_EVERY,
@@ -149,6 +150,8 @@ LOOP: Final = Block(
     Field("iterator", Name("an iterator"), "The name of the element: templates read `iter.<name>`.", required=True),
     Field("spec", LOOP_SPEC, "Options and policy of the loop."),
     Field("loop", _NESTED, "A loop inside of each element.", link="loops.md#nested-loops"),
+    _MODE._replace(doc="The same as `spec.mode`.", same_as="spec.mode", default=UNSET),
+    _IN_FLIGHT._replace(doc="The same as `spec.max_in_flight`.", same_as="spec.max_in_flight", default=UNSET),
     legacy={"as": "the element's name is iterator"},
 )
 
@@ -247,6 +250,7 @@ STEP_SPEC: Final = Block(
     layered=True,
 )
 
+_TIME: Final = "spec.policy.lifecycle.timeout_s"
 _ARGS_OF_STEP: Final = Field("args", Values(), "Defaults for the arguments of the token; those that the token brings win.")
 
 COMPENSATION: Final = Block(
@@ -278,6 +282,13 @@ STEP: Final = Block(
         link="arcs.md",
     ),
     *also(_ARGS_OF_STEP, "input"),
+    *(
+        Field(name, TIMEOUT, "The same as `spec.policy.lifecycle.timeout_s`.", same_as=_TIME, link="steps.md#timeouts")
+        for name in ("timeout", "timeout_s", "timeout_seconds")
+    ),
+    Field("retry", RETRY.type, "The same as `retry` of its one tool.", same_as="tool.retry", link=RETRY.link),
+    Field("assert", ASSERT.type, "The same as `assert` of its last task.", same_as="tool.assert", link=ASSERT.link),
+    OUTPUT,
     SET_CTX._replace(doc="Values to write to `ctx` when the step has succeeded, before its arcs are evaluated."),
     SET._replace(doc="Another way to write `set_ctx`: `ctx.a: value`."),
     Field(
@@ -295,7 +306,6 @@ STEP: Final = Block(
         "eval": "outcomes are handled by spec.policy.rules of a task",
         "call": "a tool stands under tool",
         "type": "kind of the tool says what runs",
-        "retry": "retry is a directive of task policy",
         "collect": "write set_ctx with a reducer",
         "as": "a result is steps.<name>.result",
         "save": "storage is a task of its own",
@@ -359,6 +369,13 @@ ROUTER_SPEC: Final = Block(
         default=_ROUTER.mode,
         link="arcs.md#fan-out",
     ),
+    Field(
+        "on_no_match",
+        Anything("`end` or `fail`"),
+        "What happens when no arc matches: the token ends, or the execution fails.",
+        otherwise="`end`",
+        link="migrate.md#no-arc-matches",
+    ),
     Field("policy", ROUTER_POLICY, "The priority of the tokens, and which of them are made only once."),
     prefix="spec of ",
 )
@@ -368,6 +385,7 @@ ROUTER: Final = Block(
     "Says where the token goes when a step has ended.",
     "arcs.md#arcs",
     Field("spec", ROUTER_SPEC, "How the arcs fire."),
+    ROUTER_SPEC["mode"]._replace(doc="The same as `spec.mode`.", same_as="spec.mode", default=UNSET),
     Field("arcs", ListOf(ARC), "The arcs, tried in order.", required=True),
     legacy={"step": "arcs stand in next.arcs", "when": "guards stand in next.arcs"},
 )

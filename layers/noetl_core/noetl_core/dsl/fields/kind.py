@@ -31,6 +31,7 @@ class KindSpec:
         "exclusive",
         "fields",
         "gives",
+        "idle",
         "inputs",
         "maps",
         "needs",
@@ -68,6 +69,8 @@ class KindSpec:
         """A key that means something only beside another."""
         self.gives = gives
         """The fields of its result, where these are always the same."""
+        self.idle = tuple(f.name for f in fields if not f.effect)
+        """Inputs that are accepted without effect."""
         self.inputs = frozenset(f.name for f in fields if not f.same_as)
         self.spec = frozenset(f.name for f in options)
         self.aliases = {f.name: f.same_as for f in fields if f.same_as}

@@ -22,7 +22,7 @@ from noetl_core.dsl.model import Executor, Limits
 from noetl_core.dsl.numbers import LIFETIME, LIMITS, TIMEOUT
 
 API_VERSIONS: Final = ("noetl.io/v2", "noetl.io/v10")
-PLAYBOOK_PATH: Final = re.compile(r"[\w][\w.\-]*(/[\w][\w.\-]*)*\Z")
+PLAYBOOK_PATH: Final = re.compile(r"/*[\w][\w.\-]*(/[\w][\w.\-]*)*\Z")
 _EXECUTOR: Final = Executor()
 _LIMITS: Final = Limits()
 
@@ -34,7 +34,7 @@ METADATA: Final = Block(
     Field(
         "path",
         Text(PLAYBOOK_PATH),
-        "Its path in the catalog, words separated by `/`. Other playbooks call it by this path.",
+        "Its path in the catalog, words separated by `/`; one at its beginning is left out. Other playbooks call it by it.",
         required=True,
         label="metadata.path",
     ),
@@ -242,6 +242,20 @@ EXECUTOR_SPEC: Final = Block(
         link="../tools/README.md#your-own",
     ),
     Field("python", EXECUTOR_PYTHON, "The packages of python tasks.", link="../tools/python.md#packages"),
+    Field(
+        "no_next_is_error",
+        Flag(),
+        "true makes it an error of every step with arcs when none of them matches.",
+        default=False,
+        link="migrate.md#no-arc-matches",
+    ),
+    Field(
+        "final_step",
+        Text(),
+        "The step that comes last: arcs lead to it. Accepted without effect.",
+        effect=False,
+        link="migrate.md#without-effect",
+    ),
     Field("policy", EXECUTOR_POLICY, "How the whole execution behaves: limits, timeouts, failures, the default task policy."),
     Field("lifetime_s", LIFETIME, "The same as `policy.lifecycle.lifetime_s`, which wins.", default=_EXECUTOR.lifetime_s),
     prefix="spec of ",
@@ -255,7 +269,14 @@ EXECUTOR: Final = Block(
     Field("kind", Text(), "A label of your own; the engine does not read it."),
     Field("spec", EXECUTOR_SPEC, "Options and policy of the execution, and defaults for the `spec` of all tasks."),
     Field("desc", Anything("text"), "Says to people what these options are for."),
-    legacy={"profile": "executor.kind says where it runs"},
+    *(
+        Field(name, Anything("anything"), f"{what} Accepted without effect.", effect=False, link="migrate.md#without-effect")
+        for name, what in {
+            "profile": "Where other engines run the playbook.",
+            "version": "The version of another engine.",
+            "requires": "What the playbook needs of another engine.",
+        }.items()
+    ),
 )
 
 # --- root ---------------------------------------------------------------------------------------------------------------
@@ -303,6 +324,7 @@ ROOT: Final = Block(
         "Tasks that are written once and run by name, with `kind: workbook`.",
         link="playbook.md#workbook-tasks-by-name",
     ),
+    Field("tracing", Anything("anything"), "Options of tracing. Accepted without effect.", effect=False),
     legacy={"steps": "steps stand in workflow", "name": "it stands in metadata", "path": "it stands in metadata"},
     misplaced=("vars",),
 )

@@ -75,6 +75,33 @@ POLICY_OF_TASK: Final = Field(
     link="policies.md#task-policy",
 )
 
+RETRY: Final = Field(
+    "retry",
+    Anything("a number of attempts, or a mapping"),
+    "The same as a rule with `do: retry`.",
+    same_as="spec.policy.rules",
+    link="migrate.md#retry",
+)
+ASSERT: Final = Field(
+    "assert",
+    Anything("a condition, a list of conditions, or a mapping"),
+    "The same as rules with `do: fail`, for conditions that must hold of the result.",
+    same_as="spec.policy.rules",
+    link="migrate.md#assert",
+)
+OUTPUT: Final = Field(
+    "output",
+    Anything("anything"),
+    "How other engines store the result. Accepted without effect.",
+    effect=False,
+    link="migrate.md#without-effect",
+)
+TIMES: Final = tuple(
+    Field(name, TIMEOUT_OF_TASK.type, "The same as `spec.timeout`.", same_as="spec.timeout", link="steps.md#timeouts")
+    for name in ("timeout", "timeout_s", "timeout_seconds")
+)
+"""What may stand beside `spec`, where it belongs."""
+
 TASK: Final = Block(
     "task",
     "What every task may say; the inputs of its kind stand beside it.",
@@ -94,7 +121,13 @@ TASK: Final = Block(
     SET_CTX._replace(doc="Values to write to `ctx` when the task has ended ok, before its policy."),
     SET._replace(doc="Another way to write both, when the task has ended ok: `iter.a`, `ctx.b`."),
     Field("input", Values(whole=True), "The same as `args`.", same_as="args"),
+    *TIMES,
+    RETRY,
+    ASSERT,
+    OUTPUT,
 )
+BESIDE: Final = frozenset(field.name for field in (*TIMES, RETRY, ASSERT, OUTPUT))
+"""Keys of a task that a kind may have for inputs of its own."""
 
 LIBRARY: Final = Block(
     "library",

@@ -39,7 +39,10 @@ KINDS: Final[dict[str, KindSpec]] = {
                 "Files of a form, by field: text, stored files, or `{content, filename, content_type}`.",
                 references=True,
             ),
-            Field("auth", Anything("a name or a mapping"), "The credential to use: its name, or `type` and its fields."),
+            *also(
+                Field("auth", Anything("a name or a mapping"), "The credential to use: its name, or `type` and its fields."),
+                "credential",
+            ),
             Field("cookies", MAP, "Cookies to send, by name."),
         ),
         (
@@ -70,7 +73,12 @@ KINDS: Final[dict[str, KindSpec]] = {
         ),
         "../tools/http.md",
         required=(words("url endpoint"),),
-        exclusive=(words("url endpoint"), words("body json payload data form"), words("body json payload data files")),
+        exclusive=(
+            words("url endpoint"),
+            words("auth credential"),
+            words("body json payload data form"),
+            words("body json payload data files"),
+        ),
         gives=words("status headers data url elapsed_ms"),
     ),
     "python": KindSpec(
@@ -84,7 +92,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "libs",
                 Shape("libraries", "a mapping of names to modules", template=True),
-                "What the program imports: `st: statistics` is `import statistics as st`.",
+                "What the program imports: `st: statistics` is `import statistics as st`. A list imports each by its name.",
             ),
             Field("entry", TEXT, "The function whose return value is the result.", default="main"),
         ),

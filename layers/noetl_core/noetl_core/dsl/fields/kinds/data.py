@@ -67,6 +67,14 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "database", TEXT, "A file in the scratch folder of the execution that keeps the tables.", otherwise="in memory"
             ),
+            *also(
+                Field(
+                    "auth",
+                    Anything("a name or a mapping"),
+                    "The credential for files in S3: its name, its fields, or names of secrets to either.",
+                ),
+                "credential",
+            ),
             Field(
                 "sources",
                 MAP,
@@ -82,17 +90,27 @@ KINDS: Final[dict[str, KindSpec]] = {
         ),
         "../tools/duckdb.md",
         required=(_SQL_NAMES,),
-        exclusive=(_SQL_NAMES, words("params args")),
+        exclusive=(_SQL_NAMES, words("params args"), words("auth credential")),
         gives=_TABLE,
     ),
     "postgres": KindSpec(
         (
             *_SQL,
-            Field("auth", Anything("a name or a mapping"), "The credential to connect with: its name, or its fields."),
+            *also(
+                Field("auth", Anything("a name or a mapping"), "The credential to connect with: its name, or its fields."),
+                "credential",
+            ),
             Field("connection", Anything("text or a mapping"), "The same as `auth`: a connection string, or its fields."),
             Field("database", TEXT, "Another database on the same server.", otherwise="that of the credential"),
             Field("rows", Anything("a list"), "Runs the one command for each of these rows."),
             Field("copy", COPY, "Copies rows of any size in or out, instead of running a command.", references=True),
+            Field(
+                "pool",
+                Anything("a name or a mapping"),
+                "A pool of connections. Accepted without effect: a worker keeps its connections itself.",
+                effect=False,
+                link="migrate.md#without-effect",
+            ),
         ),
         (
             _MAX_ROWS,
@@ -108,7 +126,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         ),
         "../tools/postgres.md",
         required=(_SQL_NAMES | {"copy"},),
-        exclusive=(_SQL_NAMES | {"copy"}, words("params args"), words("auth connection")),
+        exclusive=(_SQL_NAMES | {"copy"}, words("params args"), words("auth connection credential")),
         gives=_TABLE | words("rows_read") | _REFERENCE,
     ),
     "noop": KindSpec(

@@ -1,0 +1,132 @@
+"""Changes of a document, made where it is read and told to whoever rewrites its text.
+
+The reader changes its own nodes and reads on; `noetl migrate` listens and makes each change in the text, so that what is
+accepted and what is written out cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from noetl_core.dsl.load import Node
+from noetl_core.dsl.reader import Reader
+from noetl_core.expr import TemplateError, is_template
+
+Place = Node | tuple[Node, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edit:
+    """One change. `own` replaces what several aliases stand for by a copy; it alone changes nothing."""
+
+    kind: Literal["move", "remove", "put", "insert", "own"]
+    holder: Node
+    key: str | int
+    to: Node | None = None
+    """Where the value goes (`move`), or what comes there (`put`, `insert`, `own`)."""
+    name: str = ""
+    """The key that it has there (`move`)."""
+    first: bool = False
+    """It comes before the other entries (`put`)."""
+
+
+def _unheard(_edit: Edit) -> None:
+    """Nobody rewrites the text."""
+
+
+@dataclass(slots=True)
+class Edits:
+    """Changes the nodes of one document; `told` hears of each change after it is made."""
+
+    r: Reader
+    told: Callable[[Edit], None] = _unheard
+
+    def move(self, holder: Node, key: str, to: Node, name: str | None = None) -> None:
+        """Move an entry of a mapping to another one; within the same mapping it is renamed and keeps its place."""
+        name = key if name is None else name
+        position = holder.key_at(key)
+        if to is holder:
+            holder.value = {name if k == key else k: v for k, v in holder.value.items()}
+        else:
+            to.value[name] = holder.value.pop(key)
+        to.keys[name] = position
+        self.told(Edit("move", holder, key, to, name))
+
+    def remove(self, holder: Node, key: str) -> Node:
+        """Take an entry out of a mapping."""
+        taken: Node = holder.value.pop(key)
+        self.told(Edit("remove", holder, key))
+        return taken
+
+    def put(self, holder: Node, key: str | int, value: Any, near: Place | None = None, *, first: bool = False) -> Node:
+        """Give a mapping an entry, or replace one; of a list, replace an item. `near` is where messages point."""
+        made = self.made_of(value, near or holder)
+        if isinstance(key, str):
+            holder.keys.setdefault(key, (made.line, made.col))
+        if first:
+            holder.value = {key: made, **holder.value}
+        else:
+            holder.value[key] = made
+        self.told(Edit("put", holder, key, made, first=first))
+        return made
+
+    def insert(self, holder: Node, at: int, value: Any, near: Place | None = None) -> Node:
+        """Insert an item into a list."""
+        made = self.made_of(value, near or holder)
+        holder.value.insert(at, made)
+        self.told(Edit("insert", holder, at, made))
+        return made
+
+    def own(self, holder: Node, key: str | int) -> Node:
+        """Return a value to be changed: a copy, where an alias stands for it elsewhere too."""
+        node: Node = holder.value[key]
+        if not node.shared:
+            return node
+        copy = _copied(node)
+        holder.value[key] = copy
+        self.told(Edit("own", holder, key, copy))
+        return copy
+
+    def below(self, holder: Node, key: str, near: Place) -> Node | None:
+        """Return the mapping at `key`, made if there is none; None (nothing is reported) where it is something else."""
+        if key not in holder.value:
+            return self.put(holder, key, {}, near)
+        node = self.own(holder, key)
+        if node.value is None:
+            return self.put(holder, key, {}, near)
+        return node if isinstance(node.value, dict) else None
+
+    def made_of(self, value: Any, near: Place) -> Node:
+        """Return a node for a plain value, which may contain nodes; its templates are compiled."""
+        if isinstance(value, Node):
+            return value
+        line, col = near[0].key_at(near[1]) if isinstance(near, tuple) else (near.line, near.col)
+        at = near[0] if isinstance(near, tuple) else near
+        inner: Any = value
+        if isinstance(value, Mapping):
+            inner = {k: self.made_of(v, near) for k, v in value.items()}
+        elif isinstance(value, list | tuple):
+            inner = [self.made_of(v, near) for v in value]
+        node = Node(inner, line, col, at.path)
+        node.rewritten = True
+        if isinstance(inner, dict):
+            node.keys = dict.fromkeys(inner, (line, col))
+        elif is_template(inner) and inner not in self.r.reads:
+            try:
+                self.r.compile(inner)
+            except TemplateError as error:
+                self.r.report("E301", near, f"template: {error}")
+        return node
+
+
+def _copied(node: Node) -> Node:
+    value = node.value
+    if isinstance(value, dict):
+        value = {k: _copied(v) for k, v in value.items()}
+    elif isinstance(value, list):
+        value = [_copied(v) for v in value]
+    copy = Node(value, node.line, node.col, node.path, node.style, node.start)
+    copy.keys, copy.plain_text, copy.rewritten, copy.size = dict(node.keys), node.plain_text, node.rewritten, node.size
+    return copy

@@ -1,0 +1,246 @@
+"""The root, the executor, steps, loops and routers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from noetl_core.dsl.dialect.assertions import expecting, rewrite_assert
+from noetl_core.dsl.dialect.conditions import Subject, all_of, any_of, braced, expression_of, negated
+from noetl_core.dsl.dialect.edits import Edits
+from noetl_core.dsl.dialect.tasks import TIMES, TasksOf, last_tasks, plain_seconds, rewrite_pipeline, subject_of, without_slash
+from noetl_core.dsl.dialect.writes import readers_of, rewrite_set
+from noetl_core.dsl.load import Node
+from noetl_core.dsl.variants import bound_names
+
+NOTHING: Final = ("end", "stop", "complete", "finish", "continue", "ignore", "none", "skip", "drop")
+"""Words for what happens anyway when no arc matches."""
+FAILURE: Final = ("error", "fail", "failure", "raise")
+_FAILS: Final = "no_next"
+
+
+def rewrite_playbook(e: Edits, root: Node) -> None:
+    about = root.get("metadata")
+    if about is not None and about.get("path") is not None:
+        without_slash(e, about, "path")
+    workflow = root.get("workflow")
+    if workflow is None or not isinstance(workflow.value, list):
+        return
+    workflow = e.own(root, "workflow")
+    steps = [e.own(workflow, n) for n in range(len(workflow.value))]
+    steps = [step for step in steps if isinstance(step.value, dict)]
+    readers, bound = readers_of(e.r, root, steps), frozenset(bound_names(root))
+    _workbook(e, root, TasksOf(None, readers, bound))
+    executor = _executor(e, root)
+    policy = _default(executor)
+    every = _every_no_match_fails(e, executor)
+    failing = False
+    for step in steps:
+        named = step.get("step")
+        name = str(named.value) if named is not None else ""
+        own = _default(step)
+        tasks = TasksOf(name, readers, bound, step.get("loop") is not None, own if own is not None else policy)
+        _step(e, step, tasks)
+        failing = _router(e, step, tasks, every=every) or failing
+    if failing:
+        e.insert(workflow, len(workflow.value), _failing_step(steps), workflow)
+
+
+def _default(holder: Node | None) -> Node | None:
+    """Return the policy that a step or the executor gives to tasks without one."""
+    for key in ("spec", "policy", "task"):
+        holder = holder.get(key) if holder is not None else None
+    return holder
+
+
+def _workbook(e: Edits, root: Node, tasks: TasksOf) -> None:
+    book = root.get("workbook")
+    if book is None or book.value is None:
+        return
+    book = e.own(root, "workbook")
+    named = book.get("tasks")
+    if named is not None and named.get("kind") is None and isinstance(named.value, dict | list):
+        book = e.own(book, "tasks")
+    keys = list(book.value) if isinstance(book.value, dict) else range(len(book.value)) if isinstance(book.value, list) else ()
+    for key in keys:
+        entry = e.own(book, key)
+        if entry.get("tool") is not None and entry.get("kind") is None:
+            rewrite_pipeline(e, entry, "tool", tasks)
+        elif entry.get("kind") is not None:
+            rewrite_pipeline(e, book, key, tasks)
+
+
+# --- executor -----------------------------------------------------------------------------------------------------------
+
+
+def _executor(e: Edits, root: Node) -> Node | None:
+    executor = root.get("executor")
+    return e.own(root, "executor") if executor is not None and isinstance(executor.value, dict) else None
+
+
+def _every_no_match_fails(e: Edits, executor: Node | None) -> bool:
+    """Take `no_next_is_error` out of the executor's options: its routers say it."""
+    spec = executor.get("spec") if executor is not None else None
+    asked = spec.get("no_next_is_error") if spec is not None else None
+    if executor is None or asked is None:
+        return False
+    if not isinstance(asked.value, bool):
+        e.r.report("E112", asked, f"no_next_is_error must be true or false, not {e.r.word(asked)}")
+    if asked.value is True:
+        e.remove(e.own(executor, "spec"), "no_next_is_error")
+    return asked.value is True
+
+
+# --- steps --------------------------------------------------------------------------------------------------------------
+
+
+def _step(e: Edits, step: Node, tasks: TasksOf) -> None:
+    _loop(e, step)
+    _time(e, step)
+    one = list(last_tasks(step))
+    tool = step.get("tool")
+    if "retry" in step.value and one and tool is not None and one[0] is tool and "retry" not in one[0].value:
+        e.move(step, "retry", e.own(step, "tool"))
+    _left_over(e, step, tasks, one)
+    if tool is not None:
+        before = []
+        rewrite_pipeline(e, step, "tool", tasks)
+        one = list(last_tasks(step))
+        if "assert" in step.value and one:
+            what = f'step "{tasks.step}"'
+            before = rewrite_assert(e, step, one[0], subject_of(one[0], f"{tasks.step}_task", tasks), what)
+        if before:
+            _expect(e, step, tasks, before)
+    if step.get("compensate") is not None:
+        undo = step.value["compensate"]
+        if undo.get("tool") is not None:
+            rewrite_pipeline(e, e.own(step, "compensate"), "tool", tasks)
+        else:
+            rewrite_pipeline(e, step, "compensate", tasks)
+    rewrite_set(e, step, tasks.readers, None, looped=False)
+
+
+def _left_over(e: Edits, step: Node, tasks: TasksOf, one: list[Node]) -> None:
+    """Report what stands beside a step and is about one of its tasks, where it cannot be said which."""
+    for key, message in (
+        ("retry", "says not which of its tasks is tried again"),
+        ("assert", "has no task whose result it could be about"),
+    ):
+        if key in step.value and (key == "retry" or not one):
+            e.r.report("E114", (step, key), f'{key} of step "{tasks.step}" {message}', "write it beside the kind of the task")
+            e.remove(step, key)
+
+
+def _expect(e: Edits, step: Node, tasks: TasksOf, before: list[tuple[str, str]]) -> None:
+    first = expecting(f"{tasks.step}_expects", before)
+    tool = e.own(step, "tool")
+    if isinstance(tool.value, list):
+        e.insert(tool, 0, first, tool)
+        return
+    if "name" not in tool.value:
+        e.put(tool, "name", f"{tasks.step}_task", tool, first=True)
+    e.put(step, "tool", [first, tool], tool)
+
+
+def _loop(e: Edits, step: Node) -> None:
+    """Move the options of a loop that stand beside `spec` below it."""
+    loop = step.get("loop")
+    if loop is None or not isinstance(loop.value, dict):
+        return
+    loop = e.own(step, "loop")
+    for key, own in (("collection", "in"), ("element", "iterator")):
+        if key in loop.value and own not in loop.value:
+            e.move(loop, key, loop, own)
+    for key in ("mode", "max_in_flight"):
+        spec = loop.get("spec")
+        if key in loop.value and not (spec is not None and spec.get(key) is not None):
+            below = e.below(loop, "spec", (loop, key))
+            if below is not None:
+                e.move(loop, key, below)
+
+
+def _time(e: Edits, step: Node) -> None:
+    """Write the time of a step below its lifecycle."""
+    key = next((key for key in TIMES if key in step.value), None)
+    if key is None:
+        return
+    holder: Node | None = step
+    for part in ("spec", "policy", "lifecycle"):
+        holder = e.below(holder, part, (step, key)) if holder is not None else None
+    if holder is not None and "timeout_s" not in holder.value:
+        e.move(step, key, holder, "timeout_s")
+        plain_seconds(e, holder, "timeout_s")
+
+
+# --- routers ------------------------------------------------------------------------------------------------------------
+
+
+def _router(e: Edits, step: Node, tasks: TasksOf, *, every: bool) -> bool:
+    """Rewrite the router of a step. Returns whether it leads to the step that fails."""
+    router = step.get("next")
+    if router is None or not isinstance(router.value, dict):
+        return False
+    router = e.own(step, "next")
+    if "mode" in router.value:
+        spec = e.below(router, "spec", (router, "mode"))
+        if spec is not None and "mode" not in spec.value:
+            e.move(router, "mode", spec)
+    arcs = router.get("arcs")
+    if arcs is not None and isinstance(arcs.value, list):
+        arcs = e.own(router, "arcs")
+        for n in range(len(arcs.value)):
+            arc = e.own(arcs, n)
+            if isinstance(arc.value, dict):
+                rewrite_set(e, arc, tasks.readers, None, looped=False)
+    fails = _no_match(e, router, tasks, every=every)
+    return fails and _add_failing_arc(e, router, tasks)
+
+
+def _no_match(e: Edits, router: Node, tasks: TasksOf, *, every: bool) -> bool:
+    """Return whether it is an error when no arc matches."""
+    spec = router.get("spec")
+    said = spec.get("on_no_match") if spec is not None else None
+    if spec is None or said is None:
+        return every
+    word = said.value
+    if word in FAILURE:
+        spec = e.own(router, "spec")
+        e.remove(spec, "on_no_match")
+        if not spec.value:
+            e.remove(router, "spec")
+        return True
+    if isinstance(word, dict) or word not in NOTHING:
+        hint = "on_no_match: fail, or end; another step is an arc without when, which comes last"
+        e.r.report("E113", said, f'on_no_match of step "{tasks.step}" is neither fail nor end', hint)
+    return False
+
+
+def _add_failing_arc(e: Edits, router: Node, tasks: TasksOf) -> bool:
+    arcs = router.get("arcs")
+    if arcs is None or not isinstance(arcs.value, list) or not arcs.value:
+        return False
+    guards = [arc.get("when") for arc in arcs.value]
+    if any(guard is None for guard in guards):
+        return False
+    arc: dict[str, object] = {"step": _FAILS, "args": {"step": tasks.step}}
+    spec = router.get("spec")
+    if spec is not None and spec.get("mode") is not None and spec.value["mode"].value == "inclusive":
+        asked = [expression_of(e.r, guard, "when", Subject("", bound=_ALL)) for guard in guards if guard is not None]
+        if None in asked:
+            return False
+        arc["when"] = braced(all_of("event.status == 'success'", negated(any_of(*asked))))
+    e.insert(arcs, len(arcs.value), arc, arcs)
+    return True
+
+
+class _Everything(frozenset[str]):
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+_ALL: Final = _Everything()
+
+
+def _failing_step(steps: list[Node]) -> dict[str, object]:
+    message = "no arc of step {{ args.step }} matches"
+    rule = {"else": {"then": {"do": "fail", "error": {"kind": "schema", "message": message}}}}
+    return {"step": _FAILS, "tool": {"kind": "noop", "spec": {"policy": {"rules": [rule]}}}}

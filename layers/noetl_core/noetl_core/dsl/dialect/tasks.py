@@ -1,0 +1,256 @@
+"""One task: what stands beside `spec` and belongs below it, or the other way round, and keys that mean something else here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from noetl_core.dsl.dialect.assertions import Check, expecting, rewrite_assert
+from noetl_core.dsl.dialect.conditions import Subject
+from noetl_core.dsl.dialect.edits import Edits
+from noetl_core.dsl.dialect.retries import rewrite_retry
+from noetl_core.dsl.dialect.scalars import seconds
+from noetl_core.dsl.dialect.writes import Readers, rewrite_set
+from noetl_core.dsl.fields.kind import KindSpec
+from noetl_core.dsl.fields.policies import SUGAR
+from noetl_core.dsl.fields.tools import TASK
+from noetl_core.dsl.kinds import COMMON_SPEC, KINDS
+from noetl_core.dsl.load import Node
+from noetl_core.expr import is_template
+
+TIMES: Final = ("timeout", "timeout_s", "timeout_seconds")
+OPTION_SPELLINGS: Final = {
+    "verify_ssl": "verify",
+    "ssl_verify": "verify",
+    "verify_tls": "verify",
+    "allow_redirects": "follow_redirects",
+}
+INPUT_SPELLINGS: Final = {"credential": "auth", "credentials": "auth"}
+_HTTP_RETRY: Final = frozenset({"attempts", "delay", "statuses"})
+_AS: Final = re.compile(r"\s*([A-Za-z_][\w.]*)(?:\s+as\s+([A-Za-z_]\w*))?\s*\Z")
+_FROM: Final = re.compile(r"\s*from\s+([A-Za-z_][\w.]*)\s+import\s+([A-Za-z_]\w*)(?:\s+as\s+([A-Za-z_]\w*))?\s*\Z")
+
+
+@dataclass(slots=True)
+class TasksOf:
+    """What the tasks of one step have in common."""
+
+    step: str | None
+    readers: Readers
+    bound: frozenset[str]
+    looped: bool = False
+    policy: Node | None = None
+    names: list[str] = field(default_factory=list)
+
+
+def rewrite_pipeline(e: Edits, holder: Node, key: str | int, tasks: TasksOf) -> None:
+    """Rewrite the tasks at a place: one tool, a list, or the branches of `choose`, `while` and `until`."""
+    node = e.own(holder, key)
+    if isinstance(node.value, list):
+        at = 0
+        while at < len(node.value):
+            expected = _rewrite_item(e, node, at, tasks)
+            if expected is not None:
+                e.insert(node, at, expecting(*expected), node.value[at])
+                at += 1
+            at += 1
+    elif isinstance(node.value, dict) and "kind" in node.value:
+        name = f"{tasks.step}_task" if tasks.step is not None else ""
+        before = rewrite_task(e, node, _name(node) or name, tasks)
+        if before:
+            if "name" not in node.value:
+                e.put(node, "name", name, node, first=True)
+            e.put(holder, key, [expecting(f"{tasks.step}_expects", before), node], node)
+
+
+def _rewrite_item(e: Edits, listed: Node, at: int, tasks: TasksOf) -> tuple[str, list[Check]] | None:
+    """Rewrite one entry of a list. Returns what is expected before it, with the name of the task that asks."""
+    item = e.own(listed, at)
+    if not isinstance(item.value, dict):
+        return None
+    if "kind" in item.value:
+        name = _name(item) or f"task_{at}"
+        before = rewrite_task(e, item, name, tasks)
+        if before and "name" not in item.value:
+            e.put(item, "name", name, item, first=True)
+        return (f"{name}_expects", before) if before else None
+    sugar = next((word for word in SUGAR if word in item.value), None)
+    if sugar is None:
+        keys = [key for key in item.value if not key.startswith("x-")]
+        if len(keys) == 1 and isinstance(item.value[keys[0]].value, dict) and "kind" in item.value[keys[0]].value:
+            before = rewrite_task(e, e.own(item, keys[0]), keys[0], tasks)
+            return (f"{keys[0]}_expects", before) if before else None
+        return None
+    if sugar == "choose":
+        choices = e.own(item, "choose")
+        for n in range(len(choices.value)) if isinstance(choices.value, list) else ():
+            choice = e.own(choices, n)
+            for key in ("then", "else"):
+                if choice.get(key) is not None:
+                    rewrite_pipeline(e, choice, key, tasks)
+    elif "do" in item.value:
+        rewrite_pipeline(e, item, "do", tasks)
+    return None
+
+
+def _name(task: Node) -> str | None:
+    name = task.get("name")
+    return name.value if name is not None and isinstance(name.value, str) else None
+
+
+def last_tasks(step: Node) -> Iterator[Node]:
+    """Yield the task whose result is the step's, if it is a plain one."""
+    tool = step.get("tool")
+    last = tool.value[-1] if tool is not None and isinstance(tool.value, list) and tool.value else tool
+    if last is None or not isinstance(last.value, dict):
+        return
+    if "kind" in last.value:
+        yield last
+        return
+    inner = [child for key, child in last.value.items() if not key.startswith("x-")]
+    if len(inner) == 1 and isinstance(inner[0].value, dict) and "kind" in inner[0].value:
+        yield inner[0]
+
+
+def subject_of(task: Node, name: str, tasks: TasksOf) -> Subject:
+    kind = str(task.value["kind"].value)
+    return Subject(kind, {name, *([tasks.step] if tasks.step else ())}, tasks.bound, tasks.policy)
+
+
+def rewrite_task(e: Edits, task: Node, name: str, tasks: TasksOf) -> list[Check]:
+    """Rewrite one tool object in place. Returns what its `assert` expects before it runs."""
+    kind = KINDS.get(task.value["kind"].value) if isinstance(task.value["kind"].value, str) else None
+    if kind is None:
+        return []
+    what = f'task "{name}"'
+    keys = task.value.keys()
+    before: list[Check] = []
+    if "spec" in keys and isinstance(task.value["spec"].value, dict):
+        _spec(e, task, kind)
+    for key in (*TIMES, *OPTION_SPELLINGS, *kind.spec):
+        if key in task.value and key not in kind.accepted and key not in TASK_ONLY:
+            _to_spec(e, task, key)
+    for key, own in INPUT_SPELLINGS.items():
+        if key in task.value and own in kind.inputs and own not in task.value:
+            e.move(task, key, task, own)
+    libs = task.get("libs")
+    if libs is not None and isinstance(libs.value, list) and "libs" in kind.accepted:
+        _libs(e, task, what)
+    path = task.get("path")
+    if path is not None and task.value["kind"].value == "playbook":
+        without_slash(e, task, "path")
+    if "retry" in task.value and "retry" not in kind.accepted:
+        rewrite_retry(e, task, subject_of(task, name, tasks), what)
+    if "assert" in task.value and "assert" not in kind.accepted:
+        before = rewrite_assert(e, task, task, subject_of(task, name, tasks), what)
+    _writes(e, task, tasks)
+    return before
+
+
+TASK_ONLY: Final = frozenset({"retry"})
+"""Options that mean something else beside `spec`."""
+
+
+def _spec(e: Edits, task: Node, kind: KindSpec) -> None:
+    """Move inputs that stand below `spec` out of it, and call its options by their names."""
+    spec = e.own(task, "spec")
+    options = COMMON_SPEC | kind.spec | {"policy"}
+    for key in list(spec.value):
+        if key in options:
+            continue
+        if key == "timeout_seconds" and not {"timeout", "timeout_s"} & spec.value.keys():
+            e.move(spec, key, spec, "timeout")
+        elif (own := OPTION_SPELLINGS.get(key)) in kind.spec and own not in spec.value:
+            e.move(spec, key, spec, own)
+        elif (key in kind.accepted or key in INPUT_SPELLINGS or key in _BESIDE) and key not in task.value:
+            e.move(spec, key, task)
+    own_retry = spec.get("retry")
+    if own_retry is not None and "retry" not in task.value:
+        mapping = own_retry.value if isinstance(own_retry.value, dict) else {}
+        if "retry" not in kind.spec or mapping.keys() - _HTTP_RETRY:
+            e.move(spec, "retry", task)
+    if not spec.value:
+        e.remove(task, "spec")
+
+
+_BESIDE: Final = frozenset(TASK.keys - {"spec", "kind"}) | {"assert"}
+
+
+def _to_spec(e: Edits, task: Node, key: str) -> None:
+    """Move an option that stands beside `spec` below it."""
+    own = "timeout" if key in TIMES else OPTION_SPELLINGS.get(key, key)
+    spec = task.get("spec")
+    if own not in COMMON_SPEC and own not in KINDS[task.value["kind"].value].spec:
+        return
+    held = spec.value if spec is not None and isinstance(spec.value, dict) else {}
+    if own in held or (own == "timeout" and "timeout_s" in held):
+        at = (task, key)
+        e.r.report("E114", at, f"the task has {key} and spec.{own if own in held else 'timeout_s'}", "keep the one below spec")
+        e.remove(task, key)
+        return
+    below = e.below(task, "spec", (task, key))
+    if below is not None:
+        e.move(task, key, below, own)
+        if own == "timeout":
+            plain_seconds(e, below, own)
+
+
+def plain_seconds(e: Edits, holder: Node, key: str) -> None:
+    """Write a time such as `30s`, or a quoted number, as seconds."""
+    node = holder.value[key]
+    if isinstance(node.value, str) and not is_template(node.value):
+        said = seconds(node.value)
+        if said != node.value:
+            e.put(holder, key, said, node)
+
+
+def without_slash(e: Edits, holder: Node, key: str) -> None:
+    """Write a path without the slashes it begins with."""
+    node = holder.value[key]
+    if isinstance(node.value, str) and node.value.startswith("/") and node.value.strip("/"):
+        e.put(holder, key, node.value.lstrip("/"), node)
+
+
+def _libs(e: Edits, task: Node, what: str) -> None:
+    """Write a list of modules as a mapping of the names that the code uses to them."""
+    node = task.value["libs"]
+    out: dict[str, object] = {}
+    for item in node.value:
+        if isinstance(item.value, dict):
+            named = {k: v.value for k, v in item.value.items()}
+            module = named.get("name") or named.get("module") or named.get("import")
+            if isinstance(module, str) and not set(named) - {"name", "module", "import", "as", "alias", "from"}:
+                alias = named.get("as") or named.get("alias")
+                source = named.get("from")
+                name = str(alias or module.split(".")[0])
+                out[name] = {"from": source, "import": module} if source else module if alias else module.split(".")[0]
+            else:
+                out.update(item.value)  # `- np: numpy`
+            continue
+        said = _AS.match(item.value) if isinstance(item.value, str) else None
+        part = _FROM.match(item.value) if isinstance(item.value, str) else None
+        if part is not None:
+            out[part[3] or part[2]] = {"from": part[1], "import": part[2]}
+        elif said is not None:
+            out[said[2] or said[1].split(".")[0]] = said[1] if said[2] else said[1].split(".")[0]
+        else:
+            e.r.report("E112", item, f"a library of {what} must be a module", "libs: [numpy, pandas as pd]")
+    e.put(task, "libs", out, node)
+
+
+def _writes(e: Edits, task: Node, tasks: TasksOf) -> None:
+    """Give the keys of `set` their scope: of the task, and of its rules."""
+    rewrite_set(e, task, tasks.readers, tasks.step, looped=tasks.looped)
+    spec = task.get("spec")
+    policy = spec.get("policy") if spec is not None else None
+    rules = policy.get("rules") if policy is not None else None
+    for rule in rules.value if rules is not None and isinstance(rules.value, list) else ():
+        for key in ("then", "else"):
+            body = rule.get(key)
+            if body is not None and isinstance(body.value, dict):
+                rewrite_set(e, body, tasks.readers, tasks.step, looped=tasks.looped)
+                inner = body.get("then")
+                if inner is not None and isinstance(inner.value, dict):
+                    rewrite_set(e, inner, tasks.readers, tasks.step, looped=tasks.looped)

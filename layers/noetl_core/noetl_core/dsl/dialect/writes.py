@@ -1,0 +1,115 @@
+"""Keys of `set` without a scope: `iter` where only the loop that writes them reads them, else `ctx`.
+
+Where a value lives is decided from the text alone, once: by who reads the key, under which name, and where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from noetl_core.dsl.dialect.edits import Edits
+from noetl_core.dsl.load import Node
+from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.templates import scalars_below
+
+SCOPES: Final = ("ctx", "iter")
+
+
+@dataclass(slots=True)
+class Readers:
+    """Who reads which name: `below` the tool of a step, or `elsewhere`."""
+
+    as_ctx: set[str] = field(default_factory=set)
+    """Read as `ctx.<name>` anywhere."""
+    below: dict[str, set[str]] = field(default_factory=dict)
+    """By step: read as `iter.<name>`, or bare, by its tasks."""
+    as_iter: dict[str, set[str]] = field(default_factory=dict)
+    elsewhere: dict[str, set[str]] = field(default_factory=dict)
+    """By step: read bare by its arcs, arguments, admission and loop."""
+    executor: set[str] = field(default_factory=set)
+    writers: dict[str, set[str]] = field(default_factory=dict)
+    """By name: the steps that write it, to `ctx` or without a scope."""
+
+    def only(self, step: str, name: str) -> bool:
+        """Return whether nothing but the tasks of `step` reads a name."""
+        if name in self.as_ctx or name in self.executor or self.writers.get(name, {step}) != {step}:
+            return False
+        outside = any(name in names for other, names in self.below.items() if other != step)
+        return not outside and not any(name in names for names in self.elsewhere.values())
+
+
+def readers_of(r: Reader, root: Node, steps: list[Node]) -> Readers:
+    out = Readers()
+    for step in steps:
+        named = step.get("step")
+        name = str(named.value) if named is not None else ""
+        tool = step.get("tool")
+        below, as_iter, elsewhere = (d.setdefault(name, set()) for d in (out.below, out.as_iter, out.elsewhere))
+        for part in (tool, step.get("compensate")):
+            for path in _paths(r, part):
+                if path[0] == "iter" and len(path) > 1:
+                    as_iter.add(path[1])
+                elif path[0] == "ctx":
+                    out.as_ctx.update(path[1:2])
+                else:
+                    below.add(path[0])
+        for key, part in step.value.items():
+            if key not in ("tool", "compensate"):
+                for path in _paths(r, part):
+                    out.as_ctx.update(path[1:2] if path[0] == "ctx" else ())
+                    elsewhere.add(path[0])
+        for written in _written(step):
+            out.writers.setdefault(written, set()).add(name)
+    for section in ("executor", "workbook"):
+        for path in _paths(r, root.get(section)):
+            out.executor.update(path[1:2] if path[0] == "ctx" else path[:1])
+    return out
+
+
+def _written(node: Node) -> Iterator[str]:
+    """Yield the names that anything below writes to `ctx`, or without saying where."""
+    if isinstance(node.value, list):
+        for child in node.value:
+            yield from _written(child)
+    elif isinstance(node.value, dict):
+        for key, child in node.value.items():
+            if key in ("set", "set_ctx") and isinstance(child.value, dict):
+                yield from (name.removeprefix("ctx.") for name in child.value if not name.startswith("iter."))
+            yield from _written(child)
+
+
+def _paths(r: Reader, node: Node | None) -> Iterator[tuple[str, ...]]:
+    if node is not None:
+        for scalar in scalars_below(node):
+            yield from (read.path for read in r.reads.get(scalar.value, ()))
+
+
+def rewrite_set(e: Edits, holder: Node, readers: Readers, step: str | None, *, looped: bool) -> None:
+    """Give every key of `set` its scope. `step` None: nothing but `ctx` can be written here."""
+    node = holder.get("set")
+    if node is None or not isinstance(node.value, dict) or all(_scoped(key) for key in node.value):
+        return
+    node = e.own(holder, "set")
+    for key in list(node.value):
+        if _scoped(key):
+            continue
+        child = node.value[key]
+        if key in SCOPES and isinstance(child.value, dict):
+            for name in list(child.value):
+                e.move(child, name, node, f"{key}.{name}")
+            e.remove(node, key)
+            continue
+        e.move(node, key, node, f"{_scope(readers, step, key, looped=looped)}.{key}")
+
+
+def _scoped(key: str) -> bool:
+    """Return whether a key says where it is written, or tries to."""
+    return "." in key
+
+
+def _scope(readers: Readers, step: str | None, name: str, *, looped: bool) -> str:
+    if step is None or not readers.only(step, name):
+        return "ctx"
+    return "iter" if looped or name in readers.as_iter.get(step, ()) else "ctx"
