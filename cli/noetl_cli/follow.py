@@ -151,7 +151,8 @@ def counts(step: StepProgress, now: float) -> str:
     seconds = step.seconds(now)
     if step.total is not None:
         rate = f" {step.done / seconds:,.1f}/s" if seconds > 0.5 and step.done else ""
-        words.append(f"{step.done:,}/{step.total:,}{rate}")
+        claimed = f" rows of {step.frames:,} frame{'s' if step.frames > 1 else ''}" if step.frames else ""
+        words.append(f"{step.done:,}/{step.total:,}{claimed}{rate}")
     elif step.runs > 1:
         words.append(f"{step.runs} runs")
     for number, word in ((step.failed, "failed"), (step.tasks if step.tasks > 1 else 0, "tasks"), (step.retries, "retries")):

@@ -22,6 +22,8 @@ class StepProgress:
     status: str = "running"
     """`running`, `waiting` (suspended), `undoing`, `ok`, `error` or `skipped`."""
     total: int | None = None
+    frames: int = 0
+    """Frames that cursor loops have claimed; `total` is of the rows in them."""
     done: int = 0
     failed: int = 0
     tasks: int = 0
@@ -93,6 +95,8 @@ class Progress:
                 step.status = "running"
             case "LoopCollected" if not e.get("iteration"):
                 step.total = (step.total or 0) + e["data"]["total"]
+            case "LoopFrameClaimed" if e["data"]["keys"]:
+                step.total, step.frames = (step.total or 0) + len(e["data"]["keys"]), step.frames + 1
             case "LoopSliced" if step.total is None:
                 step.total = e["data"]["plan"]["total"]
             case "LoopIterationCompleted" if len(e.get("iteration", ())) == 1:

@@ -70,6 +70,16 @@ def pages(call: ToolCall) -> Outcome:
     return Outcome.ok({"page": page, "rows": [page * 10, page * 10 + 1], "more": page < 3})
 
 
+def claimed(call: ToolCall) -> Outcome:
+    """A table of five rows, which are claimed two at a time; a row called `fail` fails."""
+    if call.task != "cursor.claim":
+        return fails(call)
+    frame = int(call.task_run_id.rpartition("/")[2])
+    names = ["a", "fail", "c", "d", "e"][2 * frame : 2 * frame + 2]
+    rows = [{"id": name.upper(), "name": name, "noetl_key": name.upper(), "noetl_key_type": "text"} for name in names]
+    return Outcome.ok({"rows": rows, "columns": [], "row_count": len(rows)})
+
+
 def fails(call: ToolCall) -> Outcome:
     """Tasks called `bad` fail; of iterations, the third."""
     bad = call.task == "bad" or call.inputs.get("result") == "fail"
@@ -200,6 +210,16 @@ SCENARIOS: Mapping[str, Scenario] = {
         "a loop that one worker begins and hands over, with a reducer",
         DISTRIBUTED.replace("exec: distributed", "exec: auto"),
         spread=SpreadRule(measured_s=0, left_s=0, busy=0),
+    ),
+    "cursor_loop": Scenario(
+        "a loop that claims its rows in frames; one of them fails",
+        "  - step: start\n"
+        "    loop:\n"
+        "      cursor: { kind: postgres, auth: pg, table: items, where: open, done: { open: false } }\n"
+        "      iterator: row\n"
+        "      spec: { mode: cursor, max_in_flight: 2, frame: 2, policy: { failure: { mode: best_effort } } }\n"
+        '    tool: { kind: noop, result: "{{ iter.row.name }}" }\n',
+        tool=claimed,
     ),
     "nested_loop": Scenario("a loop in a loop, with iter.parent", NESTED),
     "loop_fails": Scenario(

@@ -67,6 +67,8 @@ def _forget(history: RunHistory, rerun: Rerun) -> None:
         for held in (history.tasks, history.finished, history.collections):
             for path in [p for p in held if p[: len(inside)] == inside]:
                 del held[path]
+        if not inside:
+            history.frames.clear()
     for path, events in history.tasks.items():
         if named and task is not None and path[: len(inside)] == inside:
             first = next((n for n, e in enumerate(events) if e.data["task"] == task), len(events))

@@ -18,7 +18,7 @@ from noetl_core.engine.records import (
     run_events,
 )
 from noetl_core.events.event import TaskEvent
-from noetl_core.events.runs import LoopCollected, LoopIterationCompleted
+from noetl_core.events.runs import LoopCollected, LoopFrameClaimed, LoopIterationCompleted
 from noetl_core.events.shapes import Mail, Wait
 from noetl_core.expr import MASK
 from noetl_core.history import commits_of
@@ -43,6 +43,8 @@ class RunHistory:
     worker: str = ""
     """The worker of the newest activation."""
     collections: dict[Path, LoopCollected] = field(default_factory=dict)
+    frames: list[LoopFrameClaimed] = field(default_factory=list)
+    """What a cursor loop claimed, in order."""
     tasks: dict[Path, list[TaskEvent]] = field(default_factory=dict)
     finished: dict[Path, dict[int, LoopIterationCompleted]] = field(default_factory=dict)
     begun: set[Path] = field(default_factory=set)
@@ -102,6 +104,8 @@ def apply(history: RunHistory, event: RunEvent) -> None:
             deliver(history, event.data["mail"])
         case "LoopCollected":
             history.collections[tuple(event.data.get("path", ()))] = event.data
+        case "LoopFrameClaimed":
+            history.frames.append(event.data)
         case "LoopIterationStarted":
             history.begun.add(tuple(event.data["path"]))
         case "TaskProcessed":

@@ -6,11 +6,13 @@ playbook that is refused). `docs/language/README.md` says the same to its reader
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,6 +28,7 @@ from noetl_core.events.event import fact
 from noetl_core.local import LocalWiring
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
+from tests.databases import postgres
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: example, path: docs/example }\n"
 ROOT_KEYS = ("apiVersion", "keychain", "executor", "workload", "workflow", "workbook", "vars")
@@ -106,8 +109,10 @@ def run(example: Example, others: list[str]) -> dict[str, Any]:
     `order` (the steps) as they ran, and the `effective` spec of every task."""
     given = json.loads(example.expected).get("given", {})
     demo = {"type": "postgres", "data": {"user": "reader", "password": "s3cret-word"}}  # as `noetl credentials put` stores it
-    secrets = LocalSecrets(Path("no-such-file"), {PREFIX + "DEMO": json.dumps(demo)})
-    local = LocalWiring(tools=ToolRegistry({"http": DemoService()}), secrets=secrets)
+    registry, work = tools(example.source)
+    held = {PREFIX + "DEMO": json.dumps(demo), PREFIX + "WORK": json.dumps({"type": "postgres", "data": work})}
+    secrets = LocalSecrets(Path("no-such-file"), held)
+    local = LocalWiring(tools=registry, secrets=secrets)
     try:
         for other in others:
             register(local.control, other)
@@ -128,6 +133,33 @@ def run(example: Example, others: list[str]) -> dict[str, Any]:
         return out
     finally:
         local.close()
+
+
+def tools(source: str) -> tuple[ToolRegistry, dict[str, Any]]:
+    """The tools of an example, and the credential `work`: where rows are claimed, that of a database with the table `orders`."""
+    if "kind: postgres" not in source:
+        return ToolRegistry({"http": DemoService()}), {}
+    import psycopg
+
+    from noetl_core.tools.net import AddressPolicy
+    from noetl_core.tools.postgres import PostgresTool
+
+    uri = _database()
+    columns = "id bigint PRIMARY KEY, amount int, state text NOT NULL DEFAULT 'open', claimed_by text, claimed_until timestamptz"
+    with psycopg.connect(uri) as connection:
+        connection.execute("DROP TABLE IF EXISTS orders")
+        connection.execute(f"CREATE TABLE orders ({columns})".encode())
+        connection.execute("INSERT INTO orders VALUES (1, 10), (2, 200), (3, 30)")
+    return ToolRegistry({"http": DemoService(), "postgres": PostgresTool(AddressPolicy(allow_private=True))}), {"dsn": uri}
+
+
+@cache
+def _database() -> str:
+    """A server that ends with the process."""
+    server = postgres()
+    uri = server.__enter__()
+    atexit.register(server.__exit__, None, None, None)
+    return uri
 
 
 def reply(local: LocalWiring, execution_id: str, data: Any) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from noetl_core.dsl.fields import flow, keychain, playbook, policies, tools
+from noetl_core.dsl.fields import cursor, flow, keychain, playbook, policies, tools
 from noetl_core.dsl.fields.types import (
     Anything,
     Block,
@@ -56,6 +56,7 @@ BLOCKS: Final[Mapping[str, Block]] = {
         policies.ADMISSION,
         flow.COMPENSATION,
         flow.LOOP,
+        cursor.CURSOR,
         flow.ROUTER,
         flow.ARC,
         tools.TASK,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from noetl_core.dsl.model import (
     Admission,
     AdmitRule,
     Arc,
+    Cursor,
     Executor,
     Join,
     KeychainEntry,
@@ -112,6 +114,26 @@ def tasks(draw: st.DrawFn, name: str, names: list[str], outer: dict[str, Any]) -
     )
 
 
+CURSORS = st.builds(
+    Cursor,
+    kind=st.just("postgres"),
+    fields=st.fixed_dictionaries(
+        {"auth": st.just("pg"), "table": st.just("items"), "done": st.just("delete") | st.just({"state": "done"})},
+        optional={"where": st.just("state = '{{ workload.state }}'"), "set": st.just({"state": "taken"})},
+    ),
+    lease_s=st.integers(10, 1000),
+)
+
+
+def claiming(depth: int) -> st.SearchStrategy[Loop]:
+    return st.builds(
+        lambda loop, cursor, frame: replace(loop, in_=[], cursor=cursor, frame=frame, exec=None, chunk_size=None),
+        loops(depth),
+        CURSORS,
+        st.integers(1, 1000),
+    )
+
+
 def loops(depth: int = 2) -> st.SearchStrategy[Loop]:
     return st.builds(
         Loop,
@@ -148,11 +170,13 @@ def steps(draw: st.DrawFn, name: str, steps_: list[str], outer: dict[str, Any], 
         for i in range(draw(st.integers(0, 2)))
     ]
     undo = draw(st.sampled_from([[], ["undo"]]))
+    body = tuple(draw(tasks(label, labels, layers)) for label in labels)
+    waits = any(task.kind in ("wait", "callback", "playbook") for task in body)
     return Step(
         name=name,
-        tasks=tuple(draw(tasks(label, labels, layers)) for label in labels),
+        tasks=body,
         router=draw(st.none() | st.builds(Router, st.just(tuple(arcs)), st.sampled_from(["exclusive", "inclusive"]))),
-        loop=draw(st.none() | loops()),
+        loop=draw(st.none() | loops() | claiming(2)) if not waits else draw(st.none() | loops()),
         desc=draw(st.none() | TEXT.filter(str.strip)),
         admission=draw(st.none() | ADMISSIONS),
         join=draw(st.none() | JOINS),

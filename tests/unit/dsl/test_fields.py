@@ -126,7 +126,7 @@ workflow:
     assert step.tasks[0].policy.on_unmatched == policies.TASK_POLICY["on_unmatched"].default
     assert step.admission.on_deny == policies.ADMISSION["on_deny"].default
     assert step.failure_mode == flow.STEP_FAILURE["mode"].default
-    assert {name: getattr(step.loop, name) for name in ("mode", "max_in_flight")} == defaults(flow.LOOP_SPEC)
+    assert {name: getattr(step.loop, name) for name in ("mode", "max_in_flight", "frame")} == defaults(flow.LOOP_SPEC)
     assert {name: getattr(step.router, name) for name in ("priority", "dedupe")} == defaults(flow.ROUTER_POLICY)
     assert step.router.mode == flow.ROUTER_SPEC["mode"].default
     assert {name: getattr(read.executor.limits, name) for name in Limits.__slots__} == defaults(playbook.LIMITS_BLOCK)

@@ -44,6 +44,16 @@ def loop(*keys: str) -> Callable[[Any], dict[str, Any]]:
     return step_with("loop", lambda value: {"in": [1], "iterator": "i", "spec": nest(value, *keys)})
 
 
+def claiming(*keys: str) -> Callable[[Any], dict[str, Any]]:
+    """A loop with a cursor: of its spec, or of the cursor itself."""
+
+    def made(value: Any) -> dict[str, Any]:
+        cursor = {"kind": "postgres", "auth": "a", "table": "t", "done": "delete", **({} if keys else {"lease_s": value})}
+        return {"cursor": cursor, "iterator": "i", **({"spec": nest(value, *keys)} if keys else {})}
+
+    return step_with("loop", made)
+
+
 def step_with(key: str, made: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
     return lambda value: document(workflow=[{"step": "a", "tool": {"kind": "noop"}, key: made(value)}])
 
@@ -87,6 +97,8 @@ PLACES: dict[Place, Callable[[Any], dict[str, Any]]] = {
     ("loop", "max_in_flight"): step_with("loop", lambda value: {"in": [1], "iterator": "i", "max_in_flight": value}),
     **{("step", name): step(name) for name in ("timeout", "timeout_s", "timeout_seconds")},
     **{("noop_task", name): task("noop", name) for name in ("timeout", "timeout_s", "timeout_seconds")},
+    ("loop", "spec", "frame"): claiming("frame"),
+    ("cursor", "lease_s"): claiming(),
     **{("loop", "spec", "policy", name): loop("policy", name) for name in ("max_in_flight", "chunk_size")},
     **{("loop", "spec", "policy", "failure", n): loop("policy", "failure", n) for n in ("tolerated_count", "tolerated_percent")},
     ("router", "spec", "policy", "priority"): step_with(

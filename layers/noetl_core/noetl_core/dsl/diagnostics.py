@@ -87,6 +87,7 @@ CODES: Final[dict[str, str]] = {
     "W518": "an ignore comment that silences nothing",
     "W519": "a pipeline that never ends",
     "W520": "a loop that is too long",
+    "W521": "a claim that cannot be repeated",
 }
 """Every code with its subject."""
 

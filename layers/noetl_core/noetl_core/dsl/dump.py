@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from noetl_core.dsl.fields.cursor import CURSOR
 from noetl_core.dsl.fields.flow import (
     ARC,
     LOOP,
@@ -39,6 +40,7 @@ from noetl_core.dsl.model import (
     UNSET,
     Admission,
     Arc,
+    Cursor,
     Executor,
     Join,
     Limits,
@@ -193,9 +195,16 @@ def _loop(loop: Loop | None) -> dict[str, Any] | None:
         max_in_flight=loop.max_in_flight,
         chunk_size=loop.chunk_size,
         commit_every=loop.commit_every,
+        frame=loop.frame,
         policy=policy,
     )
-    return {"in": loop.in_, **LOOP.written(iterator=loop.iterator, spec=spec, loop=_loop(loop.inner))}
+    cursor = loop.cursor
+    source = {"in": loop.in_} if cursor is None else {"cursor": {"kind": cursor.kind, **_leased(cursor), **cursor.fields}}
+    return {**source, **LOOP.written(iterator=loop.iterator, spec=spec, loop=_loop(loop.inner))}
+
+
+def _leased(cursor: Cursor) -> dict[str, Any]:
+    return CURSOR.written(lease_s=cursor.lease_s)
 
 
 def _router(router: Router | None) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from noetl_core.dsl.cursors import cursor, options, refuse
 from noetl_core.dsl.fields.flow import LOOP, LOOP_SPEC, REDUCERS
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import UNSET, FailureMode, Loop
@@ -19,10 +20,16 @@ def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1)
     """Read one loop, with the loops inside it (`loop.loop`). `failure`: the failure mode of the step."""
     what = f'loop of step "{step}"'
     given = r.read(node, LOOP, what)
-    missing = [k for k in ("in", "iterator") if k not in given]
+    cursor_node = given.node("cursor")
+    missing = [k for k in ("in", "iterator") if k not in given and (k != "in" or cursor_node is None)]
     if missing:
         message = f"{what} has no {' and no '.join(missing)}"
         r.missing(node, missing[0], message, "a loop needs in and iterator", code="E117")
+    if cursor_node is not None and "in" in given:
+        r.report("E114", (node, "in"), f"{what} has in and cursor", "keep the one that gives the elements")
+    if cursor_node is not None and depth > 1:
+        refuse(r, node, "belongs to the outermost loop of a step", "claim rows there, and loop over what each has inside")
+    options(r, node, given, cursor_node is not None, what)
     if depth > MAX_DEPTH:
         r.report("E124", node, f"{what} nests deeper than {MAX_DEPTH}", "use a child playbook")
         return None
@@ -36,7 +43,7 @@ def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1)
     return Loop(
         in_=source.plain() if source is not None else [],
         iterator=iterator or "item",
-        mode=_either(given, "mode"),
+        mode="parallel" if (mode := _either(given, "mode")) == "cursor" else mode,
         max_in_flight=_either(given, "max_in_flight"),
         exec=given.get("spec", "policy", "exec"),
         chunk_size=_either(given, "chunk_size"),
@@ -46,6 +53,8 @@ def loop(r: Reader, node: Node, step: str, failure: FailureMode, depth: int = 1)
         tolerated_count=given.get("spec", "policy", "failure", "tolerated_count"),
         tolerated_percent=given.get("spec", "policy", "failure", "tolerated_percent"),
         inner=None if inner is None else loop(r, inner, step, failure, depth + 1),
+        cursor=None if cursor_node is None else cursor(r, cursor_node, what),
+        frame=frame if (frame := given.get("spec", "frame")) is not None else LOOP_SPEC["frame"].default,
         path=node.path,
     )
 

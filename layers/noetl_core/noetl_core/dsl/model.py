@@ -111,6 +111,17 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class Cursor:
+    """`loop.cursor`: rows that are claimed from a source, frame by frame. `fields` are those of the kind, unrendered."""
+
+    kind: str
+    fields: Mapping[str, Value] = field(default_factory=dict)
+    lease_s: Value = 600
+    """Seconds that a claim holds without being prolonged."""
+    path: Path = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Loop:
     """`step.loop` (formal specification 2.3 and 7; canonical step spec 8; resolutions 9, 10, 17 and 29)."""
 
@@ -129,6 +140,10 @@ class Loop:
     tolerated_count: Value = None
     tolerated_percent: Value = None
     inner: Loop | None = None
+    cursor: Cursor | None = None
+    """What is looped over in the place of `in_`."""
+    frame: Value = 100
+    """Rows that a cursor claims at once."""
     path: Path = field(default=(), compare=False)
 
 
@@ -218,6 +233,7 @@ class Limits:
     max_task_visits: int = 100_000
     max_commits: int = 1_000_000
     max_tokens: int = 10_000
+    max_frames: int = 10_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,10 @@ MULTIPLIER: Final = Range(1, 100, template=False)
 WINDOW: Final = Range(1, 10_000, whole=True)
 CHUNK_SIZE: Final = Range(1, 100_000, whole=True)
 COMMIT_EVERY: Final = Range(1, 100_000, whole=True)
+FRAME: Final = Range(1, 1_000, whole=True)
+"""A frame is in memory, and its rows are those that a crash leaves claimed."""
+LEASE: Final = Range(10, 12 * 3600)
+"""SQS hides a message for twelve hours at most."""
 TOLERATED_COUNT: Final = Range(0, ANY, whole=True)
 TOLERATED_PERCENT: Final = Range(0, 100)
 JOIN_COUNT: Final = Range(1, 10_000, whole=True, template=False, null=False)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from noetl_core.dsl import requirements
 from noetl_core.dsl.dialect.tasks import OPTION_SPELLINGS
-from noetl_core.dsl.fields import flow, keychain, playbook, policies, tools
+from noetl_core.dsl.fields import cursor, flow, keychain, playbook, policies, tools
 from noetl_core.dsl.fields.kind import KindSpec
 from noetl_core.dsl.fields.types import (
     Anything,
@@ -196,6 +196,7 @@ _SHAPES: Final[dict[str, Schema]] = {
     "playbook_kind": {"const": "Playbook"},
     "workload": {"type": "object", "properties": {playbook.X_SCHEMA.name: _property(playbook.X_SCHEMA, "")}},
     "collection": {"anyOf": [{"type": ["array", "object"]}, _TEMPLATE]},
+    "settled": {"anyOf": [_MAP, _TEXT]},
     "reducers": {"type": "object", "additionalProperties": {"enum": list(flow.REDUCERS)}},
     "dedupe": {"anyOf": [_BOOL, _TEMPLATE, {"type": "null"}]},
     "libraries": {
@@ -267,7 +268,8 @@ def _parts() -> dict[str, Schema]:
         **{block.name: _block(block, kind={"const": kind}) for kind, block in keychain.KEYCHAIN.items()},
         "executor": _block(playbook.EXECUTOR),
         "step": _block(flow.STEP) | {"anyOf": either},
-        "loop": _block(flow.LOOP),
+        "loop": _block(flow.LOOP) | {"anyOf": [{"required": ["in"]}, {"required": ["cursor"]}]},
+        "cursor": _block(cursor.CURSOR),
         "router": _block(flow.ROUTER),
         "arc": _block(flow.ARC),
         "task_policy": _block(policies.TASK_POLICY),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from noetl_core.dsl.cursors import check_cursor, refuse
 from noetl_core.dsl.diagnostics import MIGRATE, suggest
 from noetl_core.dsl.fields.flow import ARC, COMPENSATION, JOIN, ROUTER, ROUTER_POLICY, ROUTER_SPEC, STEP, STEP_FAILURE
 from noetl_core.dsl.load import Node
@@ -61,6 +62,8 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
     body = _tool(r, given.node("tool"), tasks)
     check_jumps(r, tasks)
     _check_body(r, node, given, name)
+    if looped is not None and loop_node is not None:
+        check_cursor(r, loop_node, looped, body)
     if looped is not None and "tool" not in given:
         r.report("E114", (node, "loop"), f"{what} has a loop but no tool", "a loop repeats the step's tool")
     set_iter, set_ctx = written(r, node, what)
@@ -183,7 +186,11 @@ def _compensate(r: Reader, node: Node | None, name: str, body: TaskScope) -> tup
         given = r.read(node, COMPENSATION, what)
         if "loop" in given:
             looped = loop(r, given.nodes["loop"], name, "fail_fast")
-            if looped is not None and looped.exec == "distributed":
+            if looped is not None and looped.cursor is not None:
+                refuse(
+                    r, given.nodes["loop"], f"cannot be in the {what}", "a compensation undoes what the step did: loop over that"
+                )
+            elif looped is not None and looped.exec == "distributed":
                 message = f"the loop of the {what} cannot be distributed: one worker undoes a step"
                 r.report("E114", given.nodes["loop"], message, "leave exec out")
         if "tool" not in given:

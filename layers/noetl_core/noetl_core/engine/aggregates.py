@@ -63,6 +63,8 @@ class RunAggregates:
             self.retries += 1
         elif event.name == "LoopCollected" and not event.data.get("path"):
             self.items = event.data["total"]
+        elif event.name == "LoopFrameClaimed":
+            self.items = event.data["first"] + len(event.data["keys"])
 
     def _took(self, us: int) -> None:
         us = max(us, 0)

@@ -8,6 +8,7 @@
 | task run | step run, iteration path, task name, visit ordinal in this run | page 2 is visit 2; a retry keeps the visit |
 | child execution | parent execution, task run | one task visit starts one child |
 | compensation run | execution, step run | a run is compensated once: redriven, it is another run |
+| claim | execution, run, frame | frames of a run are numbered; it is not hashed, as people read it in their tables |
 | wait | task run, attempt, what | each attempt of a visit waits for one thing of a kind |
 
 `tests/unit/engine/test_ids.py` has a collision test per row.
@@ -69,6 +70,11 @@ def task_run_id(run_id: str, path: Sequence[int], task: str, visit: int) -> str:
 def wait_id(task_run: str, attempt: int, what: str) -> str:
     """Return the id of a wait: `what` is timer, child, signal or callback."""
     return "w" + _short("wait", task_run, attempt, what)
+
+
+def claim_id(execution_id: str, run_id: str, frame: int | str) -> str:
+    """Return the id under which a source has the claim of a frame of a cursor loop."""
+    return f"{execution_id}/{run_id}/{frame}"
 
 
 def child_execution_id(parent: str, task_run: str) -> str:

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         | Of[Literal["TaskRetried"], runs.TaskRetried]
         | Of[Literal["TaskProcessed"], runs.TaskProcessed]
         | Of[Literal["LoopCollected"], runs.LoopCollected]
+        | Of[Literal["LoopFrameClaimed"], runs.LoopFrameClaimed]
         | Of[Literal["LoopIterationStarted"], runs.LoopIterationStarted]
         | Of[Literal["LoopIterationCompleted"], runs.LoopIterationCompleted]
         | Of[Literal["StepDone"], control.StepDone | runs.StepDone]

@@ -17,12 +17,16 @@ Name = TypeVar("Name", covariant=True)
 Data = TypeVar("Data", covariant=True)
 Keys = ParamSpec("Keys")
 
-LOG_VERSION = 2
+LOG_VERSION = 3
 """The newest reader version, this code's. Readers refuse what they do not know."""
 FIRST_VERSION = 1
 """The reader version that most commits ask for."""
 SPREAD_VERSION = 2
 """The reader version that knows that the lead of a loop may run its first chunk itself. Older code would run it again."""
+
+
+CURSOR_VERSION = 3
+"""The reader version that knows frames of claimed rows. Older code would take a cursor loop for one that has not begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,7 @@ if TYPE_CHECKING:
         | Event[Literal["TaskRetried"], runs.TaskRetried]
         | Event[Literal["TaskProcessed"], runs.TaskProcessed]
         | Event[Literal["LoopCollected"], runs.LoopCollected]
+        | Event[Literal["LoopFrameClaimed"], runs.LoopFrameClaimed]
         | Event[Literal["LoopIterationStarted"], runs.LoopIterationStarted]
         | Event[Literal["LoopIterationCompleted"], runs.LoopIterationCompleted]
     )
@@ -167,6 +172,8 @@ def closes_run(event: AnyEvent) -> TypeGuard[EndingEvent]:
 def version_of(events: Iterable[AnyEvent]) -> int:
     """Return `v` of a commit of `events`: the lowest reader version that may interpret it."""
     for event in events:
+        if event.name == "LoopFrameClaimed":
+            return CURSOR_VERSION
         if (event.name == "StepSuspended" and "succeeded" in event.data) or (event.name == "LoopSliced" and "done" in event.data):
             return SPREAD_VERSION
     return FIRST_VERSION

@@ -170,6 +170,31 @@ class LoopCollected(TypedDict):
     path: NotRequired[list[int]]
 
 
+class LoopFrameClaimed(TypedDict):
+    """A cursor loop claimed a frame of rows, which are iterations from now on; without rows, the loop has found no more."""
+
+    run: str
+    """The run that claimed it: a redrive goes on with the frames of the runs before."""
+    frame: int
+    """Which one of that run it is, from 0."""
+    claim: str
+    """The id under which the source has the claim."""
+    failed: str
+    """What marks rows that failed in this run."""
+    first: int
+    """Index of its first row."""
+    keys: list[str]
+    """The keys of its rows, in the order of their iterations."""
+    rows: NotRequired[Any]
+    """The rows, or a reference to them."""
+    handles: NotRequired[Any]
+    """What else the source needs to settle them, by row; or a reference to it."""
+    key_type: NotRequired[str]
+    """The type of the keys in the source."""
+    repeated: NotRequired[int]
+    """Rows that came again, though this loop had done them: they were settled and not run."""
+
+
 class LoopIterationStarted(TypedDict):
     """An iteration began."""
 

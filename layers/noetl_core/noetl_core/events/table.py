@@ -116,6 +116,7 @@ _ROWS = (
     _row(run=runs.TaskRetried, entity="task", status="in_progress"),
     _row(run=runs.TaskProcessed, entity="task", progress=True),
     _row(run=runs.LoopCollected, entity="loop"),
+    _row(run=runs.LoopFrameClaimed, entity="loop", progress=True, version=3),
     _row(run=runs.LoopIterationStarted, entity="loop", status="in_progress"),
     _row(run=runs.LoopIterationCompleted, entity="loop", progress=True),
 )

@@ -92,7 +92,10 @@ def _node(playbook: Playbook, step: Step, state: State | None) -> Node:
     facts: dict[str, Any] = {"kinds": kinds, "tasks": len(step.tasks)}
     if step.loop is not None:
         facts["loop"] = step.loop.mode
-        lines.append(f"loop, {step.loop.mode}")
+        cursor = step.loop.cursor
+        if cursor is not None:
+            facts["cursor"] = cursor.kind
+        lines.append(f"loop, {step.loop.mode}" + ("" if cursor is None else f", rows of {cursor.kind}"))
     if step.join is not None:
         facts["join"] = step.join.mode if step.join.mode != "count" else {"count": step.join.count}
         lines.append(f"join {step.join.mode}")

@@ -11,6 +11,7 @@ it is imported when a task of that kind runs.
   `postgres_parquet`);
   `duckdb` (`duckdb_sources`; `duckdb_pipes` for CSV through a pipe; `scratch`, its settings).
 * `sql` is what the SQL kinds share, `row_sources` reads rows from what a task was given.
+* `cursors` say what is asked of a kind whose rows a loop claims.
 * `oauth2` (with `oauth2_request` and `grants`) fetches access tokens, `tokens` and `execution_tokens` keep them.
 * `blocking` runs what blocks beside the event loop, `scrubbed_results` keeps secrets out of what tools store.
 * `event_loop` is what calls that wait for sockets share, `lookups` looks names up for them.

@@ -4,7 +4,8 @@
 * `runner` drives one activation (`activation` is what its parts share): `pipeline_passes` begins passes, `waiting_passes` has
   those that sleep or wait, `waiting` the tasks that the engine itself carries out, `running_attempts` those on `threads`.
 * `loop_runner` runs loops: `loop_collections` has their items and numbers, `loop_chunks` cuts them, `loop_spread` says when the
-  rest is handed over (`processor` measures what holds it up), `loop_results` collects what iterations leave. `nodes` is the tree
+  rest is handed over (`processor` measures what holds it up), `loop_frames` claims the rows of a cursor (`frame_items` has them),
+  `loop_results` collects what iterations leave. `nodes` is the tree
   of a run.
 * `task_inputs` renders a task and `inputs` loads its references; `tool_caller` calls its tool; `task_log` keeps what it prints;
   `outcomes` judges, stores and records the outcome (`outcome_meta`, `offload`).

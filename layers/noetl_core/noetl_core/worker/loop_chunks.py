@@ -35,7 +35,7 @@ class LoopChunks:
 
         A sequential loop stays with one worker whatever it asks: its iterations follow each other and see each other's writes.
         """
-        if loop.mode != "parallel" or () in self._activation.history.collections:
+        if loop.cursor is not None or loop.mode != "parallel" or () in self._activation.history.collections:
             return False  # what has begun here goes on here
         if loop.exec in ("local", "distributed"):
             return loop.exec == "distributed"

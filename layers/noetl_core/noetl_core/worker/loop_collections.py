@@ -99,15 +99,16 @@ class LoopCollections:
 
     def tolerated(self, loop: Loop, total: int, ctx: CtxLayer, outer: dict[str, Any]) -> int:
         """How many of `total` iterations may fail."""
-        count = self._number(loop.tolerated_count, TOLERATED_COUNT, "tolerated_count", ctx, outer) or 0
-        percent = self._number(loop.tolerated_percent, TOLERATED_PERCENT, "tolerated_percent", ctx, outer) or 0
+        count = self.number(loop.tolerated_count, TOLERATED_COUNT, "tolerated_count", ctx, outer) or 0
+        percent = self.number(loop.tolerated_percent, TOLERATED_PERCENT, "tolerated_percent", ctx, outer) or 0
         return tolerated(count, percent, total)
 
     def _whole(self, value: Any, allowed: Range, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> int | None:
-        number = self._number(value, allowed, what, ctx, outer)
+        number = self.number(value, allowed, what, ctx, outer)
         return None if number is None else int(number)
 
-    def _number(self, value: Any, allowed: Range, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> float | None:
+    def number(self, value: Any, allowed: Range, what: str, ctx: CtxLayer, outer: dict[str, Any]) -> float | None:
+        """A number of the loop, if it says one."""
         try:
             return value_of(value, allowed, f"{what} of the loop", self._activation.scope(ctx, outer))
         except TemplateError as error:

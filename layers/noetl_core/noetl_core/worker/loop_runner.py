@@ -15,6 +15,7 @@ from noetl_core.worker.activation import Activation
 from noetl_core.worker.journal import FLUSH_EVERY_S
 from noetl_core.worker.loop_chunks import LoopChunks
 from noetl_core.worker.loop_collections import LoopCollections, LoopFailed
+from noetl_core.worker.loop_frames import CallSource, LoopFrames
 from noetl_core.worker.loop_results import LoopResults
 from noetl_core.worker.loop_spread import LoopSpread, may_spread
 from noetl_core.worker.nodes import CtxLayer, LoopNode, Path
@@ -25,13 +26,15 @@ StartPass = Callable[[Pipeline, CtxLayer, LoopNode | None, dict[str, Any]], None
 class LoopRunner:
     """The loops of one run. `start_pass` takes the passes over the pipeline that they hand out; `finish` hears of their ends."""
 
-    def __init__(self, activation: Activation, start_pass: StartPass) -> None:
-        self._activation, self._start_pass = activation, start_pass
+    def __init__(self, activation: Activation, start_pass: StartPass, call_source: CallSource) -> None:
+        self._activation, self._start_pass, self._call_source = activation, start_pass, call_source
         self._collections = LoopCollections(activation)
         self._chunks = LoopChunks(activation, self._collections)
         self._results = LoopResults(activation)
         self._spread: LoopSpread | None = None
         """Of the step's loop, where other workers may run a part of it."""
+        self._cursor: tuple[LoopFrames, LoopNode] | None = None
+        """Of the step's loop, where it claims its rows."""
         self._gate_read_at = 0
         """When a commit that a loop asked for last read the gate (microseconds)."""
 
@@ -45,6 +48,10 @@ class LoopRunner:
                 self._start(self._chunks.node(loop, ctx, outer, activation.chunk))
             elif self._chunks.wanted(loop):
                 self._chunks.lead(loop, ctx, outer)
+            elif loop.cursor is not None:
+                frames = LoopFrames(activation, self._collections, self._call_source)
+                self._cursor = frames, frames.begin(loop, loop.cursor, ctx, outer)
+                self._start(self._cursor[1])
             else:
                 self._begin_loop(loop, (), ctx, outer, None)
         except LoopFailed as failed:
@@ -69,6 +76,8 @@ class LoopRunner:
         depth = len(node.path)
         self._results.turn_pages(node)
         node.begun = {p[depth] for p in history.begun if len(p) == depth + 1 and p[:depth] == node.path}
+        if self._cursor is not None and node is self._cursor[1]:
+            self._cursor[0].take_up(node)
         if rule is not None:
             self._spread = LoopSpread(self._activation, node, rule)
         self._fill(node)
@@ -82,8 +91,13 @@ class LoopRunner:
             return
         node.filling = True
         spread = self._spread if node.parent is None else None
-        while not self._activation.halt and not (spread is not None and spread.holds()) and (index := node.take()) is not None:
-            self._begin_iteration(node, index)
+        while True:
+            while (
+                not self._activation.halt and not (spread is not None and spread.holds()) and (index := node.take()) is not None
+            ):
+                self._begin_iteration(node, index)
+            if self._cursor is None or not node.drained or self._activation.halt or not self._cursor[0].advance(node):
+                break
         node.filling = False
         if node.over:
             self._close(node)
@@ -140,6 +154,28 @@ class LoopRunner:
             self._commit_as_asked(node, node.commit_every)
         self._fill(node)
 
+    # --- claimed rows ---------------------------------------------------------------------------------------------------
+
+    @property
+    def holds_claims(self) -> bool:
+        """Whether rows of a cursor loop are claimed and not settled: a pause waits for them."""
+        return self._cursor is not None and self._cursor[0].holds
+
+    def keep_claims(self, until: int | None = None) -> None:
+        """Prolong the claims of rows where it is time for that; for a suspension that ends at `until`, at once."""
+        if self._cursor is None:
+            return
+        frames, node = self._cursor
+        if until is not None:
+            frames.keep_until(node, until)
+        elif frames.keep(node) and not node.live:
+            self._fill(node)
+
+    def let_go(self) -> None:
+        """The run is being stopped: give back claimed rows."""
+        if self._cursor is not None:
+            self._cursor[0].let_go(self._cursor[1])
+
     # --- handing over ---------------------------------------------------------------------------------------------------
 
     def go_on(self) -> bool:
@@ -187,6 +223,8 @@ class LoopRunner:
 
     def _close(self, node: LoopNode) -> None:
         activation, results = self._activation, self._results
+        if self._cursor is not None and node is self._cursor[1]:
+            self._cursor[0].close(node)
         if node.parent is not None or activation.chunk is None:
             results.merge(node)
         result = results.results(node)

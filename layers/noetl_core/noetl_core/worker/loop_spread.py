@@ -22,7 +22,13 @@ def may_spread(activation: Activation, loop: Loop) -> bool:
     Iterations of a sequential loop see each other's writes. With one in flight nothing is gained. Where tasks wait, how long an
     iteration takes says nothing about work.
     """
-    if activation.spread is None or activation.chunk is not None or loop.mode != "parallel" or loop.exec not in (None, "auto"):
+    if (
+        loop.cursor is not None
+        or activation.spread is None
+        or activation.chunk is not None
+        or loop.mode != "parallel"
+        or loop.exec not in (None, "auto")
+    ):
         return False
     return not any(task.kind in WAITING_KINDS for task in activation.step.tasks)
 

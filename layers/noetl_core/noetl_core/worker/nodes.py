@@ -6,7 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from noetl_core.dsl.model import Loop
 from noetl_core.engine.loops import Load, condense, merge_ctx
@@ -100,6 +100,12 @@ class LoopNode:
     filling: bool = False
     finished: set[int] = field(default_factory=set)
     """Indexes that an earlier activation of the run finished."""
+    more: bool = False
+    """Whether items may be added: the loop is not over with the last one."""
+    outcomes: dict[int, Literal["done", "failed", "lost"]] | None = None
+    """In a cursor loop: what became of the iterations whose rows are not settled yet."""
+    lost: int = 0
+    """Failed iterations whose row was no longer claimed: they do not fail the loop."""
     begun: set[int] = field(default_factory=set)
     """Indexes that an earlier activation began and did not finish: they are finished even when the loop is stopping."""
 
@@ -132,7 +138,16 @@ class LoopNode:
 
     @property
     def over(self) -> bool:
-        return self.live == 0 and (self.next >= len(self.items) or (self.stopping and not self.begun))
+        return self.live == 0 and ((self.next >= len(self.items) and not self.more) or (self.stopping and not self.begun))
+
+    @property
+    def drained(self) -> bool:
+        """Whether it could go on only with more items."""
+        return self.more and self.live == 0 and self.next >= len(self.items) and not self.stopping
+
+    def running(self, index: int) -> bool:
+        """Return whether an iteration has begun here and not ended."""
+        return index - self.first < self.next and index not in self.finished and index not in (self.outcomes or {})
 
     def layer(self) -> CtxLayer:
         """Return the ctx layer of a new iteration."""
@@ -161,10 +176,16 @@ class LoopNode:
         if done["status"] == "success":
             self.succeeded += 1
             self.results[index - self.first] = done.get("result")
+            if self.outcomes is not None:
+                self.outcomes[index] = "done"
         else:
             self.failed += 1
             self.results[index - self.first] = None
-            if self.failed > self.tolerated and self.loop.failure_mode == "fail_fast" and self.error is None:
+            lost = "error" in done and done["error"]["kind"] == "lost"
+            self.lost += lost
+            if self.outcomes is not None:
+                self.outcomes[index] = "lost" if lost else "failed"
+            if self.failed - self.lost > self.tolerated and self.loop.failure_mode == "fail_fast" and self.error is None:
                 error: Failure = done.get("error") or {"kind": "unknown", "message": "an iteration failed"}
                 self.error = {"iteration": [*self.path, index], **error}
         ok = int(done["status"] == "success")

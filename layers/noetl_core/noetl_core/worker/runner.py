@@ -20,6 +20,7 @@ from noetl_core.worker.loop_runner import LoopRunner
 from noetl_core.worker.nodes import CtxLayer, LoopNode, PipelinePass
 from noetl_core.worker.outcomes import Outcomes
 from noetl_core.worker.pipeline_passes import PipelinePasses
+from noetl_core.worker.run_lease import Cancelled
 from noetl_core.worker.running_attempts import RunningAttempt, RunningAttempts
 from noetl_core.worker.task_inputs import TaskInputs
 from noetl_core.worker.tokens import CallbackTokens
@@ -40,7 +41,7 @@ class Runner:
         self._outcomes = Outcomes(activation, passes)
         self._waiting = WaitingPasses(activation, passes)
         self._attempts = RunningAttempts(tool_caller)
-        self._loops = LoopRunner(activation, self._start_pass)
+        self._loops = LoopRunner(activation, self._start_pass, tool_caller.for_loop)
         self._ready: deque[PipelinePass] = deque()
         self._started_any = False
 
@@ -63,8 +64,12 @@ class Runner:
                 elif self._loops.go_on():
                     continue
                 elif not self._sleep():
+                    self._loops.keep_claims(self._waiting.latest)
                     self._waiting.suspend(self._ready)
             return activation.ended
+        except Cancelled:
+            self._loops.let_go()
+            raise
         finally:
             if self._attempts:
                 self._lease.stop()  # what still runs runs for nobody
@@ -90,7 +95,8 @@ class Runner:
             self._journal.flush()
             self._lease.read_gate()
         self._lease.check()
-        if self._lease.gate == "pause":
+        self._loops.keep_claims()
+        if self._lease.gate == "pause" and not self._loops.holds_claims:
             self._activation.halt = self._activation.halt or "pause"
         if self._attempts.overdue_at is not None and now >= self._attempts.overdue_at:
             self._give_up(now)

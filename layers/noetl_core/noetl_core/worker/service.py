@@ -149,9 +149,9 @@ class Worker:
             step = playbook.by_name[command.step]
             rules = [rule for task in step.tasks if task.policy is not None for rule in task.policy.rules]
             turns = any(rule.then.do in ("retry", "jump") for rule in rules)
-            nested = step.loop is not None and step.loop.inner is not None
+            looped = step.loop is not None and (step.loop.inner is not None or step.loop.cursor is not None)
             quick = all(t.kind not in WAITING_KINDS and self.tools.inline(t.kind) for t in step.tasks)
-            known[command.step] = quick and not turns and not nested
+            known[command.step] = quick and not turns and not looped
         few = command.chunk is not None and command.loop is not None and command.loop["chunk_size"] <= FEW
         return known[command.step] and (few or playbook.by_name[command.step].loop is None)
 

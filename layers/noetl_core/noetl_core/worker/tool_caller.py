@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from noetl_core.dsl.model import Task
 from noetl_core.engine.outcome import Outcome
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 MARGIN_S = 5
 """What is left of the invocation when a tool must have ended, for the commit that records it."""
+
+SOURCE_S = 60.0
+"""How long a call of a cursor's source may take."""
 
 
 class ToolCaller:
@@ -67,6 +71,23 @@ class ToolCaller:
             log=TaskLog(),
             names=given.names,
         )
+
+    def for_loop(self, kind: str, inputs: Mapping[str, Any], what: str, key: str) -> Outcome:
+        """Call a tool for the loop itself, not for a task, and wait for it."""
+        activation = self._activation
+        call = ToolCall(
+            kind=kind,
+            inputs=inputs,
+            execution_id=activation.execution_id,
+            step=activation.step.name,
+            task=f"cursor.{what}",
+            task_run_id=key,
+            timeout_s=SOURCE_S,
+            cancelled=activation.lease.cancelled,
+            results=self._results,
+            secrets=self._credentials,
+        )
+        return invoke(self._tool(kind), call)
 
     def invoke(self, call: ToolCall, started_task: StartedTask) -> Outcome:
         """Run the tool."""

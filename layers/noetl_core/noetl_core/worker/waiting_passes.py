@@ -123,6 +123,12 @@ class WaitingPasses:
         wait_id = ids.wait_id(pass_.pipe.task_run(task), pass_.pipe.attempt, "retry")
         return _placed(pass_, task, {"wait_id": wait_id, "kind": "timer", "at": at})
 
+    @property
+    def latest(self) -> int:
+        """When the last wait whose end is known is over (microseconds); now, if none is."""
+        known = [pass_.wait["at"] for pass_ in self._waiting if pass_.wait is not None and pass_.wait["kind"] == "timer"]
+        return max([self._activation.clock.now(), *known, *(at for at, _, _ in self._sleeping)])
+
     # --- suspending -----------------------------------------------------------------------------------------------------
 
     def suspend(self, ready: Iterable[PipelinePass]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from noetl_core.dsl.fields.cursor import CURSOR
 from noetl_core.dsl.fields.playbook import RESOURCES
 from noetl_core.dsl.fields.policies import ADMISSION, FAILURE_MODE, SET, SET_CTX, TASK_POLICY
 from noetl_core.dsl.fields.tools import ASSERT, OUTPUT, RETRY
@@ -26,6 +27,7 @@ from noetl_core.dsl.model import UNSET, Loop, Router, Step
 from noetl_core.dsl.numbers import (
     CHUNK_SIZE,
     COMMIT_EVERY,
+    FRAME,
     JOIN_COUNT,
     PRIORITY,
     TIMEOUT,
@@ -45,8 +47,8 @@ _NESTED: Final = Shape("loop", "a loop")
 
 _MODE: Final = Field(
     "mode",
-    Choice(("sequential", "parallel")),
-    "Whether the iterations run one after the other or at the same time.",
+    Choice(("sequential", "parallel", "cursor")),
+    "Whether the iterations run one after the other or at the same time; `cursor` beside `cursor` is `parallel`.",
     default=_LOOP.mode,
 )
 _IN_FLIGHT: Final = Field(
@@ -132,6 +134,7 @@ LOOP_SPEC: Final = Block(
         otherwise="all that end within a second",
         link="loops.md#commits",
     ),
+    Field("frame", FRAME, "How many rows a cursor claims at once.", default=_LOOP.frame, link="loops.md#cursors"),
     Field("policy", LOOP_POLICY, "Where iterations run, how their writes combine, and how many may fail."),
     prefix="spec of ",
     layered=True,
@@ -145,8 +148,9 @@ LOOP: Final = Block(
         "in",
         Shape("collection", "a list, a mapping, or an expression for one", template=True),
         "The collection. A mapping gives pairs `{key, value}`.",
-        required=True,
+        otherwise="what `cursor` claims",
     ),
+    Field("cursor", Part(CURSOR), "Claims the elements from a source, instead of `in`.", link="loops.md#cursors"),
     Field("iterator", Name("an iterator"), "The name of the element: templates read `iter.<name>`.", required=True),
     Field("spec", LOOP_SPEC, "Options and policy of the loop."),
     Field("loop", _NESTED, "A loop inside of each element.", link="loops.md#nested-loops"),

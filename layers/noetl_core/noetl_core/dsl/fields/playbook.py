@@ -104,6 +104,7 @@ LIMITS_BLOCK: Final = Block(
             "max_step_visits": "How often one step may be scheduled.",
             "max_task_visits": "How many tasks one pass over a pipeline may run.",
             "max_tokens": "Tokens that may be alive at once.",
+            "max_frames": "Frames that one cursor loop may claim.",
             "max_commits": "Commits that one execution may make.",
         }.items()
     ),

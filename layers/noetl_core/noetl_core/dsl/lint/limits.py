@@ -1,7 +1,8 @@
-"""Loops that are longer than a loop may be, as far as the text shows it."""
+"""Loops that are longer than a loop may be, and claims that cannot be made again, as far as the text shows it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,10 @@ from noetl_core.dsl.lint.context import Lint
 from noetl_core.dsl.lint.guards import path_of
 from noetl_core.dsl.model import Loop, Step
 from noetl_core.dsl.numbers import LOOP_ITEMS
+from noetl_core.expr import is_template
 
+CHANGES = re.compile(r"\b(update|delete|insert|merge|call)\b|\w\s*\(", re.IGNORECASE)
+"""SQL that may change rows: a function may, too."""
 HINT = "loop over parts of it: a child playbook for each part (kind: playbook), or a loop inside the loop"
 
 
@@ -21,6 +25,7 @@ def loops(lint: Lint) -> None:
         loop = step.loop
         while loop is not None:
             _loop(lint, step, loop)
+            _claim(lint, step, loop)
             loop = loop.inner
 
 
@@ -34,6 +39,21 @@ def _loop(lint: Lint, step: Step, loop: Loop) -> None:
         most = f"a loop takes at most {LOOP_ITEMS:,}: it fails when it begins"
         message = f'the loop of step "{step.name}" has {length:,} items{says}, and {most}'
         lint.report("W520", lint.at(loop.path, "in"), message, HINT)
+
+
+def _claim(lint: Lint, step: Step, loop: Loop) -> None:
+    """W521: SQL of a cursor that does not say whose claim it is, or that claims nothing."""
+    text = None if loop.cursor is None else loop.cursor.fields.get("claim")
+    if loop.cursor is None or not isinstance(text, str) or is_template(text):
+        return
+    if not CHANGES.search(text):
+        why = "changes no row, so it returns the same ones for ever"
+    elif "%(claim_id)" not in text:
+        why = "does not bind claim_id: when its worker dies before its commit, the rows are claimed for nobody"
+    else:
+        return
+    message = f'the claim of the cursor of step "{step.name}" {why}'
+    lint.report("W521", lint.at(loop.cursor.path, "claim"), message, "claimed_by = %(claim_id)s; or name a table instead of SQL")
 
 
 def _longest(lint: Lint, expression: nodes.Expr) -> tuple[int, str]:

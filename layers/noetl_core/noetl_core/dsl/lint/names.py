@@ -142,6 +142,8 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
     while loop is not None:
         if (source := loop.get("in")) is not None:
             yield source, Scope(CONTROL | {"iter", "event"}, "loop.in", args, outer | ITER_ALWAYS)
+        if (source := loop.get("cursor")) is not None:
+            yield source, Scope(CONTROL | {"iter", "keychain"}, "loop.cursor", args, ITER_ALWAYS)
         loop = loop.get("loop")
     if (tool := node.get("tool")) is not None:
         for task in _task_nodes(tool):

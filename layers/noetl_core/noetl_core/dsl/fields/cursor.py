@@ -1,0 +1,62 @@
+"""`loop.cursor`: where a loop claims its rows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from noetl_core.dsl.fields.types import Anything, Block, Choice, Field, Shape, Text, Values
+from noetl_core.dsl.model import Cursor
+from noetl_core.dsl.numbers import LEASE
+
+_CURSOR: Final = Cursor("postgres")
+_SETTLED: Final = Shape("settled", "a mapping of columns to values, `delete`, or SQL beside `claim`")
+
+OF_TABLE: Final = ("table", "where", "order", "set", "claimed_by", "claimed_until")
+"""Fields of a table, for which the engine writes the statements."""
+OF_STATEMENTS: Final = ("claim", "renew", "release")
+"""Statements that the author writes instead."""
+OF_KIND: Final = {
+    "postgres": frozenset({"auth", "connection", "database", "key", "done", "failed", "params", *OF_TABLE, *OF_STATEMENTS}),
+}
+"""The fields that a kind takes, beside `kind` and `lease_s`."""
+
+CURSOR: Final = Block(
+    "cursor",
+    "Claims the elements of a loop from a source, frame by frame, until there are none.",
+    "loops.md#cursors",
+    Field("kind", Choice(tuple(OF_KIND)), "What the rows are claimed from.", required=True),
+    Field(
+        "lease_s",
+        LEASE,
+        "Seconds after which a row may be claimed by others when its worker has gone. A worker that lives prolongs its claims.",
+        default=_CURSOR.lease_s,
+    ),
+    Field("auth", Anything("a name or a mapping"), "The credential to connect with: its name, or its fields."),
+    Field("connection", Anything("text or a mapping"), "The same as `auth`: a connection string, or its fields."),
+    Field("database", Text(), "Another database on the same server.", otherwise="that of the credential"),
+    Field("table", Text(), "The table whose rows are claimed; it may have a schema in front."),
+    Field("key", Text(), "The column that identifies a row.", default="id"),
+    Field("where", Text(), "SQL: which rows may be claimed. It must not hold for rows that are done.", otherwise="all"),
+    Field("order", Text(), "SQL: the order in which rows are claimed, and run within a frame.", otherwise="by key"),
+    Field("set", Values(), "Columns that a claim sets, beside those of the claim."),
+    Field("done", _SETTLED, "What becomes of a row whose iteration ended well."),
+    Field(
+        "failed",
+        _SETTLED,
+        "What becomes of a row whose iteration failed.",
+        otherwise="others may claim it, and this run does not claim it again",
+    ),
+    Field("claimed_by", Text(), "The column, of type text, that holds the id of the claim.", default="claimed_by"),
+    Field(
+        "claimed_until", Text(), "The column, of type timestamptz, until when a claim holds; null in rows that nobody claimed.",
+        default="claimed_until",
+    ),
+    Field(
+        "claim", Text(), "SQL of your own that claims rows and returns them, instead of `table`.",
+        link="loops.md#claims-of-your-own",
+    ),
+    Field("renew", Text(), "SQL beside `claim` that prolongs the claim of rows, and returns the keys of those still claimed."),
+    Field("release", Text(), "SQL beside `claim` that gives back rows that were not run."),
+    Field("params", Values(), "What parameters of `where`, and of SQL of your own, are bound to."),
+    prefix="cursor of ",
+)  # fmt: skip
