@@ -26,10 +26,11 @@ PATIENT: Final = Config(
     user_agent=f"noetl/{__version__}",  # else botocore writes down its whole environment anew for every request
 )
 CONFIGS: Final = {
-    "s3": PATIENT.merge(Config(s3={"addressing_style": "path"})),
+    "s3": PATIENT.merge(Config(s3={"addressing_style": "path"}, signature_version="s3v4")),
     "dynamodb": PATIENT.merge(Config(read_timeout=8)),
 }
-"""DynamoDB answers in milliseconds: waiting for a lost packet must take less time than a lease can spare."""
+"""DynamoDB answers in milliseconds: waiting for a lost packet must take less time than a lease can spare. Addresses that S3 signs
+are signed as everything else is: most Regions take no older way."""
 
 TRANSIENT: Final = frozenset(
     {

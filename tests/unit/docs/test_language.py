@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.docs.demo_aws import services
 from tests.unit.docs.language import Example, diagnostics, examples, run
 
 FOLDER = Path(__file__).parents[3] / "docs/language"
@@ -37,7 +38,8 @@ def test_the_example_runs_to_what_the_page_says(example: Example) -> None:
     others = [e.source for e in EXAMPLES if e.page == example.page and "name: callee" in e.source]
     expected = {key: value for key, value in json.loads(example.expected).items() if key != "given"}
     assert "status" in expected
-    holds(run(example, others), expected)
+    with services(example.source):
+        holds(run(example, others), expected)
 
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if e.kind == "text"], ids=str)

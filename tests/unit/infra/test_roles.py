@@ -53,7 +53,11 @@ TOUCHES: dict[str, dict[str, set[str]]] = {
     },
     "WorkerFunction": {
         "dynamodb": {"${EventsTable.Arn}", "${CatalogTable.Arn}"},
-        "s3": {"${ResultsBucket.Arn}", "${ResultsBucket.Arn}/*"},
+        "s3": {
+            "${ResultsBucket.Arn}",
+            "${ResultsBucket.Arn}/*",
+            *(f"arn:aws:s3:::${{InboxBucket}}{p}" for p in ("", "/triggers/*")),
+        },
         "sqs receives": {"${CommandQueue.Arn}"},
         "secretsmanager": {"${SigningSecret}", CREDENTIALS},
         "kms": {"${SealingKey.Arn}"},

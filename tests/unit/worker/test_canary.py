@@ -18,7 +18,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from moto import mock_aws
 
+from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.codec import encode_command
 from noetl_core.control import operate
@@ -28,6 +30,7 @@ from noetl_core.control.operations import cursor_key
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.local import LocalWiring
 from tests.asking import ask, routes
+from tests.contract.aws import environment
 from tests.databases import postgres
 from tests.servers import Handler, serving, url_of
 from tests.waiting import run_until_it_waits
@@ -116,6 +119,13 @@ workflow:
       - {{ name: kind, kind: python, args: {{ n: "{{{{ keychain.api.token }}}}" }}, code: "result = n", spec: {{ memory_mb: "{{{{ keychain.api.token }}}}", policy: {{ rules: [{{ else: {{ then: {{ do: continue }} }} }}] }} }} }}
       - {{ name: time, kind: noop, spec: {{ timeout: "{{{{ keychain.api.token }}}}", policy: {{ rules: [{{ else: {{ then: {{ do: continue }} }} }}] }} }} }}
       - {{ name: failing, kind: noop, result: "{{{{ keychain.api.token | int(default='x') + 1 }}}}", spec: {ERROR} }}
+  - step: aws
+    tool:
+      - {{ name: s3put, kind: s3, action: put, bucket: canary, key: a.txt, data: "{{{{ keychain.api.token }}}}", metadata: {{ m: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: s3key, kind: s3, bucket: canary, key: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
+      - {{ name: s3uri, kind: s3, uri: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
+      - {{ name: s3list, kind: s3, action: list, bucket: canary, prefix: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
+      - {{ name: s3sign, kind: s3, action: presign, bucket: canary, key: "{{{{ keychain.api.token }}}}", spec: {{ secret: false, policy: {{ rules: [{{ else: {{ then: {{ do: continue }} }} }}] }} }} }}
   - step: loop
     loop: {{ in: "{{{{ range(4) | list }}}}", iterator: n, spec: {{ policy: {{ exec: distributed, max_in_flight: 2 }} }} }}
     tool:
@@ -152,7 +162,7 @@ workflow:
       - {{ name: date, kind: noop, result: "{{{{ keychain.api.token | format_datetime }}}}", spec: {ERROR} }}
       - {{ name: one, kind: http, url: "{{{{ workload.url }}}}/echo", spec: {{ policy: {{ rules: [{{ when: "{{{{ outcome.result.data[keychain.api.token] + 1 }}}}", then: {{ do: continue }} }}, {{ else: {{ then: {{ do: fail }} }} }}] }} }} }}
 """
-STEPS = ("http", "llm", "python", "sql", "others", "loop", "child", "waits", "templates")
+STEPS = ("http", "llm", "python", "sql", "others", "aws", "loop", "child", "waits", "templates")
 
 
 class Echo(Handler):
@@ -173,6 +183,14 @@ def url() -> Iterator[str]:
     Echo.seen = []
     with serving(ThreadingHTTPServer(("127.0.0.1", 0), Echo)) as server:
         yield url_of(server)
+
+
+@pytest.fixture
+def aws() -> Iterator[None]:
+    """What the kinds for services of AWS ask, mocked in this process."""
+    with mock_aws(), environment():
+        client("s3").create_bucket(Bucket="canary")
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -254,7 +272,7 @@ def test_every_tool_kind_is_tried() -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_the_canary_leaves_the_worker_nowhere(
-    step: str, url: str, dsn: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    step: str, url: str, dsn: str, aws: None, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
     secrets = LocalSecrets(tmp_path / "home" / "credentials.json")
@@ -278,6 +296,8 @@ def test_the_canary_leaves_the_worker_nowhere(
     assert sent and state.status in ("completed", "failed"), state.failure
     if step == "http":
         assert CANARY in "".join(Echo.seen)  # it went where it was meant to go
+    if step == "aws":
+        assert client("s3").get_object(Bucket="canary", Key="a.txt")["Body"].read() == CANARY.encode()
     out = ways_out(local, tmp_path, sent)
     local.close()
     told = capfd.readouterr()

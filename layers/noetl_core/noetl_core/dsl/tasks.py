@@ -205,6 +205,8 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
         child = entries.get(key)
         if child is not None and not is_template(child.value):
             _check_duration(r, child, allowed_range, f"{key} of {what}")
+    if known.actions:
+        _check_action(r, node, known, entries, f"{what} ({kind})")
     if kind == "python":
         _check_libs(r, entries.get("libs"), what)
     for key in known.raw:
@@ -213,6 +215,23 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
             r.text(child, f"{key} of {what}")
     if kind == "python" and r.programs:
         check_program(r, entries.get("code"), entries.get("entry"), what)
+
+
+def _check_action(r: Reader, node: Node, known: KindSpec, entries: Mapping[str, Node], what: str) -> None:
+    """Check that the inputs of a task belong to its action, where that is written down."""
+    said = next((entries[k] for k in entries if known.aliases.get(k, k) == "action"), None)
+    word = known.default_of("action") if said is None else said.value
+    action = known.actions.get(word) if isinstance(word, str) else None
+    if action is None:  # a template, or what is no action: told elsewhere
+        return
+    given = {known.aliases.get(k, k): k for k in entries}
+    for group in action.needs:
+        if not group & given.keys():
+            wanted = sorted(group)
+            r.missing(node, wanted[0], f"{what} has no {' or '.join(wanted)}, which {word} needs", f"add {wanted[0]}")
+    for name in sorted(known.of_actions & given.keys() - action.inputs):
+        hint = f"{word} takes {', '.join(sorted(action.inputs))}"
+        r.report("E114", (node, given[name]), f"{what} has {given[name]}, which means nothing to {word}", hint)
 
 
 def _check_duration(r: Reader, node: Node, allowed: Range, what: str) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from noetl_core.dsl.fields.types import Anything, Block, Choice, Code, Duration, Field, Shape, Values
+from noetl_core.dsl.model import UNSET
 
 MAP: Final = Values(whole=True)
 TEXT: Final = Anything("text")
@@ -20,10 +21,24 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+class Action(NamedTuple):
+    """What one action of a kind takes, of the kind's inputs."""
+
+    needs: tuple[frozenset[str], ...] = ()
+    """Of each group at least one must be there."""
+    takes: frozenset[str] = frozenset()
+    """What else may be there."""
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        return self.takes.union(*self.needs)
+
+
 class KindSpec:
     """What a task of one kind may contain."""
 
     __slots__ = (
+        "actions",
         "aliases",
         "blocks",
         "choices",
@@ -53,6 +68,7 @@ class KindSpec:
         exclusive: tuple[frozenset[str], ...] = (),
         needs: Mapping[str, str] | None = None,
         gives: frozenset[str] | None = None,
+        actions: Mapping[str, Action] | None = None,
     ) -> None:
         known = {f.name: f.type for f in fields}
         self.fields = fields
@@ -71,6 +87,8 @@ class KindSpec:
         """The fields of its result, where these are always the same."""
         self.idle = tuple(f.name for f in fields if not f.effect)
         """Inputs that are accepted without effect."""
+        self.actions = actions or {}
+        """What each word of `action` takes; of a kind with actions, the inputs that belong to some of them only."""
         self.inputs = frozenset(f.name for f in fields if not f.same_as)
         self.spec = frozenset(f.name for f in options)
         self.aliases = {f.name: f.same_as for f in fields if f.same_as}
@@ -86,6 +104,16 @@ class KindSpec:
         self.choices = {name: kind.words for name, kind in known.items() if isinstance(kind, Choice)}
         self.durations = {name: kind.allowed for name, kind in known.items() if isinstance(kind, Duration)}
         """Inputs that are seconds, or text such as `15m`."""
+
+    @property
+    def of_actions(self) -> frozenset[str]:
+        """Return the inputs that belong to some actions."""
+        return frozenset().union(*(action.inputs for action in self.actions.values()))
+
+    def default_of(self, name: str) -> Any:
+        """Return what holds for an input that is left out; None where that is not one value."""
+        default = next(f.default for f in self.fields if f.name == name)
+        return None if default is UNSET else default
 
     @property
     def accepted(self) -> frozenset[str]:

@@ -1,4 +1,5 @@
-"""What all tools that talk to AWS's services stand on: `clients`, `rights` (what a worker may reach) and `errors`.
+"""The kinds that ask AWS's services. Nothing else of `noetl_core.tools` imports botocore.
 
-Nothing else of `noetl_core.tools` imports botocore. The kinds themselves are modules beside this package.
+* All of them stand on `clients`, `rights` (what a worker may reach), `errors` and `inputs` (what an action takes).
+* `s3`, with `s3_bodies` (reading and writing objects of any size) and `globs` (patterns of keys).
 """

@@ -45,12 +45,15 @@ TIMED_OUT: Final = frozenset({"RequestTimeout", "RequestTimeoutException"})
 
 
 @contextmanager
-def errors_of(kind: str, right: Right | None = None, name: str = "") -> Iterator[None]:
-    """Turn the errors of botocore in the block into `ToolFailed`, of which `invoke` makes the outcome of the task. Where access
-    is denied, the outcome names the parameter of `right`, for the resource `name`."""
+def errors_of(kind: str, right: Right | None = None, name: str = "", passing: frozenset[str] = frozenset()) -> Iterator[None]:
+    """Turn the errors of botocore in the block into `ToolFailed`, of which `invoke` makes the outcome of the task; those whose
+    code is in `passing` stay as they are. Where access is denied, the outcome names the parameter of `right`, for the resource
+    `name`."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:
+        if isinstance(error, ClientError) and code_of(error) in passing:
+            raise
         raise ToolFailed(outcome_of(kind, error, right, name)) from error
 
 

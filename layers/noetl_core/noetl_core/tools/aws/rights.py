@@ -20,6 +20,9 @@ from noetl_core.ports import Forbidden
 OWN: Final = "STACK_RESOURCES"
 """The environment variable that lists what the stack itself consists of. Where it is set, tools run on a stack."""
 
+UPLOADS: Final = "triggers/"
+"""Where the inbox has the objects that start playbooks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Right:
@@ -53,6 +56,12 @@ def check(right: Right, name: str) -> None:
     said = granted(right)
     if said is not None and not any(_matches(pattern, name) for pattern in said):
         raise Forbidden(missing(right, name))
+
+
+def check_reading(bucket: str, key: str) -> None:
+    """As `check`, of an object that is read: uploads in the stack's inbox (docs/operating.md) are open to tools, too."""
+    if not (bucket in _own(os.environ.get(OWN, "{}")).get("inbox", ()) and key.startswith(UPLOADS)):
+        check(BUCKETS, bucket)
 
 
 def granted(right: Right) -> tuple[str, ...] | None:

@@ -1,0 +1,89 @@
+"""What the author wrote for a task of a kind with actions, checked once its templates are rendered.
+
+Validation checks the same table (`KindSpec.actions`) where the action is written down.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl_core.dsl.kinds import KINDS
+from noetl_core.dsl.numbers import BadNumber, duration
+from noetl_core.tools.base import BadInput, ToolCall
+
+
+def action_of(call: ToolCall) -> str:
+    """Return the action of the task. Raises `BadInput` for an unknown one, and for inputs that it lacks or does not take; null is
+    as if it were not written."""
+    known = KINDS[call.kind]
+    word = str(call.inputs.get("action") or known.default_of("action"))
+    action = known.actions.get(word)
+    if action is None:
+        raise BadInput(f"`action` is one of {', '.join(known.actions)}, not {word[:60]!r}")
+    given = {name for name, value in call.inputs.items() if value is not None or name in ("data", "value")}
+    for group in action.needs:
+        if not group & given:
+            raise BadInput(f"{word} needs {' or '.join(f'`{name}`' for name in sorted(group))}")
+    for name in sorted(known.of_actions & given - action.inputs):
+        raise BadInput(f"`{name}` means nothing to {word}, which takes {', '.join(sorted(action.inputs))}")
+    return word
+
+
+def text(call: ToolCall, name: str) -> str:
+    """Return an input that is text and not empty. Raises `BadInput`."""
+    value = call.inputs.get(name)
+    if not isinstance(value, str) or not value:
+        raise BadInput(f"`{name}` must be text, not {_shown(value)}")
+    return value
+
+
+def optional_text(call: ToolCall, name: str) -> str | None:
+    """Return an input that is text, or None. Raises `BadInput`."""
+    return None if call.inputs.get(name) is None else text(call, name)
+
+
+def choice(call: ToolCall, name: str) -> str:
+    """Return one of the words that an input may be, or its default. Raises `BadInput`."""
+    known = KINDS[call.kind]
+    value = call.inputs.get(name)
+    value = known.default_of(name) if value is None else value
+    if not isinstance(value, str) or value not in known.choices[name]:
+        raise BadInput(f"`{name}` is one of {', '.join(known.choices[name])}, not {_shown(value)}")
+    return value
+
+
+def seconds(call: ToolCall, name: str) -> float | None:
+    """Return an input that is a duration, or its default. Raises `BadInput`."""
+    known = KINDS[call.kind]
+    value = call.inputs.get(name)
+    value = known.default_of(name) if value is None else value
+    if value is None:
+        return None
+    try:
+        return duration(value, known.durations[name], f"`{name}`")
+    except BadNumber as error:
+        raise BadInput(str(error)) from None
+
+
+def option(call: ToolCall, name: str) -> int:
+    """Return a number of the task's `spec`, or its default. Raises `BadInput`."""
+    value = call.spec.get(name)
+    if value is None:
+        return int(next(f.default for f in KINDS[call.kind].options if f.name == name))
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 1:
+        raise BadInput(f"`spec.{name}` must be a whole number from 1, not {_shown(value)}")
+    return int(value)
+
+
+def flag(call: ToolCall, name: str) -> bool:
+    """Return a switch of the task's `spec`, or its default. Raises `BadInput`."""
+    value = call.spec.get(name)
+    if value is None:
+        return bool(next(f.default for f in KINDS[call.kind].options if f.name == name))
+    if not isinstance(value, bool):
+        raise BadInput(f"`spec.{name}` must be true or false, not {_shown(value)}")
+    return value
+
+
+def _shown(value: Any) -> str:
+    return f"{value!r:.60}"

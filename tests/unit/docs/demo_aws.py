@@ -1,0 +1,27 @@
+"""The services of AWS that the pages of tools speak of, mocked in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from noetl_core.adapters.aws.clients import client
+from noetl_core.dsl.fields.kinds import aws
+from tests.unit.tools.aws_playbooks import mocked
+
+
+@contextmanager
+def _demo() -> Iterator[None]:
+    with mocked():
+        s3 = client("s3")
+        s3.create_bucket(Bucket="reports")
+        s3.put_object(Bucket="reports", Key="flights.csv", Body=b"carrier,n\nUA,4\nAA,3\n")
+        s3.put_object(Bucket="reports", Key="triggers/demo/note.txt", Body=b"hello, note")
+        for n in (1, 2):
+            s3.put_object(Bucket="reports", Key=f"in/{n}.json", Body=b'{"n": %d}' % n)
+        yield
+
+
+def services(source: str) -> AbstractContextManager[None]:
+    """Where an example runs: with AWS where it asks AWS, else as it is."""
+    return _demo() if any(f"kind: {kind}" in source for kind in aws.KINDS) else nullcontext()
