@@ -103,6 +103,8 @@ workflow:
       - {{ name: pgauth, kind: postgres, auth: {{ host: 127.0.0.1, port: 1, user: "{{{{ keychain.api.token }}}}", password: "{{{{ keychain.api.token }}}}" }}, command: SELECT 1, spec: {ERROR} }}
       - {{ name: pgdsn, kind: postgres, auth: "postgresql://u:{{{{ keychain.api.token }}}}@127.0.0.1:1/x", command: SELECT 1, spec: {ERROR} }}
       - {{ name: pgbad, kind: postgres, auth: "= {{{{ keychain.api.token }}}}", command: SELECT 1, spec: {ERROR} }}
+      - {{ name: duckfile, kind: duckdb, command: "SELECT $t AS t", to: csv, params: {{ t: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: duckpg, kind: duckdb, command: SELECT 1, attach: {{ a: {{ auth: "{{{{ workload.dsn }}}}", queries: {{ q: "SELECT '{{{{ keychain.api.token }}}}'::int AS n" }} }} }}, spec: {ERROR} }}
       - {{ name: pgcopied, kind: postgres, auth: "{{{{ workload.dsn }}}}", copy: {{ query: "SELECT %(t)s AS t", to: csv }}, params: {{ t: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
       - {{ name: pgwrong, kind: postgres, auth: "{{{{ workload.dsn }}}}", copy: {{ from: [{{ id: "{{{{ keychain.api.token }}}}" }}], into: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
   - step: others

@@ -9,8 +9,10 @@ it is imported when a task of that kind runs.
   `http_redirects`, `http_errors`, `http_auth`);
   `postgres` (`postgres_address`, `postgres_connections`, `postgres_errors`; COPY: `postgres_copy`, `postgres_export`,
   `postgres_parquet`);
-  `duckdb` (`duckdb_sources`; `duckdb_pipes` for CSV through a pipe; `scratch`, its settings).
-* `sql` is what the SQL kinds share, `row_sources` reads rows from what a task was given.
+  `duckdb` (`duckdb_sources`, `duckdb_attach`, `duckdb_results`; `duckdb_pipes` for CSV through a pipe; `scratch`, its
+  settings).
+* `sql` is what the SQL kinds share, `row_sources` reads rows from what a task was given, `stored_rows` says where files of
+  rows are kept.
 * `cursors` say what is asked of a kind whose rows a loop claims.
 * `oauth2` (with `oauth2_request` and `grants`) fetches access tokens, `tokens` and `execution_tokens` keep them.
 * `blocking` runs what blocks beside the event loop, `scrubbed_results` keeps secrets out of what tools store.

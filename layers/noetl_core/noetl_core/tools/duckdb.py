@@ -13,21 +13,31 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
 from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.tools import sql
 from noetl_core.tools.base import BadInput, ToolCall
-from noetl_core.tools.duckdb_sources import attach
+from noetl_core.tools.duckdb_results import out_folder, wanted_format, write
+from noetl_core.tools.duckdb_sources import NotRead, attach, size_of
+from noetl_core.tools.net import AddressPolicy
+from noetl_core.tools.scratch import CLOSED, REMEDY, DiskFull, scratch, spilling
 from noetl_core.tools.watch import StopReason, watched
 
+if TYPE_CHECKING:
+    from noetl_core.tools.postgres_connections import Connections
+
+_FULL: Final = ("max_temp_directory_size", "No space left on device")
 DEFAULT_MEMORY: Final = "1GB"
 DEFAULT_THREADS: Final = 2
 FETCH_ROWS: Final = 2_048
+IN_FILE: Final = 64 * 1024 * 1024
+"""Bytes of sources from which on the tables of a task are in a file."""
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _MEMORY = re.compile(r"[0-9]+(\.[0-9]+)?\s*(KB|MB|GB|KiB|MiB|GiB)")
 
@@ -44,60 +54,103 @@ _KINDS: Final[tuple[tuple[type[Exception], ErrorKind], ...]] = (
 
 
 class DuckDBTool:
-    """Inputs `command` (`query`, `sql`, `commands`), `params`, `sources`, `database`; spec `memory_limit`, `threads`,
-    `max_rows`."""
+    """Inputs `command` (`query`, `sql`, `commands`), `params`, `sources`, `attach`, `database`, `to`; spec `memory_limit`,
+    `threads`, `max_rows`."""
 
     kind = "duckdb"
     inline = False
 
+    def __init__(self, policy: AddressPolicy | None = None) -> None:
+        """`policy`: of addresses for `attach`; None: as the environment says, read at the first call."""
+        self._policy = policy
+        self._connections: Connections | None = None
+        self._making = threading.Lock()
+
+    def stored(self, inputs: Mapping[str, Any]) -> Collection[str]:
+        """Return the inputs that may be in the file that a call writes."""
+        return ("command", "commands", "params", "sources") if inputs.get("to") is not None else ()
+
     def run(self, call: ToolCall) -> Outcome:
-        todo, limit = sql.statements(call), sql.max_rows(call)
-        with tempfile.TemporaryDirectory(prefix="noetl-duckdb-") as folder:
+        todo, limit, form = sql.statements(call), sql.max_rows(call), wanted_format(call)
+        try:
+            with scratch("noetl-duckdb-") as folder:
+                return self._answer(call, todo, limit, form, folder)
+        except DiskFull as error:
+            return Outcome.failed("limit", f"duckdb: {error}", retryable=False, code="disk_full")
+        except OSError as error:
+            return Outcome.failed("storage", f"duckdb: {error.strerror or error}")
+
+    def close(self) -> None:
+        """Close kept connections."""
+        if self._connections is not None:
+            self._connections.close()
+
+    def _answer(self, call: ToolCall, todo: Sequence[sql.Statement], limit: int, form: str | None, folder: Path) -> Outcome:
+        try:
+            connection = duckdb.connect(_database(call, folder), config=_config(call, folder))
+        except duckdb.Error as error:
+            return failed(error)
+        with connection, watched(connection.interrupt, call.timeout_s, call.cancelled) as stop:
             try:
-                connection = duckdb.connect(_database(call), config=_config(call, folder))
-            except duckdb.Error as error:
-                return _failed(error)
-            with connection, watched(connection.interrupt, call.timeout_s, call.cancelled) as stop:
-                try:
-                    attach(connection, call, Path(folder))
+                attach(connection, call, folder)
+                self._attach_databases(connection, call, folder)
+                with out_folder(connection, folder) as out:
                     connection.execute("SET enable_external_access = false")
                     connection.execute("SET lock_configuration = true")
-                    return Outcome.ok(_run(connection, call, todo, limit))
-                except sql.TooManyRows as error:
-                    return Outcome.failed("limit", f"duckdb: {error}", retryable=False)
-                except duckdb.Error as error:
-                    return _interrupted(stop, call) or _failed(error)
-                except OSError as error:
-                    return Outcome.failed("storage", f"duckdb: {error.strerror or error}")
+                    return Outcome.ok(_run(connection, call, todo, limit, form, out))
+            except NotRead as error:
+                return error.outcome
+            except sql.TooManyRows as error:
+                return Outcome.failed("limit", f"duckdb: {error}: `to: parquet` gives a file instead", retryable=False)
+            except duckdb.Error as error:
+                return _interrupted(stop, call) or failed(error)
+
+    def _attach_databases(self, connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) -> None:
+        if not call.inputs.get("attach"):
+            return
+        from noetl_core.tools.duckdb_attach import attach_databases  # 60 ms: only `attach` needs a driver
+        from noetl_core.tools.postgres_connections import Connections  # the same
+
+        with self._making:
+            self._connections = self._connections or Connections(self._policy)
+        attach_databases(connection, call, self._connections, folder)
 
 
-def _run(connection: duckdb.DuckDBPyConnection, call: ToolCall, todo: Sequence[sql.Statement], limit: int) -> dict[str, Any]:
+def _run(
+    connection: duckdb.DuckDBPyConnection, call: ToolCall, todo: Sequence[sql.Statement], limit: int, form: str | None, out: Path
+) -> dict[str, Any]:
     """Run every statement; return the result of the last one that gives rows."""
     answers = sql.Answers(call)
     asked: set[str] = set()
-    for statement in todo:
-        for one in connection.extract_statements(statement.text):
-            wanted = one.named_parameters
-            asked |= wanted
-            params = statement.params
-            if isinstance(params, Mapping):
-                missing = wanted - set(params)
-                if missing:
-                    raise BadInput(f"`params` lacks {', '.join(sorted(missing))}")
-                bound: Any = {name: params[name] for name in wanted}
-            else:
-                bound = params if wanted else None
-            connection.execute(one, bound) if bound else connection.execute(one)
-            names = [str(column[0]) for column in connection.description or ()]
-            if duckdb.ExpectedResultType.CHANGED_ROWS in one.expected_result_type and names == ["Count"]:  # not RETURNING
-                count = connection.fetchone()
-                answers.changed(int(count[0]) if count else 0)
-            elif names:
-                answers.rows(sql.table(names, _fetched(connection), limit))
-            else:
-                answers.nothing()
+    every = [(statement, one) for statement in todo for one in connection.extract_statements(statement.text)]
+    for number, (statement, one) in enumerate(every, 1):
+        bound = _bound(one, statement.params)
+        asked |= one.named_parameters
+        if form is not None and number == len(every):
+            _refuse_unasked(todo, asked)
+            return write(connection, call, one, bound, form, out)
+        connection.execute(one, bound) if bound else connection.execute(one)
+        names = [str(column[0]) for column in connection.description or ()]
+        if duckdb.ExpectedResultType.CHANGED_ROWS in one.expected_result_type and names == ["Count"]:  # not RETURNING
+            count = connection.fetchone()
+            answers.changed(int(count[0]) if count else 0)
+        elif names:
+            answers.rows(sql.table(names, _fetched(connection), limit))
+        else:
+            answers.nothing()
     _refuse_unasked(todo, asked)
     return answers.result()
+
+
+def _bound(statement: duckdb.Statement, params: sql.Params) -> Any:
+    """Return what a statement is executed with. Raises `BadInput`."""
+    wanted = statement.named_parameters
+    if not isinstance(params, Mapping):
+        return params if wanted else None
+    missing = wanted - set(params)
+    if missing:
+        raise BadInput(f"`params` lacks {', '.join(sorted(missing))}")
+    return {name: params[name] for name in wanted}
 
 
 def _fetched(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
@@ -112,34 +165,26 @@ def _refuse_unasked(todo: Sequence[sql.Statement], asked: set[str]) -> None:
         raise BadInput(f"`params` has {', '.join(sorted(given - asked))}, which no command asks for: write $name")
 
 
-def _config(call: ToolCall, folder: str) -> dict[str, Any]:
+def _config(call: ToolCall, folder: Path) -> dict[str, Any]:
     memory, threads = str(call.spec.get("memory_limit", DEFAULT_MEMORY)), call.spec.get("threads", DEFAULT_THREADS)
     if not _MEMORY.fullmatch(memory):
         raise BadInput(f"`spec.memory_limit` {memory[:20]!r} must be like 512MB or 2GB")
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 64:
         raise BadInput("`spec.threads` must be a number from 1 to 64")
-    return {
-        "memory_limit": memory,
-        "threads": threads,
-        "temp_directory": str(Path(folder, "spill")),
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-        "allow_community_extensions": False,
-        "allow_unsigned_extensions": False,
-        "python_enable_replacements": False,
-    }
+    return {"memory_limit": memory, "threads": threads} | spilling(folder) | CLOSED
 
 
-def _database(call: ToolCall) -> str:
+def _database(call: ToolCall, folder: Path) -> str:
     name = call.inputs.get("database")
     if name in (None, "", ":memory:"):
-        return ":memory:"
+        # Tables in a file are compressed, and memory holds only what is worked on.
+        return str(folder / "tables.db") if size_of(call) >= IN_FILE or call.inputs.get("attach") else ":memory:"
     if not isinstance(name, str) or not _FILE.fullmatch(name):
         raise BadInput(f"`database` {str(name)[:60]!r} must be a plain file name: it stands in the execution's scratch folder")
     root = Path(os.environ.get("NOETL_SCRATCH") or Path(tempfile.gettempdir(), "noetl-scratch"))
-    folder = root / re.sub(r"[^A-Za-z0-9_-]", "_", call.execution_id or "none")
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return str(folder / name)
+    place = root / re.sub(r"[^A-Za-z0-9_-]", "_", call.execution_id or "none")
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return str(place / name)
 
 
 def _interrupted(stop: StopReason, call: ToolCall) -> Outcome | None:
@@ -148,8 +193,11 @@ def _interrupted(stop: StopReason, call: ToolCall) -> Outcome | None:
     return Outcome.failed("cancelled", "duckdb: cancelled", retryable=False) if stop.why == "cancelled" else None
 
 
-def _failed(error: duckdb.Error) -> Outcome:
+def failed(error: duckdb.Error) -> Outcome:
+    """Return the outcome of SQL that failed."""
     kind: ErrorKind = next((kind for known, kind in _KINDS if isinstance(error, known)), "unknown")
     name = type(error).__name__
+    if any(words in str(error) for words in _FULL):
+        return Outcome.failed("limit", f"duckdb: the disk is full: {REMEDY}", retryable=False, code="disk_full")
     helper = {"exception_type": name, "message": str(error)[:2000]}
     return Outcome.failed(kind, f"duckdb: {str(error)[:2000]}", code=name, duckdb=helper)

@@ -10,22 +10,43 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import duckdb
 
+from noetl_core.engine.outcome import Outcome
 from noetl_core.ports import ResultStore
 from noetl_core.result_refs import MARK
+from noetl_core.result_streams import PIECE, pieces
 from noetl_core.tools.base import BadInput, ToolCall
 
 DOWNLOADS: Final = 16
 """Objects that are downloaded at the same time."""
 BATCH: Final = 64
 """Objects held in memory at most."""
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+LARGE: Final = 4 * 1024 * 1024
+"""Bytes from which on an object is a file of its own, which is written piece by piece."""
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _OF_ROWS = re.compile(rb"\s*(\[\s*)?[{\]]")
 """How JSON text of a row or a list of rows begins; a list of lists begins differently."""
+
+
+class NotRead(Exception):
+    """A source could not be read. The task ends with `outcome`."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.error.message if outcome.error else "")
+        self.outcome = outcome
+
+
+def size_of(call: ToolCall) -> int:
+    """Return how many bytes the references of the sources state together, those within lists included."""
+    sources = call.inputs.get("sources")
+    return sum(
+        claimed(ref) for given in (sources.values() if isinstance(sources, Mapping) else ()) for ref in _references(given, call)
+    )
 
 
 def attach(connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) -> None:
@@ -34,7 +55,7 @@ def attach(connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) 
     if not isinstance(sources, Mapping):
         raise BadInput("`sources` must be a mapping of names")
     for number, (name, given) in enumerate(sources.items()):
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             raise BadInput(f"source name {str(name)[:60]!r} must be an identifier")
         place = folder / f"source{number}"
         place.mkdir()
@@ -88,33 +109,62 @@ def _stored(name: str, refs: Sequence[Mapping[str, Any]], results: ResultStore, 
     if len(forms) > 1:
         raise BadInput(f"source {name!r} mixes formats: {', '.join(sorted(forms))}")
     form = forms.pop()
-    keys = [str(ref["key"]) for ref in refs]
     with ThreadPoolExecutor(DOWNLOADS) as pool:
         if form in ("csv", "parquet"):
-            return form, list(pool.map(lambda numbered: _local(results, numbered[1], place / str(numbered[0])), enumerate(keys)))
-        # One file, however many pages: the database keeps buffers of 32 MB for each file of JSON.
-        path = place / "rows"
-        with path.open("wb") as file:
-            pages = (pool.map(results.get, keys[n : n + BATCH]) for n in range(0, len(keys), BATCH))
-            written = _join(file, form, (body for page in pages for body in page))
-    return (form, [str(path)]) if written else None
+            return form, list(pool.map(lambda numbered: _local(results, numbered[1], place / str(numbered[0])), enumerate(refs)))
+        paths: list[str] = []
+        for number, (large, some) in enumerate(groupby(refs, lambda ref: claimed(ref) >= LARGE)):
+            if large:
+                found = [_local(results, ref, place / f"{number}-{n}") for n, ref in enumerate(some)]
+                if any(_holds_references(path) for path in found):
+                    return None
+                paths += found
+                continue
+            # One file, however many pages: the database keeps buffers of 32 MB for each file of JSON.
+            path, keys = place / str(number), [str(ref["key"]) for ref in some]
+            with path.open("wb") as file:
+                pages = (pool.map(results.get, keys[n : n + BATCH]) for n in range(0, len(keys), BATCH))
+                written = _join(file, form, (body for page in pages for body in page))
+            if written is None:
+                return None
+            paths += [str(path)] if written else []
+    return (form, paths) if paths else None
 
 
-def _local(results: ResultStore, key: str, path: Path) -> str:
-    where = results.url(key)
+def claimed(ref: Mapping[str, Any]) -> int:
+    """Return the size that a reference states."""
+    size = ref.get("size")
+    return size if isinstance(size, int) else 0
+
+
+def _local(results: ResultStore, ref: Mapping[str, Any], path: Path) -> str:
+    where = results.url(str(ref["key"]))
     if "://" not in where:
         return where
-    path.write_bytes(results.get(key))
+    with path.open("wb") as file:
+        for piece in pieces(results, ref):
+            file.write(piece)
     return str(path)
 
 
-def _join(file: BinaryIO, form: str, bodies: Iterator[bytes]) -> bool:
+def _holds_references(path: str) -> bool:
+    """Return whether a file contains what marks a reference."""
+    before = b""
+    with Path(path).open("rb") as file:
+        while piece := file.read(PIECE):
+            if MARK in before + piece:
+                return True
+            before = piece[-len(MARK) :]
+    return False
+
+
+def _join(file: BinaryIO, form: str, bodies: Iterator[bytes]) -> bool | None:
     """Write many objects as one: lines after lines, or the elements of JSON arrays as one array. Returns False when that
-    gives no rows, or when one of them contains references."""
+    gives no rows, None when one of them contains references."""
     written = False
     for body in bodies:
         if MARK in body or (form == "json" and not _OF_ROWS.match(body)):
-            return False
+            return None
         rows = body.strip()
         if form == "jsonl":
             file.write(rows + b"\n" if rows else b"")

@@ -12,13 +12,12 @@ from typing import Any, Final
 import psycopg
 from psycopg.sql import SQL, Composed, Identifier
 
-from noetl_core.ports import ObjectWriter, ResultStore
+from noetl_core.ports import ObjectWriter
 from noetl_core.tools import sql
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.postgres_copy import Cursor, table_name
-from noetl_core.tools.store import CONTENT_TYPES, HINT_COLUMNS
+from noetl_core.tools.stored_rows import FORMATS, reference, stored
 
-FORMATS: Final = ("csv", "jsonl", "parquet")
 BATCH: Final = 2_000
 PIECE: Final = 1024 * 1024
 
@@ -28,27 +27,10 @@ def copy_out(cursor: Cursor, call: ToolCall, said: Mapping[str, Any], params: An
     form, query = said.get("to"), _query(said)
     if form not in FORMATS:
         raise BadInput(f"`copy.to` {str(form)[:20]!r} is unknown: {', '.join(FORMATS)}")
-    if call.results is None:
-        raise BadInput("this worker has no result store")
-    with stored(call.results, call, form) as out:
+    with stored(call, form) as out:
         write = {"csv": _csv, "jsonl": _jsonl, "parquet": _parquet}[form]
         names, rows = write(cursor, query, params, out)
         return reference(out.finish(), form, rows, names)
-
-
-def stored(results: ResultStore, call: ToolCall, form: str) -> ObjectWriter:
-    """Return what writes the object of a task's result: a retry writes the same one."""
-    return results.writer(f"{call.execution_id}/store/{call.task_run_id}.{form}", CONTENT_TYPES[form])
-
-
-def reference(written: Mapping[str, Any], form: str, rows: int, names: list[str]) -> dict[str, Any]:
-    """Return the reference to stored rows, as `store` gives it."""
-    return {
-        **written,
-        "format": form,
-        "rows": rows,
-        "schema_hint": {"type": "list", "length": rows, "columns": names[:HINT_COLUMNS]},
-    }
 
 
 def _query(said: Mapping[str, Any]) -> Composed:
@@ -91,12 +73,17 @@ def _jsonl(cursor: Cursor, query: Composed, params: Any, out: ObjectWriter) -> t
 
 
 def _parquet(cursor: Cursor, query: Composed, params: Any, out: ObjectWriter) -> tuple[list[str], int]:
+    import duckdb  # 130 ms: only Parquet needs it
+
     from noetl_core.tools.postgres_parquet import load_table, types_of, working  # 130 ms: only Parquet needs DuckDB
 
     types = types_of(described(cursor, query, params))
     with working() as (connection, folder):
         path = Path(folder, "rows.parquet")
-        load_table(connection, copied(cursor, query, params), types, f"COPY {{rows}} TO '{path}' (FORMAT parquet)", folder)
+        try:
+            load_table(connection, copied(cursor, query, params), types, f"COPY {{rows}} TO '{path}' (FORMAT parquet)", folder)
+        except duckdb.Error as error:
+            raise BadInput(f"the rows cannot be written as Parquet: {str(error)[:500]}") from error
         with path.open("rb") as file:
             while piece := file.read(PIECE):
                 out.write(piece)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import duckdb
@@ -14,7 +13,7 @@ import psycopg
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.duckdb_pipes import csv_of, from_csv, quoted, text
 from noetl_core.tools.row_sources import Part, object_file
-from noetl_core.tools.scratch import CLOSED
+from noetl_core.tools.scratch import CLOSED, scratch, spilling
 
 _TYPES: Final = {
     16: "BOOLEAN", 17: "BLOB", 20: "BIGINT", 21: "SMALLINT", 23: "INTEGER", 26: "BIGINT", 700: "FLOAT", 701: "DOUBLE",
@@ -24,7 +23,7 @@ _TYPES: Final = {
 _NUMERIC: Final = 1700
 _DIGITS: Final = 38
 """Of a decimal in DuckDB and Parquet."""
-_WORKING: Final = {"memory_limit": "512MB", "threads": 2}
+_WORKING: Final[dict[str, Any]] = {"memory_limit": "512MB", "threads": 2}
 
 
 @contextmanager
@@ -69,11 +68,12 @@ def _as_text(column: str, kind: Any) -> str:
 @contextmanager
 def working() -> Iterator[tuple[duckdb.DuckDBPyConnection, Path]]:
     """Give a database in memory, which writes into a folder what it has no room for."""
-    with TemporaryDirectory(prefix="noetl-duckdb-") as folder:
-        config: dict[str, Any] = {**CLOSED, **_WORKING, "temp_directory": str(Path(folder, "spill"))}
-        with duckdb.connect(":memory:", config=config) as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            yield connection, Path(folder)
+    with (
+        scratch("noetl-duckdb-") as folder,
+        duckdb.connect(":memory:", config=CLOSED | _WORKING | spilling(folder)) as connection,
+    ):
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection, folder
 
 
 def types_of(columns: Iterable[psycopg.Column]) -> dict[str, str]:
@@ -107,9 +107,5 @@ def as_read(types: Mapping[str, str]) -> str:
 def load_table(
     connection: duckdb.DuckDBPyConnection, rows: Iterator[bytes], types: Mapping[str, str], statement: str, folder: Path
 ) -> None:
-    """Run `statement`, whose `{rows}` are rows of CSV as PostgreSQL writes it."""
-    whole = statement.replace("{rows}", f"(SELECT {as_read(types)} FROM {{rows}})")
-    try:
-        from_csv(connection, rows, read_types(types), whole, folder)
-    except duckdb.Error as error:
-        raise BadInput(f"the rows are not what DuckDB takes: {str(error)[:500]}") from error
+    """Run `statement`, whose `{rows}` are rows of CSV as PostgreSQL writes it. Raises `duckdb.Error`, and what `rows` raises."""
+    from_csv(connection, rows, read_types(types), statement.replace("{rows}", f"(SELECT {as_read(types)} FROM {{rows}})"), folder)

@@ -1,7 +1,12 @@
-"""Where tools keep what does not fit into memory, and how much of it there may be."""
+"""Where DuckDB keeps what does not fit into memory, how much of it there may be, and what all its databases are closed to."""
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 CLOSED: Final[dict[str, Any]] = {
@@ -12,3 +17,25 @@ CLOSED: Final[dict[str, Any]] = {
     "python_enable_replacements": False,
 }
 """Settings of every DuckDB: no extensions, no variables of the process as tables."""
+REMEDY: Final = "a worker's disk is as large as the stack's parameter WorkerStorage (here: the folder of temporary files)"
+
+
+class DiskFull(Exception):
+    """The disk has no room for what a task needs. Who acts: whoever deploys (`WorkerStorage`), or the author: less at a time."""
+
+
+@contextmanager
+def scratch(prefix: str) -> Iterator[Path]:
+    """Give a folder that is gone after the block. Raises `DiskFull` where nothing more fits on the disk."""
+    with TemporaryDirectory(prefix=prefix) as folder:
+        try:
+            yield Path(folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise DiskFull(f"the disk is full: {REMEDY}") from error
+
+
+def spilling(folder: Path) -> dict[str, Any]:
+    """Return the settings of a DuckDB that writes into `folder` what memory has no room for: up to nine tenths of what is free."""
+    return {"temp_directory": str(folder / "spill")}

@@ -81,6 +81,17 @@ KINDS: Final[dict[str, KindSpec]] = {
                 "Tables for the SQL, by name: rows, or references to stored rows, which are read where they lie.",
                 references=True,
             ),
+            Field(
+                "attach",
+                MAP,
+                "Tables of PostgreSQL for the SQL, by schema: `{auth, tables, queries}`, read before the commands run.",
+            ),
+            Field(
+                "to",
+                Anything("`parquet`, `csv` or `jsonl`"),
+                "Writes the rows of the last statement to a file; the result of the task is a reference to it.",
+                otherwise="the rows are the result",
+            ),
         ),
         (
             _MAX_ROWS,
@@ -91,7 +102,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         "../tools/duckdb.md",
         required=(_SQL_NAMES,),
         exclusive=(_SQL_NAMES, words("params args"), words("auth credential")),
-        gives=_TABLE,
+        gives=_TABLE | _REFERENCE,
     ),
     "postgres": KindSpec(
         (
