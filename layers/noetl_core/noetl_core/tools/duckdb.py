@@ -24,7 +24,7 @@ from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.tools import sql
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.duckdb_results import out_folder, wanted_format, write
-from noetl_core.tools.duckdb_sources import NotRead, attach, size_of
+from noetl_core.tools.duckdb_sources import attach, size_of
 from noetl_core.tools.net import AddressPolicy
 from noetl_core.tools.scratch import CLOSED, REMEDY, DiskFull, scratch, spilling
 from noetl_core.tools.watch import StopReason, watched
@@ -98,8 +98,6 @@ class DuckDBTool:
                     connection.execute("SET enable_external_access = false")
                     connection.execute("SET lock_configuration = true")
                     return Outcome.ok(_run(connection, call, todo, limit, form, out))
-            except NotRead as error:
-                return error.outcome
             except sql.TooManyRows as error:
                 return Outcome.failed("limit", f"duckdb: {error}: `to: parquet` gives a file instead", retryable=False)
             except duckdb.Error as error:

@@ -15,9 +15,9 @@ import psycopg
 from psycopg.sql import SQL, Composed
 
 from noetl_core.engine.outcome import Outcome
-from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
 from noetl_core.tools.duckdb_pipes import quoted
-from noetl_core.tools.duckdb_sources import NAME, NotRead
+from noetl_core.tools.duckdb_sources import NAME
 from noetl_core.tools.net import AddressRefused
 from noetl_core.tools.postgres_connections import AllInUse, Connection, Connections, target_of
 from noetl_core.tools.postgres_copy import table_name
@@ -30,7 +30,7 @@ _KEYS = frozenset({"auth", "database", "tables", "queries"})
 
 
 def attach_databases(connection: duckdb.DuckDBPyConnection, call: ToolCall, connections: Connections, folder: Path) -> None:
-    """Create a schema for every entry of `attach`, with the tables that it names. Raises `BadInput`, `NotRead`."""
+    """Create a schema for every entry of `attach`, with the tables that it names. Raises `BadInput`, `ToolFailed`."""
     entries = call.inputs.get("attach") or {}
     if not isinstance(entries, Mapping):
         raise BadInput("`attach` must be a mapping: {name: {auth, tables}}")
@@ -71,16 +71,16 @@ def _attach(
     try:
         other = connections.take(where, call.cancelled, call.timeout_s)
     except psycopg.Error as error:
-        raise NotRead(_of_attach(unreachable(error), name)) from error
+        raise ToolFailed(_of_attach(unreachable(error), name)) from error
     except (AllInUse, OSError) as error:
-        raise NotRead(Outcome.failed("db_connection", f"duckdb: attach.{name}: {error}")) from error
+        raise ToolFailed(Outcome.failed("db_connection", f"duckdb: attach.{name}: {error}")) from error
     except AddressRefused as error:
         refused = Outcome.failed("client_error", f"duckdb: attach.{name}: {error}", retryable=False, code="address_refused")
-        raise NotRead(refused) from error
+        raise ToolFailed(refused) from error
     try:
         _read(connection, other, call, folder, name, queries)
     except psycopg.Error as error:
-        raise NotRead(_of_attach(failed(error), name)) from error
+        raise ToolFailed(_of_attach(failed(error), name)) from error
     finally:
         connections.give_back(where, other)
 

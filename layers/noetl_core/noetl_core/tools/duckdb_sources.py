@@ -16,7 +16,6 @@ from typing import Any, BinaryIO, Final
 
 import duckdb
 
-from noetl_core.engine.outcome import Outcome
 from noetl_core.ports import ResultStore
 from noetl_core.result_refs import MARK
 from noetl_core.result_streams import PIECE, pieces
@@ -31,14 +30,6 @@ LARGE: Final = 4 * 1024 * 1024
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _OF_ROWS = re.compile(rb"\s*(\[\s*)?[{\]]")
 """How JSON text of a row or a list of rows begins; a list of lists begins differently."""
-
-
-class NotRead(Exception):
-    """A source could not be read. The task ends with `outcome`."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome.error.message if outcome.error else "")
-        self.outcome = outcome
 
 
 def size_of(call: ToolCall) -> int:

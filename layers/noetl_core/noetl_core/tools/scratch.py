@@ -37,5 +37,5 @@ def scratch(prefix: str) -> Iterator[Path]:
 
 
 def spilling(folder: Path) -> dict[str, Any]:
-    """Return the settings of a DuckDB that writes into `folder` what memory has no room for: up to nine tenths of what is free."""
+    """Return the settings of a DuckDB that writes into `folder` what it has no room for: up to nine tenths of the disk."""
     return {"temp_directory": str(folder / "spill")}
