@@ -110,7 +110,7 @@ idle: setup
 	@$(BIN)/python -m bench.idle
 
 # The model of docs/scaling.md, then the simulator with the services' limits in force: SHARE=0.125 is an eighth of 10,000 starts a second
-# and of everything wide, SHARE=1 all of it (ten minutes of processor time); and one loop of a million.
+# and of everything wide, SHARE=1 all of it (twelve minutes of processor time); and one loop of a million.
 scaling: setup
 	@$(BIN)/python -m bench.scaling
 	@$(BIN)/python -m bench.scaling.simulate $(or $(SHARE),0.125)
