@@ -31,6 +31,19 @@ def read(file: Path) -> str:
         raise Exit(USAGE, f"{file}: {error.strerror}") from None
 
 
+def playbook(file: Path) -> str:
+    """Return the text of a playbook with its scripts: what is run, registered or checked. Raises `Exit(2)`."""
+    text = read(file)
+    if "script" not in text:
+        return text
+    from noetl_core.script_files import UnreadableScript, with_scripts  # 250 ms: only who has scripts
+
+    try:
+        return with_scripts(text, Path() if file == STDIN else file.parent)
+    except UnreadableScript as error:
+        raise Exit(USAGE, f"{file}: {error}") from None
+
+
 def playbooks(files: Iterable[Path]) -> list[Path]:
     """Return the given files; for a folder, every .yaml and .yml file below it that contains `kind: Playbook`. Raises
     `Exit(2)`."""

@@ -32,7 +32,7 @@ def register_called(where: Backend, playbook: Playbook, file: Path, *, quiet: bo
             _in_catalog(where, path, file)
             continue
         known[path] = found
-        source = files.read(found)
+        source = files.playbook(found)
         wanted += called(files.check(source, found))
         _register(where, path, source, found, quiet)
 

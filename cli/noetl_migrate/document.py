@@ -77,7 +77,7 @@ def migrate(text: str, source: str = "<string>") -> Migrated:
     if new == lines:
         return Migrated(text, False)
     _, found = check(new, f"{source} (migrated)")
-    errors = [_by_hand(d) for d in found if d.severity == "error"]
+    errors = [_by_hand(d) for d in found if d.severity == "error" and d.code != "E130"]
     if errors:
         return Migrated(text, False, (*_sorted(c), *errors))
     return Migrated(new if "\r\n" not in text else new.replace("\n", "\r\n"), True, _sorted(c))

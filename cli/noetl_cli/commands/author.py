@@ -29,7 +29,7 @@ def validate(
     broken = False
     files = playbook_files.playbooks(files)
     for file in files:
-        playbook, diagnostics = check(playbook_files.read(file), str(file))
+        playbook, diagnostics = check(playbook_files.playbook(file), str(file))
         found += diagnostics
         broken = broken or playbook is None or (strict and any(d.severity == "warning" for d in diagnostics))
     render = {"text": to_text, "json": to_json, "sarif": to_sarif}[format]

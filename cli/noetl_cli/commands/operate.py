@@ -75,7 +75,7 @@ def redrive(
     from noetl_cli.follow import Watch, ended  # 17 ms: only who follows an execution
 
     ctx: dict[str, Any] = {}
-    source = None if playbook is None else files.read(playbook)
+    source = None if playbook is None else files.playbook(playbook)
     if source is not None and playbook is not None:
         files.check(source, playbook)
     given = None if args is None else json_of(args, "--args")

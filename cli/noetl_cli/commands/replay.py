@@ -34,7 +34,7 @@ def replay(
         raise Exit(USAGE, "--at shows what was recorded: it takes no --playbook")
     source = None
     if playbook is not None:
-        source = files.read(playbook)
+        source = files.playbook(playbook)
         files.check(source, playbook)
     with closing(backend(on, store, id)) as where:
         if at is not None:

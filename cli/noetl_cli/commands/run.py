@@ -38,7 +38,7 @@ def run(
     file = Path(what) / "playbook.yaml" if Path(what).is_dir() else Path(what)
     source, path, version = None, None, None
     if file.is_file():
-        source = playbook_files.read(file)
+        source = playbook_files.playbook(file)
         if (on or "local") == "local" and _PYTHON.search(source):
             from noetl_core.tools.python import start_ahead  # 5 ms: only who runs python tasks in this process
 
@@ -93,7 +93,7 @@ def register(files: Annotated[list[Path], typer.Argument(metavar="FILE...")], on
     """Put playbooks into the catalog (default: of the stack)."""
     where = backend(on or "stack", store)
     for file in files:
-        source = playbook_files.read(file)
+        source = playbook_files.playbook(file)
         playbook_files.check(source, file)
         version = where.api.register(source)
         print(f"{version['path']} version {version['version']} ({version['digest'][:19]})")

@@ -58,7 +58,7 @@ def graph(
     from noetl_core.observe.svg import svg
 
     file = Path(what) / "playbook.yaml" if Path(what).is_dir() else Path(what)
-    drawn = graph_of(parse_playbook(files.read(file), str(file)))
+    drawn = graph_of(parse_playbook(files.playbook(file), str(file)))
     if format == "json":
         output.as_json(drawn.as_dict())
     else:

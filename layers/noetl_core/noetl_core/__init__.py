@@ -7,7 +7,8 @@
 * `history`, `run_history`, `carried_over`, `values`, `playbooks`, `stored_commits` and `codec` read and write what the ports
   hold; `result_refs` are references to what is kept beside the log, `result_streams` reads it in pieces.
 * `tools` run the tasks of playbooks. `observe` turns histories into timelines, graphs, costs and logs.
-* `embedded` is `run`, for programs, with `siblings`, the playbooks that lie beside one. `client` is the typed client of the API.
+* `embedded` is `run`, for programs, with `siblings`, the playbooks that lie beside one; `script_files` reads what its scripts
+  name. `client` is the typed client of the API.
 * `instants`, `mappings`, `json_schema` and `strict_json` are about plain values, whatever they are for; `python_code` is about
   the program text of tasks.
 

@@ -25,6 +25,7 @@ from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.outcome import Outcome
 from noetl_core.local import LocalWiring
+from noetl_core.script_files import with_scripts
 from noetl_core.siblings import beside, called
 from noetl_core.tools.base import BadInput, Tool, ToolCall
 from noetl_core.tools.registry import ToolRegistry
@@ -124,7 +125,7 @@ def _read(playbook: str | Path | Playbook) -> tuple[str, Path | None, Playbook |
         return playbook, None, None
     file = Path(playbook)
     file = file / "playbook.yaml" if file.is_dir() else file
-    text = file.read_text("utf-8")
+    text = with_scripts(file.read_text("utf-8"), file.parent)
     return text, file, parse_playbook(text, str(file))
 
 
@@ -136,7 +137,7 @@ def _register_called(wiring: LocalWiring, playbook: Playbook, file: Path) -> Non
         found = beside(path, file) if path not in known else None
         known.add(path)
         if found is not None:
-            wanted += called(register(wiring.control, found.read_text("utf-8"), str(found))[0])
+            wanted += called(register(wiring.control, with_scripts(found.read_text("utf-8"), found.parent), str(found))[0])
 
 
 def _data(value: Any, what: str) -> Any:

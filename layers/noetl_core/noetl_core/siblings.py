@@ -50,6 +50,6 @@ def _path_of(file: Path, wanted: str) -> str | None:
         if wanted not in text or not _A_PLAYBOOK.search(text):
             return None
         document = yaml.safe_load(text)
-        return str(document["metadata"]["path"])
+        return str(document["metadata"]["path"]).lstrip("/")
     except (OSError, ValueError, yaml.YAMLError, TypeError, KeyError):
         return None

@@ -60,6 +60,7 @@ BLOCKS: Final[Mapping[str, Block]] = {
         flow.ROUTER,
         flow.ARC,
         tools.TASK,
+        tools.SCRIPT,
         policies.TASK_POLICY,
         policies.RULE,
         policies.THEN,

@@ -19,4 +19,4 @@ def test_a_generated_file_is_what_the_table_of_fields_makes(path: Path) -> None:
 
 def test_the_chapters_have_their_tables_from_the_table_of_fields() -> None:
     pages = {path.name for path in GENERATED if path.suffix == ".md" and MARKED.search(path.read_text())}
-    assert pages == {"playbook.md", "steps.md", "loops.md", "arcs.md", "policies.md", "waiting.md"}
+    assert pages == {"playbook.md", "steps.md", "tasks.md", "loops.md", "arcs.md", "policies.md", "waiting.md"}

@@ -44,6 +44,7 @@ CODES: Final[dict[str, str]] = {
     "E127": "a legacy form that cannot be rewritten faithfully",
     "E128": "a schema out of shape",
     "E129": "not a requirement of packages",
+    "E130": "a script that is not there",
     "E201": "arc to a missing step",
     "E202": "jump to a missing task",
     "E203": "entry step that does not exist",

@@ -231,6 +231,7 @@ def _values() -> dict[str, Schema]:
         "set": {"type": "object", "propertyNames": {"pattern": r"^((ctx|iter)\..|[^.]+$)"}},
         "type_names": {"anyOf": [types, {"type": "array", "minItems": 1, "items": types}]},
         "join": {"anyOf": [{"enum": ["all", "any"]}, _block(flow.JOIN)]},
+        "script": {"anyOf": [_TEXT, _block(tools.SCRIPT, required=[])]},
         "error": {"anyOf": [_block(policies.ERROR), {"not": _MAP}]},
         "compensation": {"anyOf": [_ref("pipeline"), _block(flow.COMPENSATION)]},
         "workbook": {

@@ -16,6 +16,7 @@ from noetl_core.dsl.numbers import BadNumber, Range, duration
 from noetl_core.dsl.policy import OnUnmatched, task_policy, written
 from noetl_core.dsl.programs import check_program
 from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.scripts import read_script
 from noetl_core.dsl.specs import own_spec
 from noetl_core.expr import is_template
 from noetl_core.mappings import deep_merge
@@ -162,6 +163,10 @@ def _inputs(r: Reader, node: Node, kind: str, what: str, labelled: bool) -> tupl
             if "args" in entries:
                 r.report("E114", (node, key), f"{what} has args and input", "keep args")
             inputs["args"] = child.plain()
+        elif key == "script" and known is not None and known.script:
+            found = read_script(r, child, kind, what)
+            if found is not None:
+                inputs[found[0]] = found[1]
         elif key not in idle and (key not in TASK_KEYS or (key in BESIDE if known is None else key in known.accepted)):
             inputs[key] = child.plain()
     if known is not None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import Task
 from noetl_core.engine.outcome import Outcome
 from noetl_core.instants import SECOND
@@ -91,7 +92,12 @@ class ToolCaller:
 
     def invoke(self, call: ToolCall, started_task: StartedTask) -> Outcome:
         """Run the tool."""
-        return self.measured(invoke(self._tool(call.kind), call), call, started_task)
+        tool = self._tool(call.kind)
+        if "script" in call.inputs and call.kind in KINDS and KINDS[call.kind].script:
+            from noetl_core.tools.script import ScriptedTool  # only who fetches program text
+
+            tool = ScriptedTool(tool, self._tools)
+        return self.measured(invoke(tool, call), call, started_task)
 
     def evented(self, kind: str) -> bool:
         """Return whether tools of a kind run on an event loop, without a thread of their own."""

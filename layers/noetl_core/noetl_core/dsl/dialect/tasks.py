@@ -135,6 +135,8 @@ def rewrite_task(e: Edits, task: Node, name: str, tasks: TasksOf) -> list[Check]
     for key, own in INPUT_SPELLINGS.items():
         if key in task.value and own in kind.inputs and own not in task.value:
             e.move(task, key, task, own)
+    if kind.script and "script" in task.value:
+        _script(e, task)
     libs = task.get("libs")
     if libs is not None and isinstance(libs.value, list) and "libs" in kind.accepted:
         _libs(e, task, what)
@@ -211,6 +213,36 @@ def without_slash(e: Edits, holder: Node, key: str) -> None:
     node = holder.value[key]
     if isinstance(node.value, str) and node.value.startswith("/") and node.value.strip("/"):
         e.put(holder, key, node.value.lstrip("/"), node)
+
+
+def _script(e: Edits, task: Node) -> None:
+    """Write what `source` says of a script beside it, by the names of the canonical form."""
+    node = task.value["script"]
+    if not isinstance(node.value, dict):
+        return
+    node = e.own(task, "script")
+    source = node.get("source")
+    if source is not None and isinstance(source.value, dict):
+        for key in list(source.value):
+            if key in ("method", "region") or (key == "type" and "type" in node.value):
+                e.remove(source, key)
+            elif key == "type" or key not in node.value:
+                e.move(source, key, node)
+        if not source.value:
+            e.remove(node, "source")
+    for key, own in (
+        ("type", "source"),
+        ("path", "uri"),
+        ("file", "uri"),
+        ("url", "uri"),
+        ("credential", "auth"),
+        ("key", "uri"),
+    ):
+        if key in node.value and own not in node.value:
+            e.move(node, key, node, own)
+    named = node.get("source")
+    if named is not None and named.value in ("https", "local", "filesystem"):
+        e.put(node, "source", "http" if named.value == "https" else "file", named)
 
 
 def _libs(e: Edits, task: Node, what: str) -> None:

@@ -13,6 +13,12 @@ TEXT: Final = Anything("text")
 COUNT: Final = Anything("a whole number")
 BYTES: Final = Anything("a number of bytes")
 FLAG: Final = Anything("true or false")
+SCRIPT: Final = Field(
+    "script",
+    Shape("script", "a path, or a mapping with `uri` and `source`"),
+    "A file that holds the text: beside the playbook, in S3, or over HTTP.",
+    link="tasks.md#scripts",
+)
 """What a tool checks itself is `Anything`; the text is what an error says was expected."""
 
 
@@ -55,6 +61,7 @@ class KindSpec:
         "raw",
         "references",
         "required",
+        "script",
         "spec",
     )
 
@@ -67,6 +74,7 @@ class KindSpec:
         required: tuple[frozenset[str], ...] = (),
         exclusive: tuple[frozenset[str], ...] = (),
         needs: Mapping[str, str] | None = None,
+        script: str = "",
         gives: frozenset[str] | None = None,
         actions: Mapping[str, Action] | None = None,
     ) -> None:
@@ -81,6 +89,8 @@ class KindSpec:
         """Of each group at least one key must be there."""
         self.exclusive = exclusive
         """Of each group at most one key."""
+        self.script = script
+        """The input that `script` fills with the text of a file."""
         self.needs = needs or {}
         """A key that means something only beside another."""
         self.gives = gives
@@ -93,7 +103,7 @@ class KindSpec:
         self.spec = frozenset(f.name for f in options)
         self.aliases = {f.name: f.same_as for f in fields if f.same_as}
         """Accepted spelling -> canonical input."""
-        self.maps = frozenset(name for name, kind in known.items() if isinstance(kind, Values | Shape))
+        self.maps = frozenset(n for n, of in known.items() if isinstance(of, Values | Shape) and n != SCRIPT.name)
         """Inputs that must be mappings (or one whole template)."""
         self.blocks = {name: kind for name, kind in known.items() if isinstance(kind, Block)}
         """Inputs that are mappings with fields of their own."""

@@ -15,8 +15,38 @@ from noetl_core.dsl.fields.types import (
     Shape,
     Text,
     Values,
+    also,
 )
 from noetl_core.dsl.numbers import TIMEOUT
+
+SCRIPT: Final = Block(
+    "script",
+    "Program text or SQL in a file of its own, in place of the input that would hold it.",
+    "tasks.md#scripts",
+    *also(
+        Field(
+            "uri",
+            Text(),
+            "The file: a path beside the playbook, `s3://bucket/key`, or an address.",
+            required=True,
+            label="uri of {}",
+        ),
+        *("path", "file", "url", "key"),
+    ),
+    Field(
+        "source",
+        Anything("`file`, `s3` or `http`"),
+        "Where the file is. A file beside the playbook becomes part of what is registered; the worker fetches the others.",
+        otherwise="by `uri`",
+        label="source of {}",
+    ),
+    *also(Field("auth", Anything("a name or a mapping"), "For `http`: the credential to use."), "credential"),
+    Field("headers", Values(whole=True), "For `http`: headers of the request."),
+    Field("endpoint", Anything("text"), "For `http`: the address before `uri`."),
+    Field("timeout", Anything("seconds"), "For `http`: seconds that the request may take.", otherwise="those of kind `http`"),
+    Field("bucket", Anything("text"), "For `s3`: the bucket, where `uri` is a key."),
+    prefix="script of ",
+)
 
 # --- what every task has ------------------------------------------------------------------------------------------------
 

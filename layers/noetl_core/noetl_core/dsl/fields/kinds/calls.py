@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, TEXT, KindSpec, words
+from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, SCRIPT, TEXT, KindSpec, words
 from noetl_core.dsl.fields.types import Anything, Choice, Code, Field, Shape, also
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -88,6 +88,7 @@ KINDS: Final[dict[str, KindSpec]] = {
                 Code(),
                 "The program. Its result is what it returns, else the variable `result`, else what `main` returns.",
             ),
+            SCRIPT,
             Field("args", MAP, "Arguments: each one is a variable of the program."),
             Field(
                 "libs",
@@ -102,7 +103,9 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field("network", FLAG, "true lets the program use the network.", default=False),
         ),
         "../tools/python.md",
-        required=(words("code"),),
+        required=(words("code script"),),
+        exclusive=(words("code script"),),
+        script="code",
     ),
     "quantum": KindSpec(
         (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, TEXT, KindSpec, words
+from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, SCRIPT, TEXT, KindSpec, words
 from noetl_core.dsl.fields.types import Anything, Block, Field, also
 
 _COMMAND: Final = Field(
@@ -12,7 +12,7 @@ _COMMAND: Final = Field(
 )
 _COMMANDS: Final = Field("commands", Anything("a list"), "Several statements: texts, or mappings `{command, params}`.")
 _PARAMS: Final = Field("params", Anything("a mapping or a list"), "What the statement's parameters are bound to.")
-_SQL: Final = (*also(_COMMAND, "query", "sql"), *also(_COMMANDS, "queries"), *also(_PARAMS, "args"))
+_SQL: Final = (*also(_COMMAND, "query", "sql"), SCRIPT, *also(_COMMANDS, "queries"), *also(_PARAMS, "args"))
 _SECRET: Final = Field("secret", TEXT, "The name of the credential.")
 
 _MAX_ROWS: Final = Field(
@@ -27,7 +27,7 @@ _EACH: Final = Field(
     link="views.md#command_n",
 )
 
-_SQL_NAMES: Final = words("command commands query queries sql")
+_SQL_NAMES: Final = words("command commands query queries sql script")
 
 _TABLE: Final = words("rows columns row_count commands")
 _REFERENCE: Final = words("kind store key size checksum format rows schema_hint")
@@ -102,6 +102,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         "../tools/duckdb.md",
         required=(_SQL_NAMES,),
         exclusive=(_SQL_NAMES, words("params args"), words("auth credential")),
+        script="command",
         gives=_TABLE | _REFERENCE,
     ),
     "postgres": KindSpec(
@@ -138,6 +139,7 @@ KINDS: Final[dict[str, KindSpec]] = {
         "../tools/postgres.md",
         required=(_SQL_NAMES | {"copy"},),
         exclusive=(_SQL_NAMES | {"copy"}, words("params args"), words("auth connection credential")),
+        script="command",
         gives=_TABLE | words("rows_read") | _REFERENCE,
     ),
     "noop": KindSpec(

@@ -1,0 +1,73 @@
+"""`script: {uri, source}` of a task, where it is no file: the text is fetched when the task runs, and the tool runs as with text
+that stands in the playbook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import urljoin, urlsplit
+
+from noetl_core.dsl.kinds import KINDS
+from noetl_core.engine.outcome import Outcome
+from noetl_core.tools.base import BadInput, Tool, ToolCall, ToolFailed
+from noetl_core.tools.registry import ToolRegistry
+
+MAX_BYTES: Final = 1024 * 1024
+"""The longest script."""
+
+
+class ScriptedTool:
+    """Runs a tool with the text of a script."""
+
+    inline = False
+
+    def __init__(self, tool: Tool, tools: ToolRegistry) -> None:
+        self.kind, self._tool, self._tools = tool.kind, tool, tools
+
+    def run(self, call: ToolCall) -> Outcome:
+        script = call.inputs.get("script")
+        if not isinstance(script, Mapping):
+            raise BadInput("`script` must be a mapping with `uri` and `source`")
+        inputs = {key: value for key, value in call.inputs.items() if key != "script"}
+        text = self._from_s3(script) if script.get("source") == "s3" else self._over_http(script, call)
+        return self._tool.run(replace(call, inputs={**inputs, KINDS[self.kind].script: text}))
+
+    def _over_http(self, script: Mapping[str, Any], call: ToolCall) -> str:
+        url = (
+            urljoin(f"{str(script.get('endpoint', '')).rstrip('/')}/", str(script["uri"]))
+            if script.get("endpoint")
+            else str(script["uri"])
+        )
+        inputs = {"url": url, **{key: script[key] for key in ("headers", "auth") if script.get(key) is not None}}
+        spec = {
+            "response": "text",
+            "max_response_bytes": MAX_BYTES,
+            **({"timeout": script["timeout"]} if script.get("timeout") else {}),
+        }
+        got = self._tools.get("http").run(replace(call, kind="http", inputs=inputs, spec=spec))
+        if got.status == "error" and got.error is not None:
+            raise ToolFailed(replace(got, error=replace(got.error, message=f"script: {got.error.message}")))
+        return str(got.result["data"])
+
+    def _from_s3(self, script: Mapping[str, Any]) -> str:
+        from noetl_core.tools.aws import rights
+        from noetl_core.tools.aws.clients import client  # botocore: only who asks AWS
+        from noetl_core.tools.aws.errors import errors_of
+
+        place = urlsplit(str(script["uri"]))
+        bucket = place.netloc or str(script.get("bucket") or "")
+        key = (place.path if place.netloc else str(script["uri"])).lstrip("/")
+        if not bucket or not key:
+            raise BadInput("`uri` of a script in S3 is s3://bucket/key")
+        rights.check(rights.BUCKETS, bucket)
+        with errors_of("script", rights.BUCKETS, bucket):
+            body = client("s3").get_object(Bucket=bucket, Key=key)["Body"].read(MAX_BYTES + 1)
+        if len(body) > MAX_BYTES:
+            raise ToolFailed(
+                Outcome.failed("limit", f"script {script['uri']} is larger than {MAX_BYTES // 1024} KB", retryable=False)
+            )
+        try:
+            return body.decode("utf-8")  # type: ignore[no-any-return]
+        except UnicodeDecodeError:
+            raise ToolFailed(Outcome.failed("parse", f"script {script['uri']} is not text in UTF-8", retryable=False)) from None
