@@ -182,3 +182,61 @@ def test_what_an_earlier_iteration_wrote_to_ctx_is_there_for_the_later_ones_and_
     assert world.run(execution_id).status == "completed"
     assert [c.inputs["url"] for c in world.calls if c.task == "use"] == ["none", f"{TOKEN}0", f"{TOKEN}1"]
     nothing_shows(world)
+
+
+DECLARED = (
+    HEAD
+    + """
+workflow:
+  - step: start
+    tool:
+      - {name: login, kind: http, url: http://auth, spec: {result: {secret: SECRET}}}
+      - {name: between, kind: noop, result: 1}
+      - {name: fetch, kind: http, url: "INPUT"}
+"""
+)
+
+
+def gives_plain(call: ToolCall) -> Outcome:
+    if call.task == "login":
+        return Outcome.ok({"user": "ada", "token": TOKEN, "rows": ["x" * 200] * 100})
+    return Outcome.ok(str(call.inputs.get("url", "")).count(TOKEN))
+
+
+@pytest.mark.parametrize(
+    "given", ["Bearer {{ login.token }}", "{{ login.token }}", "{{ [login] }}", "{{ _prev }}{{ login.token | default('none') }}"]
+)
+@pytest.mark.parametrize("secret", ["true", "[token]"])
+def test_a_takeover_without_the_secret_says_so_and_sends_nothing(secret: str, given: str) -> None:
+    world = World()
+    deaths: list[Any] = []
+
+    def dies_once(call: ToolCall) -> Outcome:
+        if call.task == "fetch":
+            if not deaths:
+                deaths.append(call)
+                raise Crash
+            raise AssertionError(f"sent {call.inputs}")
+        if call.task == "between":
+            world.clock.sleep(2)  # so that what login gave is committed, masked
+        return gives_plain(call)
+
+    world.tool = dies_once
+    execution_id = world.start(DECLARED.replace("SECRET", secret).replace("INPUT", given)).execution_id
+    state = world.run(execution_id)
+    assert deaths and state.failure is not None
+    assert state.failure["kind"] == "template"
+    assert "a secret that it reads is gone" in state.failure["message"] and "redrive" in state.failure["message"]
+    nothing_shows(world)
+    invariants.check(world, execution_id)
+
+
+@pytest.mark.parametrize("secret", ["true", "[token]"])
+def test_a_declared_secret_is_there_where_nobody_dies_and_shown_nowhere(secret: str) -> None:
+    world = World()
+    world.tool = gives_plain
+    execution_id = world.start(DECLARED.replace("SECRET", secret).replace("INPUT", "Bearer {{ login.token }}")).execution_id
+    assert world.run(execution_id).status == "completed"
+    assert fetched(world) == [f"Bearer {TOKEN}"]
+    nothing_shows(world)
+    invariants.check(world, execution_id)

@@ -10,7 +10,7 @@ import pytest
 from noetl_core.carried_over import carried_over
 from noetl_core.engine.records import AnyEvent, Commit, Event, StreamId
 from noetl_core.events.shapes import Rerun
-from noetl_core.expr import MASK
+from noetl_core.expr import LOST, MASK, Secret
 from noetl_core.ports import EventStore
 from noetl_core.run_history import RunHistory, fold_run_history
 
@@ -64,9 +64,10 @@ def test_takeovers_without_progress_begin_anew_with_an_outcome() -> None:
     assert (history.takeovers, history.takeovers_without_progress, history.as_of) == (3, 1, 3)
 
 
-def test_a_value_that_the_log_masks_is_undefined_and_not_the_mask() -> None:
+def test_a_value_that_the_log_masks_is_lost_and_not_the_mask() -> None:
     history = _history(_task("a", masked=True, set_ctx={"token": MASK, "n": 1}))
-    assert history.tasks[()][0].data.get("set_ctx") == {"n": 1}
+    assert history.masked
+    assert history.tasks[()][0].data.get("set_ctx") == {"token": Secret(LOST), "n": 1}
 
 
 @pytest.mark.parametrize(

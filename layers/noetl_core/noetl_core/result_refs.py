@@ -8,6 +8,8 @@ from typing import Any, Final
 KIND: Final = "result_ref"
 MARK: Final = f'"{KIND}"'.encode()
 """An object that does not contain this text contains no reference, so it need not be searched."""
+MASKED_NAME: Final = "masked"
+"""How the names of objects begin that have a value without its secrets."""
 
 
 def is_reference(value: Any) -> bool:

@@ -20,9 +20,10 @@ from noetl_core.engine.records import (
 from noetl_core.events.event import TaskEvent
 from noetl_core.events.runs import LoopCollected, LoopFrameClaimed, LoopIterationCompleted
 from noetl_core.events.shapes import Mail, Wait
-from noetl_core.expr import MASK
+from noetl_core.expr import LOST, MASK, Secret, is_reference
 from noetl_core.history import commits_of
 from noetl_core.ports import EventStore
+from noetl_core.result_refs import MASKED_NAME
 
 Path = tuple[int, ...]
 
@@ -54,6 +55,8 @@ class RunHistory:
     """The encrypted secrets of the newest suspension; `sealed_at` is how many task events of each pass came before it."""
     sealed_at: dict[Path, int] = field(default_factory=dict)
     last: Commit | None = None
+    masked: bool = False
+    """Whether its events hide secrets that this worker does not have."""
     events: int = 0
     """Envelopes of the stream."""
     aggregates: RunAggregates = field(default_factory=RunAggregates)
@@ -110,11 +113,13 @@ def apply(history: RunHistory, event: RunEvent) -> None:
             history.begun.add(tuple(event.data["path"]))
         case "TaskProcessed":
             path = tuple(event.data.get("path", ()))
+            history.masked = history.masked or bool(event.data.get("masked"))
             history.tasks.setdefault(path, []).append(_without_masks(event) if event.data.get("masked") else event)
         case "LoopIterationCompleted":
             done, path = event.data, tuple(event.data["path"])
+            history.masked = history.masked or bool(done.get("masked"))
             if done.get("masked") and "set_ctx" in done:
-                done = {**done, "set_ctx": _pruned(done["set_ctx"])}
+                done = {**done, "set_ctx": _lost(done["set_ctx"])}
             history.finished.setdefault(path[:-1], {})[path[-1]] = done
             history.finished.pop(path, None)
             history.collections.pop(path, None)
@@ -129,15 +134,17 @@ def apply(history: RunHistory, event: RunEvent) -> None:
 
 
 def _without_masks(event: TaskEvent) -> TaskEvent:
-    """Return the event without the values that the log shows masked. After a suspension, reading such a value then gives an
-    error about an undefined value; otherwise the mask would be taken for the secret."""
-    return Event(event.name, event.ts, _pruned(event.data))
+    """Return the event with lost secrets where the log shows masks. Reading one is an error, unless a seal has its value;
+    otherwise the mask would be taken for the secret."""
+    return Event(event.name, event.ts, _lost(event.data))
 
 
-def _pruned(value: Any) -> Any:
+def _lost(value: Any) -> Any:
+    if value == MASK or (is_reference(value) and f"/{MASKED_NAME}-" in value["key"]):
+        return Secret(LOST)
     if isinstance(value, Mapping):
-        return {k: _pruned(v) for k, v in value.items() if v != MASK}
-    return [_pruned(v) for v in value if v != MASK] if isinstance(value, list) else value
+        return {k: _lost(v) for k, v in value.items()}
+    return [_lost(v) for v in value] if isinstance(value, list) else value
 
 
 def deliver(history: RunHistory, mail: Iterable[Mail]) -> None:

@@ -145,6 +145,8 @@ BROKEN: list[tuple[str, str, str, str]] = [
     ("guard is a number", flow("step: a\nnext: {arcs: [{step: a, when: §1}]}"), "E112", 'write "{{ ... }}"'),
     ("secret in a guard", HEAD + 'keychain: [{name: k, kind: s}]\nworkflow:\n  - step: a\n    next: {arcs: [{step: a, when: §"{{ keychain.k }}"}]}\n',
      "E205", "read the credential in a task"),
+    ("secret result in a guard", flow("step: a\ntool: {kind: http, url: u, spec: {result: {secret: true}}}\nnext: {arcs: [{step: a, when: '{{ §event.result.data }}'}]}"),
+     "E210", "use it in a later task of that step"),
     ("arc args", flow("step: a\nnext: {arcs: [{step: a, args: §[1]}]}"), "E112", ""),
     # --- loops
     ("loop without iterator", flow("step: a\nloop: §{in: [1]}\ntool: {kind: noop}"), "E117", "a loop needs in and iterator"),

@@ -32,6 +32,7 @@ from noetl_core.dsl.policy import task_policy
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.references import check_references
 from noetl_core.dsl.requirements import read_requirements
+from noetl_core.dsl.secret_results import check_readers
 from noetl_core.dsl.specs import EXECUTOR_KEYS, handed_down
 from noetl_core.dsl.steps import StepScope, step
 from noetl_core.dsl.tasks import RawTask, TaskScope, layered, raw_task
@@ -138,6 +139,7 @@ def _playbook(r: Reader, root: Node, text: str) -> Playbook | None:
         digest=digest_of(text),
     )
     check_references(r, root, playbook)
+    check_readers(r, root, playbook)
     return playbook
 
 

@@ -41,6 +41,7 @@ from noetl_core.dsl.kinds import ALL_OPTIONS, COMMON_SPEC, KINDS
 from noetl_core.dsl.model import UNSET
 from noetl_core.dsl.numbers import DURATION, QUOTED, TIMEOUT, Range
 from noetl_core.dsl.reader import NAME
+from noetl_core.dsl.secret_results import FIELD_PATH
 from noetl_core.dsl.tasks import RESERVED, TASK_FIELDS
 from noetl_core.expr.compiled import PATTERN as TEMPLATE
 from noetl_core.json_schema import TYPES
@@ -213,6 +214,9 @@ _SHAPES: Final[dict[str, Schema]] = {
     "requirements": {"type": "array", "maxItems": requirements.MOST, "items": _TEXT},
     "tools": {"type": "object", "additionalProperties": _ref("tool")},
     "texts": {"type": "array", "items": {"type": "string"}},
+    "secret_fields": {
+        "anyOf": [_BOOL, {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": FIELD_PATH.pattern}}]
+    },
     "some_values": {"type": "array", "minItems": 1},
     "value_schemas": {"type": "object", "additionalProperties": _ref("value_schema")},
     "count": _COUNT,

@@ -14,6 +14,7 @@ from noetl_core.dsl.kinds import ALL_SPEC, COMMON_SPEC, KINDS, NO_EFFECT_SPEC
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.numbers import TIMEOUT
 from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.secret_results import read_result
 
 EXECUTOR_KEYS: Final = EXECUTOR_SPEC.keys
 STEP_KEYS: Final = STEP_SPEC.keys
@@ -55,6 +56,8 @@ def _layer(
             for part, limit in r.keys(child, TIMEOUT_PARTS.keys, f"{what}.timeout").items():
                 r.number(limit, f"{what}.timeout.{part} (seconds)", TIMEOUT)
             out[key] = child.plain()
+        elif key == "result" and "result" in allowed:
+            out[key] = read_result(r, child, f"{what}.result")
         else:
             out[key] = child.plain()
     return out

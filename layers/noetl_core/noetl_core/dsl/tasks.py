@@ -17,6 +17,7 @@ from noetl_core.dsl.policy import OnUnmatched, task_policy, written
 from noetl_core.dsl.programs import check_program
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.scripts import read_script
+from noetl_core.dsl.secret_results import check_kind
 from noetl_core.dsl.specs import own_spec
 from noetl_core.expr import is_template
 from noetl_core.mappings import deep_merge
@@ -276,7 +277,9 @@ def finish(r: Reader, raw: RawTask | None, scope: TaskScope, label: str | None =
         if resolved is None:
             return None
         raw = resolved
-    return _each_statement(r, layered(raw, scope, raw.node.path, label))
+    task = layered(raw, scope, raw.node.path, label)
+    check_kind(r, task, raw.node)
+    return _each_statement(r, task)
 
 
 def _each_statement(r: Reader, task: Task) -> Task:

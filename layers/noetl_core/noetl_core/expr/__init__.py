@@ -41,13 +41,14 @@ from noetl_core.expr.methods import METHODS
 from noetl_core.expr.references import path_text, references_in, replaced
 from noetl_core.expr.rendering import load, render, truthy
 from noetl_core.expr.scope import Pointer, Scope
-from noetl_core.expr.secret import MASK, Secret, contains_secret, mask, reveal
+from noetl_core.expr.secret import LOST, MASK, Secret, contains_lost, contains_secret, mask, reveal
 from noetl_core.expr.strict import Fields, Strict
 from noetl_core.result_refs import is_reference
 
 __all__ = [
     "FILTERS",
     "FUNCTIONS",
+    "LOST",
     "MASK",
     "METHODS",
     "TESTS",
@@ -66,6 +67,7 @@ __all__ = [
     "TemplateSyntaxError",
     "UndefinedValue",
     "compile_text",
+    "contains_lost",
     "contains_secret",
     "is_reference",
     "is_template",

@@ -17,7 +17,7 @@ from noetl_core.expr.errors import NoSuchName, TemplateError, UndefinedValue
 from noetl_core.expr.limits import ITEM_SIZE, Limits, Missing, MissingEntry
 from noetl_core.expr.references import references_in
 from noetl_core.expr.scope import Pointer, Scope
-from noetl_core.expr.secret import Secret
+from noetl_core.expr.secret import LOST, Secret
 from noetl_core.expr.strict import Strict
 from noetl_core.expr.values import SCALARS, Group, describe, json_key
 from noetl_core.expr.views import NO_VIEW, rows, view
@@ -29,6 +29,10 @@ LONG: Final = 4096
 
 LOOP_ATTRIBUTES: Final = frozenset(
     {"index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem", "depth", "depth0"}
+)
+GONE: Final = (
+    "a secret that it reads is gone: the worker that held it ended before it could hand it on, and the log has its mask; redrive"
+    " from the step that gets it"
 )
 DEFAULT_LIMITS: Final = Limits()
 LONGEST_FALSE: Final = len("false")
@@ -63,6 +67,8 @@ class Reading(Budget):
             if value not in self.opened:
                 self.opened.append(value)
             value = value._value
+            if type(value) is str and value == LOST:
+                raise NoSuchName(GONE)
         return value
 
     def read(self, value: Any) -> Any:

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from typing import Any, Final, NoReturn
 
 MASK: Final = "***"
+LOST: Final = "\0lost"
+"""The value of a secret that was masked in the log and in no worker's memory any more. Reading it is an error."""
 
 
 class Secret:
@@ -66,6 +68,15 @@ def mask(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [mask(v) for v in value]
     return value
+
+
+def contains_lost(value: Any) -> bool:
+    """Return whether `value` is or contains a secret that is lost."""
+    if isinstance(value, Secret):
+        return bool(value._value == LOST) or contains_lost(value._value)
+    if isinstance(value, dict):
+        return any(contains_lost(v) for v in value.values())
+    return any(contains_lost(v) for v in value) if isinstance(value, list | tuple) else False
 
 
 def contains_secret(value: Any) -> bool:

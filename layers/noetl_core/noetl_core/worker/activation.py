@@ -49,7 +49,7 @@ class Activation:
         self.execution_id = self.view.execution_id
         self.claimed_at = self.journal.seq - 1
         """Position of the claim in the stream of the run: no other worker that has or had this run has the same."""
-        self.recorder = Recorder(self.journal, self.clock, tainted=bool(self.playbook.keychain))
+        self.recorder = Recorder(self.journal, self.clock, tainted=bool(self.playbook.keychain) or self.history.masked)
         self.offload = Offload(self.results, self.resolve, self.playbook.executor, self.execution_id, self.recorder)
         self._names = {
             "workload": self.view.workload,

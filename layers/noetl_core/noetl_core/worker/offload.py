@@ -8,9 +8,9 @@ from hashlib import sha256
 from typing import Any
 
 from noetl_core.dsl.model import Executor
-from noetl_core.expr import contains_secret, is_reference
+from noetl_core.expr import Secret, contains_secret, is_reference, mask
 from noetl_core.ports import ResultStore
-from noetl_core.result_refs import MARK
+from noetl_core.result_refs import MARK, MASKED_NAME
 from noetl_core.worker.recorder import Recorder
 from noetl_core.worker.view import Resolver, named
 
@@ -27,6 +27,7 @@ class Offload:
     ) -> None:
         self._results, self._resolve, self._executor = results, resolve, executor
         self._execution_id, self._recorder = execution_id, recorder
+        recorder.kept = self.masked
 
     def small(self, value: Any, name: str) -> Any:
         """Return `value` itself when it is within the inline limit, otherwise a reference to it under
@@ -58,6 +59,20 @@ class Offload:
     def each(self, values: Mapping[str, Any], name: str) -> dict[str, Any]:
         """The values of a mapping, each as `small` keeps it under `<name>-<its place>`."""
         return {key: self.small(value, f"{name}-{n}") for n, (key, value) in enumerate(values.items())}
+
+    def masked(self, value: Any) -> Any:
+        """Return what the log has in the place of a value with secrets in it: the value with their mask, or a reference to it
+        without them when it is over the inline limit."""
+        shown = mask(value)
+        if shown is value or type(shown) not in (list, dict) or not contains_secret(value):
+            return shown
+        try:
+            if len(encode(shown)) <= self._executor.limits.max_payload_bytes:
+                return shown
+            rest = _without_secrets(value)
+            return self.referenced(rest, encode(rest), MASKED_NAME)
+        except NotJson:
+            return shown
 
     def plain(self, value: Any, name: str) -> Any:
         """As `small`, of what may be no JSON data: the nearest that is."""
@@ -98,6 +113,13 @@ def nearest_json(value: Any) -> Any:
     """Return the nearest JSON data: other objects become text, NaN becomes null."""
     body = json.dumps(value, default=str, skipkeys=True, ensure_ascii=False).encode("utf-8", "replace")
     return json.loads(body, parse_constant=lambda _: None)
+
+
+def _without_secrets(value: Any) -> Any:
+    """Return data without its secrets: whoever reads one later finds nothing, and not the mask."""
+    if isinstance(value, Mapping):
+        return {key: _without_secrets(part) for key, part in value.items() if not isinstance(part, Secret)}
+    return [_without_secrets(part) for part in value if not isinstance(part, Secret)] if isinstance(value, list) else value
 
 
 def _hint(value: Any) -> Any:

@@ -17,6 +17,7 @@ from noetl_core.worker.nodes import PipelinePass
 from noetl_core.worker.offload import NotJson, nearest_json
 from noetl_core.worker.outcome_meta import meta_of
 from noetl_core.worker.pipeline_passes import PipelinePasses
+from noetl_core.worker.secret_results import kept_secret
 from noetl_core.worker.task_log import TaskLog
 
 
@@ -33,6 +34,8 @@ class Outcomes:
         pipe = pass_.pipe
         pass_.wait = None
         scope = self._passes.scope(pass_).over(pipe.locals(task))
+        if "attempt" in outcome.meta:  # else nothing was called
+            outcome = kept_secret(outcome, task)
         outcome = self._kept(outcome, pipe.task_run(task), pipe.attempt)
         now = self._activation.clock.now()
         begun = now if started is None else started

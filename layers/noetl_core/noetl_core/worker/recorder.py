@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from noetl_core.engine.records import Event, RunEvent
 from noetl_core.events.event import Keys
@@ -11,6 +11,11 @@ from noetl_core.events.table import SAYS_MASKED
 from noetl_core.expr import contains_secret, mask
 from noetl_core.ports import Clock
 from noetl_core.worker.journal import Journal
+
+_VALUES: Final = frozenset({"result", "prev"})
+"""Keys of payloads whose values may be large."""
+_WRITES: Final = frozenset({"set_ctx", "set_iter"})
+"""Keys that have mappings of such values."""
 
 
 class Recorder:
@@ -20,6 +25,8 @@ class Recorder:
     def __init__(self, journal: Journal, clock: Clock, *, tainted: bool) -> None:
         self._journal, self._clock = journal, clock
         self.tainted = tainted
+        self.kept: Callable[[Any], Any] = mask
+        """What the log has in the place of a value with secrets in it."""
 
     def record(self, kind: Callable[Keys, Any], /, *_: Keys.args, **data: Keys.kwargs) -> None:
         """Write an event of payload type `kind` (`events.runs`) as the log may show it: secrets masked."""
@@ -31,9 +38,21 @@ class Recorder:
         `masked` when they hide something."""
         if self.tainted and contains_secret(event.data):
             hidden = {"masked": True} if event.name in SAYS_MASKED else {}
-            shown: Any = Event(event.name, event.ts, {**mask(event.data), **hidden})
+            shown: Any = Event(event.name, event.ts, {**self._shown(event.data), **hidden})
             event = shown
         self._journal.put(event)
+
+    def _shown(self, data: Any) -> dict[str, Any]:
+        """Return the data of an event with its secrets masked, and large values that hold some kept elsewhere without them."""
+        shown: dict[str, Any] = {}
+        for key, value in data.items():
+            if key in _WRITES and isinstance(value, Mapping):
+                shown[key] = {name: self.kept(part) for name, part in value.items()}
+            elif key == "outcome":
+                shown[key] = {name: self.kept(part) if name in _VALUES else mask(part) for name, part in value.items()}
+            else:
+                shown[key] = self.kept(value) if key in _VALUES else mask(value)
+        return shown
 
     def masked(self, value: Any) -> Any:
         """`value` with its secrets masked."""

@@ -10,7 +10,8 @@ from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import Task
 from noetl_core.dsl.numbers import TIMEOUT, value_of
 from noetl_core.engine.outcome import Outcome
-from noetl_core.expr import Scope, TemplateError, render
+from noetl_core.expr import Scope, TemplateError, contains_lost, render
+from noetl_core.expr.reading import GONE
 from noetl_core.ports import NotFound
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.inputs import Unloaded, loaded
@@ -52,6 +53,8 @@ class TaskInputs:
             scope = scope.over(pass_.pipe.locals(task))
             inputs = render({k: v for k, v in task.inputs.items() if k not in raw} if raw else task.inputs, scope)
             spec = render(task.spec, scope, undefined_ok=True) if task.spec else task.spec
+            if self._activation.recorder.tainted and contains_lost([inputs, spec]):
+                raise TemplateError(GONE)
             timeout = _timeout_of(task, scope) if task.timeout_s is not None or "timeout" in task.spec else None
             inputs, spec = self._loaded(task, inputs), self._loaded(task, spec) if spec else spec
         except TemplateError as error:

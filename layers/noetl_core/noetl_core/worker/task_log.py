@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from noetl_core.ports import ResultStore
@@ -48,6 +48,14 @@ class TaskLog:
 
     def __bool__(self) -> bool:
         return bool(self._streams)
+
+    def rewritten(self, rewrite: Callable[[str], str]) -> TaskLog:
+        """Return the log with each line rewritten."""
+        log = TaskLog()
+        for name, stream in self._streams.items():
+            for line in stream.lines:
+                log(rewrite(line), name)
+        return log
 
     def record(self, results: ResultStore, key: str) -> Mapping[str, Any]:
         """Return `{stdout, stderr}` with the end of each stream. If there is more, `more` refers to an object `{stdout,

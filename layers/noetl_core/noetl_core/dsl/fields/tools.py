@@ -77,9 +77,22 @@ TIMEOUT_S_OF_TASK: Final = Field(
     link="steps.md#timeouts",
 )
 
+RESULT: Final = Block(
+    "result",
+    "What holds for the result of a task.",
+    "results.md#secret-results",
+    Field(
+        "secret",
+        Shape("secret_fields", "true or false, or a list of fields of the result"),
+        "true keeps the result out of every event, log and answer; a list of fields (`user.email`), these.",
+        default=False,
+    ),
+)
+
 COMMON_OPTIONS: Final = (
     TIMEOUT_OF_TASK,
     TIMEOUT_S_OF_TASK,
+    Field("result", RESULT, "What holds for the result of the task.", link="results.md#secret-results"),
     Field(
         "resources",
         Anything("anything"),
