@@ -22,7 +22,7 @@ from tests.databases import postgres
 TOOLS = Path(__file__).parents[3] / "docs/tools"
 FOUND = {
     f"{page}-{number}": found
-    for page in ("postgres", "duckdb")
+    for page in ("postgres", "duckdb", "transfer")
     for number, found in enumerate(
         re.findall(
             r"^```yaml\n(.*?)^```\n(?:\n```json\n(.*?)^```)?", (TOOLS / f"{page}.md").read_text(), re.DOTALL | re.MULTILINE

@@ -207,6 +207,31 @@ def test_a_task_that_would_not_fit_any_invocation_is_tried_with_the_time_there_i
     assert 0 < timeout <= 75
 
 
+@pytest.mark.parametrize("kind", ["noop", "http"])
+def test_a_task_that_has_not_finished_goes_on_in_the_next_invocation_as_the_same_task_run(kind: str) -> None:
+    answers = iter([Outcome.unfinished(), Outcome.unfinished(), Outcome.ok("all of it")])
+    long = {"kind": kind, "url": "http://x"} if kind == "http" else {"kind": kind}
+    run = OneRun(
+        {"tool": [{"name": "long", **long}, task("b", result="{{ long }}")]},
+        lambda call: next(answers) if call.task == "long" else echo(call),
+    )
+    assert run.handle(deadline=run.clock.time + 100 * SECOND).kind == "suspended"
+    assert [w["kind"] for w in run.last.data["waits"]] == ["deadline"]
+    assert run.resume({"kind": "deadline"}, deadline=run.clock.time + 100 * SECOND).kind == "suspended"
+    assert run.resume({"kind": "deadline"}, deadline=run.clock.time + 100 * SECOND).kind == "done"
+    assert run.last.data == {"result": "all of it"}
+    assert [c.task for c in run.calls] == ["long", "long", "long", "b"]
+    assert len({c.task_run_id for c in run.calls[:3]}) == 1 and {c.attempt for c in run.calls} == {1}
+    assert run.calls[0].resume_after_s is not None and 0 < run.calls[0].resume_after_s < 95
+    assert [e["task"] for e in run.named("TaskProcessed")] == ["long", "b"]
+
+
+def test_without_a_deadline_a_task_has_all_the_time() -> None:
+    run = OneRun(TWO)
+    run.handle()
+    assert {c.resume_after_s for c in run.calls} == {None}
+
+
 def test_the_lease_never_exceeds_the_deadline() -> None:
     run = OneRun(TWO)
     deadline = run.clock.time + 40 * SECOND

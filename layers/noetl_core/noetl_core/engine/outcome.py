@@ -58,7 +58,7 @@ class Outcome:
     finished_at); a tool may add to it.
     """
 
-    status: Literal["ok", "error"]
+    status: Literal["ok", "error", "unfinished"]
     result: Any = None
     error: ErrorInfo | None = None
     helpers: Mapping[str, Any] = field(default_factory=dict)
@@ -80,6 +80,12 @@ class Outcome:
         **helpers: Any,
     ) -> Outcome:
         return cls("error", error=ErrorInfo(kind, message, retryable, code, details), helpers=helpers)
+
+    @classmethod
+    def unfinished(cls) -> Outcome:
+        """The task has done a part of its work and kept it, and its invocation has no time for more: no outcome yet. The worker
+        suspends the run, and calls the tool again with the same task run."""
+        return cls("unfinished")
 
     def as_dict(self) -> TaskOutcome:
         """Return the envelope that templates see as `outcome` and that `TaskProcessed` stores."""

@@ -16,6 +16,7 @@ it is imported when a task of that kind runs.
 * `cursors` say what is asked of a kind whose rows a loop claims.
 * `oauth2` (with `oauth2_request` and `grants`) fetches access tokens, `tokens` and `execution_tokens` keep them.
 * `blocking` runs what blocks beside the event loop, `scrubbed_results` keeps secrets out of what tools store.
+* `transfer` moves rows chunk by chunk.
 * `event_loop` is what calls that wait for sockets share, `lookups` looks names up for them.
 * `aws` is what the kinds that ask AWS's services share.
 * `script` fetches program text that a task names by its address.

@@ -66,6 +66,7 @@ class ToolCall:
     every tool). `spec` is the effective spec of the task, rendered, without `policy`. `task_run_id` is stable over retries
     and crashes: it is the idempotency key to pass on. `visit` is the ordinal of the task's visit in its pass, `path` the
     indexes of the iteration, outermost first. `timeout_s` limits the whole attempt (None: the worker's own deadline).
+    After `resume_after_s` a tool that keeps what it has done may answer `Outcome.unfinished` (None: there is no such time).
     `requirements` are those of the playbook (`executor.spec.python`), which `packages` finds. `cancelled` is set when the
     outcome is no longer needed. `log` takes the output of the task, one line at a time.
     `conceal` takes what the tool itself got to know as a secret: it is masked in the answer, like those of its inputs.
@@ -82,6 +83,7 @@ class ToolCall:
     visit: int = 1
     path: tuple[int, ...] = ()
     timeout_s: float | None = None
+    resume_after_s: float | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
     results: ResultStore | None = None
     references: References | None = None

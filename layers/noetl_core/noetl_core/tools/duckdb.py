@@ -177,6 +177,11 @@ def _database(call: ToolCall, folder: Path) -> str:
     if name in (None, "", ":memory:"):
         # Tables in a file are compressed, and memory holds only what is worked on.
         return str(folder / "tables.db") if size_of(call) >= IN_FILE or call.inputs.get("attach") else ":memory:"
+    return database_file(call, name)
+
+
+def database_file(call: ToolCall, name: Any) -> str:
+    """Return the path of a database in the execution's scratch folder. Raises `BadInput`."""
     if not isinstance(name, str) or not _FILE.fullmatch(name):
         raise BadInput(f"`database` {str(name)[:60]!r} must be a plain file name: it stands in the execution's scratch folder")
     root = Path(os.environ.get("NOETL_SCRATCH") or Path(tempfile.gettempdir(), "noetl-scratch"))

@@ -104,7 +104,11 @@ def _failed(kind: str, error: Exception) -> Outcome:
 def _answered(kind: str, outcome: Any) -> Outcome:
     """Return what a tool answered, if it is a valid outcome. Kinds may come from plugins, and their mistakes must end the
     task, not the worker."""
-    if not isinstance(outcome, Outcome) or outcome.status not in ("ok", "error") or not isinstance(outcome.helpers, Mapping):
+    if (
+        not isinstance(outcome, Outcome)
+        or outcome.status not in ("ok", "error", "unfinished")
+        or not isinstance(outcome.helpers, Mapping)
+    ):
         return Outcome.failed("unknown", f"{kind}: the tool answered no outcome but {outcome!r:.200}", retryable=False)
     error = outcome.error
     if outcome.status == "error" and error is None:

@@ -23,6 +23,7 @@ BUILT_IN: Final[dict[str, str]] = {
     "llm": "noetl_core.tools.llm:LlmTool",
     "secrets": "noetl_core.tools.secrets:SecretsTool",
     "s3": "noetl_core.tools.aws.s3:S3Tool",
+    "transfer": "noetl_core.tools.transfer.tool:TransferTool",
 }
 PLUGINS: Final = {"quantum": "noetl-quantum"}
 """Kinds that the language knows and a distribution of its own carries out."""

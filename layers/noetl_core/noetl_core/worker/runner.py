@@ -126,8 +126,16 @@ class Runner:
 
     def _end_attempt(self, attempt: RunningAttempt, outcome: Outcome) -> None:
         started = self._lease.ended(attempt.started_task)
+        if outcome.status == "unfinished":
+            self._continue_later(attempt.pass_)
+            return
         self._outcomes.take(attempt.pass_, attempt.task, outcome, started)
         self._ready.append(attempt.pass_)
+
+    def _continue_later(self, pass_: PipelinePass) -> None:
+        """Leave a task that has not finished to another invocation, which begins it as if it had never been begun."""
+        self._activation.halt = self._activation.halt or "deadline"
+        self._ready.append(pass_)
 
     def _give_up(self, now: int) -> None:
         """End the attempts that run on after their timeout: their tasks time out and their pipelines continue."""
@@ -187,8 +195,11 @@ class Runner:
         call = self._tool_caller.prepare(pass_, task, given)
         started_task = self._lease.begun(call, list(pass_.path), started)
         if self._tool_caller.inline(task.kind):
-            outcome = self._tool_caller.invoke(call, started_task)
-            self._outcomes.take(pass_, task, outcome, self._lease.ended(started_task))
+            outcome, begun = self._tool_caller.invoke(call, started_task), self._lease.ended(started_task)
+            if outcome.status == "unfinished":
+                self._continue_later(pass_)
+                return False
+            self._outcomes.take(pass_, task, outcome, begun)
             return True
         self._attempts.begin(pass_, task, call, started_task, started)
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import Task
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MARGIN_S = 5
 """What is left of the invocation when a tool must have ended, for the commit that records it."""
+WORKING_PART: Final = 0.7
+"""Of the time that a task has, after which one that can be resumed begins no further part of its work."""
 
 SOURCE_S = 60.0
 """How long a call of a cursor's source may take."""
@@ -47,9 +49,11 @@ class ToolCaller:
     def prepare(self, pass_: PipelinePass, task: Task, given: Inputs) -> ToolCall:
         """The call of the pass's next task, with its timeout inside the invocation's deadline."""
         activation, pipe, timeout = self._activation, pass_.pipe, given.timeout
+        resume_after = None
         if activation.deadline is not None:
             left = max((activation.deadline - activation.clock.now()) / SECOND - MARGIN_S, 1.0)
             timeout = left if timeout is None else min(timeout, left)
+            resume_after = timeout * WORKING_PART
         return ToolCall(
             kind=task.kind,
             inputs=given.inputs,
@@ -62,6 +66,7 @@ class ToolCaller:
             visit=pipe.visit(task),
             path=pipe.path,
             timeout_s=timeout,
+            resume_after_s=resume_after,
             cancelled=activation.lease.cancelled if self.inline(task.kind) else threading.Event(),
             results=self._results,
             references=TaskReferences(task.name, activation.resolve, self._limit),

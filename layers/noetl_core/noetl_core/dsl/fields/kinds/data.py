@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, SCRIPT, TEXT, KindSpec, words
-from noetl_core.dsl.fields.types import Anything, Block, Field, also
+from noetl_core.dsl.fields.types import Anything, Block, Choice, Field, also
 
 _COMMAND: Final = Field(
     "command", Anything("SQL text, or a list of them"), "The SQL to run. Values belong into `params`, never into the text."
@@ -59,6 +59,41 @@ COPY: Final = Block(
     Field("table", TEXT, "Out: the table that is written, instead of a query."),
     Field("to", Anything("`csv`, `jsonl` or `parquet`"), "Out: the format. The result of the task is a reference to the file."),
 )
+
+SOURCE: Final = Block(
+    "source",
+    "Where a transfer reads: `rows`, or a kind and what it takes.",
+    "../tools/transfer.md#sources",
+    Field("kind", Anything("`rows`, `postgres` or `duckdb`"), "What it is.", otherwise="`rows` where there are any"),
+    Field("rows", Anything("rows, or references to rows"), "Kind `rows`: the rows themselves.", references=True),
+    Field(
+        "format",
+        Anything("`json`, `jsonl`, `csv` or `parquet`"),
+        "Kind `rows`: the format of what is referred to.",
+        otherwise="what the reference says, or its ending",
+    ),
+    Field("auth", Anything("a name or a mapping"), "Kind `postgres`: the credential to connect with."),
+    Field("connection", Anything("text or a mapping"), "Kind `postgres`: the same as `auth`."),
+    Field("database", TEXT, "Another database on the same server; a file of kind `duckdb`."),
+    Field("query", TEXT, "Kind `postgres`: the SQL whose rows are transferred."),
+    Field("table", TEXT, "Kind `postgres`: the table that is transferred, instead of a query."),
+    Field("command", Anything("SQL text, or a list of them"), "Kind `duckdb`: the SQL whose last rows are transferred."),
+    Field("sources", MAP, "Kind `duckdb`: as of a task of that kind.", references=True),
+    Field("attach", MAP, "Kind `duckdb`: as of a task of that kind."),
+    Field("params", Anything("a mapping or a list"), "What the parameters of the SQL are bound to."),
+)
+TARGET: Final = Block(
+    "target",
+    "Where a transfer writes.",
+    "../tools/transfer.md#targets",
+    Field("kind", Anything("`postgres`, `duckdb` or `s3`"), "What it is.", required=True),
+    Field("auth", Anything("a name or a mapping"), "Kind `postgres`: the credential to connect with."),
+    Field("connection", Anything("text or a mapping"), "Kind `postgres`: the same as `auth`."),
+    Field("database", TEXT, "Another database on the same server; a file of kind `duckdb`."),
+    Field("table", TEXT, "The table to fill."),
+    Field("uri", TEXT, "Kind `s3`: the folder to write to, as `s3://bucket/path/`."),
+    Field("format", Anything("`jsonl`, `csv` or `parquet`"), "Kind `s3`: the format of the objects.", default="jsonl"),
+)  # fmt: skip
 
 KINDS: Final[dict[str, KindSpec]] = {
     "duckdb": KindSpec(
@@ -141,6 +176,29 @@ KINDS: Final[dict[str, KindSpec]] = {
         exclusive=(_SQL_NAMES | {"copy"}, words("params args"), words("auth connection credential")),
         script="command",
         gives=_TABLE | words("rows_read") | _REFERENCE,
+    ),
+    "transfer": KindSpec(
+        (
+            Field("source", SOURCE, "Where the rows come from.", required=True, references=True),
+            Field("target", TARGET, "Where they go.", required=True),
+            Field(
+                "mode",
+                Choice(("append", "replace", "upsert"), template=True),
+                "What happens to the rows that are there.",
+                default="append",
+            ),
+            Field("keys", Anything("a list of columns"), "With `upsert`: the columns by which a row is known."),
+            Field(
+                "columns",
+                Anything("a list, or a mapping of columns to names in the source"),
+                "The columns to transfer.",
+                otherwise="those of the source",
+            ),
+        ),
+        (Field("chunk_rows", COUNT, "Rows of a chunk, which is committed as a whole.", default=10_000),),
+        "../tools/transfer.md",
+        required=(words("source"), words("target")),
+        gives=words("rows_read rows_written chunks table uri objects"),
     ),
     "noop": KindSpec(
         (

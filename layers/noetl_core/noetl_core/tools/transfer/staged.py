@@ -1,0 +1,145 @@
+"""The source of a transfer as something that does not change any more, and its rows from any of them on.
+
+Rows and references to rows are that already. What a query gives is first stored by the tool of its kind, once; that is noted
+beside it, and what carries on reads the note.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import duckdb
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.ports import NotFound, ResultStore
+from noetl_core.tools import sql
+from noetl_core.tools.base import BadInput, Tool, ToolCall, ToolFailed
+from noetl_core.tools.duckdb import failed
+from noetl_core.tools.duckdb_pipes import text
+from noetl_core.tools.postgres_parquet import working
+from noetl_core.tools.row_sources import Part, Row, object_file, parts_of, rows_of
+
+BATCH: Final = 2_048
+_STORED: Final = {
+    "postgres": frozenset({"auth", "connection", "database", "query", "table", "columns", "params"}),
+    "duckdb": frozenset({"command", "params", "sources", "attach", "database"}),
+}
+"""Kinds whose rows are stored first, and what each takes."""
+
+
+class Stage(Protocol):
+    """Gives the tool of a kind."""
+
+    def __call__(self, kind: str) -> Tool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A source that does not change. `identity` tells it from any other."""
+
+    parts: tuple[Part, ...]
+    identity: str
+
+    def rows(self, call: ToolCall, skip: int) -> Iterator[Row]:
+        """Yield the rows behind the first `skip`."""
+        for part in self.parts:
+            known = _count(part)
+            if known is not None and known <= skip:
+                skip -= known
+                continue
+            passed = 0
+            for passed, row in enumerate(_rows(part, call), 1):
+                if passed > skip:
+                    yield row
+            skip = max(0, skip - passed)
+
+
+def stage(call: ToolCall, source: Mapping[str, Any], kind: str, tools: Stage) -> Staged:
+    """Return the source, staged by this call or by an earlier one of the same task run. Raises `BadInput`, `ToolFailed`."""
+    if kind == "rows":
+        parts = parts_of(source.get("rows"), call, "source.rows", source.get("format"))
+        return Staged(tuple(parts), _identity([part.reference or list(part.rows or ()) for part in parts]))
+    results = _results(call)
+    note = f"{call.execution_id}/transfer/{call.task_run_id}-source.json"
+    try:
+        found = json.loads(results.get(note))
+    except NotFound:
+        found = _fetched(call, source, kind, tools)
+        results.put(note, json.dumps(found).encode())
+    parts = parts_of(found, call, "source", source.get("format"))
+    return Staged(tuple(parts), _identity(found))
+
+
+def _fetched(call: ToolCall, source: Mapping[str, Any], kind: str, tools: Stage) -> list[Any]:
+    """Have the tool of a kind store what the source gives; return the references to it."""
+    given = {key: value for key, value in source.items() if key != "kind"}
+    unknown = set(given) - _STORED[kind]
+    if unknown:
+        raise BadInput(f"`source` of kind {kind} does not take {', '.join(sorted(unknown))}: {', '.join(sorted(_STORED[kind]))}")
+    if kind == "postgres":
+        copied = {key: given.pop(key) for key in ("query", "table", "columns") if key in given}
+        given["copy"] = {**copied, "to": "jsonl"}
+    else:
+        given["to"] = "jsonl"
+    outcome = tools(kind).run(replace(call, kind=kind, inputs=given, spec={}))
+    if outcome.error is not None:
+        raise ToolFailed(_renamed(outcome))
+    return [outcome.result]
+
+
+def _renamed(outcome: Outcome) -> Outcome:
+    error = outcome.error
+    assert error is not None
+    return replace(outcome, error=replace(error, message=f"transfer: source: {error.message}"))
+
+
+def _identity(described: Any) -> str:
+    return sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _count(part: Part) -> int | None:
+    """Return how many rows a part has, where that is known without reading it."""
+    if part.rows is not None:
+        return len(part.rows)
+    rows = (part.reference or {}).get("rows")
+    return rows if type(rows) is int else None
+
+
+def _rows(part: Part, call: ToolCall) -> Iterator[Row]:
+    if part.rows is None and part.form in ("csv", "parquet"):
+        with object_file(part, call) as path:
+            yield from _table_rows(path, part.form)
+    else:
+        yield from rows_of(part, call, "source.rows")
+
+
+def _table_rows(path: Path, form: str) -> Iterator[Row]:
+    """Yield the rows of a CSV or Parquet file, in order. Fields of CSV are text, and NULL where they are empty."""
+    options = ", all_varchar = true, allow_quoted_nulls = false" if form == "csv" else ""
+    reader = "read_csv" if form == "csv" else "read_parquet"
+    with working() as (connection, _):
+        try:
+            connection.execute(f"SELECT * FROM {reader}({text(str(path))}{options})")
+            names = sql.unique([str(column[0]) for column in connection.description or ()])
+            while batch := connection.fetchmany(BATCH):
+                yield from sql.table(names, batch, BATCH)["rows"]
+        except duckdb.Error as error:
+            raise ToolFailed(failed(error)) from error
+
+
+def _results(call: ToolCall) -> ResultStore:
+    if call.results is None:
+        raise BadInput("this worker has no result store")
+    return call.results
+
+
+def chunks(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
+    """Yield the rows in lists of `size`."""
+    while chunk := list(islice(rows, size)):
+        yield chunk

@@ -1,0 +1,57 @@
+"""What a target of a transfer is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from noetl_core.tools.row_sources import Row
+
+MODES = ("append", "replace", "upsert")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a transfer is: rows and chunks that are in the target for good. `source` identifies what was transferred, so that
+    something else is not taken for the rest of it."""
+
+    chunks: int = 0
+    rows_read: int = 0
+    rows_written: int = 0
+    done: bool = False
+    source: str = ""
+
+    def after(self, read: int, written: int) -> Progress:
+        return Progress(self.chunks + 1, self.rows_read + read, self.rows_written + written, False, self.source)
+
+    def ended(self) -> Progress:
+        return Progress(self.chunks, self.rows_read, self.rows_written, True, self.source)
+
+
+class Overtaken(Exception):
+    """Somebody else has carried on the same transfer. The caller reads the progress again."""
+
+
+class Target(Protocol):
+    """Takes chunks. Each of its methods either does all that it says, or nothing."""
+
+    def progress(self) -> Progress:
+        """Return how far the transfer is."""
+        ...
+
+    def write(self, rows: Sequence[Row], before: Progress) -> Progress:
+        """Take the next chunk, and note it. Raises `Overtaken` unless the transfer is as far as `before`."""
+        ...
+
+    def finish(self, before: Progress) -> Progress:
+        """Note that nothing follows. Raises `Overtaken`."""
+        ...
+
+    def facts(self, progress: Progress) -> Mapping[str, Any]:
+        """Return what the result says about the target."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it holds."""
+        ...

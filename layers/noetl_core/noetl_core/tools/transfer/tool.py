@@ -1,0 +1,152 @@
+"""`kind: transfer`: what the author wrote, and the way of the chunks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.tools.base import BadInput, Tool, ToolCall
+from noetl_core.tools.net import AddressPolicy
+from noetl_core.tools.postgres_connections import Connections, target_of
+from noetl_core.tools.postgres_copy import Load, columns_of, mode_of
+from noetl_core.tools.scratch import DiskFull, scratch
+from noetl_core.tools.transfer.staged import Staged, chunks, stage
+from noetl_core.tools.transfer.target import Overtaken, Progress, Target
+
+SOURCES: Final = ("rows", "postgres", "duckdb")
+TARGETS: Final[Mapping[str, frozenset[str]]] = {
+    "postgres": frozenset({"auth", "connection", "database", "table"}),
+    "duckdb": frozenset({"database", "table"}),
+    "s3": frozenset({"uri", "format"}),
+}
+CHUNK_ROWS: Final = 10_000
+MOST_ROWS: Final = 1_000_000
+
+
+class TransferTool:
+    """Inputs `source`, `target`, `mode`, `keys`, `columns`; spec `chunk_rows`."""
+
+    kind = "transfer"
+    inline = False
+
+    def __init__(self, policy: AddressPolicy | None = None) -> None:
+        """`policy` None: as the environment says, read at the first call."""
+        self._policy = policy
+        self._connections = Connections(policy)
+        self._tools: dict[str, Tool] = {}
+        self._making = threading.Lock()
+
+    def run(self, call: ToolCall) -> Outcome:
+        chunk_rows = _chunk_rows(call)
+        source, kind = _part(call, "source", SOURCES)
+        target, target_kind = _part(call, "target", tuple(TARGETS))
+        unknown = set(target) - TARGETS[target_kind] - {"kind"}
+        if unknown:
+            known = ", ".join(sorted(TARGETS[target_kind]))
+            raise BadInput(f"`target` of kind {target_kind} does not take {', '.join(sorted(unknown))}: {known}")
+        load = _load(call, target, target_kind)
+        try:
+            with scratch("noetl-transfer-") as folder:
+                staged = stage(call, source, kind, self._tool)
+                into = self._target(call, target, target_kind, load, staged, folder)
+                try:
+                    return _move(call, staged, into, chunk_rows)
+                finally:
+                    into.close()
+        except DiskFull as error:
+            return Outcome.failed("limit", f"transfer: {error}", retryable=False, code="disk_full")
+
+    def close(self) -> None:
+        """Close kept connections."""
+        self._connections.close()
+        for tool in self._tools.values():
+            close: Callable[[], None] | None = getattr(tool, "close", None)
+            if close is not None:
+                close()
+
+    def _tool(self, kind: str) -> Tool:
+        """Return the tool that reads a source."""
+        from noetl_core.tools.duckdb import DuckDBTool  # 130 ms: where it is a source
+        from noetl_core.tools.postgres import PostgresTool  # with it
+
+        with self._making:
+            made = self._tools.get(kind) or (PostgresTool if kind == "postgres" else DuckDBTool)(self._policy)
+            self._tools[kind] = made
+        return made
+
+    def _target(self, call: ToolCall, said: Mapping[str, Any], kind: str, load: Load, staged: Staged, folder: Path) -> Target:
+        if kind == "postgres":
+            from noetl_core.tools.transfer.postgres_target import PostgresTarget  # 10 ms: one target is enough
+
+            where = target_of(call, said.get("auth", said.get("connection")), said.get("database"))
+            return PostgresTarget(self._connections, where, load, call, staged.identity)
+        if kind == "duckdb":
+            from noetl_core.tools.duckdb import database_file  # 130 ms: where it is the target
+            from noetl_core.tools.transfer.duckdb_target import DuckDBTarget  # with it
+
+            return DuckDBTarget(database_file(call, said.get("database")), load, call, staged.identity, folder)
+        from noetl_core.tools.transfer.s3_target import FORMATS, S3Target  # 100 ms: where it is the target
+
+        form = said.get("format", "jsonl")
+        if form not in FORMATS:
+            raise BadInput(f"`target.format` {str(form)[:20]!r} is unknown: {', '.join(FORMATS)}")
+        if call.results is None:
+            raise BadInput("this worker has no result store")
+        return S3Target(str(said.get("uri")), form, load, call, staged.identity, call.results)
+
+
+def _move(call: ToolCall, staged: Staged, target: Target, chunk_rows: int) -> Outcome:
+    """Move the chunks that are left, or as many as the invocation has time for."""
+    until = None if call.resume_after_s is None else time.monotonic() + call.resume_after_s
+    while True:
+        progress = target.progress()
+        if progress.source != staged.identity:
+            message = "transfer: the source is not the one of which a part is in the target already"
+            return Outcome.failed("storage", message, retryable=False)
+        if progress.done:
+            return Outcome.ok(_result(target, progress))
+        try:
+            for chunk in chunks(staged.rows(call, progress.rows_read), chunk_rows):
+                if call.cancelled.is_set():
+                    return Outcome.failed("cancelled", "transfer: cancelled", retryable=False)
+                progress = target.write(chunk, progress)
+                call.log(f"{progress.rows_read} rows in {progress.chunks} chunks")
+                if until is not None and time.monotonic() >= until:
+                    return Outcome.unfinished()
+            return Outcome.ok(_result(target, target.finish(progress)))
+        except Overtaken:
+            continue  # another worker carried on with it: go on where it is now
+
+
+def _result(target: Target, progress: Progress) -> dict[str, Any]:
+    counts = {"rows_read": progress.rows_read, "rows_written": progress.rows_written, "chunks": progress.chunks}
+    return {**counts, **target.facts(progress)}
+
+
+def _part(call: ToolCall, name: str, kinds: tuple[str, ...]) -> tuple[Mapping[str, Any], str]:
+    said = call.inputs.get(name)
+    if not isinstance(said, Mapping):
+        raise BadInput(f"`{name}` must be a mapping: kind, and what that kind takes")
+    kind = str(said.get("kind", "rows" if "rows" in said and name == "source" else ""))
+    if kind not in kinds:
+        raise BadInput(f"`{name}.kind` {kind[:20]!r} is unknown: {', '.join(kinds)}")
+    return said, kind
+
+
+def _load(call: ToolCall, target: Mapping[str, Any], kind: str) -> Load:
+    mode, keys = mode_of(call.inputs)
+    table = target.get("table", "")
+    if kind != "s3" and (not isinstance(table, str) or not table.strip()):
+        raise BadInput("`target.table` must name a table")
+    return Load(str(table), columns_of(call.inputs.get("columns"), "columns"), mode, keys)
+
+
+def _chunk_rows(call: ToolCall) -> int:
+    said = call.spec.get("chunk_rows", CHUNK_ROWS)
+    if isinstance(said, bool) or not isinstance(said, int) or not 1 <= said <= MOST_ROWS:
+        raise BadInput(f"`spec.chunk_rows` must be a whole number from 1 to {MOST_ROWS}")
+    return said
