@@ -79,7 +79,7 @@ def _start(folder: Path, port: int | None) -> Stack:
         "POWERTOOLS_TRACE_DISABLED": "true",  # nobody listens for traces here; they cost a fifth of what a function computes
         "PYTHONWARNINGS": "ignore",
     }
-    for name in ("AWS_ENDPOINT_URL", ENVIRONMENT):  # what is meant for this process, not for functions
+    for name in ("AWS_ENDPOINT_URL", ENVIRONMENT, "NOETL_ALLOW_SHELL"):  # what is meant for this process, not for functions
         env.pop(name, None)
     if through := os.environ.get("NOETL_FUNCTIONS_ENDPOINT"):  # the benchmark's counting proxy
         env["AWS_ENDPOINT_URL"] = through

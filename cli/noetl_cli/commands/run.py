@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Annotated
@@ -33,8 +35,12 @@ def run(
     output_: Output = "human",
     events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False,
     store: Store = None,
+    allow: Annotated[
+        list[str] | None, typer.Option(help="Allow what tasks may not do unasked: shell (commands)", metavar="shell")
+    ] = None,
 ) -> None:
     """Run a playbook and follow it to its end."""
+    _allow(allow or (), on or "local")
     file = Path(what) / "playbook.yaml" if Path(what).is_dir() else Path(what)
     source, path, version = None, None, None
     if file.is_file():
@@ -86,6 +92,16 @@ def run(
         finally:
             watch.close()
         ended(where, execution_id, output_, events)
+
+
+def _allow(what: Sequence[str], on: str) -> None:
+    """Let tasks of this process run commands, if the user says so."""
+    for each in what:
+        if each != "shell":
+            raise Exit(USAGE, f"--allow {each}: there is nothing of that name to allow but shell")
+        if on != "local":
+            raise Exit(USAGE, "--allow shell is for tasks that run in this process; a stack has the parameter AllowShell")
+        os.environ["NOETL_ALLOW_SHELL"] = "1"
 
 
 @app.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import UNSET
-from noetl_core.tools import duckdb, http_options, python, sql, store
+from noetl_core.tools import duckdb, http_options, python, shell, sql, store
 from noetl_quantum import tool as quantum
 
 
@@ -22,6 +22,8 @@ def test_the_defaults_of_options_are_those_of_the_tools() -> None:
         ("duckdb", "threads"): duckdb.DEFAULT_THREADS,
         ("postgres", "max_rows"): sql.DEFAULT_MAX_ROWS,
         ("llm", "max_response_bytes"): http_options.MAX_BODY_BYTES,
+        ("shell", "max_output_bytes"): shell.MAX_OUTPUT_CHARS,
+        ("shell", "max_result_bytes"): shell.MAX_RESULT_BYTES,
         ("store", "max_bytes"): store.MAX_BYTES,
         ("quantum", "shots"): quantum.DEFAULT_SHOTS,
     }

@@ -75,6 +75,13 @@ workflow:
       - {{ name: stored, kind: llm, url: "{{{{ workload.url }}}}/refuse", model: m, messages: [{{ role: user, content: "{{{{ keychain.api.token }}}}" }}], auth: api, schema: {{ type: object }}, spec: {ERROR} }}
       - {{ name: nowhere, kind: llm, url: "{{{{ keychain.api.token }}}}", model: m, prompt: hm, spec: {ERROR} }}
       - {{ name: badly, kind: llm, url: "{{{{ workload.url }}}}", model: m, prompt: hm, options: {{ "{{{{ keychain.api.token }}}}": 1, stream: 1 }}, schema: {{ "{{{{ keychain.api.token }}}}": 1 }}, spec: {ERROR} }}
+  - step: shell
+    tool:
+      - {{ name: says, kind: shell, script: 'echo "$T"; echo "$T" | rev >&2', env: {{ T: "{{{{ keychain.api.token }}}}" }} }}
+      - {{ name: fails, kind: shell, script: 'echo "$T" >&2; exit 1', args: {{ T: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: reads, kind: shell, command: ["cat", "-"], stdin: {{ a: "{{{{ keychain.api.token }}}}" }} }}
+      - {{ name: missing, kind: shell, command: ["{{{{ keychain.api.token }}}}"], spec: {ERROR} }}
+      - {{ name: named, kind: shell, command: ["env"], env: {{ "{{{{ keychain.api.token }}}}": 1 }}, cwd: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
   - step: python
     tool:
       - name: shapes
@@ -164,7 +171,7 @@ workflow:
       - {{ name: date, kind: noop, result: "{{{{ keychain.api.token | format_datetime }}}}", spec: {ERROR} }}
       - {{ name: one, kind: http, url: "{{{{ workload.url }}}}/echo", spec: {{ policy: {{ rules: [{{ when: "{{{{ outcome.result.data[keychain.api.token] + 1 }}}}", then: {{ do: continue }} }}, {{ else: {{ then: {{ do: fail }} }} }}] }} }} }}
 """
-STEPS = ("http", "llm", "python", "sql", "others", "aws", "loop", "child", "waits", "templates")
+STEPS = ("http", "llm", "shell", "python", "sql", "others", "aws", "loop", "child", "waits", "templates")
 
 
 class Echo(Handler):
@@ -274,9 +281,17 @@ def test_every_tool_kind_is_tried() -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 def test_the_canary_leaves_the_worker_nowhere(
-    step: str, url: str, dsn: str, aws: None, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    step: str,
+    url: str,
+    dsn: str,
+    aws: None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("NOETL_ALLOW_SHELL", "1")
     secrets = LocalSecrets(tmp_path / "home" / "credentials.json")
     secrets.put("api", {"token": CANARY})
     local = LocalWiring(tmp_path / "runs.db", secrets=secrets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -150,6 +151,10 @@ def raw_task(
     return RawTask(name, kind, inputs, own, policy, set_iter, set_ctx, node, task_ref or (name if kind == "workbook" else None))
 
 
+_SPLICED: Final = re.compile(r"\{\{-?\s*(?:workload|ctx|iter|args|steps|keychain|job|outcome|_prev|_task)\b[^}]{0,60}")
+"""What only a template can mean; other braces are the shell's, or those of a program that it calls."""
+
+
 def _inputs(r: Reader, node: Node, kind: str, what: str, labelled: bool) -> tuple[dict[str, Any], str | None]:
     known = KINDS.get(kind)
     if known is None:
@@ -217,8 +222,8 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
         _check_libs(r, entries.get("libs"), what)
     for key in known.raw:
         child = entries.get(key)
-        if child is not None:
-            r.text(child, f"{key} of {what}")
+        if child is not None and (text := r.text(child, f"{key} of {what}")) and kind == "shell":
+            _check_script(r, child, text, what)
     if kind == "python" and r.programs:
         check_program(r, entries.get("code"), entries.get("entry"), what)
 
@@ -245,6 +250,14 @@ def _check_duration(r: Reader, node: Node, allowed: Range, what: str) -> None:
         duration(node.value, allowed, what)
     except BadNumber as error:
         r.report("E124", node, str(error))
+
+
+def _check_script(r: Reader, node: Node, text: str, what: str) -> None:
+    """Report an expression of the language in a script: it would reach the shell as it is written, and must not be spliced in."""
+    found = _SPLICED.search(text)
+    if found:
+        hint = f'give it as a variable: env: {{ VALUE: "{found[0]} }}}}" }}, and write "$VALUE" in the script'
+        r.report("E112", node, f"script of {what} is not a template, and has {found[0]}", hint)
 
 
 def _check_libs(r: Reader, libs: Node | None, what: str) -> None:

@@ -17,6 +17,7 @@ BUILT_IN: Final[dict[str, str]] = {
     "noop": "noetl_core.tools.noop:NoopTool",
     "http": "noetl_core.tools.http:HttpTool",
     "python": "noetl_core.tools.python:PythonTool",
+    "shell": "noetl_core.tools.shell:ShellTool",
     "duckdb": "noetl_core.tools.duckdb:DuckDBTool",
     "postgres": "noetl_core.tools.postgres:PostgresTool",
     "store": "noetl_core.tools.store:StoreTool",

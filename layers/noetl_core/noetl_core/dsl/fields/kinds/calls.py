@@ -1,4 +1,4 @@
-"""The kinds `http`, `python` and `quantum`."""
+"""The kinds `http`, `python`, `shell` and `quantum`."""
 
 from __future__ import annotations
 
@@ -106,6 +106,37 @@ KINDS: Final[dict[str, KindSpec]] = {
         required=(words("code script"),),
         exclusive=(words("code script"),),
         script="code",
+    ),
+    "shell": KindSpec(
+        (
+            Field("command", Anything("a list"), "A program and its arguments, which no shell reads."),
+            Field("script", Code(), "The text of a script. It is not a template: values come in `env`."),
+            Field(
+                "shell", Choice(("sh", "bash"), template=True), "What runs the script; a line that fails ends it.", default="sh"
+            ),
+            *also(
+                Field("env", MAP, "Variables of its environment; null leaves one out, what is no text is given as JSON."), "args"
+            ),
+            Field("stdin", Anything("any value"), "What it reads from standard input: text as it is, other values as JSON."),
+            Field("cwd", TEXT, "The folder in which it runs.", otherwise="a scratch folder, which is wiped"),
+        ),
+        (
+            Field(
+                "inherit", Anything("a list of names"), "Variables that it gets from the worker's environment.", otherwise="none"
+            ),
+            Field("ok_codes", Anything("a list of numbers"), "Exit codes that are no errors.", otherwise="0 alone"),
+            Field(
+                "output",
+                Anything("`text` or `json`"),
+                "How standard output is read: with `json` the result has its value as `data`.",
+                default="text",
+            ),
+            Field("max_output_bytes", BYTES, "What the task's log keeps of its output.", default=65_536),
+            Field("max_result_bytes", BYTES, "Bytes that it may write to standard output.", default=16 * 1024 * 1024),
+        ),
+        "../tools/shell.md",
+        required=(words("command script"),),
+        exclusive=(words("command script"), words("command shell"), words("env args")),
     ),
     "quantum": KindSpec(
         (
