@@ -54,14 +54,29 @@ UNUSED = (
     "aws_lambda_powertools/utilities/feature_flags",
     "aws_lambda_powertools/utilities/idempotency",
     "aws_lambda_powertools/utilities/kafka",
+    "aws_lambda_powertools/utilities/parameters",
+    "aws_lambda_powertools/utilities/parser",
+    "aws_lambda_powertools/utilities/streaming",
+    "aws_lambda_powertools/utilities/validation",
     "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.js",
     "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.css",
+    "aws_xray_sdk/ext/aio*",  # it is botocore that is traced
+    "aws_xray_sdk/ext/bottle",
+    "aws_xray_sdk/ext/django",
+    "aws_xray_sdk/ext/flask*",
+    "aws_xray_sdk/ext/http*",
+    "aws_xray_sdk/ext/mysql",
+    "aws_xray_sdk/ext/p[gsy]*",
+    "aws_xray_sdk/ext/requests",
+    "aws_xray_sdk/ext/sql*",
     "cffi",  # of cryptography's requirements it is `_cffi_backend` alone that runs
     "cffi-*.dist-info",
+    "dateutil/zoneinfo",  # a copy of what the system has
     "duckdb/experimental",
     "multidict/_testcapi*",
     "pycparser",
     "pycparser-*.dist-info",
+    "regex/tests",
 )
 """What the layer leaves out of its libraries: what compilers, type checkers and installers read, and what nothing imports."""
 INSTALLED_AT = "/opt/python"
