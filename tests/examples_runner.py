@@ -19,6 +19,12 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("hello", {}, {"greeting": "Hello, world!"}),
     ("hello", {"name": "Ada"}, {"greeting": "Hello, Ada!"}),
     ("retry", {}, {"succeeded_at_attempt": 3}),
+    ("environments", {}, {"environment": "dev", "api": "http://127.0.0.1:8000", "batches": 3, "signed_in": False}),
+    (
+        "environments",
+        {"environment": "prod", "api": "https://api.example.org", "batch": 500},
+        {"environment": "prod", "api": "https://api.example.org", "batches": 1, "signed_in": False},
+    ),
     ("join", {}, {"total": 31, "largest": 9}),
     ("quantum", {}, [0, 0.25, 0.5, 1]),
     ("sub_loop", {}, {"north": 27, "south": 81}),

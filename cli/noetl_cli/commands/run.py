@@ -30,6 +30,9 @@ def run(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="a.b=value, typed as YAML; repeatable", metavar="A.B=VALUE")
     ] = None,
+    env: Annotated[
+        str | None, typer.Option("--env", help="Inputs of [env.NAME] in noetl.toml, below those given here", metavar="NAME")
+    ] = None,
     idempotency_key: Annotated[str | None, typer.Option(metavar="K")] = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds to follow", metavar="S")] = None,
     output_: Output = "human",
@@ -43,6 +46,12 @@ def run(
     _allow(allow or (), on or "local")
     file = Path(what) / "playbook.yaml" if Path(what).is_dir() else Path(what)
     source, path, version = None, None, None
+    chosen = None
+    if env is not None:
+        from noetl_cli.environments import environment  # 10 ms: only who names one
+
+        chosen = environment(env, file if file.is_file() else None)
+        on, store = on or chosen.on, store or chosen.store
     if file.is_file():
         source = playbook_files.playbook(file)
         if (on or "local") == "local" and _PYTHON.search(source):
@@ -52,6 +61,8 @@ def run(
     from noetl_cli.follow import Watch, ended  # 16 ms: only who follows an execution
 
     given = payload_of(payload)
+    if chosen is not None:
+        given = deep_merge(chosen.payload, given)
     for entry in set_ or ():
         put(given, entry)
     with ExitStack() as stack:

@@ -1,0 +1,74 @@
+"""`noetl run --env NAME`: the section `[env.NAME]` of `noetl.toml`, with what differs from one environment to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from noetl_cli.errors import USAGE, Exit
+from noetl_core import strict_json
+
+FILE = "noetl.toml"
+KEYS = {"payload": dict, "on": str, "store": str}
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a section says."""
+
+    payload: Mapping[str, Any]
+    on: str | None = None
+    store: str | None = None
+
+
+def environment(name: str, playbook: Path | None) -> Environment:
+    """Return the section of `name`: of the nearest `noetl.toml` in the folder of the playbook or above it, else in this folder or
+    above it. Raises `Exit(2)`."""
+    places = [playbook.resolve().parent] if playbook is not None else []
+    file = next((file for place in (*places, Path.cwd()) if (file := _nearest(place)) is not None), None)
+    if file is None:
+        raise Exit(USAGE, f"--env {name}: there is no {FILE} here, beside the playbook, or above")
+    sections = _sections(file)
+    if name not in sections:
+        from noetl_core.dsl.diagnostics import suggest  # only who misspells pays for it
+
+        known = f"it has {', '.join(sorted(sections))}" if sections else "it has no [env.<name>]"
+        raise Exit(USAGE, f"--env {name}: {file} has no [env.{name}] ({suggest(name, sections) or known})")
+    return _environment(name, sections[name], file)
+
+
+def _nearest(folder: Path) -> Path | None:
+    return next((place / FILE for place in (folder, *folder.parents) if (place / FILE).is_file()), None)
+
+
+def _sections(file: Path) -> Mapping[str, Any]:
+    import tomllib
+
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Exit(USAGE, f"{file}: {error}") from None
+    sections = document.get("env", {})
+    if not isinstance(sections, dict):
+        raise Exit(USAGE, f"{file}: env must be tables: [env.prod]")
+    return sections
+
+
+def _environment(name: str, section: Any, file: Path) -> Environment:
+    what = f"{file}: [env.{name}]"
+    if not isinstance(section, dict):
+        raise Exit(USAGE, f"{what} must be a table")
+    for key, value in section.items():
+        if key not in KEYS:
+            raise Exit(
+                USAGE, f"{what} has an unknown key {key!r}: it takes {', '.join(KEYS)}; inputs go into [env.{name}.payload]"
+            )
+        if not isinstance(value, KEYS[key]):
+            raise Exit(USAGE, f"{what}: {key} must be {'a table' if KEYS[key] is dict else 'text'}")
+    try:
+        strict_json.check(section)
+    except ValueError as error:
+        raise Exit(USAGE, f"{what}: {error}; dates are written as text") from None
+    return Environment(section.get("payload", {}), section.get("on"), section.get("store"))
