@@ -11,6 +11,7 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -108,6 +109,13 @@ def run(example: Example, others: list[str]) -> dict[str, Any]:
     """Run an example that expects `json` on the local runner; `others` are playbooks it may call. The summary, with `tasks` and
     `order` (the steps) as they ran, and the `effective` spec of every task."""
     given = json.loads(example.expected).get("given", {})
+    with ExitStack() as services:
+        if "kind: sqs" in example.source:
+            services.enter_context(_queue())
+        return _run(example, others, given)
+
+
+def _run(example: Example, others: list[str], given: dict[str, Any]) -> dict[str, Any]:
     demo = {"type": "postgres", "data": {"user": "reader", "password": "s3cret-word"}}  # as `noetl credentials put` stores it
     registry, work = tools(example.source)
     held = {PREFIX + "DEMO": json.dumps(demo), PREFIX + "WORK": json.dumps({"type": "postgres", "data": work})}
@@ -151,6 +159,21 @@ def tools(source: str) -> tuple[ToolRegistry, dict[str, Any]]:
         connection.execute(f"CREATE TABLE orders ({columns})".encode())
         connection.execute("INSERT INTO orders VALUES (1, 10), (2, 200), (3, 30)")
     return ToolRegistry({"http": DemoService(), "postgres": PostgresTool(AddressPolicy(allow_private=True))}), {"dsn": uri}
+
+
+@contextmanager
+def _queue() -> Iterator[None]:
+    """The queue `orders`, with three messages."""
+    from moto import mock_aws
+
+    from noetl_core.aws_clients import client
+    from tests.contract.aws import environment
+
+    with mock_aws(), environment():
+        url = client("sqs").create_queue(QueueName="orders")["QueueUrl"]
+        for amount in (10, 200, 30):
+            client("sqs").send_message(QueueUrl=url, MessageBody=json.dumps({"amount": amount}))
+        yield
 
 
 @cache

@@ -99,6 +99,9 @@ PLACES: dict[Place, Callable[[Any], dict[str, Any]]] = {
     **{("noop_task", name): task("noop", name) for name in ("timeout", "timeout_s", "timeout_seconds")},
     ("loop", "spec", "frame"): claiming("frame"),
     ("cursor", "lease_s"): claiming(),
+    ("cursor", "wait_s"): step_with(
+        "loop", lambda value: {"cursor": {"kind": "sqs", "queue": "q", "wait_s": value}, "iterator": "i"}
+    ),
     **{("loop", "spec", "policy", name): loop("policy", name) for name in ("max_in_flight", "chunk_size")},
     **{("loop", "spec", "policy", "failure", n): loop("policy", "failure", n) for n in ("tolerated_count", "tolerated_percent")},
     ("router", "spec", "policy", "priority"): step_with(

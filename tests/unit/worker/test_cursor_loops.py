@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import psycopg
@@ -16,13 +16,12 @@ from noetl_core.ports import Gate, Unavailable
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.net import AddressPolicy
 from noetl_core.tools.postgres import PostgresTool
-from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.frame_items import FrameItems
-from noetl_core.worker.service import Worker
 from tests.databases import postgres
 from tests.sim.ports import SECOND, Crash
 
-from .one_run import OneRun, Script, Scripted, echo, fail_at, on_error, otherwise, playbook_of, task
+from .claiming import ClaimingRun, dying_at
+from .one_run import Script, echo, fail_at, on_error, otherwise, playbook_of, task
 
 TOOL = PostgresTool(AddressPolicy(allow_private=True))
 TABLE: dict[str, Any] = {
@@ -53,61 +52,6 @@ def db(uri: str) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-class Source:
-    """PostgreSQL, whose calls count among the ports' at which a worker may die. `seen` hears of each, before it is made."""
-
-    kind = "postgres"
-    inline = False
-
-    def __init__(self, run: ClaimingRun) -> None:
-        self._run = run
-
-    def run(self, call: ToolCall) -> Outcome:
-        what = call.task.removeprefix("cursor.")
-        self._run.asked.append(what)
-        self._run.seen(what)
-        return self._run.faults.around(lambda: TOOL.run(call))
-
-
-class ClaimingRun(OneRun):
-    """One run of a cursor loop over the table `items`."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.asked: list[str] = []
-        self.seen: Callable[[str], None] = lambda what: None
-
-    def worker(self) -> Worker:
-        worker = super().worker()
-        worker.tools = ToolRegistry(
-            {
-                "noop": Scripted(self.script, self.calls),
-                "http": Scripted(self.script, self.calls, "http"),
-                "postgres": Source(self),
-            }
-        )
-        return worker
-
-    @property
-    def ran(self) -> list[int]:
-        """The rows that tasks got, in order."""
-        return [call.inputs["result"] for call in self.calls]
-
-    def to_the_end(self) -> int:
-        """Run until the run is over, with another worker whenever one has died. Returns how many died."""
-        died, mode = 0, "first"
-        while True:
-            try:
-                self.handle(mode, len(self.commits))
-            except Crash:
-                died, mode = died + 1, "takeover" if self.commits else "first"
-                self.wait(61)
-                continue
-            if self.last.name != "StepSuspended":
-                return died
-            mode = "resume"
-
-
 def claiming(
     uri: str,
     script: Script = echo,
@@ -126,7 +70,7 @@ def claiming(
         "loop": {"cursor": dict(cursor or TABLE), "iterator": "row", "spec": spec},
         "tool": task("a", kind=kind, result="{{ iter.row.id }}"),
     }
-    return ClaimingRun(step, script, root=root or {}, credentials={"pg": {"dsn": uri}}, run_id=run_id)
+    return ClaimingRun(step, script, root=root or {}, credentials={"pg": {"dsn": uri}}, run_id=run_id, tool=TOOL)
 
 
 def states(db: psycopg.Connection[Any]) -> dict[str, list[int]]:
@@ -351,7 +295,7 @@ def test_rows_that_could_not_be_settled_fail_the_loop_and_are_recognised_by_a_re
 
 
 def redriven(run: ClaimingRun, rerun: Any = None, script: Script = echo) -> ClaimingRun:
-    again = ClaimingRun(run.step, script, root=run.root, credentials=run.credentials, run_id=run.run_id + "x")
+    again = ClaimingRun(run.step, script, root=run.root, credentials=run.credentials, run_id=run.run_id + "x", tool=TOOL)
     again.store, again.results, again.gates = run.store, run.results, run.gates
     again.handle(carried_over={"runs": [[run.run_id, rerun or {"failed": True}]]})
     return again
@@ -378,19 +322,6 @@ def test_a_redrive_takes_back_rows_that_it_marked_as_failed(uri: str, db: psycop
 
 
 # --- claims that end --------------------------------------------------------------------------------------------------------
-
-
-def dying_at(row: int) -> Script:
-    """The worker dies in the task of a row, the first time."""
-    deaths: list[int] = []
-
-    def script(call: ToolCall) -> Outcome:
-        if call.inputs["result"] == row and not deaths:
-            deaths.append(row)
-            raise Crash
-        return echo(call)
-
-    return script
 
 
 def expire(db: psycopg.Connection[Any]) -> None:

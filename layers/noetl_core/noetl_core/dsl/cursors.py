@@ -22,8 +22,13 @@ def cursor(r: Reader, node: Node, looped: str) -> Cursor:
     if "kind" not in given:
         r.missing(node, "kind", f"{what} has no kind", f"one of {', '.join(OF_KIND)}")
     fields = {name: child.plain() for name, child in given.nodes.items() if name not in ("kind", "lease_s")}
+    for name in fields.keys() - OF_KIND.get(kind, frozenset(fields)):
+        hint = f"a cursor of kind {kind} takes {', '.join(sorted(OF_KIND[kind]))}"
+        r.report("E114", (node, name), f'"{name}" of {what} does not go with kind {kind}', hint)
     if kind == "postgres":
         _postgres(r, node, given, what)
+    elif kind == "sqs":
+        _sqs(r, node, given, what)
     return Cursor(kind or "postgres", fields, given.filled("lease_s"), node.path)
 
 
@@ -52,6 +57,15 @@ def _postgres(r: Reader, node: Node, given: Given, what: str) -> None:
             _settled(r, child, table, f"{name} of {what}")
     for name in ("set", "params"):
         r.mapping(given.node(name), f"{name} of {what}")
+
+
+def _sqs(r: Reader, node: Node, given: Given, what: str) -> None:
+    if "queue" not in given:
+        r.missing(node, "queue", f"{what} has no queue", "queue: its name or its URL")
+    failed = given.node("failed")
+    if failed is not None and failed.value != "delete":
+        hint = "left out, messages come back to the queue after lease_s, and its redrive policy counts them"
+        r.report("E114", failed, f"failed of {what} can only be delete", hint)
 
 
 def _settled(r: Reader, node: Node, table: bool, what: str) -> None:

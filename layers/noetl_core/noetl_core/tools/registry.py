@@ -26,6 +26,8 @@ BUILT_IN: Final[dict[str, str]] = {
     "s3": "noetl_core.tools.aws.s3:S3Tool",
     "transfer": "noetl_core.tools.transfer.tool:TransferTool",
 }
+FOR_LOOPS: Final[dict[str, str]] = {"cursor.sqs": "noetl_core.tools.cursors.sqs:SqsCalls"}
+"""What loops ask of their sources where no kind of tasks does it."""
 PLUGINS: Final = {"quantum": "noetl-quantum"}
 """Kinds that the language knows and a distribution of its own carries out."""
 
@@ -105,7 +107,7 @@ def deployed_packages(requirements: tuple[str, ...]) -> str:
 
 
 def _make(kind: str) -> Tool:
-    target = BUILT_IN.get(kind)
+    target = BUILT_IN.get(kind) or FOR_LOOPS.get(kind)
     if target is not None:
         module, _, name = target.partition(":")
         return cast(Tool, getattr(import_module(module), name)())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from noetl_core.dsl.fields.types import Anything, Block, Choice, Field, Shape, Text, Values
 from noetl_core.dsl.model import Cursor
-from noetl_core.dsl.numbers import LEASE
+from noetl_core.dsl.numbers import LEASE, QUEUE_WAIT
 
 _CURSOR: Final = Cursor("postgres")
 _SETTLED: Final = Shape("settled", "a mapping of columns to values, `delete`, or SQL beside `claim`")
@@ -15,7 +16,8 @@ OF_TABLE: Final = ("table", "where", "order", "set", "claimed_by", "claimed_unti
 """Fields of a table, for which the engine writes the statements."""
 OF_STATEMENTS: Final = ("claim", "renew", "release")
 """Statements that the author writes instead."""
-OF_KIND: Final = {
+OF_KIND: Final[Mapping[str, frozenset[str]]] = {
+    "sqs": frozenset({"queue", "wait_s", "failed"}),
     "postgres": frozenset({"auth", "connection", "database", "key", "done", "failed", "params", *OF_TABLE, *OF_STATEMENTS}),
 }
 """The fields that a kind takes, beside `kind` and `lease_s`."""
@@ -58,5 +60,10 @@ CURSOR: Final = Block(
     Field("renew", Text(), "SQL beside `claim` that prolongs the claim of rows, and returns the keys of those still claimed."),
     Field("release", Text(), "SQL beside `claim` that gives back rows that were not run."),
     Field("params", Values(), "What parameters of `where`, and of SQL of your own, are bound to."),
+    Field("queue", Text(), "The SQS queue whose messages are claimed: its name or its URL.", link="loops.md#messages-of-a-queue"),
+    Field(
+        "wait_s", QUEUE_WAIT, "Seconds to wait for messages before the queue counts as empty.", default=1,
+        link="loops.md#messages-of-a-queue",
+    ),
     prefix="cursor of ",
 )  # fmt: skip

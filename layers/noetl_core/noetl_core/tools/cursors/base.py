@@ -81,6 +81,7 @@ class Source(Protocol):
 
 SOURCES: Final = {
     "postgres": "noetl_core.tools.cursors.postgres:PostgresCursor",
+    "sqs": "noetl_core.tools.cursors.sqs:SqsCursor",
 }
 
 
