@@ -121,7 +121,7 @@ CURSORS = st.builds(
         {"auth": st.just("pg"), "table": st.just("items"), "done": st.just("delete") | st.just({"state": "done"})},
         optional={"where": st.just("state = '{{ workload.state }}'"), "set": st.just({"state": "taken"})},
     ),
-    lease_s=st.integers(10, 1000),
+    lease_s=st.integers(5, 1000),
 )
 
 

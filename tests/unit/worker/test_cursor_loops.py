@@ -249,7 +249,7 @@ def test_a_break_of_the_loop_gives_back_the_rest(uri: str, db: psycopg.Connectio
         ({"where": "state ="}, "parse", "syntax error"),
         ({"auth": "nobody"}, "not_found", "nobody"),
         ({"where": "{{ nothing.there }}"}, "template", "nothing"),
-        ({"lease_s": "{{ 1 }}"}, "schema", "lease_s of the loop must be a number between 10"),
+        ({"lease_s": "{{ 1 }}"}, "schema", "lease_s of the loop must be a number between 5"),
     ],
 )
 def test_a_source_that_cannot_be_claimed_from_fails_the_loop(

@@ -79,7 +79,7 @@ FRAME: Final = Range(1, 1_000, whole=True)
 """A frame is in memory, and its rows are those that a crash leaves claimed."""
 QUEUE_WAIT: Final = Range(0, 20, whole=True)
 """As long as SQS waits for messages at most."""
-LEASE: Final = Range(10, 12 * 3600)
+LEASE: Final = Range(5, 12 * 3600)
 """SQS hides a message for twelve hours at most."""
 TOLERATED_COUNT: Final = Range(0, ANY, whole=True)
 TOLERATED_PERCENT: Final = Range(0, 100)
