@@ -1,0 +1,1 @@
+SELECT n FROM range(1, $most + 1) AS r(n)

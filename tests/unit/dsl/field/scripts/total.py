@@ -1,0 +1,2 @@
+def main(rows):
+    return {"n": sum(row["n"] for row in rows)}
