@@ -12,7 +12,7 @@ from noetl_migrate.evals import has_older_rules, merged, rewrite_task, written_v
 from noetl_migrate.results import result_of, step_result
 from noetl_migrate.routes import rewrite_next, rewrite_when
 from noetl_migrate.texts import Replace, edit, reads
-from noetl_migrate.tree import Entry, Map, Node, Seq, followed, mappings_of, node, own, short
+from noetl_migrate.tree import Entry, Map, Node, Scalar, Seq, followed, mappings_of, node, own, short
 from noetl_migrate.words import inputs_of, tool_words
 
 OLDER: Final = {
@@ -59,9 +59,14 @@ def is_legacy(step: Map) -> bool:
         return True
     if isinstance(spec, Map) and spec.entry("next_mode"):
         return True
-    if next_ is not None and not (isinstance(value := followed(next_.value), Map) and not value.entry("step")):
+    if next_ is not None and not _canonical(followed(next_.value)):
         return True
     return any(legacy_task(task) for task in tasks_of(step.get("tool")))
+
+
+def _canonical(router: Node) -> bool:
+    """Return whether a router is in the canonical form, or nothing is written there."""
+    return not router.entry("step") if isinstance(router, Map) else isinstance(router, Scalar) and router.value is None
 
 
 def legacy_task(task: Map) -> bool:

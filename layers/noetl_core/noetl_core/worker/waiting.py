@@ -72,7 +72,7 @@ def _child(wait: Wait, inputs: Mapping[str, Any], scope_iter: Mapping[str, Any])
     if not inputs.get("path"):
         raise BadWait("kind playbook needs `path`: the catalog path of the playbook to run")
     wait = {**wait, "path": str(inputs["path"]).lstrip("/"), "args": _mapping(inputs, "payload", "args")}
-    if inputs.get("version") is not None:
+    if inputs.get("version") not in (None, "", "latest"):
         try:
             wait["version"] = int(inputs["version"])
         except (TypeError, ValueError):

@@ -6,7 +6,7 @@ accepted and what is written out cannot differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -88,6 +88,13 @@ class Edits:
         holder.value[key] = copy
         self.told(Edit("own", holder, key, copy))
         return copy
+
+    def without_empty(self, holder: Node, keys: Iterable[str]) -> None:
+        """Take out keys after which nothing is written."""
+        for key in keys:
+            child = holder.get(key)
+            if child is not None and child.value is None:
+                self.remove(holder, key)
 
     def below(self, holder: Node, key: str, near: Place) -> Node | None:
         """Return the mapping at `key`, made if there is none; None (nothing is reported) where it is something else."""

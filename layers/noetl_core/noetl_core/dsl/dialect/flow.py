@@ -9,16 +9,20 @@ from noetl_core.dsl.dialect.conditions import Subject, all_of, any_of, braced, e
 from noetl_core.dsl.dialect.edits import Edits
 from noetl_core.dsl.dialect.tasks import TIMES, TasksOf, last_tasks, plain_seconds, rewrite_pipeline, subject_of, without_slash
 from noetl_core.dsl.dialect.writes import readers_of, rewrite_set
+from noetl_core.dsl.fields.policies import SUGAR
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.variants import bound_names
 
 NOTHING: Final = ("end", "stop", "complete", "finish", "continue", "ignore", "none", "skip", "drop")
 """Words for what happens anyway when no arc matches."""
 FAILURE: Final = ("error", "fail", "failure", "raise")
+WINDOW_SPELLINGS: Final = dict.fromkeys(("max_concurrency", "concurrency", "max_parallel"), "max_in_flight")
+LOOP_SPELLINGS: Final = {"collection": "in", "items": "in", "element": "iterator", "item": "iterator", **WINDOW_SPELLINGS}
 _FAILS: Final = "no_next"
 
 
 def rewrite_playbook(e: Edits, root: Node) -> None:
+    e.without_empty(root, ("workload", "keychain", "executor", "workbook"))
     about = root.get("metadata")
     if about is not None and about.get("path") is not None:
         without_slash(e, about, "path")
@@ -74,7 +78,11 @@ def _workbook(e: Edits, root: Node, tasks: TasksOf) -> None:
 
 def _executor(e: Edits, root: Node) -> Node | None:
     executor = root.get("executor")
-    return e.own(root, "executor") if executor is not None and isinstance(executor.value, dict) else None
+    if executor is None or not isinstance(executor.value, dict):
+        return None
+    executor = e.own(root, "executor")
+    e.without_empty(executor, ("spec",))
+    return executor
 
 
 def _every_no_match_fails(e: Edits, executor: Node | None) -> bool:
@@ -94,8 +102,10 @@ def _every_no_match_fails(e: Edits, executor: Node | None) -> bool:
 
 
 def _step(e: Edits, step: Node, tasks: TasksOf) -> None:
+    e.without_empty(step, ("loop", "next", "args", "input", "set", "set_ctx", "spec", "assert"))
     _loop(e, step)
     _time(e, step)
+    _listed(e, step)
     one = list(last_tasks(step))
     tool = step.get("tool")
     if "retry" in step.value and one and tool is not None and one[0] is tool and "retry" not in one[0].value:
@@ -117,6 +127,19 @@ def _step(e: Edits, step: Node, tasks: TasksOf) -> None:
         else:
             rewrite_pipeline(e, step, "compensate", tasks)
     rewrite_set(e, step, tasks.readers, None, looped=False)
+
+
+def _listed(e: Edits, step: Node) -> None:
+    """Write tasks that are keyed by their names, or one form of sugar, as a list."""
+    tool = step.get("tool")
+    if tool is None or not isinstance(tool.value, dict) or "kind" in tool.value or not tool.value:
+        return
+    if set(tool.value) & SUGAR.keys():
+        e.put(step, "tool", [tool], tool)
+        return
+    labels = {key: child for key, child in tool.value.items() if not key.startswith("x-")}
+    if labels and all(isinstance(child.value, dict) and "kind" in child.value for child in labels.values()):
+        e.put(step, "tool", [{key: child} for key, child in labels.items()], tool)
 
 
 def _left_over(e: Edits, step: Node, tasks: TasksOf, one: list[Node]) -> None:
@@ -147,9 +170,14 @@ def _loop(e: Edits, step: Node) -> None:
     if loop is None or not isinstance(loop.value, dict):
         return
     loop = e.own(step, "loop")
-    for key, own in (("collection", "in"), ("element", "iterator")):
+    for key, own in LOOP_SPELLINGS.items():
         if key in loop.value and own not in loop.value:
             e.move(loop, key, loop, own)
+    if loop.get("spec") is not None and isinstance(loop.value["spec"].value, dict):
+        held = e.own(loop, "spec")
+        for key, own in WINDOW_SPELLINGS.items():
+            if key in held.value and own not in held.value:
+                e.move(held, key, held, own)
     for key in ("mode", "max_in_flight"):
         spec = loop.get("spec")
         if key in loop.value and not (spec is not None and spec.get(key) is not None):
@@ -179,7 +207,11 @@ def _router(e: Edits, step: Node, tasks: TasksOf, *, every: bool) -> bool:
     router = step.get("next")
     if router is None or not isinstance(router.value, dict):
         return False
+    if not router.value:
+        e.remove(step, "next")
+        return False
     router = e.own(step, "next")
+    e.without_empty(router, ("spec",))
     if "mode" in router.value:
         spec = e.below(router, "spec", (router, "mode"))
         if spec is not None and "mode" not in spec.value:
@@ -208,7 +240,7 @@ def _no_match(e: Edits, router: Node, tasks: TasksOf, *, every: bool) -> bool:
         if not spec.value:
             e.remove(router, "spec")
         return True
-    if isinstance(word, dict) or word not in NOTHING:
+    if isinstance(word, dict | list) or (word is not None and word not in NOTHING):
         hint = "on_no_match: fail, or end; another step is an arc without when, which comes last"
         e.r.report("E113", said, f'on_no_match of step "{tasks.step}" is neither fail nor end', hint)
     return False

@@ -61,7 +61,7 @@ def rewrite_retry(e: Edits, task: Node, subject: Subject, what: str) -> None:
 def _parts(r: Reader, node: Node, what: str) -> dict[str, Node] | None:
     """Return what is written, by its meaning; None for a retry that is switched off, or reported."""
     value = node.value
-    if value is None or value is False:
+    if value is None or value is False or number(value) == 0:
         return None
     if value is True:
         return {}
@@ -85,7 +85,8 @@ def _parts(r: Reader, node: Node, what: str) -> dict[str, Node] | None:
         else:
             out[meaning] = child
     enabled = out.pop("enabled", None)
-    return None if enabled is not None and enabled.value is False else out
+    none = "attempts" in out and number(out["attempts"].value) == 0
+    return None if none or (enabled is not None and enabled.value is False) else out
 
 
 def _rule(r: Reader, parts: Mapping[str, Node], node: Node, subject: Subject, what: str, *, own: bool) -> dict[str, Any] | None:

@@ -125,6 +125,7 @@ def rewrite_task(e: Edits, task: Node, name: str, tasks: TasksOf) -> list[Check]
     if kind is None:
         return []
     what = f'task "{name}"'
+    e.without_empty(task, ({"set", "set_ctx", "set_iter", "spec", "assert"} - kind.accepted))
     keys = task.value.keys()
     before: list[Check] = []
     if "spec" in keys and isinstance(task.value["spec"].value, dict):
@@ -138,6 +139,8 @@ def rewrite_task(e: Edits, task: Node, name: str, tasks: TasksOf) -> list[Check]
     if kind.script and "script" in task.value:
         _script(e, task)
     libs = task.get("libs")
+    if libs is not None and isinstance(libs.value, str) and not is_template(libs.value) and "libs" in kind.accepted:
+        libs = e.put(task, "libs", [libs], libs)
     if libs is not None and isinstance(libs.value, list) and "libs" in kind.accepted:
         _libs(e, task, what)
     path = task.get("path")

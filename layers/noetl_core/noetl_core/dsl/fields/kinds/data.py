@@ -237,6 +237,17 @@ KINDS: Final[dict[str, KindSpec]] = {
         (
             *also(_SECRET, "secret_name", "key"),
             Field("field", TEXT, "The one field that is wanted.", otherwise="all fields"),
+            *(
+                Field(
+                    name, Anything("anything"), f"{what} Accepted without effect.", effect=False, link="migrate.md#without-effect"
+                )
+                for name, what in {
+                    "provider": "Which store the secret is in: the deployment has one.",
+                    "project_id": "Whose store it is.",
+                    "region": "Where the store is.",
+                    "version": "Which version of the secret: the current one is read.",
+                }.items()
+            ),
         ),
         (),
         "../tools/secrets.md",
