@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 # Without it every process of the suite compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test lint types contracts template unit e2e bench peers idle scaling up down clean dist braket coverage soak scale load conformance properties kills layer build sam-local audit
+.PHONY: setup run test lint types contracts template unit e2e bench peers idle scaling up down clean dist braket coverage soak scale load conformance matrix properties kills layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -70,6 +70,10 @@ e2e: setup
 
 conformance: setup
 	@$(BIN)/python -W error -m tests.conformance
+
+# Every case of every tool on both wirings; writes docs/tools/matrix.md.
+matrix: setup
+	@$(BIN)/python -W error -m tests.matrix
 
 scale: setup
 	@$(BIN)/pytest -o faulthandler_timeout=0 -m scale -s tests/e2e

@@ -21,6 +21,7 @@ TOGETHER = (
     # It mostly waits, and kills workers: after the kit it holds nobody up, and meets nobody else's workers.
     ("tests/e2e/test_flagship.py::test_a_worker_killed_in_the_middle", KIT),
     ("tests/e2e/", STACK),
+    ("tests/matrix/test_stack.py", STACK),
 )
 """How node ids begin, and in whose company those tests are: each of these groups has one stack. All other files go by themselves,
 so that what a module's fixtures start is started once."""

@@ -17,13 +17,16 @@ from tests.packages import SAMPLE, index
 SCRIPTED_TOOL = Path(__file__).parent / "conformance" / "scripted_tool"
 """The workers have this kind besides their own."""
 
+PARAMETERS = {f"Tool{what}": "matrix-*" for what in ("Buckets", "Queues", "Tables", "Functions", "Topics", "EventBuses")}
+"""What tools may reach there: what the tool matrix makes."""
+
 
 @contextmanager
 def brought_up(folder: Path) -> Iterator[Stack]:
     """A stack with a folder and a port of its own, that ends with the block."""
     endpoint = os.environ.get("NOETL_E2E_ENDPOINT")
     if endpoint:
-        yield up(folder, endpoint=endpoint, tools=[str(SCRIPTED_TOOL)])
+        yield up(folder, endpoint=endpoint, tools=[str(SCRIPTED_TOOL)], parameters=PARAMETERS)
         return
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -33,7 +36,7 @@ def brought_up(folder: Path) -> Iterator[Stack]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in index(folder / "index").items():
             patch.setenv(name, value)
-        brought = up(folder, port=port, tools=[str(SCRIPTED_TOOL)], packages=[str(wanted)])
+        brought = up(folder, port=port, tools=[str(SCRIPTED_TOOL)], packages=[str(wanted)], parameters=PARAMETERS)
     try:
         yield brought
     finally:

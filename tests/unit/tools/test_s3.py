@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import tracemalloc
 import urllib.parse
 from base64 import b64encode
@@ -19,6 +18,7 @@ from noetl_core.local import LocalWiring
 from noetl_core.tools.aws import s3_bodies
 from noetl_core.tools.aws.globs import matcher
 from noetl_core.tools.aws.s3 import S3Tool
+from noetl_core.tools.aws.stopping import stopper
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
 from tests.contract.aws import make_bucket
@@ -225,16 +225,16 @@ def test_a_large_object_passes_in_parts_and_in_constant_memory(bucket: str, monk
 
 def test_an_upload_that_fails_or_is_cancelled_leaves_nothing(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3_bodies, "PART", 5 * 1024 * 1024)
-    cancelled = threading.Event()
+    stopping = ToolCall("s3", {})
 
     def data() -> Iterator[bytes]:
         for _ in range(12):
             yield b"x" * 1024 * 1024
-            cancelled.set()
+            stopping.cancelled.set()
 
     request = {"Bucket": bucket, "Key": "a"}
     with pytest.raises(Exception, match="cancelled"):
-        s3_bodies.write(client("s3"), request, {}, s3_bodies.Body(0, "", data()), cancelled)
+        s3_bodies.write(client("s3"), request, {}, s3_bodies.Body(0, "", data()), stopper(stopping))
     assert keys(bucket) == []
     assert "Uploads" not in client("s3").list_multipart_uploads(Bucket=bucket)
 

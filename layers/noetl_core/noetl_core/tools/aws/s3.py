@@ -21,6 +21,7 @@ from noetl_core.tools.aws.errors import errors_of
 from noetl_core.tools.aws.globs import literal_prefix, matcher
 from noetl_core.tools.aws.inputs import action_of, choice, flag, option, optional_text, seconds, text
 from noetl_core.tools.aws.rights import BUCKETS
+from noetl_core.tools.aws.stopping import stopper
 from noetl_core.tools.base import BadInput, ToolCall
 
 WRITTEN_BY: Final = "noetl-task-run"
@@ -81,7 +82,7 @@ def _put(call: ToolCall) -> dict[str, Any]:
     s3 = _client(call)
     try:
         with errors_of(call.kind, BUCKETS, place.bucket, passing=_FAILED_CONDITION):
-            answer = s3_bodies.write(s3, request, conditions, body, call.cancelled)
+            answer = s3_bodies.write(s3, request, conditions, body, stopper(call))
     except ClientError as error:
         mine = _written_before(call, s3, place)
         if mine is None:
@@ -122,9 +123,9 @@ def _list(call: ToolCall) -> dict[str, Any]:
 
 
 def _listed(call: ToolCall, bucket: str, prefix: str) -> Iterator[Mapping[str, Any]]:
+    stop = stopper(call)
     for page in _client(call).get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
-        if call.cancelled.is_set():
-            return
+        stop()
         yield from page.get("Contents", ())
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import threading
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -18,6 +17,7 @@ from typing import Any, Final
 from noetl_core.engine.outcome import Outcome
 from noetl_core.result_streams import pieces
 from noetl_core.tools.aws.inputs import option
+from noetl_core.tools.aws.stopping import stopper
 from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
 from noetl_core.tools.store import CONTENT_TYPES, encode
 from noetl_core.values import parsed
@@ -90,8 +90,9 @@ def _kept(call: ToolCall, form: str, size: int, answer: Mapping[str, Any]) -> di
     mark = sha256(str(answer.get("ETag", "")).encode()).hexdigest()[:16]
     name = f"{call.execution_id}/s3/{call.task_run_id}-{mark}"
     with call.results.writer(name, str(answer.get("ContentType") or _BINARY)) as writer:
+        stop = stopper(call)
         for piece in answer["Body"].iter_chunks(PIECE):
-            _stop_if_cancelled(call.cancelled)
+            stop()
             writer.write(piece)
         reference = dict(writer.finish())
     return {**reference, "format": form, "schema_hint": {"type": form, "size": size}}
@@ -147,10 +148,10 @@ def _encoded(data: Any, form: str) -> tuple[bytes, str]:
 
 
 def write(
-    s3: Any, request: Mapping[str, Any], conditions: Mapping[str, str], body: Body, cancelled: threading.Event
+    s3: Any, request: Mapping[str, Any], conditions: Mapping[str, str], body: Body, stop: Callable[[], None]
 ) -> Mapping[str, Any]:
     """Write an object under conditions: by one request if it is small, else part by part. Nothing is there unless all is. Raises
-    botocore's errors."""
+    botocore's errors, and what `stop` raises, which is called between the parts."""
     parts = _parts(body.pieces)
     first = next(parts, b"")
     following = next(parts, None)
@@ -162,7 +163,7 @@ def write(
     try:
         done = []
         for number, part in enumerate(_chained(first, following, parts), 1):
-            _stop_if_cancelled(cancelled)
+            stop()
             told = s3.upload_part(**upload, PartNumber=number, Body=part)
             done.append({"PartNumber": number, "ETag": told["ETag"]})
         finished: Mapping[str, Any] = s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": done}, **conditions)
@@ -187,8 +188,3 @@ def _parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
             del held[:PART]
     if held:
         yield bytes(held)
-
-
-def _stop_if_cancelled(cancelled: threading.Event) -> None:
-    if cancelled.is_set():
-        raise ToolFailed(Outcome.failed("cancelled", "s3: cancelled", retryable=False))

@@ -1,0 +1,45 @@
+"""The HTTP service that cases ask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import ThreadingHTTPServer
+from threading import Event
+
+from tests.servers import Handler, serving, url_of
+
+ENDED = Event()
+
+
+class Service(Handler):
+    """`/status/N` answers with that status, `/slow` after the test, `/rows/N` with N rows, `/echo` what it was told, anything else `{}`."""
+
+    def answer(self) -> None:
+        said = self.told().decode()
+        head, _, tail = self.path[1:].partition("/")
+        if head == "slow":
+            ENDED.wait(30)
+        body: object = {}
+        if head == "rows":
+            body = [{"n": n, "text": "x" * 100} for n in range(int(tail))]
+        elif head == "echo":
+            body = {"headers": dict(self.headers), "body": said}
+        text = b"{" if head == "broken" else json.dumps(body).encode()
+        with suppress(BrokenPipeError, ConnectionResetError):  # who asked has gone
+            self.say(int(tail) if head == "status" else 200, text, Content_Type="application/json")
+
+    do_GET = do_POST = do_PUT = answer
+
+
+@contextmanager
+def service() -> Iterator[str]:
+    """Serve until the block ends: the address."""
+    ENDED.clear()
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Service)) as server:
+        server.daemon_threads = True
+        try:
+            yield url_of(server)
+        finally:
+            ENDED.set()

@@ -1,0 +1,33 @@
+"""docs/tools/matrix.md says what the cases show, and the cases show every kind there is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from noetl_core.engine.outcome import ERROR_KINDS
+from tests.matrix.cases import COLUMNS, TOOL_KINDS, cases_of, module_of, modules
+from tests.matrix.table import PAGE, page
+
+
+def test_the_page_has_a_row_for_every_kind_and_says_what_the_cases_show() -> None:
+    """`make matrix` runs the cases and writes it; `python -m tests.matrix --page` writes it alone."""
+    text = PAGE.read_text()
+    assert re.findall(r"^\| `(\w+)`", text, re.MULTILINE) == list(TOOL_KINDS)
+    assert text == page()
+
+
+def test_no_module_is_of_a_kind_that_does_not_exist() -> None:
+    assert set(modules()) <= set(TOOL_KINDS)
+
+
+@pytest.mark.parametrize("kind", modules())
+def test_the_cases_of_a_kind_are_whole(kind: str) -> None:
+    """Each column has a case, or the module says why not; no two cases have a name; errors are kinds of errors."""
+    cases, left_out = cases_of(kind), getattr(module_of(kind), "leaves_out", {})
+    assert len({case.name for case in cases}) == len(cases)
+    shown = {case.column for case in cases}
+    assert shown | set(left_out) == set(COLUMNS)
+    assert shown & set(left_out) == set()
+    assert {case.fails for case in cases} - {""} <= ERROR_KINDS

@@ -1,0 +1,32 @@
+"""The cases of every kind on the stack, by one execution for each kind, several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from noetl_infra.stack import Stack
+from tests.conformance.wirings import AT_ONCE, on_stack
+from tests.matrix.cases import modules
+from tests.matrix.run import prepared, wrong
+from tests.matrix.service import service
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def found(stack: Stack) -> Iterator[dict[str, Future[dict[str, list[str]]]]]:
+    """What is otherwise than the cases say, by kind; all kinds are begun when the first is asked for."""
+    with on_stack(stack) as wiring, service() as http, ThreadPoolExecutor(AT_ONCE) as pool:
+        worlds = {kind: prepared(kind, http) for kind in modules()}
+        yield {kind: pool.submit(wrong, kind, wiring, world) for kind, world in worlds.items()}
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("kind", modules())
+def test_the_cases_of_a_kind_hold_on_the_stack(kind: str, found: dict[str, Future[dict[str, list[str]]]]) -> None:
+    cases = found[kind].result()
+    assert cases
+    assert {name: told for name, told in cases.items() if told} == {}
