@@ -22,6 +22,7 @@ from noetl_core.adapters.aws.clients import client, forget_clients
 from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.gates import DynamoGates
 from noetl_core.adapters.aws.index import DynamoExecutionIndex
+from noetl_core.adapters.aws.key_values import DynamoKeyValues
 from noetl_core.adapters.aws.queue import SqsCommandQueue, read_command
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.aws.sealer import KmsSealer
@@ -33,6 +34,7 @@ from noetl_core.ports import (
     EventStore,
     ExecutionIndex,
     Gates,
+    KeyValues,
     PlaybookCatalog,
     ResultStore,
     Sealer,
@@ -42,6 +44,7 @@ from noetl_core.ports import (
 from tests.contract.catalog import LastingGatesContract, LastingIndexContract, PlaybookCatalogContract
 from tests.contract.clocks import FakeClock
 from tests.contract.event_store import DurableLogContract
+from tests.contract.key_values import KeyValuesContract
 from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
 from tests.contract.tokens import TokenCacheContract
 
@@ -145,6 +148,12 @@ class DynamoTokenCacheContract(_Aws, TokenCacheContract):
     @pytest.fixture
     def tokens(self, aws: None) -> TokenCache:
         return DynamoTokenCache(make_table("CatalogTable"))
+
+
+class DynamoKeyValuesContract(_Aws, KeyValuesContract):
+    @pytest.fixture
+    def values(self, aws: None) -> KeyValues:
+        return DynamoKeyValues(make_table("CatalogTable"))
 
 
 class S3ResultStoreContract(_Aws, ResultStoreContract):

@@ -14,6 +14,7 @@ from tests.contract.aws import (
     DynamoEventStoreContract,
     DynamoExecutionIndexContract,
     DynamoGatesContract,
+    DynamoKeyValuesContract,
     DynamoPlaybookCatalogContract,
     DynamoTokenCacheContract,
     KmsSealerContract,
@@ -62,6 +63,10 @@ class TestDynamoExecutionIndex(DynamoExecutionIndexContract):
 
 
 class TestDynamoGates(DynamoGatesContract):
+    pass
+
+
+class TestDynamoKeyValues(DynamoKeyValuesContract):
     pass
 
 

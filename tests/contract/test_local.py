@@ -10,6 +10,7 @@ import pytest
 from noetl_core.adapters.local.catalog import SqliteExecutionIndex, SqliteGates, SqlitePlaybookCatalog
 from noetl_core.adapters.local.database import MEMORY, Database
 from noetl_core.adapters.local.events import SqliteEventStore
+from noetl_core.adapters.local.key_values import SqliteKeyValues
 from noetl_core.adapters.local.keys import file_key, memory_key
 from noetl_core.adapters.local.queue import LocalQueue
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
@@ -23,6 +24,7 @@ from noetl_core.ports import (
     EventStore,
     ExecutionIndex,
     Gates,
+    KeyValues,
     PlaybookCatalog,
     ResultStore,
     Sealer,
@@ -32,6 +34,7 @@ from noetl_core.ports import (
 from tests.contract.catalog import ExecutionIndexContract, GatesContract, LastingIndexContract, PlaybookCatalogContract
 from tests.contract.clocks import FakeClock
 from tests.contract.event_store import DurableLogContract, EventStoreContract
+from tests.contract.key_values import KeyValuesContract
 from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
 from tests.contract.tokens import TokenCacheContract
 from tests.sim.catalog import SimCatalog, SimIndex
@@ -81,6 +84,12 @@ class TestSqliteTokenCache(_Local, TokenCacheContract):
     @pytest.fixture
     def tokens(self, database: Database) -> TokenCache:
         return SqliteTokenCache(database)
+
+
+class TestSqliteKeyValues(_Local, KeyValuesContract):
+    @pytest.fixture
+    def values(self, database: Database) -> KeyValues:
+        return SqliteKeyValues(database)
 
 
 class TestFileResultStore(ResultStoreContract):

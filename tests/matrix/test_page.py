@@ -7,6 +7,7 @@ import re
 import pytest
 
 from noetl_core.engine.outcome import ERROR_KINDS
+from noetl_core.tools.registry import BUILT_IN, PLUGINS
 from tests.matrix.cases import COLUMNS, TOOL_KINDS, cases_of, module_of, modules
 from tests.matrix.table import PAGE, page
 
@@ -16,6 +17,10 @@ def test_the_page_has_a_row_for_every_kind_and_says_what_the_cases_show() -> Non
     text = PAGE.read_text()
     assert re.findall(r"^\| `(\w+)`", text, re.MULTILINE) == list(TOOL_KINDS)
     assert text == page()
+
+
+def test_every_kind_that_is_installed_has_a_row() -> None:
+    assert set(TOOL_KINDS) == {*BUILT_IN, *PLUGINS}
 
 
 def test_no_module_is_of_a_kind_that_does_not_exist() -> None:

@@ -13,6 +13,7 @@ from noetl_core.adapters.local.catalog import SqliteExecutionIndex, SqliteGates,
 from noetl_core.adapters.local.database import MEMORY, Database
 from noetl_core.adapters.local.events import ObservedEventStore
 from noetl_core.adapters.local.home import home
+from noetl_core.adapters.local.key_values import SqliteKeyValues
 from noetl_core.adapters.local.keys import file_key, memory_key
 from noetl_core.adapters.local.processes import has_ended, name_of
 from noetl_core.adapters.local.queue import LocalQueue
@@ -91,6 +92,7 @@ class LocalWiring:
             callback_url=_callback_url(),
         )
         self.worker.tools.packages = self._packages
+        self.worker.tools.key_values = SqliteKeyValues(self.database)
         self._warmed: set[str] = set()
         """Playbooks whose tools have begun to start."""
         self.runner = LocalRunner(self.control, self.worker, self.store, self.queue, self.clock)

@@ -9,6 +9,7 @@ from math import inf
 from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.gates import DynamoGates
+from noetl_core.adapters.aws.key_values import DynamoKeyValues
 from noetl_core.adapters.aws.named import callback_key, results
 from noetl_core.adapters.aws.sealer import KmsSealer
 from noetl_core.adapters.aws.secrets import RecentSecrets
@@ -37,7 +38,7 @@ def worker() -> Worker:
         clock=clock,
         playbooks=PlaybookCache(catalog),
         registered=catalog.by_digest,
-        tools=ToolRegistry(),
+        tools=_tools(),
         secrets=RecentSecrets(os.environ.get("SECRETS_PREFIX", "noetl/")),
         sealer=_sealer(),
         token_cache=DynamoTokenCache(os.environ["CATALOG_TABLE"]),
@@ -59,6 +60,14 @@ def gates() -> RecentGates:
     gates = worker().gates
     assert isinstance(gates, RecentGates)
     return gates
+
+
+def _tools() -> ToolRegistry:
+    """Return the tools. Those of the python pool, whose role has no key and no right to them, keep no values."""
+    tools = ToolRegistry()
+    if os.environ.get("SEALING_KEY"):
+        tools.key_values = DynamoKeyValues(os.environ["CATALOG_TABLE"])
+    return tools
 
 
 def _sealer() -> Sealer | None:

@@ -143,7 +143,7 @@ def keys(function: str, table: str, *actions: str) -> set[str]:
         ("AdmitFunction", {"m#*", "s#*", "r#*"}, {"p#*", "latest", "d#*", "x#*", "due#*"}),
         ("RouterFunction", {"m#*", "s#*", "r#*"}, {"x#*", "due#*"}),
         ("SweeperFunction", {"m#*", "s#*", "r#*"}, {"x#*", "due#*"}),
-        ("WorkerFunction", {"r#*"}, {"token#*"}),
+        ("WorkerFunction", {"r#*"}, {"token#*", "kv#*"}),
         ("PythonWorkerFunction", {"r#*"}, set()),
         ("CredentialsFunction", set(), set()),
     ],

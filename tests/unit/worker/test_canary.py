@@ -130,6 +130,8 @@ workflow:
       - {{ name: failing, kind: noop, result: "{{{{ keychain.api.token | int(default='x') + 1 }}}}", spec: {ERROR} }}
   - step: aws
     tool:
+      - {{ name: kvput, kind: kv, action: put, key: k, value: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
+      - {{ name: kvkey, kind: kv, key: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
       - {{ name: s3put, kind: s3, action: put, bucket: canary, key: a.txt, data: "{{{{ keychain.api.token }}}}", metadata: {{ m: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
       - {{ name: s3key, kind: s3, bucket: canary, key: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
       - {{ name: s3uri, kind: s3, uri: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}

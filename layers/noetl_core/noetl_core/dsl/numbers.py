@@ -92,6 +92,8 @@ HEARTBEAT: Final = Range(1, YEAR_S)
 """Each ping is an event."""
 PRESIGNED: Final = Range(1, 7 * DAY_S)
 """How long an address that S3 signs can be used."""
+KEPT: Final = Range(1, 10 * YEAR_S)
+"""How long a value of `kind: kv` lasts."""
 LOOP_ITEMS: Final = 1_000_000
 """The longest collection of one loop: its worker holds the collection, and a takeover reads what was done of it."""
 _HIGHEST: Final = {"max_payload_bytes": 200 * 1024, "max_input_bytes": 1024 * 1024 * 1024}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from noetl_core.engine.outcome import Outcome
-from noetl_core.ports import PackageFinder, ResultStore
+from noetl_core.ports import KeyValues, PackageFinder, ResultStore
 
 if TYPE_CHECKING:
     from noetl_core.tools.event_loop import EventLoop
@@ -91,6 +91,7 @@ class ToolCall:
     tokens: AccessTokens | None = None
     requirements: tuple[str, ...] = ()
     packages: PackageFinder | None = None
+    key_values: KeyValues | None = None
     log: Log = _silent
     conceal: Callable[[Any], None] = _open
     names: Mapping[str, Any] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Final, cast
 
-from noetl_core.ports import PackageFinder
+from noetl_core.ports import KeyValues, PackageFinder
 from noetl_core.tools.base import EventedTool, Tool
 
 ENTRY_POINTS: Final = "noetl.tools"
@@ -23,6 +23,7 @@ BUILT_IN: Final[dict[str, str]] = {
     "store": "noetl_core.tools.store:StoreTool",
     "llm": "noetl_core.tools.llm:LlmTool",
     "secrets": "noetl_core.tools.secrets:SecretsTool",
+    "kv": "noetl_core.tools.kv:KvTool",
     "s3": "noetl_core.tools.aws.s3:S3Tool",
     "transfer": "noetl_core.tools.transfer.tool:TransferTool",
 }
@@ -43,6 +44,8 @@ class ToolRegistry:
         """`tools` are instances by kind; they replace built-in ones (for tests and embedding)."""
         self.packages: PackageFinder = deployed_packages
         """Finds the packages that playbooks require."""
+        self.key_values: KeyValues | None = None
+        """What tasks keep beyond their execution; None where they may not."""
         self._tools: dict[str, Tool] = dict(tools or {})
         self._inline: dict[str, bool] = {}
         self._evented: dict[str, EventedTool | None] = {}

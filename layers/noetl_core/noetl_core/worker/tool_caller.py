@@ -74,6 +74,7 @@ class ToolCaller:
             tokens=self._tokens,
             requirements=activation.playbook.executor.requirements,
             packages=self._tools.packages,
+            key_values=self._tools.key_values,
             log=TaskLog(),
             names=given.names,
         )

@@ -1,6 +1,7 @@
 """The ports over AWS services.
 
-* DynamoDB: `events`, `catalog`, `index`, `gates` and `tokens`, over `table`. SQS: `queue`, `gathering` (full requests) and
+* DynamoDB: `events`, `catalog`, `index`, `gates`, `tokens` and `key_values`, over `table`.
+* SQS: `queue`, `gathering` (full requests) and
   `dead_letters`. S3: `results`, `object_writer` and `inbox`. Secrets Manager: `secrets` and `keys`. KMS:
   `sealer`.
 * `clients` makes the clients, `named` makes adapters from the environment, `snapshots` prepares them for SnapStart.

@@ -9,6 +9,7 @@
 | | | | `path_list`, `status_at`: the sparse index `heads_by_path`, in partitions |
 | gate | `x#<execution_id>` | `gate` | |
 | due | `due#<partition>` | `<execution_id>` | `due_at`: the local index `by_due`; `looks`: attempts that did not end |
+| entry of a task | `kv#<bucket>` | `<key>` | `key_values`: only workers touch it, and nothing else by it |
 | access token | `token#<digest>` | `token` | encrypted (`tokens`); only workers write it, and only they can open it |
 """
 

@@ -19,6 +19,10 @@ _TOKENS = """
 CREATE TABLE IF NOT EXISTS tokens (key TEXT PRIMARY KEY, version TEXT, sealed TEXT, until INTEGER, expires_at INTEGER,
   accesses INTEGER DEFAULT 0, accessed_at INTEGER, renewed_until INTEGER);
 """
+_KEY_VALUES = """
+CREATE TABLE IF NOT EXISTS key_values (bucket TEXT, key TEXT, value TEXT, revision TEXT, expires_at INTEGER,
+  PRIMARY KEY (bucket, key));
+"""
 _SCHEMA = (
     """
 CREATE TABLE IF NOT EXISTS commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,
@@ -41,6 +45,7 @@ CREATE INDEX IF NOT EXISTS due_by_time ON due (due_at);
 CREATE TABLE IF NOT EXISTS gates (execution_id TEXT PRIMARY KEY, mode TEXT, stopped_runs TEXT);
 """
     + _TOKENS
+    + _KEY_VALUES
 )
 _UPGRADES = {
     1: """
@@ -52,6 +57,7 @@ CREATE INDEX IF NOT EXISTS heads_by_path ON heads (path, started_at DESC, execut
 """,
     2: "ALTER TABLE commits ADD COLUMN aggregates TEXT;",
     3: _TOKENS,
+    4: _KEY_VALUES,
 }
 """Statements that upgrade a store from one version to the next."""
 _NO_STORAGE = frozenset(
@@ -65,7 +71,7 @@ _NO_STORAGE = frozenset(
     }
 )
 """Errors that waiting does not repair. Extended codes have them in the lowest byte."""
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000

@@ -1,6 +1,6 @@
 """The kinds that ask AWS's services. Nothing else of `noetl_core.tools` imports botocore.
 
-* All of them stand on `clients`, `rights` (what a worker may reach), `errors`, `inputs` (what an action
-  takes) and `stopping`.
+* All of them stand on `clients`, `rights` (what a worker may reach), `errors` and
+  `stopping`.
 * `s3`, with `s3_bodies` (reading and writing objects of any size) and `globs` (patterns of keys).
 """

@@ -15,11 +15,11 @@ from noetl_core.aws_clients import code_of
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret
 from noetl_core.instants import in_microseconds, to_rfc3339
+from noetl_core.tools.actions import action_of, choice, flag, option, optional_text, seconds, text
 from noetl_core.tools.aws import rights, s3_bodies
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.aws.errors import errors_of
 from noetl_core.tools.aws.globs import literal_prefix, matcher
-from noetl_core.tools.aws.inputs import action_of, choice, flag, option, optional_text, seconds, text
 from noetl_core.tools.aws.rights import BUCKETS
 from noetl_core.tools.aws.stopping import stopper
 from noetl_core.tools.base import BadInput, ToolCall

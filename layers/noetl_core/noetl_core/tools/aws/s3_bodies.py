@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.result_streams import pieces
-from noetl_core.tools.aws.inputs import option
+from noetl_core.tools.actions import option
 from noetl_core.tools.aws.stopping import stopper
 from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
 from noetl_core.tools.store import CONTENT_TYPES, encode

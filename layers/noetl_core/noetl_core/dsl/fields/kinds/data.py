@@ -1,11 +1,12 @@
-"""The kinds for data: `duckdb`, `postgres`, `noop`, `store` and `secrets`."""
+"""The kinds for data: `duckdb`, `postgres`, `noop`, `store`, `kv` and `secrets`."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, SCRIPT, TEXT, KindSpec, words
-from noetl_core.dsl.fields.types import Anything, Block, Choice, Field, also
+from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, SCRIPT, TEXT, Action, KindSpec, words
+from noetl_core.dsl.fields.types import Anything, Block, Choice, Duration, Field, also
+from noetl_core.dsl.numbers import KEPT
 
 _COMMAND: Final = Field(
     "command", Anything("SQL text, or a list of them"), "The SQL to run. Values belong into `params`, never into the text."
@@ -232,6 +233,36 @@ KINDS: Final[dict[str, KindSpec]] = {
         (Field("max_bytes", BYTES, "Bytes that the task may write.", default=512 * 1024 * 1024),),
         "../tools/store.md",
         required=(words("data"),),
+    ),
+    "kv": KindSpec(
+        (
+            *also(
+                Field(
+                    "action",
+                    Choice(("get", "put", "delete", "list"), template=True),
+                    "What to do with a value, or with those of a bucket.",
+                    default="get",
+                ),
+                "operation",
+            ),
+            Field("bucket", TEXT, "The bucket of the key; buckets need not be made.", default="default"),
+            Field("key", TEXT, "The key of the value."),
+            Field("value", Anything("any value"), "What `put` keeps."),
+            Field("default", Anything("any value"), "What `get` gives where there is no value.", otherwise="null"),
+            Field("ttl", Duration(KEPT), "How long the value lasts.", otherwise="until it is deleted"),
+            Field("if_revision", TEXT, "The revision that the value must have: `put` and `delete` fail if it is another one."),
+            Field("if_absent", Anything("true or false"), "With true, `put` fails if there is a value.", default=False),
+            Field("prefix", TEXT, "How the keys begin that `list` gives.", otherwise="all of the bucket"),
+        ),
+        (Field("max_keys", COUNT, "Values that `list` may give; more is an error, never a silent cut.", default=1000),),
+        "../tools/kv.md",
+        exclusive=(words("action operation"), words("if_revision if_absent")),
+        actions={
+            "get": Action((words("key"),), words("bucket default")),
+            "put": Action((words("key"), words("value")), words("bucket ttl if_revision if_absent")),
+            "delete": Action((words("key"),), words("bucket if_revision")),
+            "list": Action((), words("bucket prefix")),
+        },
     ),
     "secrets": KindSpec(
         (

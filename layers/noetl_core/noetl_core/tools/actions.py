@@ -65,6 +65,14 @@ def seconds(call: ToolCall, name: str) -> float | None:
         raise BadInput(str(error)) from None
 
 
+def flag_of(call: ToolCall, name: str) -> bool:
+    """Return an input that is true or false (the default). Raises `BadInput`."""
+    value = call.inputs.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise BadInput(f"`{name}` must be true or false, not {_shown(value)}")
+    return bool(value)
+
+
 def option(call: ToolCall, name: str) -> int:
     """Return a number of the task's `spec`, or its default. Raises `BadInput`."""
     value = call.spec.get(name)

@@ -1,0 +1,109 @@
+"""Contract of `KeyValues`."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from noetl_core.ports import Entry, KeyValues, OtherRevision
+
+NOW = 1_800_000_000
+
+
+def entry(revision: str = "r1", value: str = '"v"', key: str = "k", expires_at: int = 0) -> Entry:
+    return Entry(key, value, revision, expires_at)
+
+
+def revision_told(values: KeyValues, written: Entry, expected: str, now: int = NOW) -> str | None:
+    """What a write that is refused is told of the entry."""
+    with pytest.raises(OtherRevision) as refused:
+        values.put("b", written, now, expected)
+    return refused.value.revision
+
+
+class KeyValuesContract:
+    """Give a fixture `values`: an empty store."""
+
+    def test_a_value_is_read_back_until_another_is_written(self, values: KeyValues) -> None:
+        assert values.get("b", "k", NOW) is None
+        values.put("b", entry(value='{"ü": "\U0001f680"}'), NOW)
+        assert values.get("b", "k", NOW) == entry(value='{"ü": "\U0001f680"}')
+        values.put("b", entry("r2", "2"), NOW)
+        assert values.get("b", "k", NOW) == entry("r2", "2")
+
+    def test_buckets_do_not_meet(self, values: KeyValues) -> None:
+        values.put("b", entry(), NOW)
+        assert values.get("c", "k", NOW) is None
+        assert list(values.list("c", "", NOW, 10)) == []
+        assert not values.delete("c", "k", NOW)
+        assert values.get("b", "k", NOW) is not None
+
+    def test_what_has_expired_is_not_there(self, values: KeyValues) -> None:
+        values.put("b", entry(expires_at=NOW + 10), NOW)
+        assert values.get("b", "k", NOW + 9) is not None
+        assert values.get("b", "k", NOW + 10) is None
+        assert list(values.list("b", "", NOW + 10, 10)) == []
+        assert revision_told(values, entry("r2"), "r1", NOW + 10) is None
+        values.put("b", entry("r3"), NOW + 10, "")
+        found = values.get("b", "k", NOW + 10_000)
+        assert found is not None and found.revision == "r3"
+
+    def test_a_value_is_made_where_there_is_none(self, values: KeyValues) -> None:
+        values.put("b", entry("r1"), NOW, "")
+        assert revision_told(values, entry("r2"), "") == "r1"
+        assert values.get("b", "k", NOW) == entry("r1")
+
+    def test_a_value_replaces_the_revision_that_its_writer_has_seen(self, values: KeyValues) -> None:
+        assert revision_told(values, entry("r1"), "r0") is None
+        values.put("b", entry("r1"), NOW)
+        values.put("b", entry("r2"), NOW, "r1")
+        assert revision_told(values, entry("r3"), "r1") == "r2"
+
+    @pytest.mark.parametrize("expected", ["", "r0", None])
+    def test_a_write_whose_answer_was_lost_can_be_repeated(self, values: KeyValues, expected: str | None) -> None:
+        if expected == "r0":
+            values.put("b", entry("r0"), NOW)
+        values.put("b", entry("r1"), NOW, expected)
+        values.put("b", entry("r1"), NOW, expected)
+        assert values.get("b", "k", NOW) == entry("r1")
+
+    def test_a_value_is_deleted_once(self, values: KeyValues) -> None:
+        assert not values.delete("b", "k", NOW)
+        values.put("b", entry("r1"), NOW)
+        with pytest.raises(OtherRevision) as refused:
+            values.delete("b", "k", NOW, "r0")
+        assert refused.value.revision == "r1"
+        assert values.delete("b", "k", NOW, "r1")
+        assert not values.delete("b", "k", NOW, "r1")
+        assert values.get("b", "k", NOW) is None
+        values.put("b", entry("r2", expires_at=NOW + 1), NOW)
+        assert not values.delete("b", "k", NOW + 1)
+
+    def test_keys_are_listed_by_prefix_in_order(self, values: KeyValues) -> None:
+        keys = ["a", "a/1", "a/2", "A", "b", "ä", "a%", "a_", "\U0001f680", "￿"]
+        for n, key in enumerate(keys):
+            values.put("b", entry(f"r{n}", key=key), NOW)
+        assert [e.key for e in values.list("b", "", NOW, 100)] == sorted(keys, key=lambda k: k.encode())
+        assert [e.key for e in values.list("b", "a/", NOW, 100)] == ["a/1", "a/2"]
+        assert [e.key for e in values.list("b", "a_", NOW, 100)] == ["a_"]
+        assert len(values.list("b", "", NOW, 3)) == 3
+
+    def test_a_large_value(self, values: KeyValues) -> None:
+        large = '"' + "x" * 300_000 + '"'
+        for n in range(5):
+            values.put("b", entry(f"r{n}", large, key=f"{n}"), NOW)
+        assert [len(e.value) for e in values.list("b", "", NOW, 10)] == [len(large)] * 5
+
+    def test_of_those_who_write_at_once_one_wins(self, values: KeyValues) -> None:
+        values.put("b", entry("r"), NOW)
+
+        def won(n: int) -> bool:
+            try:
+                values.put("b", entry(f"r{n}"), NOW, "r")
+            except OtherRevision:
+                return False
+            return True
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(won, range(16))) == 1
