@@ -15,6 +15,7 @@ from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check
 from noetl_core.engine.outcome import Outcome
 from noetl_core.local import LocalWiring
+from noetl_core.ports import ReadsSecrets
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 
@@ -55,10 +56,18 @@ class Scripted:
         return Outcome.ok({"inputs": dict(call.inputs), "spec": dict(call.spec)})
 
 
+class Held(ReadsSecrets):
+    """Has every credential."""
+
+    def get(self, name: str) -> Mapping[str, Any]:
+        return {"token": f"t0ken-of-{name}"}
+
+
 def result(kind: str, payload: Mapping[str, Any]) -> Any:
     source = BEFORE + textwrap.indent(BLOCKS[kind], "      ").replace("- name: fetch\n", "- name: post\n")
     assert [str(d) for d in check(source)[1] if d.severity == "error"] == []
-    local = LocalWiring(tools=ToolRegistry({k: Scripted(k) for k in ("http", "postgres")}))
+    secrets: Any = Held()
+    local = LocalWiring(secrets=secrets, tools=ToolRegistry({k: Scripted(k) for k in ("http", "postgres")}))
     try:
         started = local.start(StartRequest(playbook=source, payload=payload))
         assert local.run(started.execution_id, timeout_s=30)

@@ -94,7 +94,7 @@ def test_keychain_entries_are_declared_and_read_by_name() -> None:
         ("openai_token", "secret_manager"),
         ("pg_k8s", "postgres_credential"),
     ]
-    played = play("keychain", fine, secrets={"openai_token": {"token": "sk-1"}})
+    played = play("keychain", fine, secrets={"openai_token": {"token": "sk-1"}, "pg_k8s": {"password": "pw"}})
     assert "sk-1" not in repr(played.control)
     assert played.called("store")[0].inputs["auth"] == "pg_k8s"
     assert played.state.status == "completed"

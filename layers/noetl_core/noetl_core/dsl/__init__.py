@@ -6,6 +6,7 @@
 * `fields`, `kinds` and `numbers` are tables: every key of the language, the keys of each tool kind that belong together, and the
   range of each number. `schema` and `dump` use them too.
 * `dialect` rewrites accepted spellings that are more than another name of a key, before `parse` reads on.
+* `keychain_uses` says which credentials a playbook reads.
 * `lint` reports what is probably a mistake in a valid playbook.
 
 Pure. How a playbook is executed is not known here (`engine`, `worker`), and templates are only compiled (`expr` evaluates

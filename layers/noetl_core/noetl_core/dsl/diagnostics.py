@@ -90,6 +90,7 @@ CODES: Final[dict[str, str]] = {
     "W519": "a pipeline that never ends",
     "W520": "a loop that is too long",
     "W521": "a claim that cannot be repeated",
+    "W522": "a credential that nothing uses",
 }
 """Every code with its subject."""
 

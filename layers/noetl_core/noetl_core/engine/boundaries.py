@@ -80,6 +80,9 @@ def _run_ended(p: RoutingPass, run: Run, seq: int, event: TerminalEvent) -> None
         p.emit(control.CtxPatched, run=run.id, patch=dict(writes))
     if counts is not None:
         p.emit(control.LoopDone, run=run.id, step=run.step, **counts, error=error)
+    if error is not None and error.get("fatal"):
+        p.emit(control.ExecutionFailing, error={**error, "step": run.step})
+        return
     dotted = "step.failed" if failed else ("loop.done" if step.loop is not None else "step.done")
     at: CommitPointer = {"run": run.id, "seq": seq}
     take_arcs(p, step, run, boundary_event(dotted, run.step, run.id, at, error=error, loop=counts))

@@ -7,7 +7,7 @@
 * `references_in`, `replaced`: references inside data, and the same data with values in their place.
 * `Secret`, `reveal`, `mask`, `contains_secret`: taint of secrets.
 * Errors (`errors`): `TemplateError` <- `TemplateSyntaxError`, `UndefinedValue`, `LimitExceeded`, `NoCredential`,
-  `CredentialRefused`.
+  `CredentialRefused`, `CredentialFailed`.
 
 Where these live: `compiled`, `environment` and `lexer` make code of a text, with Jinja2; `rendering`, `evaluation` and `reading`
 carry it out, within a `budget` of `limits`, with `operators`, `functions`, `methods`, `filters` and `formatting`; `scope`,
@@ -27,6 +27,7 @@ Nothing is escaped for HTML.
 
 from noetl_core.expr.compiled import Compiled, Read, compile_text, is_template, referenced
 from noetl_core.expr.errors import (
+    CredentialFailed,
     CredentialRefused,
     LimitExceeded,
     NoCredential,
@@ -53,6 +54,7 @@ __all__ = [
     "METHODS",
     "TESTS",
     "Compiled",
+    "CredentialFailed",
     "CredentialRefused",
     "Fields",
     "LimitExceeded",

@@ -7,23 +7,34 @@
   * `LimitExceeded`: kind `limit`; the evaluation exceeded its operations, memory, time or depth.
   * `NoCredential`, `CredentialRefused`: kinds `not_found` and `auth`; the credential does not exist, or this playbook may not
     read it.
+  * `CredentialFailed`: of its own kind; what a credential is made of is wrong, or a service did not give it.
 
 Exceptions that a scope's `resolve` raises are not in this tree: they pass through unchanged.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
+
+Kind = Literal[
+    "template", "limit", "schema", "not_found", "auth", "timeout", "connection", "rate_limit", "server_error", "client_error",
+    "parse", "storage", "unknown",
+]  # fmt: skip
+"""Error kinds that an evaluation may end with."""
 
 
 class TemplateError(Exception):
     """An evaluation failed. `message` names the template and the remedy; `kind` becomes `outcome.error.kind`."""
 
-    kind: ClassVar[Literal["template", "limit", "schema", "not_found", "auth"]] = "template"
+    kind: Kind = "template"
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+    def saying(self, message: str) -> TemplateError:
+        """Return the same error with another message."""
+        return type(self)(message)
 
 
 class TemplateSyntaxError(TemplateError):
@@ -61,3 +72,14 @@ class LimitExceeded(TemplateError):
     """The evaluation exceeded a budget."""
 
     kind = "limit"
+
+
+class CredentialFailed(TemplateError):
+    """An entry of the keychain cannot be resolved: its fields are wrong, or a service did not give the token."""
+
+    def __init__(self, message: str, kind: Kind) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+    def saying(self, message: str) -> TemplateError:
+        return CredentialFailed(message, self.kind)

@@ -10,7 +10,7 @@ from jinja2.exceptions import UndefinedError
 from jinja2.runtime import Undefined
 
 from noetl_core.expr.compiled import Compiled, compile_text, is_template
-from noetl_core.expr.errors import LimitExceeded, NoSuchName, TemplateError, UndefinedValue
+from noetl_core.expr.errors import CredentialFailed, LimitExceeded, NoSuchName, TemplateError, UndefinedValue
 from noetl_core.expr.evaluation import Evaluation
 from noetl_core.expr.limits import DATA_DEPTH, Limits, MissingEntry
 from noetl_core.expr.reading import DEFAULT_LIMITS
@@ -133,9 +133,9 @@ def evaluate(compiled: Compiled, evaluation: Evaluation, *, checked: bool = True
         raise evaluation.raised
     if failure is None:
         return result
-    withheld = evaluation.tainted and not isinstance(failure, NoSuchName)
+    withheld = evaluation.tainted and not isinstance(failure, NoSuchName | CredentialFailed)
     message = "failed (details withheld: it read a secret)" if withheld else failure.message
-    raise type(failure)(f"{_quote(compiled.source)}: {message}")
+    raise failure.saying(f"{_quote(compiled.source)}: {message}")
 
 
 def _run(compiled: Compiled, evaluation: Evaluation) -> Any:

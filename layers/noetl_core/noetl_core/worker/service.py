@@ -14,6 +14,7 @@ from noetl_core.engine.records import Command, Event, StreamId
 from noetl_core.events.event import BoundaryEvent, new
 from noetl_core.events.runs import StepFailed, StepSuspended
 from noetl_core.events.shapes import ChunkOfLoop, Failure
+from noetl_core.expr import TemplateError
 from noetl_core.ports import Clock, EventStore, Gates, PortError, ReadsSecrets, ResultStore, Sealer, TokenCache, Unavailable
 from noetl_core.tools.execution_tokens import ExecutionTokens
 from noetl_core.tools.registry import ToolRegistry
@@ -22,6 +23,7 @@ from noetl_core.worker.claim import Claim, Claims
 from noetl_core.worker.credentials import Permitted, Registered
 from noetl_core.worker.handled import Handled
 from noetl_core.worker.journal import LEASE_S, Fenced
+from noetl_core.worker.keychain import Keychain
 from noetl_core.worker.lease_heartbeat import LeaseHeartbeat
 from noetl_core.worker.pipeline_passes import PipelinePasses
 from noetl_core.worker.run_lease import Cancelled, RunLease
@@ -30,7 +32,7 @@ from noetl_core.worker.sealing import Seals
 from noetl_core.worker.tokens import LOCAL_URL, CallbackTokens
 from noetl_core.worker.tool_caller import ToolCaller
 from noetl_core.worker.turns import Share
-from noetl_core.worker.view import TEMPLATE_BYTES, Keychain, Resolver, Views, credential_reader
+from noetl_core.worker.view import TEMPLATE_BYTES, Resolver, Views
 from noetl_core.worker.waiting import WAITING_KINDS
 
 if TYPE_CHECKING:
@@ -166,13 +168,16 @@ class Worker:
             self.store, self.results, command.execution_id, max(TEMPLATE_BYTES, playbook.executor.limits.max_input_bytes)
         )
         tokens = ExecutionTokens(self.tokens, command.execution_id, resolve.family.first)
+        view = self.views(command, as_of if as_of is not None else command.as_of)
+        names = {"workload": view.workload, "execution_id": command.execution_id}
+        keychain = Keychain(playbook, secrets, tokens, names, resolve)
         activation = Activation(
             playbook=playbook,
             step=step,
             step_run=command.loop["run"] if command.loop is not None else command.run_id,
-            view=self.views(command, as_of if as_of is not None else command.as_of),
+            view=view,
             history=claim.history,
-            keychain=Keychain(playbook, secrets),
+            keychain=keychain,
             clock=self.clock,
             journal=claim.journal,
             lease=lease,
@@ -187,13 +192,14 @@ class Worker:
         runner = Runner(
             activation,
             PipelinePasses(activation, seals),
-            ToolCaller(activation, self.tools, credential_reader(playbook, secrets), tokens),
+            ToolCaller(activation, self.tools, keychain.read, tokens),
             CallbackTokens(playbook, step, command.execution_id, command.run_id, key, url),
         )
         if self.heartbeat is not None:
             self.heartbeat.add(lease)
         try:
-            return _end(activation, runner.run())
+            refused = _refused_by(keychain) if command.as_of == 0 and command.mode == "first" else None
+            return _end(activation, runner.run() if refused is None else new(StepFailed, 0, error=refused))
         except Fenced as fenced:
             lease.stop()
             return Handled("dropped", f"fenced: {fenced}")
@@ -208,6 +214,16 @@ class Worker:
         finally:
             if self.heartbeat is not None:
                 self.heartbeat.remove(lease)
+
+
+def _refused_by(keychain: Keychain) -> Failure | None:
+    """Return why the execution cannot go on: the first step of an execution looks for the credentials of all steps, so that a
+    missing one ends it before anything was done."""
+    try:
+        keychain.check()
+    except TemplateError as error:
+        return {"kind": error.kind, "message": error.message, "retryable": False, "fatal": True}
+    return None
 
 
 def _chunk(command: Command) -> ChunkOfLoop | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -15,13 +15,12 @@ from noetl_core.engine.passes import result_at
 from noetl_core.engine.records import Command
 from noetl_core.engine.workload import workload_of
 from noetl_core.events.shapes import CommandContext
-from noetl_core.expr import CredentialRefused, Fields, NoCredential, Pointer, Secret, Strict, TemplateError, is_reference
+from noetl_core.expr import Pointer, TemplateError, is_reference
 from noetl_core.expr.errors import LimitExceeded
 from noetl_core.expr.references import Path
 from noetl_core.history import load_state
-from noetl_core.ports import EventStore, Forbidden, NotFound, ReadsSecrets, ResultStore
+from noetl_core.ports import EventStore, NotFound, ResultStore
 from noetl_core.result_refs import Altered
-from noetl_core.tools.secrets import flat
 from noetl_core.values import LoadBudget, LoadLimitExceeded, Values, claimed
 
 KEPT_VIEWS = 4
@@ -191,42 +190,3 @@ class Resolver:
 def named(ref: Mapping[str, Any]) -> tuple[str, Any]:
     """Return the cache key of a value: a task may write one object twice."""
     return ref["key"], ref.get("checksum")
-
-
-class Keychain(Strict, Mapping[str, Any]):
-    """`keychain.<name>.<field>` in templates: a credential is read when a template reads it, and its fields are secrets
-    (docs/access.md)."""
-
-    called = "the keychain"
-
-    def __init__(self, playbook: Playbook, secrets: ReadsSecrets | None) -> None:
-        self._names = {k.name: str(k.options.get("credential", k.name)) for k in playbook.keychain}
-        self._secrets = secrets
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._names or self._secrets is None:
-            raise KeyError(name)
-        try:
-            return Secret(Fields(f"keychain.{name}", flat(self._secrets.get(self._names[name]))))
-        except NotFound as missing:
-            raise NoCredential(str(missing)) from None
-        except Forbidden as refused:
-            raise CredentialRefused(str(refused)) from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-def credential_reader(playbook: Playbook, secrets: ReadsSecrets | None) -> Callable[[str], Mapping[str, Any]]:
-    """Return a reader of credentials by the name that `auth:` gives: a keychain entry, or the name of a stored credential."""
-    names = {k.name: str(k.options.get("credential", k.name)) for k in playbook.keychain}
-
-    def read(name: str) -> Mapping[str, Any]:
-        if secrets is None:
-            raise KeyError(name)
-        return secrets.get(names.get(name, name))
-
-    return read

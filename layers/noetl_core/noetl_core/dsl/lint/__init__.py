@@ -4,7 +4,7 @@ secrets.
 `lint` examines a valid playbook; `without_ignored` removes what the author has silenced. Pure, and nearly linear in the size
 of the playbook. `graph` has the algorithms, `guards` decides about conditions without running them, `net` has the steps and
 arcs with what is known of them, `context` is what the rules share, `ignore` reads the comments of authors. The rules are in
-`reach`, `tokens`, `admission`, `pipelines`, `limits`, `names` (with `results`) and `secrets`.
+`reach`, `tokens`, `admission`, `pipelines`, `limits`, `names` (with `results`), `keychain` and `secrets`.
 
 Every code has a page, docs/language/lint/<code>.md, whose examples are its tests. A rule reports nothing when it
 is in doubt. Errors (E1xx to E3xx) are found in `dsl.parse` and the modules it uses.
@@ -19,6 +19,7 @@ from noetl_core.dsl.lint.context import Lint
 from noetl_core.dsl.lint.graph import OverBudget
 from noetl_core.dsl.lint.guards import Guards
 from noetl_core.dsl.lint.ignore import without_ignored
+from noetl_core.dsl.lint.keychain import keychain
 from noetl_core.dsl.lint.limits import loops
 from noetl_core.dsl.lint.names import names
 from noetl_core.dsl.lint.net import Net
@@ -47,3 +48,4 @@ def lint(r: Reader, playbook: Playbook) -> None:
     loops(context)
     names(context)
     secrets(context)
+    keychain(context)

@@ -1,0 +1,60 @@
+"""Which entries of the keychain a playbook uses: in templates, and by name where a task names a credential."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from noetl_core.dsl.model import Playbook
+
+_READ: Final = re.compile(r"""\bkeychain\s*(?:\.\s*(\w+)|\[\s*(?:'([^']*)'|"([^"]*)")\s*\]|(\b))""")
+
+
+def entries_used(playbook: Playbook) -> frozenset[str]:
+    """Return the names of the entries that a step, or an entry that is used, reads; all of them where a template computes the
+    name."""
+    known: frozenset[str] | None = playbook.memo.get("keychain_used")
+    if known is None:
+        known = playbook.memo["keychain_used"] = _used(playbook)
+    return known
+
+
+def _used(playbook: Playbook) -> frozenset[str]:
+    names = frozenset(entry.name for entry in playbook.keychain)
+    if not names:
+        return names
+    used = _read(_texts((playbook.steps, playbook.workbook, playbook.executor)), names)
+    for entry in reversed(playbook.keychain):  # they read those above them
+        if entry.name in used:
+            used |= _read(_texts(entry.options), names)
+    return used
+
+
+def _read(texts: Iterator[str], names: frozenset[str]) -> frozenset[str]:
+    found: set[str] = set()
+    for text in texts:
+        if text in names:
+            found.add(text)
+        elif "keychain" in text:
+            for match in _READ.finditer(text):
+                name = match[1] or match[2] or match[3]
+                if name is None:
+                    return names
+                found.add(name)
+    return names & found
+
+
+def _texts(value: Any) -> Iterator[str]:
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, Mapping):
+            stack += [*one.values()]
+        elif isinstance(one, list | tuple | frozenset):
+            stack += [*one]
+        elif dataclasses.is_dataclass(one):
+            stack += [getattr(one, field.name) for field in dataclasses.fields(one)]

@@ -1,0 +1,262 @@
+"""The keychain of a run: declared credentials, resolved in order when a template or a task reads one (docs/language/playbook.md).
+
+What an entry is follows from its kind. Nothing resolved is kept here: stored credentials and tokens are kept where they are read,
+for all runs of the process, so that a run goes on with a credential that was replaced, and a token that was renewed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from noetl_core.dsl.fields.keychain import KEYCHAIN, SCOPES
+from noetl_core.dsl.keychain_uses import entries_used
+from noetl_core.dsl.model import KeychainEntry, Playbook
+from noetl_core.expr import (
+    CredentialFailed,
+    CredentialRefused,
+    Fields,
+    NoCredential,
+    Scope,
+    Secret,
+    Strict,
+    TemplateError,
+    render,
+    reveal,
+)
+from noetl_core.expr.scope import Resolve
+from noetl_core.ports import Forbidden, NotFound, ReadsSecrets
+from noetl_core.tools.base import BadInput
+from noetl_core.tools.execution_tokens import ExecutionTokens
+from noetl_core.tools.grants import Grant, TokenRefused
+from noetl_core.tools.oauth2 import grant_of
+from noetl_core.tools.scrub import Scrubber
+from noetl_core.tools.secrets import flat
+
+_SOLE: Final = ("value", "secret", "token", "password", "api_key", "key")
+"""Fields that a secret of one value may have."""
+
+
+class Keychain(Strict, Mapping[str, Any]):
+    """`keychain.<name>.<field>` in templates: an entry is resolved when a template reads it, and its fields are secrets
+    (docs/access.md). `read` is the same for `auth` and its like."""
+
+    called = "the keychain"
+
+    def __init__(
+        self,
+        playbook: Playbook,
+        secrets: ReadsSecrets | None,
+        tokens: ExecutionTokens | None = None,
+        names: Mapping[str, Any] | None = None,
+        resolve: Resolve | None = None,
+    ) -> None:
+        """`names` is what entries may read beside those above them, `resolve` what loads references in it."""
+        self._entries = {entry.name: entry for entry in playbook.keychain}
+        self._playbook, self._secrets, self._tokens = playbook, secrets, tokens
+        self._names, self._resolve = names or {}, resolve
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._entries or self._secrets is None:
+            raise KeyError(name)
+        return Secret(Fields(f"keychain.{name}", self._told(name, lambda entry: self._fields(entry))))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def read(self, name: str) -> Mapping[str, Any]:
+        """Return the credential that `auth` names: an entry of the keychain, or else a stored credential. An entry that gives an
+        access token is returned as its grant, so that who uses the token can renew it. Raises `KeyError`, `NotFound`,
+        `Forbidden`, `BadInput`."""
+        if self._secrets is None:
+            raise KeyError(name)
+        entry = self._entries.get(name)
+        if entry is None:
+            return self._secrets.get(name)
+        try:
+            return self._told(name, self._credential)
+        except NoCredential as missing:
+            raise NotFound(missing.message) from None
+        except CredentialRefused as refused:
+            raise Forbidden(refused.message) from None
+        except TemplateError as error:
+            raise BadInput(error.message) from None
+
+    def check(self) -> None:
+        """Resolve every entry that a task may read, without requesting tokens. Raises `TemplateError` for the first one that
+        cannot be resolved."""
+        if self._secrets is None:
+            return
+        used = entries_used(self._playbook)
+        for name in self._entries:
+            if name in used:
+                self._told(name, self._credential)
+
+    # --- entries by kind ------------------------------------------------------------------------------------------------
+
+    def _told(self, name: str, resolve: Callable[[KeychainEntry], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Return what an entry is resolved to, with errors that name it."""
+        entry = self._entries[name]
+        try:
+            return resolve(entry)
+        except NotFound as missing:
+            raise NoCredential(f"{_called(entry)}: {missing}{_remedy(str(missing))}") from None
+        except Forbidden as refused:
+            raise CredentialRefused(f"{_called(entry)}: {refused}") from None
+        except BadInput as wrong:
+            said = str(wrong)
+            raise CredentialFailed(said if _called(entry) in said else f"{_called(entry)}: {said}", "schema") from None
+        except TokenRefused as unobtained:
+            raise CredentialFailed(f"{_called(entry)}: {unobtained.error.message}", _kind(unobtained)) from None
+
+    def _credential(self, entry: KeychainEntry) -> Mapping[str, Any]:
+        """Return an entry in the form of a stored credential: `{type, data}`, or as it is stored."""
+        if entry.kind in ("static", "secret_manager"):
+            return {"data": self._fields(entry)}
+        if entry.kind not in ("bearer", "oauth2"):
+            return self._stored(entry, self._options(entry))
+        options = self._options(entry)
+        grant = self._granted(entry, options)
+        if grant is None:
+            return {"type": "bearer", "data": self._token_of(entry, options)}
+        grant_of(grant, _called(entry), "local")  # so that mistakes are told where they are made
+        return {"type": "oauth2", "data": grant}
+
+    def _fields(self, entry: KeychainEntry) -> Mapping[str, Any]:
+        options = self._options(entry)
+        if entry.kind == "static":
+            return _mapping(entry, options.get("data", {}))
+        if entry.kind == "secret_manager":
+            return self._secret(entry, options)
+        if entry.kind in ("bearer", "oauth2"):
+            return self._token(entry, options)
+        return flat(self._stored(entry, options))
+
+    def _options(self, entry: KeychainEntry) -> dict[str, Any]:
+        """Return the options of an entry, rendered: they may read the entries above it."""
+        if entry.kind not in KEYCHAIN:
+            return dict(entry.options)
+        scope = Scope({**self._names, "keychain": _Above(self, entry.name)}, resolve=self._resolve)
+        rendered: dict[str, Any] = reveal(render(dict(entry.options), scope))
+        return rendered
+
+    def _stored(self, entry: KeychainEntry, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        assert self._secrets is not None
+        name = options.get("credential", entry.name)
+        if not isinstance(name, str) or not name:
+            raise BadInput(f"`credential` of {_called(entry)} must be the name of a stored credential")
+        return self._secrets.get(name)
+
+    def _secret(self, entry: KeychainEntry, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        assert self._secrets is not None
+        if "map" in options:
+            several = _mapping(entry, options["map"])
+            return {field: _sole(flat(self._secrets.get(str(name))), str(name), field) for field, name in several.items()}
+        fields = flat(self._stored(entry, options))
+        field = options.get("field")
+        if field is None:
+            return fields
+        if field not in fields:
+            raise BadInput(f"{_called(entry)}: its secret has no field {str(field)[:80]!r}: it has {', '.join(sorted(fields))}")
+        return {str(field): fields[field], "value": fields[field]}
+
+    def _granted(self, entry: KeychainEntry, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the fields of the grant that an entry describes, alone or with a stored credential; None for one that has its
+        token."""
+        if "token" in options:
+            return None
+        stored: Mapping[str, Any] = {}
+        if "credential" in options or not {"token_url", "client_id", "data", "json"} & options.keys():
+            stored = flat(self._stored(entry, options))
+        fields = {**stored, **{name: value for name, value in options.items() if name != "credential"}}
+        is_token = entry.kind == "bearer" or stored.get("token") or stored.get("access_token")
+        if "token_url" not in options and "token_url" not in stored and is_token:
+            return None
+        scope = fields.get("scope")
+        if scope is not None and scope not in SCOPES:
+            fields.setdefault("scopes", scope)
+        fields["scope"] = scope if scope in SCOPES else "local"
+        if entry.kind == "bearer" and "json" not in fields:
+            fields.setdefault("data", {})
+        return {**fields, "type": "oauth2"}
+
+    def _token_of(self, entry: KeychainEntry, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        fields = {"token": options["token"]} if "token" in options else dict(flat(self._stored(entry, options)))
+        token = fields.get("token") or fields.get("access_token")
+        if not token:
+            raise BadInput(f"{_called(entry)}: its credential has no field `token`: it has {', '.join(sorted(fields))}")
+        return {**fields, "token": token, "access_token": token}
+
+    def _token(self, entry: KeychainEntry, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the fields of an access token, which is requested if there is none."""
+        fields = self._granted(entry, options)
+        if fields is None:
+            return self._token_of(entry, options)
+        grant: Grant = grant_of(fields, _called(entry), "local")
+        if self._tokens is None:
+            raise BadInput(f"{_called(entry)}: this worker requests no tokens")
+        try:
+            token = self._tokens.wait(grant)
+        except TokenRefused as refused:
+            scrubber = Scrubber()  # what a service says of a request may repeat it
+            scrubber.learn(fields)
+            error = refused.error
+            raise TokenRefused(type(error)(error.kind, scrubber.text(error.message), error.retryable, error.code)) from None
+        return {**token.fields, "token": token.value, "access_token": token.value}
+
+
+class _Above(Strict, Mapping[str, Any]):
+    """The entries above one entry, as its templates see them."""
+
+    called = "the keychain above this entry"
+
+    def __init__(self, keychain: Keychain, name: str) -> None:
+        names = list(keychain)
+        self._keychain, self._above = keychain, frozenset(names[: names.index(name)])
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._above:
+            raise KeyError(name)
+        return self._keychain[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._keychain if name in self._above)
+
+    def __len__(self) -> int:
+        return len(self._above)
+
+
+def _called(entry: KeychainEntry) -> str:
+    return f'keychain entry "{entry.name}"'
+
+
+def _mapping(entry: KeychainEntry, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise BadInput(f"{_called(entry)} must be a mapping of names to values, not {type(value).__name__}")
+    return value
+
+
+def _sole(fields: Mapping[str, Any], secret: str, field: str) -> Any:
+    """Return the value of a secret that stands for one field. Raises `BadInput`."""
+    values = {name: value for name, value in fields.items() if name != "type"}
+    if len(values) == 1:
+        return next(iter(values.values()))
+    for name in (field, *_SOLE):
+        if name in values:
+            return values[name]
+    raise BadInput(f"secret {secret!r} has several fields and none called {field!r}: it has {', '.join(sorted(values))}")
+
+
+def _remedy(said: str) -> str:
+    """Return what to do about a credential that there is not."""
+    name = re.fullmatch(r"there is no credential '([^']*)'", said)
+    return f" (add it: noetl credentials put {name[1]} --data '{{...}}')" if name else ""
+
+
+def _kind(refused: TokenRefused) -> Any:
+    known: Sequence[str] = ("auth", "timeout", "connection", "rate_limit", "server_error", "client_error", "not_found", "parse")
+    return refused.error.kind if refused.error.kind in known else "unknown"
