@@ -47,6 +47,7 @@ def server() -> Iterator[OAuthServer]:
         yield server
 
 
+KEYS = {"data": {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "s3cret-access-key"}}
 Run = Callable[[str], dict[str, Any]]
 
 
@@ -57,7 +58,9 @@ def run(server: OAuthServer) -> Run:
         (block,) = [block for block in BLOCKS if word in block]
         source = BEFORE + textwrap.indent(block, "      ")
         assert [str(d) for d in check(source)[1] if d.severity == "error"] == []
-        secrets: Any = Held({"orders": {"type": "oauth2", "data": {"token_url": server.base + "/token", **CLIENT}}})
+        secrets: Any = Held(
+            {"orders": {"type": "oauth2", "data": {"token_url": server.base + "/token", **CLIENT}}, "search_keys": KEYS}
+        )
         local = LocalWiring(secrets=secrets)
         try:
             started = local.start(StartRequest(playbook=source, payload={"api": server.base}))
@@ -70,7 +73,7 @@ def run(server: OAuthServer) -> Run:
 
 
 def test_every_example_but_the_first_is_tried() -> None:
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
 
 
 def test_a_grant(run: Run, server: OAuthServer) -> None:
@@ -92,3 +95,10 @@ def test_files(run: Run, server: OAuthServer) -> None:
     (sent,) = server.uploads
     assert b"a,b\n1,2\n" in sent and f"of {out['execution_id']}".encode() in sent
     assert b'filename="fetch-' not in sent and b'filename="hello.bin"' in sent
+
+
+def test_a_signature(run: Run, server: OAuthServer) -> None:
+    out = run("search_keys")
+    assert out["error"]["kind"] == "auth"  # this service wants a token
+    assert server.calls[0][1].startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
+    assert "/eu-central-1/es/aws4_request" in server.calls[0][1]

@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from noetl_core.engine.outcome import Outcome
+from noetl_core.tools.aws.signing import signing_of
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.blocking import done
 from noetl_core.tools.event_loop import EventLoop, Stopped
 from noetl_core.tools.execution_tokens import ExecutionTokens
 from noetl_core.tools.grants import Grant, Token, TokenRefused
@@ -54,6 +56,11 @@ class HttpTool:
         request = prepare(call)
         limits = TimeLimits.within(options.total_s, options.timeouts)
         exchange = _Exchange(loop, self._kept_client(), options, limits, _target(call, options, loop))
+        if request.aws is not None:
+            fields, url = request.aws, str(request.url)
+            signing = await done(lambda: signing_of(fields, url))
+            call.conceal(signing.secrets())
+            request = replace(request, signing=signing)
         if request.grant is None:
             return await exchange.tried(request)
         try:

@@ -13,7 +13,8 @@ from noetl_core.tools.oauth2 import TYPES as GRANT_TYPES
 from noetl_core.tools.oauth2 import grant_of, is_grant
 from noetl_core.tools.secrets import flat, read_credential
 
-TYPES: Final = "basic, bearer, header, query, oauth2"
+TYPES: Final = "basic, bearer, header, query, oauth2, aws"
+AWS: Final = frozenset({"aws", "sigv4", "aws_sigv4"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Auth:
     query: Mapping[str, str] = field(default_factory=dict)
     grant: Grant | None = None
     """What gives the access token."""
+    aws: Mapping[str, Any] | None = None
+    """With what the request is signed for a service of AWS."""
 
 
 def read_auth(call: ToolCall) -> Auth:
@@ -43,6 +46,8 @@ def read_auth(call: ToolCall) -> Auth:
         fields = {**stored, **{key: value for key, value in given.items() if key != "credential"}}
     else:
         raise BadInput("`auth` must be a credential's name or a mapping")
+    if str(fields.get("type") or "").lower() in AWS:
+        return Auth(aws=fields)
     return Auth(grant=grant_of(fields)) if is_grant(fields) else _scheme(fields)
 
 

@@ -10,6 +10,8 @@ from typing import Any, Final
 import httpx
 
 from noetl_core.engine.outcome import ErrorKind, Outcome
+from noetl_core.tools.aws.signing import Signing, signed
+from noetl_core.tools.blocking import done
 from noetl_core.tools.event_loop import EventLoop, Stopped
 from noetl_core.tools.http_body import (
     EXCERPT_BYTES,
@@ -23,7 +25,7 @@ from noetl_core.tools.http_body import (
 from noetl_core.tools.http_client import HttpClient, Response, TimeLimits
 from noetl_core.tools.http_options import Options
 from noetl_core.tools.http_redirects import BodyElsewhere, redirected, redirects
-from noetl_core.tools.http_request import Prepared, build
+from noetl_core.tools.http_request import Prepared, Request, build
 from noetl_core.tools.http_storing import Target, store_body
 from noetl_core.tools.net import AddressRefused
 
@@ -62,9 +64,11 @@ def _words(error: httpx.TimeoutException) -> str:
 async def _exchange(
     loop: EventLoop, client: HttpClient, prepared: Prepared, options: Options, limits: TimeLimits, target: Target | None
 ) -> Outcome:
-    request = build(prepared)
+    request = first = build(prepared)
     started = time.monotonic()
     for hop in range(options.redirects + 1):
+        if prepared.signing is not None and _origin(request) == _origin(first):
+            request = await _signed(request, prepared.signing)
         response = await client.send(loop, request, limits, verify=options.verify)
         try:
             if not options.redirects or not redirects(response):
@@ -75,6 +79,17 @@ async def _exchange(
             await response.close()
         request = redirected(response, prepared)
     raise AssertionError("a redirect loop ends above")
+
+
+def _origin(request: Request) -> tuple[str, str, int | None]:
+    return request.url.scheme, request.url.host, request.url.port
+
+
+async def _signed(request: Request, signing: Signing) -> Request:
+    assert isinstance(request.content, bytes)  # `prepare` refuses to sign what is not at hand
+    body = request.content
+    headers = await done(lambda: signed(signing, request.method, str(request.url), request.headers, body))
+    return Request(request.method, request.url, headers, body)
 
 
 async def _outcome(response: Response, options: Options, prepared: Prepared, started: float, target: Target | None) -> Outcome:

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import httpx
 
+from noetl_core.tools.aws.signing import HEADERS as SIGNED
+from noetl_core.tools.aws.signing import Signing
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.grants import Grant
 from noetl_core.tools.http_auth import read_auth
@@ -55,6 +57,9 @@ class Prepared:
     private: frozenset[str]
     grant: Grant | None = None
     """What gives the access token that it is to carry."""
+    aws: Mapping[str, Any] | None = None
+    """The fields of `auth` that say how it is signed."""
+    signing: Signing | None = None
 
     def authorized(self, authorization: str) -> Prepared:
         """Return the request with that `Authorization`. Raises `BadInput`."""
@@ -89,7 +94,13 @@ def prepare(call: ToolCall) -> Prepared:
     url = _url(inputs.get("url"), {**mapping(inputs, "params"), **auth.query})
     own = {"authorization", "cookie", "idempotency-key", *(name.lower() for name in added)}
     private = frozenset(own | (names - {"accept", "user-agent"}))
-    return Prepared(method, url, headers, content, private, auth.grant)
+    if auth.aws is not None:
+        if names & {"host", *SIGNED}:
+            raise BadInput("`auth` of type aws makes the headers Host, Authorization and X-Amz-...: leave them out")
+        if isinstance(content, Streamed):
+            raise BadInput("`auth` of type aws signs the whole body: it cannot send one from where it is stored, or files")
+        private |= SIGNED
+    return Prepared(method, url, headers, content, private, auth.grant, auth.aws)
 
 
 def build(prepared: Prepared) -> Request:

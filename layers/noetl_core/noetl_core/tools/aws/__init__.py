@@ -3,4 +3,5 @@
 * All of them stand on `clients`, `rights` (what a worker may reach), `errors` and
   `stopping`.
 * `s3`, with `s3_bodies` (reading and writing objects of any size) and `globs` (patterns of keys).
+* `signing` signs requests of the kind `http`.
 """
