@@ -2,8 +2,8 @@
 
 * `backends` opens where executions are, a `backend`: `local_backend` is the `local_store` with the services in this process,
   `stack_backend` a stack's HTTP API.
-* `payload`, `environments`, `files`, `siblings`, `packages` and `services` are what a run is given: inputs, its playbook and those
-  beside it, what its tasks import, what it calls.
+* `payload`, `environments`, `files`, `siblings`, `packages` and `services` are what a run is given: inputs, its playbook and
+  those beside it, what its tasks import, what it calls.
 * `follow` shows how executions get on (`progress` folds it); `output`, `chart` and `yaml_value` are what people see;
   `pages` is where the language reference is.
 * `process` has the signals and streams of the command, `errors` its exit codes.

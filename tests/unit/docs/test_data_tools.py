@@ -6,6 +6,7 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check
 from noetl_core.local import LocalWiring
+from noetl_core.tools.aws.clients import client
+from noetl_core.tools.store import encode
 from tests.databases import postgres
+from tests.unit.tools.aws_playbooks import mocked
 
 TOOLS = Path(__file__).parents[3] / "docs/tools"
 FOUND = {
@@ -71,12 +75,13 @@ def test_what_a_page_shows(name: str, pages: str, tmp_path: Path, monkeypatch: p
     source = BEFORE + textwrap.indent(task, "      ")
     assert [str(d) for d in check(source)[1] if d.severity == "error"] == []
     local = LocalWiring(secrets=secrets)
-    try:
+    with mocked(), closing(local):
+        client("s3").create_bucket(Bucket="reports")
+        body = encode([{"carrier": "AA"}], "parquet")
+        client("s3").put_object(Bucket="reports", Key="flights/1.parquet", Body=body)
         started = local.start(StartRequest(playbook=source))
         assert local.run(started.execution_id, timeout_s=60)
         out: Any = read.summary(local.control, started.execution_id)
         assert out["error"] is None
         if expected:
             assert out["result"] == json.loads(expected)
-    finally:
-        local.close()

@@ -15,11 +15,14 @@ import pytest
 
 from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.expr import Secret
+from noetl_core.tools.aws.clients import client
 from noetl_core.tools.duckdb import DuckDBTool, failed
 from noetl_core.tools.net import AddressPolicy
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.scratch import spilling
+from noetl_core.tools.store import encode
 from tests.databases import postgres
+from tests.unit.tools.aws_playbooks import mocked
 
 from .conftest import Run, kind
 
@@ -168,6 +171,66 @@ def test_a_download_that_fills_the_disk_names_the_remedy(run: Run, monkeypatch: 
     monkeypatch.setattr("noetl_core.tools.duckdb_sources._local", full)
     outcome = run("duckdb", {"sources": {"t": ref}, "command": "SELECT 1"})
     assert kind(outcome) == "limit" and outcome.error and "WorkerStorage" in outcome.error.message
+
+
+# --- files in S3 ----------------------------------------------------------------------------------------------------------
+
+MINE = {"key_id": "AKIATEST", "secret": "hush-hush", "region": "us-east-1"}
+
+
+@pytest.fixture
+def bucket() -> Iterator[str]:
+    with mocked():
+        client("s3").create_bucket(Bucket="lake")
+        for n in range(30):
+            for form in ("parquet", "csv", "json", "jsonl"):
+                body = encode([{"id": n, "name": f"n{n}"}], form)
+                client("s3").put_object(Bucket="lake", Key=f"in/{form}/{n}.{form}", Body=body)
+        yield "lake"
+
+
+@pytest.mark.parametrize("auth", [None, MINE, "mine", {"lake": "mine"}, {"lake": {"credential": "mine"}}], ids=str)
+@pytest.mark.parametrize("form", ["parquet", "csv", "json", "jsonl"])
+def test_objects_that_fit_a_pattern_are_one_table(run: Run, bucket: str, form: str, auth: Any) -> None:
+    given = {"auth": auth} if auth else {}
+    secrets = {"mine": {"type": "s3", "data": MINE}}.__getitem__
+    sources = {"t": f"s3://{bucket}/**/*.{form}", "one": [f"s3://{bucket}/in/{form}/3.{form}"]}
+    command = "SELECT count(*) AS n, sum(t.id)::BIGINT AS s, any_value(one.name) AS o FROM t, one"
+    outcome = run("duckdb", {"sources": sources, "command": command, **given}, secrets=secrets)
+    assert outcome.error is None, outcome.error
+    assert outcome.result["rows"] == [{"n": 30, "s": sum(range(30)), "o": "n3"}]
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("s3://lake/none/*.csv", "not_found"),
+        ("s3://nowhere/*.csv", "not_found"),
+        ("s3://lake", "schema"),
+        ("s3://lake/in/**", "schema"),
+    ],
+)
+def test_objects_that_are_no_table(run: Run, bucket: str, uri: str, expected: str) -> None:
+    assert kind(run("duckdb", {"sources": {"t": uri}, "command": "SELECT 1"})) == expected
+
+
+def test_a_credential_that_is_none_for_s3(run: Run, bucket: str) -> None:
+    inputs = {"sources": {"t": f"s3://{bucket}/in/csv/*.csv"}, "command": "SELECT 1"}
+    assert kind(run("duckdb", {**inputs, "auth": {"user": "u", "password": "p"}})) == "schema"
+    outcome = run("duckdb", {**inputs, "auth": {**MINE, "endpoint": "http://169.254.169.254"}})
+    assert outcome.error is not None and outcome.error.code == "address_refused"
+
+
+def test_a_bucket_that_the_stack_does_not_name(run: Run, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STACK_RESOURCES", '{"buckets": ["noetl-results"]}')
+    monkeypatch.setenv("NOETL_TOOL_BUCKETS", "other")
+    for auth, name, words in (
+        (None, bucket, "ToolBuckets"),
+        (None, "noetl-results", "engine's own"),
+        (MINE, "noetl-results", "engine's own"),
+    ):
+        outcome = run("duckdb", {"sources": {"t": f"s3://{name}/*.csv"}, "command": "SELECT 1", "auth": auth})
+        assert kind(outcome) == "auth" and outcome.error and words in outcome.error.message
 
 
 # --- attach ---------------------------------------------------------------------------------------------------------------

@@ -17,12 +17,13 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.net import AddressPolicy
 from noetl_core.tools.registry import ToolRegistry
+from noetl_core.tools.store import encode
 from noetl_core.tools.transfer.postgres_target import PostgresTarget
 from noetl_core.tools.transfer.target import Progress
 from noetl_core.tools.transfer.tool import TransferTool
 from tests.databases import postgres
 
-from .conftest import Run, kind
+from .conftest import Run, Server, kind
 
 Transfer = Callable[..., Outcome]
 Query = Callable[[str], list[tuple[Any, ...]]]
@@ -306,6 +307,40 @@ def test_a_bucket_that_the_stack_does_not_name_is_refused(
     monkeypatch.setenv("NOETL_TOOL_BUCKETS", "other")
     outcome = transfer({"rows": ROWS}, {"kind": "s3", "uri": "s3://lake/out/"})
     assert kind(outcome) == "auth" and outcome.error and "ToolBuckets" in outcome.error.message
+
+
+# --- other sources ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_from_s3(transfer: Transfer, query: Query, bucket: str, form: str) -> None:
+    for n, rows in enumerate((ROWS[:33], ROWS[33:])):
+        client("s3").put_object(Bucket=bucket, Key=f"in/{n}.{form}", Body=encode(rows, form))
+    source = {"kind": "s3", "uri": f"s3://{bucket}/in/*.{form}"}
+    assert transfer(source, resume_after_s=0.0).status == "unfinished"
+    client("s3").put_object(Bucket=bucket, Key=f"in/0.{form}", Body=b"another")
+    client("s3").put_object(Bucket=bucket, Key=f"in/2.{form}", Body=b"more")
+    assert transfer(source).result["rows_written"] == 95
+    assert query(ITEMS) == ALL
+
+
+def test_from_s3_without_objects_or_rights(transfer: Transfer, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kind(transfer({"kind": "s3", "uri": f"s3://{bucket}/none/*.csv"})) == "not_found"
+    monkeypatch.setenv("STACK_RESOURCES", "{}")
+    monkeypatch.setenv("NOETL_TOOL_BUCKETS", "other")
+    outcome = transfer({"kind": "s3", "uri": f"s3://{bucket}/out/*"})
+    assert kind(outcome) == "auth" and outcome.error and "ToolBuckets" in outcome.error.message
+
+
+def test_from_an_answer_that_is_asked_for_once(transfer: Transfer, query: Query, server: Server) -> None:
+    query("DROP TABLE items; CREATE TABLE items (id INT, name TEXT); SELECT 1")
+    source = {"kind": "http", "url": f"{server.base}/echo", "params": {"a": 1}, "format": "json"}
+    named: dict[str, Any] = {"inputs": {"columns": {"name": "method"}}}
+    assert transfer(source, resume_after_s=0.0, **named).status == "unfinished"
+    assert transfer(source, **named).result["rows_written"] == 1
+    assert query("SELECT name FROM items") == [("GET",)] and len(server.requests) == 1
+    failed = transfer({"kind": "http", "url": f"{server.base}/status?code=503"}, task_run_id="other")
+    assert kind(failed) == "server_error" and failed.error and "source" in failed.error.message
 
 
 # --- refusals -------------------------------------------------------------------------------------------------------------

@@ -16,10 +16,13 @@ from typing import Any, BinaryIO, Final
 
 import duckdb
 
+from noetl_core.engine.outcome import Outcome
 from noetl_core.ports import ResultStore
 from noetl_core.result_refs import MARK
 from noetl_core.result_streams import PIECE, pieces
-from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
+from noetl_core.tools.net import AddressPolicy, AddressRefused
+from noetl_core.tools.secrets import flat, read_credential
 
 DOWNLOADS: Final = 16
 """Objects that are downloaded at the same time."""
@@ -56,6 +59,9 @@ def attach(connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) 
 
 def _files(name: str, given: Any, call: ToolCall, place: Path) -> tuple[str, list[str]]:
     """Return format and files of a source; what is not a local file already is downloaded to `place`."""
+    uris = [given] if isinstance(given, str) else given if isinstance(given, list) and given else []
+    if uris and all(isinstance(one, str) and one.startswith("s3://") for one in uris):
+        return _objects(name, uris, call, place)
     refs = _references(given, call)
     stored = _stored(name, refs, call.results, place) if refs and call.results is not None else None
     if stored is not None:
@@ -70,6 +76,66 @@ def _files(name: str, given: Any, call: ToolCall, place: Path) -> tuple[str, lis
     if empty:
         raise _not_rows(name)
     return "jsonl", [str(path)]
+
+
+def _objects(name: str, uris: Sequence[str], call: ToolCall, place: Path) -> tuple[str, list[str]]:
+    """Return the files of objects in S3."""
+    from noetl_core.tools.aws.object_files import Object, content, listed  # 100 ms: only sources in S3
+
+    service = _service(call)
+    found = list(dict.fromkeys(one for uri in uris for one in listed(uri, call.kind, service)))
+    forms = {_format({"key": one.key}) for one in found}
+    if len(forms) > 1:
+        raise BadInput(f"source {name!r} mixes formats: {', '.join(sorted(forms))}")
+
+    def fetched(numbered: tuple[int, Object]) -> str:
+        path = place / str(numbered[0])
+        with path.open("wb") as file:
+            for piece in content(numbered[1], call.kind, service):
+                file.write(piece)
+        return str(path)
+
+    form = forms.pop()
+    with ThreadPoolExecutor(DOWNLOADS) as pool:
+        paths = list(pool.map(fetched, enumerate(found)))
+    if form in ("csv", "parquet") or len(paths) == 1:
+        return form, paths
+    return form, _joined(name, form, paths, place)
+
+
+def _joined(name: str, form: str, paths: Sequence[str], place: Path) -> list[str]:
+    """Return the files of JSON with the small ones as one: the database keeps buffers of 32 MB for each file."""
+    small = [path for path in paths if Path(path).stat().st_size < LARGE]
+    if not small:
+        return list(paths)
+    whole = place / "joined"
+    with whole.open("wb") as file:
+        written = _join(file, form, (Path(path).read_bytes() for path in small), data=True)
+    others = [path for path in paths if Path(path).stat().st_size >= LARGE]
+    if written is None:
+        raise BadInput(f"source {name!r}: an object is no list of rows")
+    return [*([str(whole)] if written else []), *others]
+
+
+def _service(call: ToolCall) -> Any:
+    """Return the client that the credential of the task is for; None: the worker's own."""
+    auth = call.inputs.get("auth")
+    if not auth:
+        return None
+    from noetl_core.tools.aws.object_files import service_with  # 100 ms: only sources in S3
+
+    fields = read_credential(call, auth) if isinstance(auth, str) else flat(auth) if isinstance(auth, Mapping) else None
+    if fields is None:
+        raise BadInput("`auth` must name a credential, or hold its fields")
+    names = [one for one in fields.values() if isinstance(one, str | Mapping)]
+    if len(fields) == 1 and len(names) == 1:  # {alias: credential}
+        fields = read_credential(call, names[0]) if isinstance(names[0], str) else flat(names[0])
+        fields = read_credential(call, str(fields["credential"])) if set(fields) == {"credential"} else fields
+    try:
+        return service_with(fields, AddressPolicy.from_environment())
+    except AddressRefused as error:
+        refused = Outcome.failed("client_error", f"duckdb: {error}", retryable=False, code="address_refused")
+        raise ToolFailed(refused) from error
 
 
 def _references(given: Any, call: ToolCall) -> list[Mapping[str, Any]]:
@@ -149,12 +215,12 @@ def _holds_references(path: str) -> bool:
     return False
 
 
-def _join(file: BinaryIO, form: str, bodies: Iterator[bytes]) -> bool | None:
+def _join(file: BinaryIO, form: str, bodies: Iterator[bytes], *, data: bool = False) -> bool | None:
     """Write many objects as one: lines after lines, or the elements of JSON arrays as one array. Returns False when that
-    gives no rows, None when one of them contains references."""
+    gives no rows, None when one of them is no list of rows, or contains references (`data`: it cannot)."""
     written = False
     for body in bodies:
-        if MARK in body or (form == "json" and not _OF_ROWS.match(body)):
+        if (MARK in body and not data) or (form == "json" and not _OF_ROWS.match(body)):
             return None
         rows = body.strip()
         if form == "jsonl":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
@@ -23,12 +24,16 @@ from noetl_core.tools.base import BadInput, Tool, ToolCall, ToolFailed
 from noetl_core.tools.duckdb import failed
 from noetl_core.tools.duckdb_pipes import text
 from noetl_core.tools.postgres_parquet import working
-from noetl_core.tools.row_sources import Part, Row, object_file, parts_of, rows_of
+from noetl_core.tools.row_sources import Part, Row, format_of, object_file, parts_of, rows_of
 
 BATCH: Final = 2_048
+COPIES: Final = 4
+"""Objects that are copied at a time."""
 _STORED: Final = {
     "postgres": frozenset({"auth", "connection", "database", "query", "table", "columns", "params"}),
     "duckdb": frozenset({"command", "params", "sources", "attach", "database"}),
+    "http": frozenset({"url", "method", "params", "headers", "json", "auth", "format"}),
+    "s3": frozenset({"uri", "format"}),
 }
 """Kinds whose rows are stored first, and what each takes."""
 
@@ -82,15 +87,41 @@ def _fetched(call: ToolCall, source: Mapping[str, Any], kind: str, tools: Stage)
     unknown = set(given) - _STORED[kind]
     if unknown:
         raise BadInput(f"`source` of kind {kind} does not take {', '.join(sorted(unknown))}: {', '.join(sorted(_STORED[kind]))}")
-    if kind == "postgres":
+    if kind == "s3":
+        return _objects(call, given)
+    spec: dict[str, Any] = {}
+    if kind == "http":
+        spec["store"] = given.pop("format", True)
+    elif kind == "postgres":
         copied = {key: given.pop(key) for key in ("query", "table", "columns") if key in given}
         given["copy"] = {**copied, "to": "jsonl"}
     else:
         given["to"] = "jsonl"
-    outcome = tools(kind).run(replace(call, kind=kind, inputs=given, spec={}))
+    outcome = tools(kind).run(replace(call, kind=kind, inputs=given, spec=spec))
     if outcome.error is not None:
         raise ToolFailed(_renamed(outcome))
-    return [outcome.result]
+    return [outcome.result["data"] if kind == "http" else outcome.result]
+
+
+def _objects(call: ToolCall, given: Mapping[str, Any]) -> list[Any]:
+    """Copy objects of S3 to the result store, where nobody changes them; return the references to them."""
+    from noetl_core.tools.aws.object_files import content, is_uri, listed  # 100 ms: only sources in S3
+
+    uri, results = given.get("uri"), _results(call)
+    if not is_uri(uri):
+        raise BadInput("`source.uri` must be like s3://bucket/path/*.parquet")
+    found = listed(str(uri), call.kind)
+
+    def copied(number: int) -> Mapping[str, Any]:
+        one = found[number]
+        form = given.get("format") or format_of({"key": one.key})
+        with results.writer(f"{call.execution_id}/transfer/{call.task_run_id}-{number:05}.{form}") as out:
+            for piece in content(one, call.kind):
+                out.write(piece)
+            return {**out.finish(), "format": form}
+
+    with ThreadPoolExecutor(COPIES) as pool:
+        return list(pool.map(copied, range(len(found))))
 
 
 def _renamed(outcome: Outcome) -> Outcome:

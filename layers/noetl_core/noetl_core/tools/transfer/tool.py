@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +14,12 @@ from noetl_core.tools.base import BadInput, Tool, ToolCall
 from noetl_core.tools.net import AddressPolicy
 from noetl_core.tools.postgres_connections import Connections, target_of
 from noetl_core.tools.postgres_copy import Load, columns_of, mode_of
+from noetl_core.tools.registry import BUILT_IN
 from noetl_core.tools.scratch import DiskFull, scratch
 from noetl_core.tools.transfer.staged import Staged, chunks, stage
 from noetl_core.tools.transfer.target import Overtaken, Progress, Target
 
-SOURCES: Final = ("rows", "postgres", "duckdb")
+SOURCES: Final = ("rows", "postgres", "duckdb", "http", "s3")
 TARGETS: Final[Mapping[str, frozenset[str]]] = {
     "postgres": frozenset({"auth", "connection", "database", "table"}),
     "duckdb": frozenset({"database", "table"}),
@@ -70,13 +72,11 @@ class TransferTool:
 
     def _tool(self, kind: str) -> Tool:
         """Return the tool that reads a source."""
-        from noetl_core.tools.duckdb import DuckDBTool  # 130 ms: where it is a source
-        from noetl_core.tools.postgres import PostgresTool  # with it
-
         with self._making:
-            made = self._tools.get(kind) or (PostgresTool if kind == "postgres" else DuckDBTool)(self._policy)
-            self._tools[kind] = made
-        return made
+            if kind not in self._tools:
+                module, _, name = BUILT_IN[kind].partition(":")
+                self._tools[kind] = getattr(import_module(module), name)(self._policy)
+            return self._tools[kind]
 
     def _target(self, call: ToolCall, said: Mapping[str, Any], kind: str, load: Load, staged: Staged, folder: Path) -> Target:
         if kind == "postgres":

@@ -65,7 +65,7 @@ SOURCE: Final = Block(
     "source",
     "Where a transfer reads: `rows`, or a kind and what it takes.",
     "../tools/transfer.md#sources",
-    Field("kind", Anything("`rows`, `postgres` or `duckdb`"), "What it is.", otherwise="`rows` where there are any"),
+    Field("kind", Anything("`rows`, `postgres`, `duckdb`, `http` or `s3`"), "What it is.", otherwise="`rows`"),
     Field("rows", Anything("rows, or references to rows"), "Kind `rows`: the rows themselves.", references=True),
     Field(
         "format",
@@ -73,7 +73,7 @@ SOURCE: Final = Block(
         "Kind `rows`: the format of what is referred to.",
         otherwise="what the reference says, or its ending",
     ),
-    Field("auth", Anything("a name or a mapping"), "Kind `postgres`: the credential to connect with."),
+    Field("auth", Anything("a name or a mapping"), "Kinds `postgres` and `http`: the credential."),
     Field("connection", Anything("text or a mapping"), "Kind `postgres`: the same as `auth`."),
     Field("database", TEXT, "Another database on the same server; a file of kind `duckdb`."),
     Field("query", TEXT, "Kind `postgres`: the SQL whose rows are transferred."),
@@ -81,7 +81,17 @@ SOURCE: Final = Block(
     Field("command", Anything("SQL text, or a list of them"), "Kind `duckdb`: the SQL whose last rows are transferred."),
     Field("sources", MAP, "Kind `duckdb`: as of a task of that kind.", references=True),
     Field("attach", MAP, "Kind `duckdb`: as of a task of that kind."),
-    Field("params", Anything("a mapping or a list"), "What the parameters of the SQL are bound to."),
+    Field(
+        "params",
+        Anything("a mapping or a list"),
+        "What SQL is bound to; of kind `http` those of the query.",
+    ),
+    Field("columns", Anything("a list of columns"), "Kind `postgres`, with `table`: the columns that are read."),
+    Field("url", TEXT, "Kind `http`: the address whose answer has the rows."),
+    Field("method", TEXT, "Kind `http`: as of a task of that kind."),
+    Field("headers", MAP, "Kind `http`: as of a task of that kind."),
+    Field("json", Anything("any value"), "Kind `http`: as of a task of that kind."),
+    Field("uri", TEXT, "Kind `s3`: the objects, as `s3://bucket/path/*.csv`."),
 )
 TARGET: Final = Block(
     "target",
@@ -114,7 +124,7 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field(
                 "sources",
                 MAP,
-                "Tables for the SQL, by name: rows, or references to stored rows, which are read where they lie.",
+                "Tables for the SQL, by name: rows, references to stored rows, or objects in S3 (`s3://bucket/path/*.parquet`).",
                 references=True,
             ),
             Field(
