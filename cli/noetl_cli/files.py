@@ -60,7 +60,19 @@ def playbooks(files: Iterable[Path]) -> list[Path]:
 
 
 def check(source: str, file: Path) -> Playbook:
-    """Return the playbook. Raises `InvalidPlaybook`."""
+    """Return the playbook; tasks that it uses of others may be in a catalog only. Raises `InvalidPlaybook`."""
     from noetl_core.dsl.parse import parse_playbook  # 250 ms: only who reads a playbook
 
-    return parse_playbook(source, str(file))
+    return parse_playbook(source, str(file), lenient=True)
+
+
+def with_libraries(source: str, file: Path) -> str:
+    """Return the text of a file with the tasks pinned that it uses of playbooks beside it. Raises `Exit(2)`."""
+    from noetl_core.siblings import SamePath, with_libraries  # 250 ms, as above
+
+    if file == STDIN:
+        return source
+    try:
+        return with_libraries(source, file)
+    except SamePath as error:
+        raise Exit(USAGE, str(error)) from None

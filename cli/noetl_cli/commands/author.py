@@ -29,7 +29,8 @@ def validate(
     broken = False
     files = playbook_files.playbooks(files)
     for file in files:
-        playbook, diagnostics = check(playbook_files.playbook(file), str(file))
+        source = playbook_files.with_libraries(playbook_files.playbook(file), file)
+        playbook, diagnostics = check(source, str(file), lenient=True)
         found += diagnostics
         broken = broken or playbook is None or (strict and any(d.severity == "warning" for d in diagnostics))
     render = {"text": to_text, "json": to_json, "sarif": to_sarif}[format]

@@ -67,6 +67,8 @@ def run(
         put(given, entry)
     with ExitStack() as stack:
         if source is not None:
+            if (on or "local") == "local":
+                source = playbook_files.with_libraries(source, file)
             playbook = playbook_files.check(source, file)
             check_sets(set_ or (), playbook)
             if "x-services" in source:

@@ -26,7 +26,7 @@ from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.outcome import Outcome
 from noetl_core.local import LocalWiring
 from noetl_core.script_files import with_scripts
-from noetl_core.siblings import beside, called
+from noetl_core.siblings import beside, called, with_libraries
 from noetl_core.tools.base import BadInput, Tool, ToolCall
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.values import Values
@@ -125,8 +125,8 @@ def _read(playbook: str | Path | Playbook) -> tuple[str, Path | None, Playbook |
         return playbook, None, None
     file = Path(playbook)
     file = file / "playbook.yaml" if file.is_dir() else file
-    text = with_scripts(file.read_text("utf-8"), file.parent)
-    return text, file, parse_playbook(text, str(file))
+    text = with_libraries(with_scripts(file.read_text("utf-8"), file.parent), file)
+    return text, file, parse_playbook(text, str(file), lenient=True)
 
 
 def _register_called(wiring: LocalWiring, playbook: Playbook, file: Path) -> None:

@@ -6,7 +6,8 @@ from threading import Lock
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import digest_of, parse_playbook
-from noetl_core.ports import PlaybookCatalog
+from noetl_core.dsl.shared import Library, pinned
+from noetl_core.ports import NotFound, PlaybookCatalog
 
 
 class PlaybookCache:
@@ -29,8 +30,20 @@ class PlaybookCache:
             self._reading.pop(digest, None)
         return known
 
+    def pinned(self, source: str) -> str:
+        """Return the text of a playbook with the tasks pinned that it uses of others in the catalog, as they are now."""
+        return pinned(source, self._library)
+
+    def _library(self, path: str, version: int | None) -> Library | None:
+        try:
+            found = self._catalog.get(path, version)
+        except NotFound:
+            return None
+        return Library(found.version, found.digest, found.source)
+
     def parse(self, source: str, name: str = "<playbook>") -> Playbook:
-        """Parse the text of a playbook and cache it under its digest. Raises `InvalidPlaybook`."""
+        """Parse the text of a playbook, pinned, and cache it under its digest. Raises `InvalidPlaybook`."""
+        source = self.pinned(source)
         digest = digest_of(source)
         known = self._parsed.get(digest)
         if known is None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import yaml
 
 from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.parse import digest_of
+from noetl_core.dsl.shared import Library, pinned
 
 SUFFIXES = (".yaml", ".yml")
 _A_PLAYBOOK = re.compile(r"^kind:\s*[\"']?Playbook\b", re.MULTILINE)
@@ -33,6 +35,20 @@ def beside(path: str, file: Path) -> Path | None:
     if len(found) > 1:
         raise SamePath(f"playbook {path} is called, and {' and '.join(map(str, found))} both say they are it")
     return found[0] if found else None
+
+
+def with_libraries(text: str, file: Path, above: frozenset[Path] = frozenset()) -> str:
+    """Return the text of a playbook with the tasks pinned that it uses of playbooks in the folder of `file`; their versions are
+    those of the files. Raises `SamePath`."""
+
+    def library(path: str, _version: int | None) -> Library | None:
+        found = beside(path, file)
+        if found is None or found in above:
+            return None
+        source = with_libraries(found.read_text("utf-8"), found, above | {found})
+        return Library(0, digest_of(source), source)
+
+    return pinned(text, library)
 
 
 def is_playbook(file: Path) -> bool:

@@ -84,13 +84,16 @@ class Started:
 
 
 def register(control: Control, source: str, name: str = "<playbook>") -> tuple[Playbook, PlaybookVersion]:
-    """Validate a playbook and register it under its `metadata.path`. Raises `InvalidPlaybook`."""
+    """Validate a playbook and register it under its `metadata.path`, with what it uses of others pinned. Raises
+    `InvalidPlaybook`."""
+    source = control.playbook.pinned(source)
     playbook = control.playbook.parse(source, name)
     return playbook, control.catalog.register(playbook.path, playbook.digest, source, control.clock.now())
 
 
 def pin(control: Control, source: str) -> PlaybookVersion:
     """Validate a playbook and store it under its digest only, without a path. Raises `InvalidPlaybook`."""
+    source = control.playbook.pinned(source)
     playbook = control.playbook.parse(source)
     return control.catalog.pin(playbook.path, playbook.digest, source, control.clock.now())
 

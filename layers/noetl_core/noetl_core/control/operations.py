@@ -95,7 +95,7 @@ class Operations:
         return {**read.version_as_dict(version), "name": playbook.name}
 
     def validate(self, source: str) -> shapes.Validation:
-        playbook, found = check(source, SOURCE)
+        playbook, found = check(self.control().playbook.pinned(source), SOURCE)
         return {"valid": playbook is not None, "diagnostics": [diagnostic(d) for d in found]}
 
     def playbooks(self, prefix: str | None = None) -> shapes.Playbooks:

@@ -55,6 +55,7 @@ CODES: Final[dict[str, str]] = {
     "E208": "a default, or a credential, reads what is not there yet",
     "E209": "defaults of the workload that need each other",
     "E210": "a secret result outside its step",
+    "E211": "a task of another playbook that is not there",
     "E301": "template syntax",
     "E302": "template over a budget",
     "E303": "a condition that is not an expression",

@@ -19,6 +19,8 @@ from noetl_core.dsl.scalars import NotANumber, resolve, surprise
 
 MAX_BYTES: Final = 5 * 1024 * 1024
 MAX_DEPTH: Final = 64
+PINNED: Final = "x-pinned"
+"""The key at the root of a playbook under which `dsl.shared` keeps tasks of other playbooks."""
 MAX_ALIASED: Final = 100_000
 """Nodes that aliases may stand for, in total."""
 MAX_NODES: Final = 1_000_000
@@ -97,8 +99,11 @@ class Loaded:
     def position(self, node: Node, line: int, col: int) -> tuple[int, int]:
         """Return where character (`line`, `col`), from 1, of a scalar's text stands in the file.
 
-        Folding and quoting only change white space (and escapes), so the non-blank characters before it are counted.
+        Folding and quoting only change white space (and escapes), so the non-blank characters before it are counted. A text that
+        is pinned stands where it is used.
         """
+        if node.path[:1] == (PINNED,):
+            return node.line, node.col
         lines = str(node.value).splitlines()
         before = "".join(lines[: line - 1]) + (lines[line - 1][: col - 1] if line <= len(lines) else "")
         remaining = sum(1 for c in before if not c.isspace())

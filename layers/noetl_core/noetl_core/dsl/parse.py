@@ -33,6 +33,7 @@ from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.references import check_references
 from noetl_core.dsl.requirements import read_requirements
 from noetl_core.dsl.secret_results import check_readers
+from noetl_core.dsl.shared import graft
 from noetl_core.dsl.specs import EXECUTOR_KEYS, handed_down
 from noetl_core.dsl.steps import StepScope, step
 from noetl_core.dsl.tasks import RawTask, TaskScope, layered, raw_task
@@ -47,33 +48,36 @@ def digest_of(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def parse_playbook(text: str, source: str = "<string>", *, programs: bool = True) -> Playbook:
+def parse_playbook(text: str, source: str = "<string>", *, programs: bool = True, lenient: bool = False) -> Playbook:
     """Return the model of a playbook. Raises `InvalidPlaybook` with all errors and notes; it does not lint. Without `programs`
-    the text of programs is not compiled: it was when the playbook was validated, maybe by another Python."""
+    the text of programs is not compiled: it was when the playbook was validated, maybe by another Python. `lenient`: tasks of
+    other playbooks may be missing (`dsl.shared`)."""
     with _collection_paused():
-        r, playbook = _read(text, source, programs=programs)
+        r, playbook = _read(text, source, programs=programs, lenient=lenient)
     if playbook is None:
         raise InvalidPlaybook(_ordered(r.diagnostics))
     return playbook
 
 
-def check(text: str, source: str = "<string>") -> tuple[Playbook | None, list[Diagnostic]]:
-    """Return the model (None if there is any error) and all findings, with those of lint, in the order of the text."""
+def check(text: str, source: str = "<string>", *, lenient: bool = False) -> tuple[Playbook | None, list[Diagnostic]]:
+    """Return the model (None if there is any error) and all findings, with those of lint, in the order of the text. `lenient` is
+    as for `parse_playbook`."""
     from noetl_core.dsl.lint import lint, without_ignored  # 20 ms: running does not lint
 
     with _collection_paused():
-        r, playbook = _read(text, source)
+        r, playbook = _read(text, source, lenient=lenient)
         if playbook is not None:
             lint(r, playbook)
     return playbook, _ordered(without_ignored(r.diagnostics, text, source))
 
 
-def _read(text: str, source: str, *, programs: bool = True) -> tuple[Reader, Playbook | None]:
+def _read(text: str, source: str, *, programs: bool = True, lenient: bool = False) -> tuple[Reader, Playbook | None]:
     loaded = load(text, source)
-    r = Reader(loaded, source, list(loaded.diagnostics), programs)
+    r = Reader(loaded, source, list(loaded.diagnostics), programs, lenient)
     playbook = None
     if loaded.root is not None:
         if isinstance(loaded.root.value, dict):
+            graft(r, loaded.root)
             check_templates(r, loaded.root)
             rewrite_playbook(Edits(r), loaded.root)
             rewrite_variants(r, loaded.root)

@@ -74,6 +74,10 @@ class Reader:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     programs: bool = True
     """Whether program text is compiled: not for a playbook that is pinned, which was validated before."""
+    lenient: bool = False
+    """Whether a task of another playbook may be missing: a catalog may have it that is not at hand."""
+    unresolved: set[str] = field(default_factory=set)
+    """Tasks of the workbook that are missing so."""
     reads: dict[str, tuple[Read, ...]] = field(default_factory=dict)
     """What each template text reads; texts that do not compile are not in it."""
     compiled: dict[str, Compiled] = field(default_factory=dict)

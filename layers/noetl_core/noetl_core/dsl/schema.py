@@ -212,7 +212,7 @@ _SHAPES: Final[dict[str, Schema]] = {
         ]
     },
     "requirements": {"type": "array", "maxItems": requirements.MOST, "items": _TEXT},
-    "tools": {"type": "object", "additionalProperties": _ref("tool")},
+    "tools": {"type": "object", "additionalProperties": {"anyOf": [_ref("tool"), _block(playbook.SHARED_TASK)]}},
     "texts": {"type": "array", "items": {"type": "string"}},
     "secret_fields": {
         "anyOf": [_BOOL, {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": FIELD_PATH.pattern}}]
@@ -242,7 +242,7 @@ def _values() -> dict[str, Schema]:
             "anyOf": [
                 {"type": "null"},
                 _block(playbook.WORKBOOK),
-                {**_LABEL, "additionalProperties": _ref("tool")},
+                {**_LABEL, "additionalProperties": {"anyOf": [_ref("tool"), _block(playbook.SHARED_TASK)]}},
                 {"type": "array", "items": {"type": "object", "required": ["name"]}},
             ]
         },

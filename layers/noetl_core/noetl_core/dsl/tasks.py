@@ -323,6 +323,8 @@ def layered(raw: RawTask, scope: TaskScope, path: Path, label: str | None = None
 
 def _from_workbook(r: Reader, raw: RawTask, scope: TaskScope) -> RawTask | None:
     entry = scope.workbook.get(raw.task_ref or "")
+    if entry is None and raw.task_ref in r.unresolved:
+        return raw  # it is in another playbook, which is not at hand
     if entry is None:
         at = raw.node.get("task") or raw.node.get("name") or raw.node
         hint = suggest(raw.task_ref or "", scope.workbook) or (

@@ -57,6 +57,20 @@ WORKBOOK_ENTRY: Final = Block(
     Field("desc", Anything("text"), "Says to people what the task is for."),
 )
 
+SHARED_TASK: Final = Block(
+    "shared_task",
+    "A task of a workbook that stands in the workbook of another playbook.",
+    "playbook.md#shared-tasks",
+    Field(
+        "uses",
+        Text(),
+        "The other playbook and its task: `path@version#task`, or `path#task` for the latest version. It is pinned when this"
+        " playbook is registered, or started by its text.",
+        required=True,
+    ),
+    Field("desc", Anything("text"), "Says to people what the task is for."),
+)
+
 # --- executor -----------------------------------------------------------------------------------------------------------
 
 TIMEOUTS: Final = Block(
