@@ -36,6 +36,15 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("weather_loop", {}, {"alert": True, "cities": ["Newark"], "message": "hotter than 99 F: Newark"}),
     ("weather_loop", {"temperature_threshold": 101}, {"alert": False, "cities": [], "message": "no city was hotter than 101 F"}),
     ("weather_loop", {"state": "draft"}, {"alert": False, "cities": [], "message": "nothing to do: not ready"}),
+    (
+        "approval",
+        {"patience": 0.05},
+        {
+            "decision": "lapsed",
+            "by": None,
+            "asked": [f"{before}Release version 2? ({who})" for who in ("Ada", "Grace") for before in ("", "Reminder: ")],
+        },
+    ),
 ]
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from noetl_core.control import read
+from noetl_core.control.admit import StartRequest
+from noetl_core.control.callbacks import Gone, answer, open_callbacks
 from noetl_core.dsl.parse import parse_playbook
+from noetl_core.local import LocalWiring
 from tests.examples_runner import CASES, EXAMPLES, run_example
 from tests.flights_truth import assert_is_the_truth
 
@@ -31,6 +36,38 @@ def test_the_flagship_counts_every_flight_once_though_the_source_is_moody(tmp_pa
     assert (ended.status, ended.error) == ("completed", None)
     assert_is_the_truth(ended.result)
     assert ended.result["retries"] == 28
+
+
+@pytest.mark.parametrize(
+    ("answers", "result"),
+    [
+        ([{"approved": True}], {"decision": "approved", "by": "Ada", "asked": 1}),
+        ([None, {"approved": False, "by": "Ada's deputy"}], {"decision": "rejected", "by": "Ada's deputy", "asked": 2}),
+        ([None, None, {"approved": True}], {"decision": "approved", "by": "Grace", "asked": 3}),
+    ],
+    ids=["at once", "after the reminder", "escalated"],
+)
+def test_an_approval_is_given_by_whoever_answers_first(answers: list[Any], result: dict[str, Any]) -> None:
+    """Questions without an answer here run out: each is answered, or its time is over."""
+    with closing(LocalWiring()) as local:
+        request = StartRequest(playbook=(EXAMPLES / "approval" / "playbook.yaml").read_text(), payload={"patience": 2})
+        execution = local.start(request).execution_id
+        links: list[str] = []
+        while len(links) < len(answers):
+            local.run(execution, timeout_s=0.02)
+            waiting = [each["token"] for each in open_callbacks(local.control, execution) if each["token"] not in links]
+            if waiting:
+                links += waiting
+                given = answers[len(links) - 1]
+                if given is not None:
+                    answer(local.control, waiting[0], given)
+        assert local.run(execution, timeout_s=30)
+        summary = read.summary(local.control, execution)
+        assert {**summary["result"], "asked": len(summary["result"]["asked"])} == result
+        assert len(set(links)) == len(links), "each question has a link of its own"
+        if len(links) > 1:
+            with pytest.raises(Gone):
+                answer(local.control, links[0], {"approved": True})
 
 
 def test_every_example_is_named_by_its_folder_and_is_tested() -> None:
