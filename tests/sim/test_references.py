@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from noetl_core.dsl.parse import parse_playbook
+from noetl_core.engine.needs import Need, NeedValues
 from noetl_core.engine.outcome import Outcome
-from noetl_core.engine.passes import Need, NeedValues
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.ports import NotFound
 from noetl_core.tools.base import ToolCall

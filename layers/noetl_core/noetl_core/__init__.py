@@ -5,7 +5,8 @@
 * `adapters` implement the ports: `adapters.aws` and `adapters.local`. `wiring` and `worker_wiring` (on AWS), `local` and
   `local_runner` (in one process) put services and adapters together. `aws_clients` are the clients of AWS's services.
 * `history`, `run_history`, `carried_over`, `values`, `playbooks`, `stored_commits` and `codec` read and write what the ports
-  hold; `result_refs` are references to what is kept beside the log, `result_streams` reads it in pieces.
+  hold; `result_refs` are references to what is kept beside the log, `result_streams` reads it in pieces, `outlines` say where
+  the parts of large values are.
 * `tools` run the tasks of playbooks. `observe` turns histories into timelines, graphs, costs and logs.
 * `embedded` is `run`, for programs, with `siblings`, the playbooks that lie beside one; `script_files` reads what its scripts
   name. `client` is the typed client of the API.

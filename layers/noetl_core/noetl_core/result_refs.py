@@ -17,6 +17,11 @@ def is_reference(value: Any) -> bool:
     return type(value) is dict and value.get("kind") == KIND and type(value.get("key")) is str and "store" in value
 
 
+def is_partly_readable(reference: dict[str, Any]) -> bool:
+    """Whether a reference says that parts of its object can be read alone: it has an outline, or is kept in pages."""
+    return type(reference.get("outline")) is str or reference.get("schema_hint") == "manifest"
+
+
 def reference_to(key: str, body: bytes) -> dict[str, Any]:
     """The reference to an object that holds `body`."""
     return {**unchecked_reference(key, len(body)), "checksum": f"sha256:{sha256(body).hexdigest()}"}

@@ -84,3 +84,22 @@ def _finite(text: str) -> float:
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text[:40]} is no JSON number: numbers are finite")
+
+
+def parsed(body: bytes) -> Any:
+    """Return the value of stored JSON text. Not everything stored was written by this system: there are uploads, and objects
+    that answers name.
+
+    Raises `ValueError`, also for what the log cannot hold: NaN, infinities, halves of surrogate pairs, unbounded nesting.
+    """
+    try:
+        value = json.loads(body, parse_constant=_no_number)
+        if _SUSPECT.search(body):
+            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except RecursionError:
+        raise ValueError("it nests too deep") from None
+    return value
+
+
+_SUSPECT: Final = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?[0-9]{3}")
+"""How halves of surrogate pairs, and numbers that are infinite, may be written."""

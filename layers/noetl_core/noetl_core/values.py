@@ -3,25 +3,22 @@ a cache."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from noetl_core.engine.passes import AskedNeed, Need, NeedValues, TooMuch, Unreadable
+from noetl_core.engine.large_values import MAX_DECISION_BYTES
+from noetl_core.engine.needs import AskedNeed, Need, NeedValues, TooMuch, Unreadable, named
 from noetl_core.engine.records import StreamId, request_of
 from noetl_core.engine.state import caller_of
 from noetl_core.events.shapes import ResultPointer
 from noetl_core.expr import is_reference, path_text, references_in, replaced
 from noetl_core.expr.references import Path
+from noetl_core.outlines import MOST_OUTLINE_BYTES, Container, Span, checksum_of, outline_key, read_outline
 from noetl_core.ports import CorruptLog, EventStore, NotFound, ObjectWriter, ResultStore
 from noetl_core.result_refs import MARK, Altered
-
-MAX_DECISION_BYTES = 8 * 1024 * 1024
-"""The most bytes that a guard or an argument may read behind one reference; more is an error of the author (`kind: limit`)."""
-
+from noetl_core.strict_json import parsed
 
 PAGES = 8
 """How many times that limit a list kept in pages may have: together its pages are the results of a loop."""
@@ -125,6 +122,37 @@ class FamilyResults:
         return key
 
 
+def with_outline(results: _Puts, ref: dict[str, Any], outline: bytes | None) -> dict[str, Any]:
+    """Return the reference to an object with its outline, which is stored beside it. None: it has none."""
+    if outline is None:
+        return ref
+    checksum = checksum_of(outline)
+    results.put(outline_key(ref["key"], checksum), outline)
+    return {**ref, "outline": checksum}
+
+
+class _Puts(Protocol):
+    def put(self, key: str, body: bytes, content_type: str = ...) -> Mapping[str, Any]: ...
+
+
+def stored_outline(results: ResultStore, ref: Mapping[str, Any]) -> Container | None:
+    """Return the outline of an object of the family. None where it has none that is as the object is read: then it is read
+    whole."""
+    if ref.get("schema_hint") == "manifest":
+        return None
+    try:
+        body = results.get(outline_key(ref["key"], str(ref["outline"])), 0, MOST_OUTLINE_BYTES + 1)
+    except NotFound:
+        return None
+    container = read_outline(ref, body)
+    return container if container is not None and (container.kind == "lines") == _in_lines(ref) else None
+
+
+def _in_lines(ref: Mapping[str, Any]) -> bool:
+    """Return whether an object is read as JSON lines."""
+    return ref.get("format") == "jsonl" or str(ref["key"]).endswith(".jsonl")
+
+
 class Values:
     """Loads the values of stored pointers and of a decision's `Need`s, for one execution."""
 
@@ -142,14 +170,18 @@ class Values:
         """Load the values that a decision asks for into `known`."""
         self._unstored.update(missing.objects)
         for need, value in zip(missing.needs, at_once(self, missing.needs), strict=True):
-            known[("object", need[1]) if need[0] == "object" else need] = value
+            known[named(need)] = value
 
     def __call__(self, need: AskedNeed) -> Any:
-        """Return the value of `("boundary", run, seq)` or `("object", key, ref)`."""
+        """Return the value of a need."""
         if need[0] == "boundary":
             return self.boundary(need[1], need[2])
         if need[0] == "writes":
             return self.boundary(need[1], need[2])["ctx_writes"]
+        if need[0] == "part":
+            return self._part(need[2])
+        if need[0] == "outline":
+            return stored_outline(self._results, need[4]) if self.family.owns(need[4]) else None
         ref = need[2]
         if not self.family.owns(ref):
             return ref
@@ -161,6 +193,12 @@ class Values:
             return TooMuch(more.size)
         except (NotFound, ValueError) as error:
             return Unreadable(f"reference {ref['key']}: {error}")
+
+    def _part(self, span: Span) -> Any:
+        try:
+            return span.value(self._results.get(span.container.key, span.start, span.stop))
+        except (NotFound, ValueError) as error:
+            return Unreadable(f"reference {span.container.key}: {error}")
 
     def boundary(self, run_id: str, seq: int) -> Mapping[str, Any]:
         """Return the data of the last event of a run's commit."""
@@ -201,7 +239,7 @@ class Values:
                 budget = LoadBudget(PAGES * self._limit)
             return [item for page in at_once(lambda part: values._page(part, budget), _manifest(body)) for item in page], True
         nested = MARK in body
-        if ref.get("format") == "jsonl" or str(ref["key"]).endswith(".jsonl"):
+        if _in_lines(ref):
             return [parsed(line) for line in body.splitlines() if line.strip()], nested
         return parsed(body), nested
 
@@ -257,29 +295,6 @@ class Values:
         if not isinstance(result or [], list):
             raise ValueError("a page of it is no list")
         return result or []
-
-
-def parsed(body: bytes) -> Any:
-    """Return the value of stored JSON text. Not everything stored was written by this system: there are uploads, and objects
-    that answers name.
-
-    Raises `ValueError`, also for what the log cannot hold: NaN, infinities, halves of surrogate pairs, unbounded nesting.
-    """
-    try:
-        value = json.loads(body, parse_constant=_no_number)
-        if _SUSPECT.search(body):
-            json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except RecursionError:
-        raise ValueError("it nests too deep") from None
-    return value
-
-
-_SUSPECT = re.compile(rb"\\u[dD][89a-fA-F]|[eE]\+?[0-9]{3}")
-"""How halves of surrogate pairs, and numbers that are infinite, may be written."""
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no JSON number")
 
 
 def _manifest(body: bytes) -> list[Mapping[str, Any]]:

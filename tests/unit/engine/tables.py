@@ -20,7 +20,7 @@ from noetl_core.engine.effects import (
 )
 from noetl_core.engine.fold import fold_commits
 from noetl_core.engine.lineage import lineage_of
-from noetl_core.engine.passes import Need, NeedValues
+from noetl_core.engine.needs import Need, NeedValues
 from noetl_core.engine.records import Boundary, Commit, StreamId, control_events
 from noetl_core.engine.redrive import From, Redrive, plan
 from noetl_core.engine.state import State

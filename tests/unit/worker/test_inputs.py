@@ -190,7 +190,7 @@ def test_a_template_reads_in_a_large_reference_up_to_a_limit_and_says_what_to_do
     scope = Scope({"small": small, "large": large}, resolve=Resolver(events, store, "7", 100))
     assert render("{{ small.a | length }}", scope) == 80
     store.reads.clear()
-    with pytest.raises(TemplateError, match="would load 208 bytes, and 100 are the most; let the task") as refused:
+    with pytest.raises(TemplateError, match="would load 208 bytes, and 100 are the most; read less of it") as refused:
         render("{{ large.a }}", scope)
     assert refused.value.kind == "limit"
     assert store.reads == [], "nothing is loaded"

@@ -17,7 +17,7 @@ from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
 from noetl_core.engine.decide import Decision, NewExecution, start
-from noetl_core.engine.passes import Need, NeedValues, TooMuch, Unreadable
+from noetl_core.engine.needs import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.engine.state import caller_of
 from noetl_core.engine.workload import check_inputs, doubts, rendered_defaults
 from noetl_core.events.shapes import Parent, RequestKey

@@ -10,6 +10,7 @@ from noetl_core.control.core import Children, Control
 from noetl_core.control.operate import NotNow, cancel
 from noetl_core.dsl.diagnostics import suggest
 from noetl_core.engine.effects import EndChild, StartChild, child_of, parent_news
+from noetl_core.engine.large_values import MAX_DECISION_BYTES
 from noetl_core.engine.state import State
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.events.control import ChildFinished
@@ -17,7 +18,7 @@ from noetl_core.events.event import fact
 from noetl_core.events.shapes import ChildRequest, Failure
 from noetl_core.expr import is_reference, references_in
 from noetl_core.ports import Gate, NotFound
-from noetl_core.values import MAX_DECISION_BYTES, LoadBudget, LoadLimitExceeded, Values, claimed
+from noetl_core.values import LoadBudget, LoadLimitExceeded, Values, claimed
 
 MAX_CHILD_DEPTH = 20
 

@@ -29,7 +29,7 @@ from noetl_core.engine.effects import (
     WakeAt,
     WriteHead,
 )
-from noetl_core.engine.passes import Need, NeedValues
+from noetl_core.engine.needs import Need, NeedValues
 from noetl_core.engine.reads import needs_of
 from noetl_core.engine.records import Boundary, Command, Commit, Snapshot, StreamId
 from noetl_core.engine.snapshots import snapshot

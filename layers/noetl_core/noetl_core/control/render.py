@@ -8,7 +8,8 @@ from typing import Any
 
 from noetl_core.control import read
 from noetl_core.control.core import Control
-from noetl_core.engine.passes import Need, NeedValues, RoutingPass, event_namespace
+from noetl_core.engine.needs import Need, NeedValues
+from noetl_core.engine.passes import RoutingPass, event_namespace
 from noetl_core.events.shapes import TokenEvent
 from noetl_core.expr import TemplateError, referenced, render
 from noetl_core.ports import NotFound, Unavailable

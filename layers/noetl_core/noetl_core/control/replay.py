@@ -16,7 +16,7 @@ from noetl_core.control.core import Control
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.decide import Decision, NewExecution, decide, digest_for, start
 from noetl_core.engine.fold import fold_commits
-from noetl_core.engine.passes import Need, NeedValues, Unreadable
+from noetl_core.engine.needs import Need, NeedValues, Unreadable
 from noetl_core.engine.records import AnyEvent, Boundary, Commit, Event, StreamId, request_of
 from noetl_core.engine.state import State
 from noetl_core.events.event import Fact, is_fact

@@ -1,8 +1,8 @@
 """The rules of execution, as pure functions: what the news of an execution changes, and what is to be done next.
 
 * `decide` is the entry: news in, events and effects out. `boundaries`, `routing`, `joins`, `qos`, `deadlines`, `waits`,
-  `callbacks`, `workload` and `passes` hold its rules; `reads` foresees which values they need; `graph` and `places` are the
-  Petri net and the order of its branches.
+  `callbacks`, `workload` and `passes` hold its rules; `reads` foresees which values they need, `needs` is how they ask for more,
+  `large_values` asks for parts; `graph` and `places` are the Petri net and the order of its branches.
 * `effects`, `commands` and `heads` are what follows from a commit; all of it can be derived again from the log.
 * `records` are the values of the event log, `state` is the state of an execution, `statuses` has the words for it, `fold` applies
   events to it (the effects by subject are in `fold_execution`, `fold_news`, `fold_runs` and `fold_tokens`, registered in

@@ -11,7 +11,8 @@ from typing import Any, cast
 from noetl_core.dsl.model import Loop
 from noetl_core.engine import ids
 from noetl_core.engine.loops import UNREAD, CtxConflict, chunk_range, merge_ctx
-from noetl_core.engine.passes import BoundaryNeed, RoutingPass, boundary_event
+from noetl_core.engine.needs import BoundaryNeed
+from noetl_core.engine.passes import RoutingPass, boundary_event
 from noetl_core.engine.records import Boundary
 from noetl_core.engine.routing import redriven, take_arcs
 from noetl_core.engine.state import ChunkState, LoopState, Run

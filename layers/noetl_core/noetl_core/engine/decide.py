@@ -16,7 +16,8 @@ from noetl_core.engine import ids
 from noetl_core.engine.boundaries import advance_loop, match_waits, route_boundary, take_fact
 from noetl_core.engine.deadlines import execution_limit
 from noetl_core.engine.effects import Effect, effects_of
-from noetl_core.engine.passes import Need, RoutingPass
+from noetl_core.engine.needs import Need
+from noetl_core.engine.passes import RoutingPass
 from noetl_core.engine.records import Boundary, ControlEvent
 from noetl_core.engine.routing import settle
 from noetl_core.engine.state import State

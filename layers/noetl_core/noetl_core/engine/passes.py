@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, NoReturn
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.fold import fold
+from noetl_core.engine.large_values import LargeValues, prefetched, too_much
+from noetl_core.engine.needs import AskedNeed, BoundaryNeed, Need, NeedValues, TooMuch, Unreadable, named
 from noetl_core.engine.records import ControlEvent, Event
 from noetl_core.engine.state import Run, State, StepState
 from noetl_core.engine.workload import workload_of
@@ -21,43 +23,8 @@ from noetl_core.events import control
 from noetl_core.events.event import Keys
 from noetl_core.events.shapes import Counts, Failure, ResultPointer, StepSeen, TokenEvent
 from noetl_core.events.table import ENDS_RUN, ends_run
-from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, is_reference, load
+from noetl_core.expr import Pointer, Scope, TemplateError, is_reference, load
 from noetl_core.result_refs import reference_to
-
-BoundaryNeed = tuple[Literal["boundary", "writes"], str, int]
-"""`("boundary", run_id, seq)`: the data of that commit's last event; `("writes", run_id, seq)`: only its `ctx_writes`, which
-are small."""
-Need = BoundaryNeed | tuple[Literal["object"], str]
-"""What a decision reads; `("object", key)`: the value behind a reference."""
-AskedNeed = BoundaryNeed | tuple[Literal["object"], str, Mapping[str, Any]]
-"""The same as it is asked for: with the reference, where it is one."""
-
-
-class NeedValues(Exception):
-    """The decision needs values that it was not given. `control.core` fetches them and decides again.
-
-    `objects` are those that the decision would store itself: the values it asks for may be inside them.
-    """
-
-    def __init__(self, needs: Sequence[AskedNeed], objects: Sequence[tuple[str, bytes]] = ()) -> None:
-        super().__init__(str(needs[0]))
-        self.needs = tuple(needs)
-        self.objects = tuple(objects)
-
-
-@dataclass(frozen=True, slots=True)
-class TooMuch:
-    """Stands for a value that is too large for a decision (`size` bytes). Reading it fails with `kind: limit`."""
-
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """Stands for a value that does not exist or is no data. Reading it fails with `kind: template`."""
-
-    reason: str
-
 
 MOST_AT_ONCE: Final = 200
 """The most values behind references that a decision asks for at once."""
@@ -115,7 +82,11 @@ class RoutingPass:
     """Tokens of this pass that are not evaluated yet. Older tokens are parked, held by a join, or may not move."""
     arcs: int = 0
     """How many arcs were evaluated since tokens began to move."""
+    large: LargeValues = field(init=False)
     _workload: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.large = LargeValues(self.values, self._ask)
 
     def emit(self, kind: Callable[Keys, object], /, *_: Keys.args, **data: Keys.kwargs) -> None:
         """Record an event of payload type `kind` (`events.control`) and fold it; keys whose value is None are left out."""
@@ -148,6 +119,7 @@ class RoutingPass:
             },
             resolve=self.resolve,
             prefetch=self.prefetch,
+            open=self.large.open,
         )
 
     def resolve(self, ref: Any) -> Any:
@@ -156,7 +128,7 @@ class RoutingPass:
             return self.value(("boundary", ref.at["run"], ref.at["seq"])).get("result")
         value = self._object(ref)
         if isinstance(value, TooMuch):
-            raise LimitExceeded(f"a decision reads {value.size} bytes behind one reference; compute what it needs in a task")
+            raise too_much(value.size)
         if isinstance(value, Unreadable):
             raise TemplateError(value.reason)
         looks = is_reference(value) and value["key"] == ref["key"]  # what only looks like a reference is given back as it is
@@ -170,24 +142,24 @@ class RoutingPass:
 
     def prefetch(self, refs: Iterable[Mapping[str, Any]]) -> None:
         """Ask for values that are about to be read one after the other: together, as each question is a decision begun anew."""
-        missing: dict[str, AskedNeed] = {
-            ref["key"]: ("object", ref["key"], ref) for ref in refs if ("object", ref["key"]) not in self.values
-        }
+        needs = {named(need): need for need in map(prefetched, refs)}
+        missing = [need for name, need in needs.items() if name not in self.values]
         if missing:
-            raise NeedValues(list(missing.values())[:MOST_AT_ONCE], self.objects)
+            self._ask(missing[:MOST_AT_ONCE])
 
     def value(self, need: BoundaryNeed) -> Any:
-        try:
-            return self.values[need]
-        except KeyError:
-            raise NeedValues([need], self.objects) from None
+        if need not in self.values:
+            self._ask([need])
+        return self.values[need]
 
     def _object(self, ref: Mapping[str, Any]) -> Any:
         key: str = ref["key"]
-        try:
-            return self.values["object", key]
-        except KeyError:
-            raise NeedValues([("object", key, ref)], self.objects) from None
+        if ("object", key) not in self.values:
+            self._ask([("object", key, ref)])
+        return self.values["object", key]
+
+    def _ask(self, needs: Sequence[AskedNeed]) -> NoReturn:
+        raise NeedValues(needs, self.objects)
 
     def carried(self, values: Mapping[str, Any], name: str) -> dict[str, Any]:
         """Return `values` as tokens and ctx carry them: those over the inline limit are references, so that values that are
@@ -211,9 +183,9 @@ class RoutingPass:
 
     def require(self, needs: Iterable[BoundaryNeed]) -> None:
         """Ask for all of `needs` at once, where one after the other would be a round each."""
-        missing = [need for need in needs if need not in self.values]
+        missing: list[AskedNeed] = [need for need in needs if need not in self.values]
         if missing:
-            raise NeedValues(missing, self.objects)
+            self._ask(missing)
 
     def goes_on(self, run: Run) -> bool:
         """Return whether news may reach `run`: not while the execution is paused or stuck, and not when the run is to be

@@ -14,7 +14,7 @@ from noetl_core.engine.state import State
 from noetl_core.expr import METHODS, TemplateError, compile_text, is_template
 
 if TYPE_CHECKING:
-    from noetl_core.engine.passes import BoundaryNeed
+    from noetl_core.engine.needs import BoundaryNeed
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _PLAIN = frozenset({"name", "kind", "path", "label", "desc", "pool", "mode", "index", "inputs"})

@@ -19,6 +19,7 @@ from noetl_core.expr.filters.registry import is_undefined
 from noetl_core.expr.limits import RANGE_ITEMS
 from noetl_core.expr.operators import number
 from noetl_core.expr.values import Function, describe
+from noetl_core.outlines import Part
 
 
 def _range(ev: Evaluation, *bounds: Any) -> range:
@@ -52,8 +53,8 @@ def _dict(ev: Evaluation, value: Any = None, /, **named: Any) -> dict[Any, Any]:
 
 
 def _len(ev: Evaluation, value: Any) -> int:
-    value = ev.as_list(ev.read(value))
-    return len(value) if type(value) in (str, dict) else len(ev.items(value))
+    value = ev.as_list(ev.open(value))
+    return len(value) if type(value) in (str, dict) or isinstance(value, Part) else len(ev.items(value))
 
 
 def _listed(ev: Evaluation, value: Any = ()) -> list[Any]:

@@ -17,6 +17,7 @@ from noetl_core.expr.operators import compare
 from noetl_core.expr.reading import Reading
 from noetl_core.expr.values import SCALARS, Group
 from noetl_core.expr.views import NO_VIEW, view
+from noetl_core.outlines import Part
 
 Run = Callable[..., Any]
 
@@ -34,7 +35,14 @@ def find(value: Any, name: str) -> Run | None:
         return LIST.get(name)
     if isinstance(value, Mapping):
         return DICT.get(name)
+    if isinstance(value, Part):
+        return PART.get(name) if value.kind is dict else _of_whole(LIST.get(name))
     return None
+
+
+def _of_whole(method: Run | None) -> Run | None:
+    """Return a method of a part for which all of it is loaded."""
+    return method and (lambda ev, value, *args: method(ev, ev.read(value), *args))
 
 
 def _native(name: str) -> Run:
@@ -207,6 +215,26 @@ def _get(ev: Reading, value: Mapping[Any, Any], key: Any, default: Any = None) -
 DICT: Final[Mapping[str, Run]] = {"items": _items, "keys": _keys, "values": _values, "get": _get}
 METHODS: Final = frozenset(DICT)
 """Methods of mappings: `steps.items()` reads every step, unless a step has that name."""
+
+
+def _part_keys(ev: Reading, value: Part) -> list[Any]:
+    ev.charge_items(len(value))
+    return list(value.keys())
+
+
+def _part_get(ev: Reading, value: Part, key: Any, default: Any = None) -> Any:
+    key = ev.read(key)
+    if type(key) is not str:
+        return default
+    if key in value:
+        return ev.getitem(value, key)
+    found = ev.of_part(lambda: view(value, key))
+    return default if found is NO_VIEW else ev.enter(found)
+
+
+PART: Final[Mapping[str, Run | None]] = {
+    "items": _of_whole(_items), "values": _of_whole(_values), "keys": _part_keys, "get": _part_get,
+}  # fmt: skip
 
 
 def _index(ev: Reading, value: Any, item: Any) -> int:

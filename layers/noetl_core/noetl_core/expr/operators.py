@@ -16,6 +16,7 @@ from noetl_core.expr.reading import LONG, Reading
 from noetl_core.expr.scope import Pointer
 from noetl_core.expr.secret import Secret
 from noetl_core.expr.values import SCALARS, describe
+from noetl_core.outlines import Part
 
 NUMBERS: Final = frozenset({int, float, bool})
 _LISTS: Final = frozenset({list, tuple})
@@ -125,7 +126,10 @@ def _contains(ev: Reading, left: Any, right: Any) -> bool:
             raise _mismatch("in", left, right)
         ev.tick(len(right) >> 8)
         return left in right
-    if kind is dict:
+    if isinstance(right, Part) and right.kind is not dict:
+        right = ev.read(right)
+        kind = type(right)
+    if kind is dict or isinstance(right, Part):
         return type(left) in SCALARS and left in right
     if type(left) in SCALARS and (kind in _LISTS or kind is range):
         ev.tick(len(right) * (1 + (len(left) >> 8 if type(left) is str else 0)) >> 4)
@@ -155,7 +159,7 @@ def compare(ev: Reading, operator: str, left: Any, right: Any) -> bool:
     if ev.ops > ev.check:
         ev.check_limits()
     if type(left) not in SCALARS or type(right) not in SCALARS:
-        left, right = ev.read(left), ev.read(right)
+        left, right = ev.read(left), ev.open(right) if operator in ("in", "notin") else ev.read(right)
         return compare_any(ev, operator, left, right)
     if type(left) is str and len(left) > LONG:
         ev.tick(len(left) >> 8)

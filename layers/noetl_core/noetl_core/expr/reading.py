@@ -6,8 +6,8 @@ found by name, calls - is in `evaluation`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NoReturn, TypeVar
 
 from jinja2.runtime import LoopContext, Undefined
 from jinja2.utils import Namespace
@@ -21,8 +21,10 @@ from noetl_core.expr.secret import LOST, Secret
 from noetl_core.expr.strict import Strict
 from noetl_core.expr.values import SCALARS, Group, describe, json_key
 from noetl_core.expr.views import NO_VIEW, rows, view
-from noetl_core.result_refs import is_reference
+from noetl_core.outlines import Part
+from noetl_core.result_refs import is_partly_readable, is_reference
 
+T = TypeVar("T")
 ABSENT: Final = object()
 LONG: Final = 4096
 """Text longer than this counts by its length when it is compared."""
@@ -42,7 +44,7 @@ LONGEST_FALSE: Final = len("false")
 class Reading(Budget):
     """The state of one `render` or `truthy`: what was used of the budgets, and whether a secret was read."""
 
-    __slots__ = ("loaded", "opened", "raised", "scope", "tainted", "walked")
+    __slots__ = ("loaded", "opened", "parts", "raised", "scope", "tainted", "walked")
 
     def __init__(self, scope: Scope, limits: Limits = DEFAULT_LIMITS) -> None:
         Budget.__init__(self, limits)
@@ -55,6 +57,8 @@ class Reading(Budget):
         """What was loaded to make data plain, weighed."""
         self.walked: Any = None
         """The list that is being gone through: who reads one reference in it is about to read the others."""
+        self.parts: dict[tuple[Any, ...], Part | None] = {}
+        """What was opened of large values: key, checksum and outline of the reference -> the part that is all of it."""
 
     # Values and their parts
 
@@ -82,7 +86,41 @@ class Reading(Budget):
             return self.read(self.enter(value))
         if type(value) is MissingEntry:
             raise NoSuchName(value._undefined_message)
-        return value
+        return self.of_part(value.whole) if isinstance(value, Part) else value
+
+    def open(self, value: Any) -> Any:
+        """As `read`, for who reads some of the value: of a large one that is kept elsewhere a `Part`, of which nothing is
+        loaded yet."""
+        kind = type(value)
+        if kind is Pointer or kind is Secret:
+            value = self.enter(value)
+            kind = type(value)
+        if kind is dict:
+            if "kind" not in value or not is_reference(value):
+                return value
+            part = self._part(value) if self.scope.open is not None and is_partly_readable(value) else None
+            return self.read(value) if part is None else part
+        return value if isinstance(value, Part) else self.read(value)
+
+    def _part(self, reference: dict[str, Any]) -> Part | None:
+        name = (reference["key"], str(reference.get("checksum")), str(reference.get("outline")))
+        opened = self.scope.open
+        if name not in self.parts and opened is not None:
+            if self.walked is not None:
+                walked, self.walked = self.walked, None
+                self._plan(walked)
+            self.parts[name] = self.of_part(lambda: opened(reference))
+        return self.parts[name]
+
+    def of_part(self, ask: Callable[[], T]) -> T:
+        """Return what `ask` finds in a part. What loading raises ends the evaluation."""
+        try:
+            return ask()
+        except (LookupError, TypeError):
+            raise
+        except BaseException as error:
+            self.raised = error
+            raise
 
     def judge(self, value: Any) -> Any:
         """Return `value` when its truth is tested. A reference has the truth of its value; only a small value can be false."""
@@ -91,6 +129,11 @@ class Reading(Budget):
             if type(size) is not int or size <= LONGEST_FALSE:
                 return self.read(value)
         return value
+
+    def truth(self, value: Any) -> bool:
+        """Return whether `value` is true. Of a large one nothing is loaded."""
+        value = self.judge(self.enter(value))
+        return bool(value if type(value) is dict or isinstance(value, Part) else self.read(value))
 
     def absent(self, value: Any, name: Any) -> Missing:
         """Return the value of a part that `value` does not have."""
@@ -122,7 +165,7 @@ class Reading(Budget):
             self.check_limits()
         kind = type(value)
         if (kind is dict and "kind" in value and is_reference(value)) or kind is Pointer or kind is Secret:
-            value = self.read(value)
+            value = self.open(value)
             kind = type(value)
         if kind is dict:
             found = value.get(name, ABSENT)
@@ -135,6 +178,12 @@ class Reading(Budget):
             return getattr(value, name)
         elif kind is Group and name in ("grouper", "list"):
             return value[name == "list"]
+        elif isinstance(value, Part):
+            part = value
+            try:
+                return self.of_part(lambda: part[name])
+            except (LookupError, TypeError):
+                pass
         elif kind is Namespace or (isinstance(value, Mapping) and kind is not Namespace):
             try:
                 return self.enter(value[name] if kind is not Namespace else getattr(value, name))
@@ -147,21 +196,21 @@ class Reading(Budget):
         self.ops += 1
         if self.ops > self.check:
             self.check_limits()
-        value = self.read(value)
+        value = self.open(value)
         if isinstance(value, Undefined):
             return value
         if isinstance(key, Undefined):
             return key
         key = self.read(key)
         kind = type(value)
-        if kind not in (dict, list, tuple, Group, str, range) and not isinstance(value, Mapping):
+        if kind not in (dict, list, tuple, Group, str, range) and not isinstance(value, Mapping | Part):
             return Missing(obj=value, name=key)
         if type(key) is str and len(key) > LONG:
             self.tick(len(key) >> 8)
         if type(key) not in SCALARS:
             return Missing(f"{type(key).__name__} is no key", obj=value)
         try:
-            found = value[key]
+            found = self.of_part(lambda: value[key]) if isinstance(value, Part) else value[key]
         except (LookupError, TypeError):
             if type(key) is str and key.startswith("__"):
                 raise TemplateError(f"attribute {key!r} is not data; templates see plain data only") from None
@@ -187,14 +236,17 @@ class Reading(Budget):
 
     def slice(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
         """`value[start:stop:step]`."""
-        value = self.as_list(self.read(value))
+        value = self.as_list(self.open(value))
         if isinstance(value, Undefined):
             return value
-        if type(value) not in (str, list, tuple, Group, range):
+        in_part = isinstance(value, Part) and value.kind is list
+        if type(value) not in (str, list, tuple, Group, range) and not in_part:
             raise TemplateError(f"a {describe(value)} cannot be sliced")
         part = slice(*(None if isinstance(i, Undefined) else i for i in (start, stop, step)))
         size = len(range(*part.indices(len(value))))
         self.charge(size if type(value) is str else size * ITEM_SIZE)
+        if in_part:
+            return self.of_part(lambda: value.slice(part))
         return list(value[part]) if type(value) is range else value[part]
 
     def beside_data(self, value: Any, name: str) -> Any:
@@ -205,19 +257,20 @@ class Reading(Budget):
 
     def _viewed(self, value: Any, key: Any) -> Any:
         """What a part that the data of `value` does not have means all the same (`expr.views`)."""
-        if type(value) is dict:
+        if type(value) is dict or (isinstance(value, Part) and value.kind is dict):
             if type(key) is int:
                 listed = self.as_list(value)
                 return self.absent(value, key) if listed is value else self.getitem(listed, key)
-            found = view(value, key) if type(key) is str else NO_VIEW
+            found = self.of_part(lambda: view(value, key)) if type(key) is str else NO_VIEW
             if found is not NO_VIEW:
                 return self.enter(found)
         return self.absent(value, key)
 
     def as_list(self, value: Any) -> Any:
         """`value`, read, where a list is wanted: the rows of what SQL gives."""
-        listed = rows(value) if type(value) is dict else None
-        return value if listed is None else self.read(listed)
+        of_part = isinstance(value, Part) and value.kind is dict
+        listed = self.of_part(lambda: rows(value)) if of_part else rows(value) if type(value) is dict else None
+        return value if listed is None else self.open(listed)
 
     def key(self, key: Any) -> Any:
         """`key` if a mapping may have it."""
@@ -234,7 +287,7 @@ class Reading(Budget):
 
     def items(self, value: Any) -> list[Any] | tuple[Any, ...] | range:
         """Return the items of any sequence, mapping (its keys) or text, and count them."""
-        value = self.as_list(self.read(value))
+        value = self.read(self.as_list(self.read(value)))
         kind = type(value)
         if kind is list or kind is tuple or kind is range or kind is Group:
             self.tick(len(value) >> 4)
@@ -319,6 +372,10 @@ class Reading(Budget):
             return self._plain(self.enter(value), undefined_ok, keep_secrets, keep_references)
         if kind is Pointer:
             return self._plain(self.enter(value), undefined_ok, keep_secrets, keep_references)
+        if isinstance(value, Part):
+            found = self.plain(self.read(value), undefined_ok=undefined_ok, keep_references=keep_references)
+            self.loaded += self.weight
+            return found
         if isinstance(value, Undefined):
             self.read(value)
             if undefined_ok:

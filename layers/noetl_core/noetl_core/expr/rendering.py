@@ -17,6 +17,7 @@ from noetl_core.expr.reading import DEFAULT_LIMITS
 from noetl_core.expr.scope import Scope
 from noetl_core.expr.secret import Secret
 from noetl_core.expr.values import SCALARS
+from noetl_core.outlines import Part
 
 _QUOTED: Final = 120
 """How much of a template's text an error message quotes."""
@@ -105,7 +106,7 @@ def truthy(value: Any, scope: Scope | Mapping[str, Any], *, limits: Limits = DEF
     result = evaluate(compiled, evaluation, checked=False)
     if not compiled.is_expression and type(result) is str:
         return result.strip().lower() not in _FALSE_TEXT
-    return bool(evaluation.read(result))
+    return evaluation.truth(result)
 
 
 def evaluate(compiled: Compiled, evaluation: Evaluation, *, checked: bool = True, undefined_ok: bool = False) -> Any:
@@ -152,6 +153,8 @@ def _run(compiled: Compiled, evaluation: Evaluation) -> Any:
 
 def _checked(compiled: Compiled, evaluation: Evaluation, result: Any, undefined_ok: bool) -> Any:
     """Return `result` as plain data. Data that was only found in the scope is not walked, unless it may contain pointers."""
+    if isinstance(result, Part):
+        result = evaluation.read(result)
     kind = type(result)
     if kind is str or kind is int or kind is bool or kind is float or result is None or isinstance(result, Undefined):
         return evaluation.read(result) if kind is MissingEntry else result

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from noetl_core.outlines import Part
+
 BARE: Final = ("args", "ctx", "iter", "workload")
 """Namespaces in which a bare name is looked up, in this order, after the named ones."""
 
@@ -36,6 +38,11 @@ Prefetch = Callable[[Sequence[Mapping[str, Any]]], None]
 """Receives references that will be resolved one after the other, so that they can be loaded together."""
 
 
+Open = Callable[[Mapping[str, Any]], Part | None]
+"""Receives a reference to a large value. Returns a `Part`, of which only what a template asks for is loaded, or None where the
+whole is to be loaded by `resolve`. Each evaluation calls it once for a reference."""
+
+
 class Scope(Mapping[str, Any]):
     """The names that one evaluation sees.
 
@@ -47,16 +54,23 @@ class Scope(Mapping[str, Any]):
     Nothing is copied: a layer may change between evaluations. Values are plain data, `Secret`, `Pointer` or references.
     """
 
-    __slots__ = ("layers", "prefetch", "resolve")
+    __slots__ = ("layers", "open", "prefetch", "resolve")
 
-    def __init__(self, *layers: Mapping[str, Any], resolve: Resolve | None = None, prefetch: Prefetch | None = None) -> None:
+    def __init__(
+        self,
+        *layers: Mapping[str, Any],
+        resolve: Resolve | None = None,
+        prefetch: Prefetch | None = None,
+        open: Open | None = None,
+    ) -> None:
         self.layers = layers
         self.resolve = resolve
         self.prefetch = prefetch
+        self.open = open
 
     def over(self, *layers: Mapping[str, Any]) -> Scope:
         """Return this scope with `layers` in front."""
-        return Scope(*layers, *self.layers, resolve=self.resolve, prefetch=self.prefetch)
+        return Scope(*layers, *self.layers, resolve=self.resolve, prefetch=self.prefetch, open=self.open)
 
     def lookup(self, name: str) -> Any:
         """Return the stored value of `name` (not resolved), or `MISSING`."""

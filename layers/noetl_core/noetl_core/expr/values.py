@@ -8,6 +8,8 @@ from typing import Any, Final
 from jinja2.runtime import LoopContext, Macro
 from jinja2.utils import Namespace
 
+from noetl_core.outlines import Part
+
 SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
@@ -47,7 +49,7 @@ _WORDS: Final[Mapping[type, str]] = {
 
 def describe(value: Any) -> str:
     """Return the kind of `value` in words for authors."""
-    return _WORDS.get(type(value), "value that is not plain data")
+    return _WORDS.get(value.kind if isinstance(value, Part) else type(value), "value that is not plain data")
 
 
 def json_key(key: Any) -> str:

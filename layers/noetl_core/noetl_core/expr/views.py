@@ -12,10 +12,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from noetl_core.expr.secret import Secret
+from noetl_core.outlines import Part
 from noetl_core.result_refs import is_reference
 
 NO_VIEW: Final = object()
 """`view` returns this where a value has no view of a name."""
+
+Fields = Mapping[Any, Any] | Part
+"""What has fields: a mapping, or a large one, of which what is asked for is loaded."""
 
 RESPONSE: Final = frozenset({"status", "headers", "data", "url", "elapsed_ms"})
 """The fields of what `http` gives."""
@@ -29,7 +33,7 @@ COMMANDS: Final = "commands"
 COMMAND: Final = re.compile(r"command_(0|[1-9][0-9]{0,3})")
 
 
-def view(value: Mapping[Any, Any], name: str) -> Any:
+def view(value: Fields, name: str) -> Any:
     """Return what `value.name` means where the mapping has no field of that name, or `NO_VIEW`."""
     field = OF_RESPONSE.get(name)
     if field is not None:
@@ -38,7 +42,7 @@ def view(value: Mapping[Any, Any], name: str) -> Any:
     return _command(value, int(found[1])) if found is not None and _is_table(value) else NO_VIEW
 
 
-def rows(value: Mapping[Any, Any]) -> Any:
+def rows(value: Fields) -> Any:
     """Return the list that a mapping stands for where a list is wanted: the rows of what SQL gives, or a reference to them. None
     for any other mapping."""
     if not 3 <= len(value) <= 4 or not _is_table(value):
@@ -58,23 +62,31 @@ def names(fields: frozenset[str]) -> frozenset[str]:
     return fields | (OF_RESPONSE.keys() if fields >= RESPONSE else {"command_0"} if fields >= TABLE else frozenset())
 
 
-def _is_response(value: Mapping[Any, Any]) -> bool:
-    return value.keys() >= RESPONSE and type(value["status"]) is int and type(value["headers"]) in (dict, Secret)
+def _is_response(value: Fields) -> bool:
+    return value.keys() >= RESPONSE and type(value["status"]) is int and _is_mapping(value["headers"])
 
 
-def _is_table(value: Mapping[Any, Any]) -> bool:
+def _is_table(value: Fields) -> bool:
     return (
         value.keys() >= TABLE
         and type(value["row_count"]) is int
-        and type(value["columns"]) is list
-        and (type(value["rows"]) in (list, Secret) or is_reference(value["rows"]))
+        and _is_list(value["columns"])
+        and (_is_list(value["rows"]) or type(value["rows"]) is Secret or is_reference(value["rows"]))
     )
 
 
-def _command(value: Mapping[Any, Any], number: int) -> Any:
+def _is_mapping(value: Any) -> bool:
+    return type(value) in (dict, Secret) or (isinstance(value, Part) and value.kind is dict)
+
+
+def _is_list(value: Any) -> bool:
+    return type(value) is list or (isinstance(value, Part) and value.kind is list)
+
+
+def _command(value: Fields, number: int) -> Any:
     """Return what the statement of that number gave. A single statement is number 0, and gave the result itself."""
-    each = value.get(COMMANDS)
-    if type(each) is not list:
+    each: Any = value.get(COMMANDS)
+    if not _is_list(each):
         return value if number == 0 else NO_VIEW
     if number >= len(each):
         return NO_VIEW

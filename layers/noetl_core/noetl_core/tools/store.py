@@ -16,7 +16,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
+from noetl_core.outlines import LineOutline, outline_of
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.values import with_outline
 
 CONTENT_TYPES: Final = {
     "json": "application/json",
@@ -55,6 +57,7 @@ class StoreTool:
         if len(body) > limit:
             return Outcome.failed("limit", f"store: {len(body)} bytes of {form} are over the limit of {limit}", retryable=False)
         reference = {**call.results.put(self._key(call, form), body, CONTENT_TYPES[form]), "format": form}
+        reference = with_outline(call.results, reference, _outline(data, body, form, reference["checksum"]))
         if isinstance(data, Sequence) and not isinstance(data, str):
             reference["rows"] = len(data)
         reference["schema_hint"] = call.inputs.get("schema_hint") or _hint(data)
@@ -80,6 +83,17 @@ class StoreTool:
         ):
             raise BadInput(f"`key` {str(key)[:80]!r} must be a relative name: letters, digits and _ . = + - between slashes")
         return f"{call.execution_id}/store/{key}"
+
+
+def _outline(data: Any, body: bytes, form: str, checksum: str) -> bytes | None:
+    """Return the outline of what is stored, where templates read it."""
+    if form == "json":
+        return outline_of(data, body, checksum)
+    if form != "jsonl":
+        return None
+    lines = LineOutline()
+    lines.write(body)
+    return lines.finish(checksum)
 
 
 def _limit(said: Any) -> int:

@@ -11,8 +11,8 @@
   `outcomes` judges, stores and records the outcome (`outcome_meta`, `offload`).
 * `recorder` and `journal` write the run's stream, `lease_heartbeat` renews its lease.
 * `turns` says which commands of one process run at the same time.
-* `view`, `keychain`, `credentials`, `gates` and `tokens` give a run its values. `secret_results` makes secrets of what a task
-  gives, `sealing` keeps a run's secrets over a suspension.
+* `view`, `large_values`, `keychain`, `credentials`, `gates` and `tokens` give a run its values. `secret_results` makes secrets
+  of what a task gives, `sealing` keeps a run's secrets over a suspension.
 
 The worker never starts a step and never writes to a queue: `control` does. Tool kinds are in `tools`; the rules of the
 pipeline (policy, directives, retries) are pure and are in `engine.pipeline` and `engine.policy`.

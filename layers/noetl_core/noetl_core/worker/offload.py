@@ -9,8 +9,10 @@ from typing import Any
 
 from noetl_core.dsl.model import Executor
 from noetl_core.expr import Secret, contains_secret, is_reference, mask
+from noetl_core.outlines import outline_of
 from noetl_core.ports import ResultStore
 from noetl_core.result_refs import MARK, MASKED_NAME
+from noetl_core.values import with_outline
 from noetl_core.worker.recorder import Recorder
 from noetl_core.worker.view import Resolver, named
 
@@ -84,6 +86,7 @@ class Offload:
     def referenced(self, value: Any, body: bytes, name: str) -> dict[str, Any]:
         """Store `body`, the JSON text of `value`, and return a reference to it."""
         ref = self.object(body, name)
+        ref = with_outline(self._results, ref, outline_of(value, body, ref["checksum"]))
         ref["schema_hint"] = _hint(value)
         self._resolve.remember(named(ref), value, MARK in body)
         return ref

@@ -16,12 +16,12 @@ from noetl_core.engine.records import Command
 from noetl_core.engine.workload import workload_of
 from noetl_core.events.shapes import CommandContext
 from noetl_core.expr import Pointer, TemplateError, is_reference
-from noetl_core.expr.errors import LimitExceeded
 from noetl_core.expr.references import Path
 from noetl_core.history import load_state
+from noetl_core.outlines import Part
 from noetl_core.ports import EventStore, NotFound, ResultStore
-from noetl_core.result_refs import Altered
 from noetl_core.values import LoadBudget, LoadLimitExceeded, Values, claimed
+from noetl_core.worker.large_values import LargeValues, reading, too_large
 
 KEPT_VIEWS = 4
 """Cached views of distributed loops: a worker process runs the chunks of several loops in turn."""
@@ -113,25 +113,27 @@ class Resolver:
         self._values = Values(store, results, execution_id, limit=None)
         self.family = self._values.family
         self._kept: OrderedDict[object, tuple[Any, bool]] = OrderedDict()
+        self._large = LargeValues(results, limit, self)
         self._lock = Lock()
+
+    def open(self, ref: Mapping[str, Any]) -> Part | None:
+        """Return a large value, of which only what a template asks for is loaded; None where it is to be loaded whole, or is
+        at hand."""
+        if self._at_hand(named(ref)) is not None or not self.family.owns(ref):
+            return None
+        return self._large.open(ref)
 
     def __call__(self, ref: Any) -> Any:
         """Return the value of a pointer or a reference. The value may contain references. Data that only looks like a
         reference is returned as it is."""
         key = (ref.at["run"], ref.at["seq"]) if isinstance(ref, Pointer) else ref["key"]
-        try:
+        with reading(key):
             if not isinstance(ref, Pointer):
                 return self._opened(ref)[0] if self.family.owns(ref) else ref
             kept = self._at_hand(key)
             if kept is None:
                 kept = self.remember(key, self._values.at(ref.at))
             return kept[0]
-        except NotFound as missing:
-            raise TemplateError(f"reference {key}: {missing}") from None
-        except Altered as altered:
-            raise TemplateError(f"reference {key}: {altered}") from None
-        except ValueError:
-            raise TemplateError(f"what {key} holds is no JSON: pass the reference whole, to a tool that reads it") from None
 
     def whole(self, value: Any, budget: LoadBudget | None = None) -> Any:
         """Return `value` with all references in it replaced by their values, at any depth. Raises `LoadLimitExceeded`,
@@ -180,11 +182,7 @@ class Resolver:
             own.take(claimed(ref))
             return self._values.opened(ref, own)
         except LoadLimitExceeded as full:
-            raise LimitExceeded(
-                f"reference {ref['key']}: to read in it, a template would load {full.size} bytes, and {full.limit} are the"
-                " most; let the task that makes it return the part that is needed, read it with a task of kind duckdb as one"
-                " of its sources, or raise executor.spec.policy.limits.max_input_bytes"
-            ) from None
+            raise too_large(ref["key"], full.size, full.limit) from None
 
 
 def named(ref: Mapping[str, Any]) -> tuple[str, Any]:

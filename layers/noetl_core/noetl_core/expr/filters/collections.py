@@ -12,6 +12,7 @@ from noetl_core.expr.filters.registry import FILTERS, TESTS, filter_, is_undefin
 from noetl_core.expr.limits import Missing
 from noetl_core.expr.methods import bounded, join
 from noetl_core.expr.values import SCALARS, Group
+from noetl_core.outlines import Part
 
 
 def getter(ev: Evaluation, attribute: Any, default: Any = None) -> Callable[[Any], Any]:
@@ -36,10 +37,10 @@ def _listed(ev: Evaluation, items: Iterable[Any]) -> list[Any]:
     return out
 
 
-@filter_("length", "count")
+@filter_("length", "count", parts=True)
 def length(ev: Evaluation, value: Any) -> int:
     value = ev.as_list(value)
-    if type(value) in (str, list, tuple, Group, dict, range) or is_undefined(value):
+    if type(value) in (str, list, tuple, Group, dict, range) or is_undefined(value) or isinstance(value, Part):
         return len(value)
     return len(ev.items(value))
 
@@ -50,13 +51,24 @@ def list_(ev: Evaluation, value: Any) -> list[Any]:
     return list(ev.each(value))
 
 
-@filter_("first")
+@filter_("first", parts=True)
 def first(ev: Evaluation, value: Any) -> Any:
+    value = ev.as_list(value)
+    if isinstance(value, Part) and len(value):
+        return _at(ev, value, 0)
     return next(ev.each(value), Missing("the list is empty"))
 
 
-@filter_("last")
+def _at(ev: Evaluation, value: Part, index: int) -> Any:
+    """Return the item of a list, or the key of a mapping, at an index."""
+    return ev.getitem(value, index) if value.kind is list else list(value.keys())[index]
+
+
+@filter_("last", parts=True)
 def last(ev: Evaluation, value: Any) -> Any:
+    value = ev.as_list(value)
+    if isinstance(value, Part) and len(value):
+        return _at(ev, value, -1)
     items = ev.items(value)
     return ev.enter(items[-1]) if items else Missing("the list is empty")
 

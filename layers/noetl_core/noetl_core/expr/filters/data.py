@@ -20,7 +20,7 @@ from noetl_core.expr.operators import number
 def default(ev: Evaluation, value: Any, fallback: Any = "", boolean: bool = False) -> Any:
     """Return `value`, or `fallback` if it is undefined at any point of its path (with `boolean`: if it is falsy)."""
     ev.tick()
-    return fallback if is_undefined(value) or (boolean and not ev.read(value)) else value
+    return fallback if is_undefined(value) or (boolean and not ev.truth(value)) else value
 
 
 @filter_("tojson")

@@ -17,8 +17,9 @@ FILTERS: Final[dict[str, Run]] = {}
 TESTS: Final[dict[str, Run]] = {}
 
 
-def _reading(run: Run) -> Run:
-    """Return `run` with the references in its value and arguments loaded, and with every call counted."""
+def _reading(run: Run, *, parts: bool = False) -> Run:
+    """Return `run` with the references in its value and arguments loaded, and with every call counted. With `parts` the value
+    may be a `Part`."""
 
     @pass_context
     def reading(ev: Evaluation, value: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -27,17 +28,18 @@ def _reading(run: Run) -> Run:
             args = tuple(ev.read(a) for a in args)
         if kwargs:
             kwargs = {k: ev.read(v) for k, v in kwargs.items()}
-        return run(ev, ev.read(value), *args, **kwargs)
+        return run(ev, ev.open(value) if parts else ev.read(value), *args, **kwargs)
 
     return reading
 
 
-def filter_(*names: str) -> Callable[[F], F]:
-    """Declare a filter that reads the content of its value: references are loaded first."""
+def filter_(*names: str, parts: bool = False) -> Callable[[F], F]:
+    """Declare a filter that reads the content of its value: references are loaded first. With `parts` it takes a `Part` for a
+    large one."""
 
     def declare(run: F) -> F:
         for name in names:
-            FILTERS[name] = _reading(run)
+            FILTERS[name] = _reading(run, parts=parts)
         return run
 
     return declare
@@ -70,12 +72,12 @@ def raw_filter(*names: str) -> Callable[[F], F]:
     return declare
 
 
-def test(*names: str) -> Callable[[F], F]:
-    """Declare a test that reads the content of its value."""
+def test(*names: str, parts: bool = False) -> Callable[[F], F]:
+    """Declare a test that reads the content of its value; with `parts`, of a large one what it asks for."""
 
     def declare(run: F) -> F:
         for name in names:
-            TESTS[name] = _reading(run)
+            TESTS[name] = _reading(run, parts=parts)
         return run
 
     return declare

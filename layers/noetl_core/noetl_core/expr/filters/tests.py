@@ -10,6 +10,7 @@ from jinja2 import pass_context
 from noetl_core.expr.evaluation import Evaluation
 from noetl_core.expr.filters.registry import FILTERS, TESTS, is_undefined, test
 from noetl_core.expr.values import Group
+from noetl_core.outlines import Part
 
 
 @pass_context
@@ -26,20 +27,22 @@ TESTS.update(defined=defined, undefined=undefined)
 
 
 def _is(*kinds: type) -> Callable[[Evaluation, Any], bool]:
-    return lambda ev, value: type(value) in kinds
+    return lambda ev, value: (value.kind if isinstance(value, Part) else type(value)) in kinds
 
 
-test("string")(_is(str))
-test("number")(_is(int, float, bool))
-test("integer")(_is(int))
-test("float")(_is(float))
-test("boolean")(_is(bool))
-test("mapping")(lambda ev, value: isinstance(value, dict))
-test("none")(_is(type(None)))
+test("string", parts=True)(_is(str))
+test("number", parts=True)(_is(int, float, bool))
+test("integer", parts=True)(_is(int))
+test("float", parts=True)(_is(float))
+test("boolean", parts=True)(_is(bool))
+test("mapping", parts=True)(lambda ev, value: isinstance(value, dict) or (isinstance(value, Part) and value.kind is dict))
+test("none", parts=True)(_is(type(None)))
 test("true")(lambda ev, value: value is True)
 test("false")(lambda ev, value: value is False)
-test("sequence")(_is(str, list, tuple, Group, dict, range))
-test("iterable")(lambda ev, value: type(value) in (str, list, tuple, Group, dict, range) or is_undefined(value))
+test("sequence", parts=True)(_is(str, list, tuple, Group, dict, range))
+test("iterable", parts=True)(
+    lambda ev, value: type(value) in (str, list, tuple, Group, dict, range) or is_undefined(value) or isinstance(value, Part)
+)
 test("callable")(lambda ev, value: False)
 test("escaped")(lambda ev, value: False)
 test("odd")(lambda ev, value: ev.call_binop(ev, "%", value, 2) == 1)

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.result_streams import pieces
+from noetl_core.strict_json import parsed
 from noetl_core.tools.actions import option
 from noetl_core.tools.aws.stopping import stopper
 from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
 from noetl_core.tools.store import CONTENT_TYPES, encode
-from noetl_core.values import parsed
 
 PART: Final = 16 * 1024 * 1024
 """Bytes of a part: S3 takes 10,000 of them, 156 GB."""

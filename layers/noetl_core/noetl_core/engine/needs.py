@@ -1,0 +1,60 @@
+"""What a decision asks for: values that are stored elsewhere, which its caller loads before it decides again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from noetl_core.outlines import Span
+
+BoundaryNeed = tuple[Literal["boundary", "writes"], str, int]
+"""`("boundary", run_id, seq)`: the data of that commit's last event; `("writes", run_id, seq)`: only its `ctx_writes`, which
+are small."""
+PartNeed = tuple[Literal["part"], str, Span]
+"""Some items of a large value: the key of its object, and where in it they are."""
+Need = BoundaryNeed | PartNeed | tuple[Literal["object"], str] | tuple[Literal["outline"], str, str, str]
+"""What a decision reads; `("object", key)`: the value behind a reference; `("outline", key, outline, checksum)`: where its
+parts are."""
+AskedNeed = (
+    BoundaryNeed
+    | PartNeed
+    | tuple[Literal["object"], str, Mapping[str, Any]]
+    | tuple[Literal["outline"], str, str, str, Mapping[str, Any]]
+)
+"""The same as it is asked for: with the reference, where it is one."""
+
+
+def named(need: AskedNeed) -> Need:
+    """Return what was asked for without the reference."""
+    if need[0] == "object":
+        return need[0], need[1]
+    if need[0] == "outline":
+        return need[0], need[1], need[2], need[3]
+    return need
+
+
+class NeedValues(Exception):
+    """The decision needs values that it was not given. `control.core` fetches them and decides again.
+
+    `objects` are those that the decision would store itself: the values it asks for may be inside them.
+    """
+
+    def __init__(self, needs: Sequence[AskedNeed], objects: Sequence[tuple[str, bytes]] = ()) -> None:
+        super().__init__(str(needs[0]))
+        self.needs = tuple(needs)
+        self.objects = tuple(objects)
+
+
+@dataclass(frozen=True, slots=True)
+class TooMuch:
+    """Stands for a value that is too large for a decision (`size` bytes). Reading it fails with `kind: limit`."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Stands for a value that does not exist or is no data. Reading it fails with `kind: template`."""
+
+    reason: str

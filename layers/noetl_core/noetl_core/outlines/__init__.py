@@ -1,0 +1,37 @@
+"""Outlines of large stored values: where their parts lie, so that a reader loads a part alone (docs/language/results.md).
+
+* `building`: `outline_of` a value and its JSON text, `LineOutline` of a text of JSON lines.
+* `form`: what an outline is as a stored object, and as `Container`s; `Span`s of containers, which are what is loaded.
+* `part`: `Part`, a container of which nothing is loaded before it is asked for.
+
+Pure: whoever has a result store stores outlines and loads spans.
+"""
+
+from noetl_core.outlines.building import LineOutline, outline_of
+from noetl_core.outlines.form import (
+    MOST_OUTLINE_BYTES,
+    OUTLINED,
+    Container,
+    Span,
+    checksum_of,
+    outline_key,
+    outlined,
+    read_outline,
+)
+from noetl_core.outlines.part import OutlinedPart, Part, PartSource
+
+__all__ = [
+    "MOST_OUTLINE_BYTES",
+    "OUTLINED",
+    "Container",
+    "LineOutline",
+    "OutlinedPart",
+    "Part",
+    "PartSource",
+    "Span",
+    "checksum_of",
+    "outline_key",
+    "outline_of",
+    "outlined",
+    "read_outline",
+]

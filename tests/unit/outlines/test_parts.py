@@ -1,0 +1,170 @@
+"""What is read of a value by its outline is what is read of the value: any value, any path, blocks of a few bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noetl_core.expr import Scope, TemplateError, render, truthy
+from noetl_core.outlines import Container, LineOutline, OutlinedPart, Part, Span, checksum_of, outline_of, read_outline
+from tests.properties import examples
+
+scalars = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.floats(allow_nan=False, allow_infinity=False)
+texts = st.text(max_size=8) | st.sampled_from(["a", "b", "rows", "items", "keys", "é\n", '"', "\\", "\u2028", "result_ref"])
+names = st.sampled_from(["a", "b", "rows", "items", "get", "length", "é", 'q"', "0"])
+values = st.recursive(
+    scalars | texts, lambda inner: st.lists(inner, max_size=8) | st.dictionaries(names, inner, max_size=6), max_leaves=60
+)
+tables = st.builds(
+    lambda rows, columns, more: {"rows": rows, "columns": columns, "row_count": len(rows), **more},
+    st.lists(values, max_size=6),
+    st.lists(names, max_size=3),
+    st.sampled_from([{}, {"a": 1}, {"commands": [None]}, {"commands": [{"rows": [1]}, None]}]),
+)
+responses = st.builds(
+    lambda data, headers: {"status": 200, "headers": headers, "data": data, "url": "u", "elapsed_ms": 1},
+    values,
+    st.dictionaries(names, st.text(max_size=3), max_size=3),
+)
+containers = (
+    tables | responses | st.lists(values, min_size=1, max_size=12) | st.dictionaries(names, values, min_size=1, max_size=8)
+)
+steps = st.lists(
+    st.sampled_from(
+        [
+            '["a"]',
+            ".a",
+            ".rows",
+            ".items",
+            '["b"]',
+            ".get('rows')",
+            "[0]",
+            "[1]",
+            "[-1]",
+            "[3]",
+            "[-40]",
+            "['0']",
+            "[true]",
+            "[1.5]",
+            ".command_0",
+            ".command_1",
+            ".status_code",
+            ".body",
+            ".get('command_0')",
+            ".headers['A']",
+        ]
+    ),
+    max_size=3,
+).map("".join)
+numbers = st.integers(-12, 12).map(str) | st.just("")
+slices = st.tuples(numbers, numbers, st.sampled_from(["", "1", "2", "-1", "-3"])).map(":".join)
+ends = st.sampled_from(
+    [
+        "{}", "{} | length", "{} | count", "len({})", "{} | first", "{} | last", "{} is defined", "{} is mapping", "{} is sequence",
+        "{} is none", "{} is string", "{} is iterable", "{} is number", "{} | default(7)", "{} | default(7, true)", "'a' in {}",
+        "1 in {}", "'a' not in {}", "{}.get('a', 5)", "{}.keys()", "{}.values()", "{}.items()", "{}.count(1)", "{}.index(1)", "{} | tojson",
+        "{} | list", "{} == {}", "{} == [1]", "[{}, 1]", "{{'n': {}}}", "{} or 3", "{} and 3", "not {}", "1 if {} else 2", "{} ~ 'x'",
+        "{} + 1", "{} + {}", "{}()", "{} | map(attribute='a') | list", "{} | selectattr('a') | list", "{} | sum", "{} | string", "{} | reverse",
+        "{} | join(',')", "{} | items", "{} < 3", "-{}", "range({} | length)", "'%s' % {}", "{} | attr('a')", "dict({})", "{}.__class__",
+    ]
+)  # fmt: skip
+
+
+class Whole:
+    """`PartSource` of bytes."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self.read = 0
+
+    def load(self, spans: Sequence[Span], path: tuple[Any, ...]) -> list[Any]:
+        self.read += sum(span.size for span in spans)
+        loaded = [span.value(self.body[span.start : span.stop]) for span in spans]
+        if spans[0].container.kind != "lines":
+            at = json.loads(self.body)
+            for key in path:
+                at = at[key]
+            assert [span.of(at) for span in spans] == loaded
+        return loaded
+
+
+def told(value: Any, block: int) -> tuple[bytes, Container | None]:
+    body = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    outline = outline_of(value, body, checksum_of(body), over=0, block=block)
+    if outline is None:
+        return body, None
+    ref = {"key": "1/x.json", "checksum": checksum_of(body), "size": len(body), "outline": checksum_of(outline)}
+    container = read_outline(ref, outline)
+    assert container is not None
+    return body, container
+
+
+def given_by(template: str, scope: Scope) -> Any:
+    try:
+        return repr(render(template, scope))
+    except TemplateError as error:
+        return type(error), str(error)
+
+
+REF = {"kind": "result_ref", "store": "s3", "key": "1/x.json", "size": 9, "checksum": "c", "outline": "o"}
+
+
+@examples(600)
+@given(containers, st.integers(1, 60), steps, ends, slices | st.none())
+def test_what_a_template_reads_by_path_is_what_it_reads_of_the_whole(
+    value: Any, block: int, path: str, end: str, part: str | None
+) -> None:
+    body, container = told(value, block)
+    assert container is not None
+    source = Whole(body)
+
+    def opened(ref: Any) -> Part:
+        return OutlinedPart(container, source)
+
+    by_parts = Scope({"x": REF}, resolve=lambda ref: json.loads(body), open=opened)
+    whole = Scope({"x": REF}, resolve=lambda ref: json.loads(body))
+    read = f"x{path}" + (f"[{part}]" if part is not None else "")
+    template = "{{ " + end.format(read, read) + " }}"
+    assert given_by(template, by_parts) == given_by(template, whole)
+    loop = f"{{% for one in {read} %}}{{{{ loop.index }}}}{{{{ one }}}};{{% endfor %}}"
+    assert given_by(loop, by_parts) == given_by(loop, whole)
+
+
+@examples(150)
+@given(containers, st.integers(1, 60), steps)
+def test_whether_a_condition_holds_is_the_same(value: Any, block: int, path: str) -> None:
+    body, container = told(value, block)
+    assert container is not None
+    by_parts = Scope({"x": REF}, resolve=lambda ref: json.loads(body), open=lambda ref: OutlinedPart(container, Whole(body)))
+    template = f"{{{{ x{path} }}}}"
+    outcomes: list[Any] = []
+    for scope in (by_parts, Scope({"x": REF}, resolve=lambda ref: json.loads(body))):
+        try:
+            outcomes.append(truthy(template, scope))
+        except TemplateError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
+@examples(100)
+@given(
+    st.lists(values, min_size=1, max_size=20), st.integers(1, 60), st.sampled_from([b"\n", b"\r\n", b"\n\n"]), st.integers(1, 9)
+)
+def test_lines_written_in_pieces_are_the_list_of_them(rows: list[Any], block: int, end: bytes, piece: int) -> None:
+    body = b"".join(json.dumps(row).encode() + end for row in rows)
+    outline = LineOutline(block)
+    for at in range(0, len(body), piece):
+        outline.write(body[at : at + piece])
+    stored = outline.finish(checksum_of(body), over=0)
+    assert stored is not None
+    ref = {"key": "1/x.jsonl", "checksum": checksum_of(body), "size": len(body), "outline": checksum_of(stored)}
+    container = read_outline(ref, stored)
+    assert container is not None
+    part = OutlinedPart(container, Whole(body))
+    assert len(part) == len(rows) and part.whole() == rows
+    assert [part[at] for at in range(-len(rows), len(rows))] == rows + rows
+    assert part.slice(slice(1, None, 2)) == rows[1::2]
