@@ -11,7 +11,7 @@ import pytest
 from noetl_core.engine import large_values
 from noetl_core.engine.outcome import Outcome
 from noetl_core.outlines import building
-from noetl_core.worker import service
+from noetl_core.worker import loop_results, nodes, service
 from tests.sim.world import World
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/large}\nworkflow:\n"
@@ -239,3 +239,67 @@ def test_small_values_have_no_outline_and_cost_no_request_more() -> None:
     assert state.status == "completed" and given(world)["v"] == 5
     (key,) = world.results.objects
     assert set(reads.bytes) == {key} and reads.requests == 1
+
+
+LOOP = """
+  - step: each
+    loop: {in: "{{ range(400) | list }}", iterator: i, spec: {mode: parallel, max_in_flight: 20, MORE}}
+    tool: [{name: a, kind: noop, args: {n: "{{ iter.i }}"}}]
+    next:
+      arcs:
+        - step: use
+          when: "{{ steps.each.result | length == 400 and steps.each.result[399].id == 399 }}"
+          args: {some: "{{ event.result[48:52] | map(attribute='id') | list }}", first: "{{ (event.result | first).id }}"}
+  - step: use
+    tool:
+      - name: z
+        kind: noop
+        args:
+          n: "{{ each | length }}"
+          one: "{{ each[123].id }}"
+          last: "{{ each[-1].id }}"
+          some: "{{ each[95:205:50] | map(attribute='id') | list }}"
+          none: "{{ each[400] is defined }}"
+          all: "{{ ALL }}"
+          args: "{{ args }}"
+"""
+HOW = {
+    "one worker": ("policy: {exec: local}", ""),
+    "many workers, pages in the log": ("policy: {exec: distributed, chunk_size: 40}", ""),
+    "many workers, pages beside it": ("policy: {exec: distributed, chunk_size: 40}", "max_payload_bytes: 1000"),
+    "many workers, pages of pages": ("policy: {exec: distributed, chunk_size: 200}", ""),
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_results_of_a_loop_are_read_by_page(how: str, limits: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "RESULTS_PAGE", 50)
+    monkeypatch.setattr(loop_results, "BIG_PAGE", 2_000)
+    monkeypatch.setattr(building, "OUTLINED", 4_000)
+    monkeypatch.setattr(building, "BLOCK", 1_000)
+    more, policy = HOW[how]
+    within = limits == "within the limits"
+    text = limited(LOOP.replace("MORE", more).replace("ALL", "each | sum(attribute='id')" if within else "1"))
+    text = text.replace("max_input_bytes: 24000", f"max_input_bytes: 24000, {policy}" if policy else "max_input_bytes: 24000")
+    made = World()
+    reads = Reads(made)
+
+    def tool(call: Any) -> Outcome:
+        n = call.inputs["args"].get("n")
+        return Outcome.ok({"id": n, "text": "x" * 90} if call.task == "a" else call.inputs["args"])
+
+    made.tool = tool
+    state = made.run(made.start(text).execution_id)
+    assert (state.status, state.failure) == ("completed", None)
+    assert given(made) == {
+        "n": 400,
+        "one": 123,
+        "last": 399,
+        "some": [95, 145, 195],
+        "none": False,
+        "all": sum(range(400)) if within else 1,
+        "args": {"some": [48, 49, 50, 51], "first": 0},
+    }
+    assert [key for key in made.results.objects if "manifest" in key]
+    if how == "one worker" and not within:
+        assert max(reads.bytes.values()) < 20_000 and len([key for key in reads.bytes if "page" in key]) < 8

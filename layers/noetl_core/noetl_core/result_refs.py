@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
 KIND: Final = "result_ref"
+MANIFEST: Final = "manifest"
+"""The `schema_hint` of a reference to a list that is kept in pages: the object says where they are."""
 MARK: Final = f'"{KIND}"'.encode()
 """An object that does not contain this text contains no reference, so it need not be searched."""
 MASKED_NAME: Final = "masked"
@@ -17,9 +20,9 @@ def is_reference(value: Any) -> bool:
     return type(value) is dict and value.get("kind") == KIND and type(value.get("key")) is str and "store" in value
 
 
-def is_partly_readable(reference: dict[str, Any]) -> bool:
+def is_partly_readable(reference: Mapping[str, Any]) -> bool:
     """Whether a reference says that parts of its object can be read alone: it has an outline, or is kept in pages."""
-    return type(reference.get("outline")) is str or reference.get("schema_hint") == "manifest"
+    return type(reference.get("outline")) is str or reference.get("schema_hint") == MANIFEST
 
 
 def reference_to(key: str, body: bytes) -> dict[str, Any]:

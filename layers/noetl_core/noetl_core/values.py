@@ -8,20 +8,22 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from typing import Any, Protocol, TypeVar
 
-from noetl_core.engine.large_values import MAX_DECISION_BYTES
+from noetl_core.engine.large_values import MAX_DECISION_BYTES, PAGED_BYTES
 from noetl_core.engine.needs import AskedNeed, Need, NeedValues, TooMuch, Unreadable, named
 from noetl_core.engine.records import StreamId, request_of
 from noetl_core.engine.state import caller_of
 from noetl_core.events.shapes import ResultPointer
 from noetl_core.expr import is_reference, path_text, references_in, replaced
 from noetl_core.expr.references import Path
-from noetl_core.outlines import MOST_OUTLINE_BYTES, Container, Span, checksum_of, outline_key, read_outline
+from noetl_core.outlines import MOST_OUTLINE_BYTES, Container, Page, Pages, Span, checksum_of, outline_key, read_outline
 from noetl_core.ports import CorruptLog, EventStore, NotFound, ObjectWriter, ResultStore
-from noetl_core.result_refs import MARK, Altered
+from noetl_core.result_refs import MANIFEST, MARK, Altered
 from noetl_core.strict_json import parsed
 
-PAGES = 8
-"""How many times that limit a list kept in pages may have: together its pages are the results of a loop."""
+PAGES = PAGED_BYTES // MAX_DECISION_BYTES
+"""How many times the limit of a value a list kept in pages may have."""
+NESTED_MANIFESTS = 4
+"""How deep manifests may be in manifests, to be read by page: the chunks of a loop have manifests of their own."""
 AT_ONCE = 4
 """Reads of one decision or manifest that run at the same time."""
 
@@ -138,8 +140,6 @@ class _Puts(Protocol):
 def stored_outline(results: ResultStore, ref: Mapping[str, Any]) -> Container | None:
     """Return the outline of an object of the family. None where it has none that is as the object is read: then it is read
     whole."""
-    if ref.get("schema_hint") == "manifest":
-        return None
     try:
         body = results.get(outline_key(ref["key"], str(ref["outline"])), 0, MOST_OUTLINE_BYTES + 1)
     except NotFound:
@@ -181,7 +181,7 @@ class Values:
         if need[0] == "part":
             return self._part(need[2])
         if need[0] == "outline":
-            return stored_outline(self._results, need[4]) if self.family.owns(need[4]) else None
+            return self.outline(need[4]) if self.family.owns(need[4]) else None
         ref = need[2]
         if not self.family.owns(ref):
             return ref
@@ -193,6 +193,40 @@ class Values:
             return TooMuch(more.size)
         except (NotFound, ValueError) as error:
             return Unreadable(f"reference {ref['key']}: {error}")
+
+    def outline(self, ref: Mapping[str, Any], limit: int | None = None) -> Container | Pages | None:
+        """Return where the parts of a value of the family are; None where that is not known, and all of it is to be loaded. At
+        most `limit` bytes are loaded for it."""
+        if ref.get("schema_hint") != MANIFEST:
+            return stored_outline(self._results, ref)
+        try:
+            return Pages(tuple(self._pages(ref, LoadBudget(limit or self._limit or claimed(ref)), NESTED_MANIFESTS)))
+        except (NotFound, ValueError, LoadLimitExceeded):
+            return None
+
+    def _pages(self, ref: Mapping[str, Any], budget: LoadBudget, depth: int) -> Iterator[Page]:
+        """Yield the pages of a list, those of manifests in it, too. Raises `ValueError` where it is not known how long one is."""
+        budget.take(claimed(ref))
+        body = self._body(ref["key"], budget)
+        if ref.get("checksum") != f"sha256:{sha256(body).hexdigest()}":
+            raise Altered(ref["key"])
+        owner = str(ref["key"]).partition("/")[0]
+        values = self if owner == self._execution_id else Values(self._store, self._results, owner, self._limit)
+        for page in at_once(values._result_of, _manifest(body)):
+            if not is_reference(page):
+                if not isinstance(page or [], list):
+                    raise ValueError("a page of it is no list")
+                yield Page(len(page or []), page or [])
+            elif not self.family.owns(page):
+                raise ValueError("a page of it is of somebody else")
+            elif page.get("schema_hint") == MANIFEST and depth:
+                yield from self._pages(page, budget, depth - 1)
+            else:
+                yield Page(_length(page), reference=page, size=claimed(page))
+
+    def _result_of(self, part: Mapping[str, Any]) -> Any:
+        """Return what a manifest says of a page: the list, or a reference to it."""
+        return part["result"] if "result" in part else self.boundary(part["run"], part["seq"]).get("result")
 
     def _part(self, span: Span) -> Any:
         try:
@@ -232,7 +266,7 @@ class Values:
             budget.take(len(body) - claimed(ref))
         if ref.get("checksum") != f"sha256:{sha256(body).hexdigest()}":
             raise Altered(ref["key"])
-        if ref.get("schema_hint") == "manifest":
+        if ref.get("schema_hint") == MANIFEST:
             owner = str(ref["key"]).partition("/")[0]  # a child's result names runs of the child
             values = self if owner == self._execution_id else Values(self._store, self._results, owner, self._limit)
             if budget is None and self._limit is not None:
@@ -287,7 +321,7 @@ class Values:
 
     def _page(self, part: Mapping[str, Any], budget: LoadBudget | None) -> Any:
         """Return the results of one chunk, in index order."""
-        result: Any = part["result"] if "result" in part else self.boundary(part["run"], part["seq"]).get("result")
+        result: Any = self._result_of(part)
         if is_reference(result) and self.family.owns(result):
             if budget is not None:
                 budget.take(claimed(result))
@@ -303,6 +337,15 @@ def _manifest(body: bytes) -> list[Mapping[str, Any]]:
     if not isinstance(parts, list) or not all(map(_is_part, parts)):
         raise ValueError("it is no list of pages")
     return parts
+
+
+def _length(page: Mapping[str, Any]) -> int:
+    """Return how many items are behind the reference to a page, which was written with it. Raises `ValueError`."""
+    hint = page.get("schema_hint")
+    length = hint.get("length") if isinstance(hint, Mapping) and hint.get("type") == "list" else None
+    if type(length) is not int or not 0 <= length <= claimed(page):
+        raise ValueError("it is not known how long a page of it is")
+    return length
 
 
 def _is_part(part: Any) -> bool:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
-from noetl_core.engine.needs import AskedNeed, Need, Unreadable, named
+from noetl_core.engine.needs import AskedNeed, Need, TooMuch, Unreadable, named
 from noetl_core.expr import LimitExceeded, TemplateError
 from noetl_core.expr.references import Path
-from noetl_core.outlines import Container, OutlinedPart, Part, Span, outlined
+from noetl_core.outlines import Container, OutlinedPart, Page, PagedPart, Pages, Part, Span, outlined
+from noetl_core.result_refs import is_partly_readable
 
 MAX_DECISION_BYTES: Final = 8 * 1024 * 1024
 """The most bytes that a guard or an argument may read behind one reference; more is an error of the author (`kind: limit`)."""
+PAGED_BYTES: Final = 8 * MAX_DECISION_BYTES
+"""The most bytes of a list kept in pages that a decision loads as a whole: together its pages are the results of a loop."""
 FEW: Final = 4
 """Of an object within that limit all is loaded when more of its parts were read: each question is a decision begun anew."""
 
@@ -21,7 +24,7 @@ Ask = Callable[[Sequence[AskedNeed]], NoReturn]
 
 
 def outline_need(ref: Mapping[str, Any]) -> AskedNeed:
-    return ("outline", ref["key"], ref["outline"], str(ref.get("checksum")), ref)
+    return ("outline", ref["key"], str(ref.get("outline")), str(ref.get("checksum")), ref)
 
 
 def prefetched(ref: Mapping[str, Any]) -> AskedNeed:
@@ -44,31 +47,38 @@ class LargeValues:
 
     def __init__(self, values: Mapping[Need, Any], ask: Ask) -> None:
         self._values, self._ask = values, ask
-        self._read: dict[str, set[Span]] = {}
+        self._read: dict[str, set[Span | Page]] = {}
 
     def open(self, ref: Mapping[str, Any]) -> Part | None:
         """Return the value of a reference as a part of which nothing is loaded; None where all of it is to be loaded, or is."""
-        if not outlined(ref) or ("object", ref["key"]) in self._values:
+        if not is_partly_readable(ref) or ("object", ref["key"]) in self._values:
             return None
-        need = outline_need(ref)
-        container: Container | None = self.found([need])[0]
-        return None if container is None else OutlinedPart(container, _Source(self, ref, container.size))
+        found: Container | Pages | None = self.found([outline_need(ref)])[0]
+        if isinstance(found, Pages):
+            return PagedPart(found, _PageSource(self, ref, found))
+        return None if found is None else OutlinedPart(found, _Source(self, ref, found.size))
 
     def found(self, needs: Sequence[AskedNeed]) -> list[Any]:
         """Return the values of needs, or ask for those that are missing."""
         missing = [need for need in needs if named(need) not in self._values]
         if missing:
             self._ask(missing)
-        return [self._values[named(need)] for need in needs]
+        values = [self._values[named(need)] for need in needs]
+        for value in values:
+            if isinstance(value, Unreadable):
+                raise TemplateError(value.reason)
+            if isinstance(value, TooMuch):
+                raise too_much(value.size)
+        return values
 
     def whole(self, ref: Mapping[str, Any]) -> NoReturn:
         """Ask for all of an object. The decision that then begins anew finds it."""
         self._ask([("object", ref["key"], ref)])
 
-    def few(self, key: str, spans: Sequence[Span]) -> bool:
-        """Return whether these spans and what was read of the object before are few."""
+    def few(self, key: str, parts: Iterable[Span | Page]) -> bool:
+        """Return whether these parts and what was read of the object before are few."""
         read = self._read.setdefault(key, set())
-        read |= set(spans)
+        read |= set(parts)
         return len(read) <= FEW
 
 
@@ -87,8 +97,31 @@ class _Source:
                 raise too_much(used)
         elif not self._values.few(self._ref["key"], spans):
             self._values.whole(self._ref)
-        found = self._values.found([("part", self._ref["key"], span) for span in spans])
-        for value in found:
-            if isinstance(value, Unreadable):
-                raise TemplateError(value.reason)
+        return self._values.found([("part", self._ref["key"], span) for span in spans])
+
+
+class _PageSource:
+    """`PageSource` of one evaluation."""
+
+    def __init__(self, values: LargeValues, ref: Mapping[str, Any], pages: Pages) -> None:
+        self._values, self._ref, self._pages = values, ref, pages
+        self._read: set[Page] = set()
+
+    def load(self, numbers: Sequence[int]) -> Sequence[list[Any] | Part]:
+        pages = [self._pages.pages[number] for number in numbers]
+        if self._pages.size > PAGED_BYTES:
+            self._read |= set(pages)
+            used = sum(page.size for page in self._read)
+            if used > MAX_DECISION_BYTES:
+                raise too_much(used)
+        elif not self._values.few(self._ref["key"], pages):
+            self._values.whole(self._ref)
+        references = [page.reference for page in pages if page.reference is not None]
+        found = self._values.found([("object", reference["key"], reference) for reference in references])
+        for page, items in zip(pages, found, strict=True):
+            if type(items) is not list or len(items) != page.count:
+                raise TemplateError(f"reference {self._ref['key']}: a page of it is another than was stored")
         return found
+
+    def whole(self) -> Any:
+        return self._values.whole(self._ref)

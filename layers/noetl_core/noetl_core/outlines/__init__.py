@@ -3,6 +3,7 @@
 * `building`: `outline_of` a value and its JSON text, `LineOutline` of a text of JSON lines.
 * `form`: what an outline is as a stored object, and as `Container`s; `Span`s of containers, which are what is loaded.
 * `part`: `Part`, a container of which nothing is loaded before it is asked for.
+* `paged`: the same for a list that is kept in pages.
 
 Pure: whoever has a result store stores outlines and loads spans.
 """
@@ -18,6 +19,7 @@ from noetl_core.outlines.form import (
     outlined,
     read_outline,
 )
+from noetl_core.outlines.paged import Page, PagedPart, Pages, PageSource
 from noetl_core.outlines.part import OutlinedPart, Part, PartSource
 
 __all__ = [
@@ -26,6 +28,10 @@ __all__ = [
     "Container",
     "LineOutline",
     "OutlinedPart",
+    "Page",
+    "PageSource",
+    "PagedPart",
+    "Pages",
     "Part",
     "PartSource",
     "Span",

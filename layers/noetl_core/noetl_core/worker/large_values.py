@@ -11,10 +11,10 @@ from typing import Any, Final
 from noetl_core.expr import TemplateError
 from noetl_core.expr.errors import LimitExceeded
 from noetl_core.expr.references import Path
-from noetl_core.outlines import Container, OutlinedPart, Part, Span, outlined
+from noetl_core.outlines import Container, OutlinedPart, Page, PagedPart, Pages, Part, Span
 from noetl_core.ports import NotFound, ResultStore
-from noetl_core.result_refs import Altered
-from noetl_core.values import at_once, stored_outline
+from noetl_core.result_refs import Altered, is_partly_readable
+from noetl_core.values import Values, at_once
 
 KEPT_BYTES: Final = 16 * 1024 * 1024
 """The most bytes of parts that are cached per run; the newest is, whatever its size."""
@@ -30,9 +30,9 @@ class LargeValues:
     evaluation loads at most `limit` bytes.
     """
 
-    def __init__(self, results: ResultStore, limit: int, whole: Callable[[Mapping[str, Any]], Any]) -> None:
-        self._results, self._limit, self._whole = results, limit, whole
-        self._outlines: dict[Name, Container | None] = {}
+    def __init__(self, results: ResultStore, values: Values, limit: int, whole: Callable[[Mapping[str, Any]], Any]) -> None:
+        self._results, self._values, self._limit, self.whole = results, values, limit, whole
+        self._outlines: dict[Name, Container | Pages | None] = {}
         self._loaded: Counter[Name] = Counter()
         self._kept: OrderedDict[tuple[Name, Span], Any] = OrderedDict()
         self._kept_bytes = 0
@@ -41,43 +41,55 @@ class LargeValues:
     def open(self, ref: Mapping[str, Any]) -> Part | None:
         """Return the value of a reference of the family, as a part of which nothing is loaded; None where all of it is to be
         loaded."""
-        if not outlined(ref):
+        if not is_partly_readable(ref):
             return None
-        name = (str(ref["key"]), str(ref.get("checksum")), str(ref["outline"]))
+        name = (str(ref["key"]), str(ref.get("checksum")), str(ref.get("outline")), str(ref.get("schema_hint")))
         if name not in self._outlines:
-            self._outlines[name] = stored_outline(self._results, ref)
-        container = self._outlines[name]
-        return None if container is None else OutlinedPart(container, _Source(self, name, ref, container.size))
+            self._outlines[name] = self._values.outline(ref, self._limit)
+        found = self._outlines[name]
+        if isinstance(found, Pages):
+            return PagedPart(found, _PageSource(self, name, ref, found))
+        return None if found is None else OutlinedPart(found, _Source(self, name, ref, found.size))
+
+    def page(self, page: Page) -> list[Any] | Part:
+        """Return the items of a page that is behind a reference."""
+        items = self.open(page.reference or {})
+        return self.whole(page.reference or {}) if items is None else items
+
+    def pays(self, name: Name, loaded: int, size: int) -> bool:
+        """Count bytes that are to be loaded of a value. Returns whether all of it had better be loaded."""
+        with self._lock:
+            self._loaded[name] += loaded
+            return loaded > 0 and size <= self._limit and 2 * self._loaded[name] >= size
 
     def load(self, ref: Mapping[str, Any], name: Name, spans: Sequence[Span], path: Path, size: int) -> list[Any]:
         """Return the items of spans of the object of `size` bytes."""
         with self._lock:
-            missing = [span for span in spans if (name, span) not in self._kept]
-            self._loaded[name] += sum(span.size for span in missing)
-            pays = missing and size <= self._limit and 2 * self._loaded[name] >= size
-        if pays:
-            value = self._whole(ref)
+            kept = {span: self._kept[name, span] for span in spans if (name, span) in self._kept}
+            missing = [span for span in spans if span not in kept]
+        if self.pays(name, sum(span.size for span in missing), size):
+            value = self.whole(ref)
             for key in path:
                 value = value[key]
             return [span.of(value) for span in spans]
         with reading(name[0]):
             found = dict(zip(missing, at_once(self._read, missing), strict=True))
-        with self._lock:
-            return [self._keep(name, span, found) for span in spans]
+        self._keep(name, {**found, **kept})
+        return [found[span] if span in found else kept[span] for span in spans]
 
     def _read(self, span: Span) -> Any:
         return span.value(self._results.get(span.container.key, span.start, span.stop))
 
-    def _keep(self, name: Name, span: Span, found: Mapping[Span, Any]) -> Any:
-        if span in found:
-            self._kept[name, span] = found[span]
-            self._kept_bytes += span.size
-        value = self._kept[name, span]
-        self._kept.move_to_end((name, span))
-        while self._kept_bytes > KEPT_BYTES and len(self._kept) > 1:
-            (_, old), _ = self._kept.popitem(last=False)
-            self._kept_bytes -= old.size
-        return value
+    def _keep(self, name: Name, used: Mapping[Span, Any]) -> None:
+        with self._lock:
+            for span, value in used.items():
+                if (name, span) not in self._kept:
+                    self._kept_bytes += span.size
+                self._kept[name, span] = value
+                self._kept.move_to_end((name, span))
+            while self._kept_bytes > KEPT_BYTES and len(self._kept) > 1:
+                (_, old), _ = self._kept.popitem(last=False)
+                self._kept_bytes -= old.size
 
     def too_large(self, key: str, size: int) -> LimitExceeded:
         return too_large(key, size, self._limit)
@@ -102,6 +114,33 @@ class _Source:
                 raise self._values.too_large(self._name[0], self._used)
             self._read |= new
         return self._values.load(self._ref, self._name, spans, path, self._size)
+
+
+class _PageSource:
+    """`PageSource` of one evaluation."""
+
+    def __init__(self, values: LargeValues, name: Name, ref: Mapping[str, Any], pages: Pages) -> None:
+        self._values, self._name, self._ref, self._pages = values, name, ref, pages
+        self._read: set[Page] = set()
+
+    def load(self, numbers: Sequence[int]) -> Sequence[list[Any] | Part]:
+        pages = [self._pages.pages[number] for number in numbers]
+        if self._values.over(self._pages.size):
+            self._read |= set(pages)
+            used = sum(page.size for page in self._read)
+            if self._values.over(used):
+                raise self._values.too_large(self._name[0], used)
+        elif self._values.pays(self._name, sum(page.size for page in pages), self._pages.size):
+            whole, firsts = self.whole(), self._pages.firsts
+            return [whole[firsts[number] : firsts[number + 1]] for number in numbers]
+        found = list(map(self._values.page, pages))
+        for page, items in zip(pages, found, strict=True):
+            if (type(items) is not list and not isinstance(items, Part)) or len(items) != page.count:
+                raise TemplateError(f"reference {self._name[0]}: a page of it is another than was stored")
+        return found
+
+    def whole(self) -> Any:
+        return self._values.whole(self._ref)
 
 
 def too_large(key: str, size: int, limit: int) -> LimitExceeded:

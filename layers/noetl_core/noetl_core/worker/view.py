@@ -113,7 +113,7 @@ class Resolver:
         self._values = Values(store, results, execution_id, limit=None)
         self.family = self._values.family
         self._kept: OrderedDict[object, tuple[Any, bool]] = OrderedDict()
-        self._large = LargeValues(results, limit, self)
+        self._large = LargeValues(results, self._values, limit, self)
         self._lock = Lock()
 
     def open(self, ref: Mapping[str, Any]) -> Part | None:
