@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 import noetl_core
+from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.outlines import building
+from noetl_core.tools.base import ToolCall
+from noetl_core.tools.scrub import Scrubber
+from noetl_core.tools.scrubbed_results import ScrubbedResults
+from noetl_core.tools.store import StoreTool
+from noetl_core.tools.stored_rows import OutlinedLines
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2
@@ -62,3 +68,43 @@ def test_what_is_read_as_something_else_than_it_was_written_as_is_read_as_before
     done = noetl_core.run(playbook)
     assert (done.status, done.error) == ("completed", None)
     assert done.result == [1, 4000, 3999, [], False]
+
+
+ROWS = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: rows, path: tests/rows}
+executor: {spec: {result: "{{ [make | length, make[7].n, make[-1].s, make[100:300:100] | map(attribute='n') | list] }}"}}
+workflow:
+  - step: make
+    tool: {kind: duckdb, to: jsonl, command: "SELECT range AS n, 'row ' || range AS s FROM range(5000) ORDER BY n"}
+"""
+
+
+def test_files_of_json_lines_are_read_in_parts_as_they_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "OUTLINED", 2_000)
+    monkeypatch.setattr(building, "BLOCK", 500)
+    done = noetl_core.run(ROWS)
+    assert (done.status, done.error) == ("completed", None)
+    assert done.result == [5000, 7, "row 4999", [100, 200]]
+    assert "'outline'" in str(done.events())
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl"])
+def test_what_is_masked_while_it_is_stored_has_no_outline(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outline would be of other bytes: all of it is loaded, as before."""
+    monkeypatch.setattr(building, "OUTLINED", 1_000)
+    scrubber = Scrubber()
+    scrubber.learn("hunter22")
+    results = LazyTempResultStore()
+    data = ["hunter22", *range(1000)]
+    call = ToolCall(
+        kind="store", inputs={"data": data, "format": form}, spec={}, execution_id="1", task_run_id="t",
+        results=ScrubbedResults(results, scrubber),
+    )  # fmt: skip
+    outcome = StoreTool().run(call)
+    assert outcome.error is None and "outline" not in outcome.result
+    with OutlinedLines(ScrubbedResults(results, scrubber).writer("1/store/x.jsonl"), results) as out:
+        out.write(b'"hunter22"\n' * 500)
+        assert "outline" not in out.finish()
+    results.close()

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
-from noetl_core.outlines import LineOutline, outline_of
+from noetl_core.outlines import LineOutline, checksum_of, outline_of
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.values import with_outline
 
@@ -57,7 +57,7 @@ class StoreTool:
         if len(body) > limit:
             return Outcome.failed("limit", f"store: {len(body)} bytes of {form} are over the limit of {limit}", retryable=False)
         reference = {**call.results.put(self._key(call, form), body, CONTENT_TYPES[form]), "format": form}
-        reference = with_outline(call.results, reference, _outline(data, body, form, reference["checksum"]))
+        reference = with_outline(call.results, reference, _outline(data, body, form, reference))
         if isinstance(data, Sequence) and not isinstance(data, str):
             reference["rows"] = len(data)
         reference["schema_hint"] = call.inputs.get("schema_hint") or _hint(data)
@@ -85,12 +85,13 @@ class StoreTool:
         return f"{call.execution_id}/store/{key}"
 
 
-def _outline(data: Any, body: bytes, form: str, checksum: str) -> bytes | None:
-    """Return the outline of what is stored, where templates read it."""
+def _outline(data: Any, body: bytes, form: str, reference: Mapping[str, Any]) -> bytes | None:
+    """Return the outline of what is stored, where templates read it; none of what was masked."""
+    checksum = reference["checksum"]
+    if form not in ("json", "jsonl") or checksum != checksum_of(body):
+        return None
     if form == "json":
         return outline_of(data, body, checksum)
-    if form != "jsonl":
-        return None
     lines = LineOutline()
     lines.write(body)
     return lines.finish(checksum)
