@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from noetl_core.control.replay import replay
 from noetl_core.engine import large_values
 from noetl_core.engine.outcome import Outcome
 from noetl_core.outlines import building
 from noetl_core.worker import loop_results, nodes, service
+from tests.sim.ports import Faults
 from tests.sim.world import World
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: sim/large}\nworkflow:\n"
@@ -303,3 +305,22 @@ def test_results_of_a_loop_are_read_by_page(how: str, limits: str, monkeypatch: 
     assert [key for key in made.results.objects if "manifest" in key]
     if how == "one worker" and not within:
         assert max(reads.bytes.values()) < 20_000 and len([key for key in reads.bytes if "page" in key]) < 8
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("limits", ["over the limits"], indirect=True)
+def test_parts_are_the_same_whatever_fails_meanwhile(seed: int, limits: str) -> None:
+    faults = Faults(seed, crash=0.03, throttle=0.05, lost_answer=0.05, duplicate=0.3, lose_record=0.1, delay=0.3)
+    made = World(faults, routers=2)
+    made.tool = lambda call: Outcome.ok(ROWS if call.task == "a" else call.inputs.get("args"))
+    state = made.run(made.start(limited(READ)).execution_id)
+    assert (state.status, state.failure) == ("completed", None)
+    assert all(call.inputs["args"] == USED for call in made.calls if call.task == "z")
+    assert sum(faults.seen.values()) > 0
+
+
+@pytest.mark.parametrize("limits", ["over the limits"], indirect=True)
+def test_a_replay_decides_over_parts_what_was_decided(limits: str) -> None:
+    world, state, _ = ran(READ)
+    again = replay(world.controls[0], state.execution_id)
+    assert (again.differences, again.missing, again.over) == ((), (), True)
