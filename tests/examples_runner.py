@@ -26,6 +26,11 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
         {"environment": "prod", "api": "https://api.example.org", "batches": 1, "signed_in": False},
     ),
     ("join", {}, {"total": 31, "largest": 9}),
+    (
+        "etl",
+        {"months": [2]},
+        {"flights": 24951, "rows_read": 24951, "chunks": 5, "serialization_failures": 1, "matches_source": True},
+    ),
     ("quantum", {}, [0, 0.25, 0.5, 1]),
     ("sub_loop", {}, {"north": 27, "south": 81}),
     (
