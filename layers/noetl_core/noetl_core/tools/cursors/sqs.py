@@ -11,10 +11,10 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from noetl_core.aws_clients import client
 from noetl_core.dsl.numbers import LEASE, QUEUE_WAIT, BadNumber, in_range
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.aws import rights
+from noetl_core.tools.aws.clients import client
 from noetl_core.tools.aws.errors import errors_of
 from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
 from noetl_core.tools.cursors.base import Claimed, ClaimIds, Inputs, Row, Settlement
