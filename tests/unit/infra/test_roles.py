@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections import defaultdict
 from typing import Any
@@ -168,3 +169,16 @@ def test_a_function_outside_a_vpc_makes_no_network_interfaces() -> None:
 
 def test_nothing_exists_for_a_pool_that_is_not_there() -> None:
     assert not any("Python" in name for name in deployed())
+
+
+ARN = "arn:aws:dynamodb:ap-southeast-2:123456789012:table/workflows-production-CatalogTable-1A2B3C4D5E6F7"
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_role_fits_into_what_iam_takes(function: str) -> None:
+    """10,240 characters of inline policies, spaces not counted: with all that parameters can ask for, and long names."""
+    everything = {**{name: value for choice in CHOICES for name, value in choice.items()}, **EVERYTHING}
+    policy = [*statements(function, **everything), *statements(function, "Deny", **everything)]
+    assert len(re.sub(r"\$\{[^}]*\}", ARN, json.dumps(policy, separators=(",", ":")))) < 10_240 - 500, (
+        "less what lists of names may add"
+    )
