@@ -19,7 +19,7 @@ from noetl_core.expr.references import references_in
 from noetl_core.expr.scope import Pointer, Scope
 from noetl_core.expr.secret import LOST, Secret
 from noetl_core.expr.strict import Strict
-from noetl_core.expr.values import SCALARS, Group, describe, json_key
+from noetl_core.expr.values import LOOP_ATTRIBUTES, SCALARS, Group, describe, json_key
 from noetl_core.expr.views import NO_VIEW, rows, view
 from noetl_core.outlines import Part
 from noetl_core.result_refs import is_partly_readable, is_reference
@@ -29,9 +29,6 @@ ABSENT: Final = object()
 LONG: Final = 4096
 """Text longer than this counts by its length when it is compared."""
 
-LOOP_ATTRIBUTES: Final = frozenset(
-    {"index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem", "depth", "depth0"}
-)
 GONE: Final = (
     "a secret that it reads is gone: the worker that held it ended before it could hand it on, and the log has its mask; redrive"
     " from the step that gets it"
@@ -89,8 +86,7 @@ class Reading(Budget):
         return self.of_part(value.whole) if isinstance(value, Part) else value
 
     def open(self, value: Any) -> Any:
-        """As `read`, for who reads some of the value: of a large one that is kept elsewhere a `Part`, of which nothing is
-        loaded yet."""
+        """As `read`, for who reads some of the value: of a large one that is kept elsewhere a `Part`, not loaded yet."""
         kind = type(value)
         if kind is Pointer or kind is Secret:
             value = self.enter(value)
@@ -116,10 +112,9 @@ class Reading(Budget):
         """Return what `ask` finds in a part. What loading raises ends the evaluation."""
         try:
             return ask()
-        except (LookupError, TypeError):
-            raise
         except BaseException as error:
-            self.raised = error
+            if not isinstance(error, LookupError | TypeError):
+                self.raised = error
             raise
 
     def judge(self, value: Any) -> Any:

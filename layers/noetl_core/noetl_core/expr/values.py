@@ -11,6 +11,10 @@ from jinja2.utils import Namespace
 from noetl_core.outlines import Part
 
 SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+LOOP_ATTRIBUTES: Final = frozenset(
+    {"index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem", "depth", "depth0"}
+)
+"""What `loop` has in a `for`."""
 
 
 class Function:
