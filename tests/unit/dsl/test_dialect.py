@@ -369,6 +369,7 @@ def test_times_reach_the_tool() -> None:
         ("assert: [{that: '{{ result.n > 1 }}', message: too few}]", "too few"),
         ("assert: {conditions: ['{{ result.n > 1 }}'], message: too few}", "too few"),
         ("assert: '{{ result.n > 1 }}'", "assertion failed: result.n > 1"),
+        ("assert: {has_n: '{{ result.n }}', has_rows: '{{ result.rows | length > 0 }}'}", "assertion failed: has_rows"),
     ],
 )
 def test_an_assertion_fails_what_does_not_hold(place: str, asserted: str, message: str | None) -> None:

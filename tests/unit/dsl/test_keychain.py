@@ -137,6 +137,14 @@ def test_what_belongs_to_another_store_is_told_to_have_no_effect() -> None:
     ]
 
 
+def test_what_is_no_field_has_no_effect_unless_it_looks_like_one() -> None:
+    entry = "{name: k, kind: oauth2, token_url: x, tenant: t, expires_in: 60, token_path: data.token, description: d, scops: a}"
+    assert errors(entry) == ['E110 unknown key "scops" in keychain entry 0']
+    entry = entry.replace(", scops: a", "")
+    assert notes(entry) == ['W403 "tenant" in keychain entry 0 is accepted but has no effect']
+    assert options(entry) == {"token_url": "x", "ttl": 60, "token_field": "data.token", "desc": "d"}
+
+
 class Stored(ReadsSecrets):
     def get(self, name: str) -> Mapping[str, Any]:
         if name != "pg_reports":

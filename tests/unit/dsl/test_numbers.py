@@ -113,7 +113,11 @@ PLACES: dict[Place, Callable[[Any], dict[str, Any]]] = {
         ("value_schema", name): value_schema(name)
         for name in ("minItems", "maxItems", "minLength", "maxLength", "minimum", "maximum")
     },
-    **{(block.name, "ttl"): credential(kind, "ttl") for kind, block in KEYCHAIN.items()},
+    **{
+        (block.name, name): credential(kind, name)
+        for kind, block in KEYCHAIN.items()
+        for name in ("ttl", "expires_in", "cache_ttl")
+    },
     **{(f"{kind}_task", name): task(kind, name) for kind, spec in KINDS.items() for name in spec.durations},
 }
 ALIKE = ("spec", "timeout"), ("spec", "timeout_s"), ("timeout",), ("timeout_s",), ("timeout_seconds",)

@@ -5,6 +5,7 @@ Every accepted spelling ends in `KeychainEntry.options` under its canonical name
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -44,6 +45,8 @@ def _entry(r: Reader, item: Node, what: str) -> KeychainEntry | None:
     block = KEYCHAIN.get(str(kind_node.value)) if kind_node is not None else None
     given = r.read(item, block or CREDENTIAL, what)
     entries = {k: v for k, v in given.nodes.items() if not k.startswith("x-")}
+    if block is not None and block is not KEYCHAIN["static"]:
+        entries = _known(r, item, entries, block, what)
     name, kind = given.get("name"), given.get("kind")
     for key in ("name", "kind"):
         if key not in entries and isinstance(item.value, dict):
@@ -60,6 +63,21 @@ def _entry(r: Reader, item: Node, what: str) -> KeychainEntry | None:
     if block is not None:
         _check_together(r, item, kind, options, what)
     return KeychainEntry(name, kind, options)
+
+
+def _known(r: Reader, item: Node, entries: Mapping[str, Node], block: Block, what: str) -> dict[str, Node]:
+    """Return the fields of the kind. What looks like one of them is a slip; what else other engines keep there has no effect."""
+    out = {}
+    for key, child in entries.items():
+        if key in block.keys:
+            out[key] = child
+            continue
+        near = difflib.get_close_matches(key, block.keys, 1, cutoff=0.8)
+        if near:
+            r.report("E110", (item, key), f'unknown key "{key}" in {what}', f'did you mean "{near[0]}"?')
+        else:
+            r.no_effect(item, (key,), what)
+    return out
 
 
 def _check_types(r: Reader, entries: Mapping[str, Node], block: Block, what: str) -> None:

@@ -45,8 +45,9 @@ class Range:
 
     @property
     def quoted(self) -> bool:
-        """Whether text that is a number counts as one: what an expression gives may be text, too."""
-        return self.template and not self.switch
+        """Whether text that is a number counts as one: what an expression gives may be text, too. Where 1 is too little it does
+        not, because a schema cannot say how large text may be."""
+        return self.template and not self.switch and self.low <= 1
 
     def holds(self, value: float) -> bool:
         return self.low <= value <= self.high and not (self.above and value == self.low)

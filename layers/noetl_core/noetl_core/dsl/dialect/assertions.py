@@ -64,6 +64,9 @@ def _checks(r: Reader, node: Node, subject: Subject, place: str) -> tuple[list[C
         if listed is not None:
             r.keys(node, (listed, *_MESSAGE), place)
             return list(_listed(r, value[listed], subject, place, _message(node))), []
+        if value and not value.keys() & {*_CONDITION, *_LISTS, *_MESSAGE} and all(is_template(v.value) for v in value.values()):
+            named = ((_one(r, child, subject, place, f"assertion failed: {key}")) for key, child in value.items())
+            return [check for checks in named for check in checks], []
         return list(_one(r, node, subject, place, None)), []
     if isinstance(value, list):
         return list(_listed(r, node, subject, place, None)), []

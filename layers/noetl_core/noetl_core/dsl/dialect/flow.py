@@ -13,9 +13,9 @@ from noetl_core.dsl.fields.policies import SUGAR
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.variants import bound_names
 
-NOTHING: Final = ("end", "stop", "complete", "finish", "continue", "ignore", "none", "skip", "drop")
+NOTHING: Final = ("end", "stop", "complete", "finish", "continue", "ignore", "none", "skip", "drop", "warn", "log", "terminate")
 """Words for what happens anyway when no arc matches."""
-FAILURE: Final = ("error", "fail", "failure", "raise")
+FAILURE: Final = ("error", "fail", "failure", "raise", "abort")
 WINDOW_SPELLINGS: Final = dict.fromkeys(("max_concurrency", "concurrency", "max_parallel"), "max_in_flight")
 LOOP_SPELLINGS: Final = {"collection": "in", "items": "in", "element": "iterator", "item": "iterator", **WINDOW_SPELLINGS}
 _FAILS: Final = "no_next"

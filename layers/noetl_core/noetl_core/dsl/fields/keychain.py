@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from noetl_core.dsl.fields.types import Anything, Block, Choice, Duration, Field, Flag, Name, Prose, Text, Values, also
+from noetl_core.dsl.fields.types import Anything, Block, Choice, Duration, Field, Flag, Name, Prose, Text, Values, also, another
 from noetl_core.dsl.numbers import DELAY
 
 PAGE: Final = "playbook.md#keychain-credentials"
@@ -39,7 +39,12 @@ RENEW: Final = Field(
     label="auto_renew of {}",
 )
 _DESC: Final = Field("desc", Prose(), "Says to people what the credential is for.")
-_ALWAYS: Final = (NAME, KIND, SCOPE, TTL, RENEW, _DESC)
+_ALSO: Final = (
+    another(TTL, "expires_in"),
+    another(TTL, "cache_ttl"),
+    another(_DESC, "description"),
+)
+_ALWAYS: Final = (NAME, KIND, SCOPE, TTL, RENEW, _DESC, *_ALSO)
 
 CREDENTIAL: Final = Block(
     "credential",
@@ -78,7 +83,11 @@ _REQUEST: Final = (
         "body",
     ),
     *also(Field("json", _MAP, "The body of the request for the token, sent as JSON."), "payload"),
-    Field("token_field", _TEXT, "Where the token stands in the answer; dots lead into it.", default="access_token"),
+    *also(
+        Field("token_field", _TEXT, "Where the token stands in the answer; dots lead into it.", default="access_token"),
+        "token_path",
+        "token_key",
+    ),
     Field("expires_field", _TEXT, "Where the answer says in how many seconds the token expires.", default="expires_in"),
 )
 
@@ -97,6 +106,7 @@ CREDENTIAL_REF: Final = Block(
     *_ALWAYS,
     *also(STORED, "ref", "credential_ref", "credential_name", "key"),
     _elsewhere("type", "The type of the credential: its own is used."),
+    open=True,
 )
 SECRET_MANAGER: Final = Block(
     "secret_manager_credential",
@@ -117,6 +127,7 @@ SECRET_MANAGER: Final = Block(
     _elsewhere("project", "Whose store it is."),
     _elsewhere("project_id", "Whose store it is."),
     _elsewhere("version", "Which version of the secret: the current one is read."),
+    open=True,
 )
 BEARER: Final = Block(
     "bearer_credential",
@@ -127,6 +138,7 @@ BEARER: Final = Block(
     Field("token", _TEXT, "The token itself, usually a template.", otherwise="the field `token` of the stored credential"),
     *_REQUEST,
     _elsewhere("provider", "Who gives the token."),
+    open=True,
 )
 OAUTH2: Final = Block(
     "oauth2_credential",
@@ -142,6 +154,7 @@ OAUTH2: Final = Block(
     TTL,
     RENEW,
     _DESC,
+    *_ALSO,
     *also(
         STORED._replace(doc="A stored credential: its fields fill in what is left out here."),
         "auth",
@@ -170,6 +183,7 @@ OAUTH2: Final = Block(
     Field("scopes", Anything("text, or a list of texts"), "What the token shall allow."),
     Field("audience", _TEXT, "Whom the token is for."),
     _elsewhere("provider", "Who gives the token."),
+    open=True,
 )
 
 KEYCHAIN: Final[Mapping[str, Block]] = {
