@@ -18,7 +18,7 @@ from noetl_cli.app import app
 MODULES: Final = {
     "run": ("run", "register", "playbooks"),
     "author": ("validate", "schema"),
-    "inspect": ("ls", "show", "events", "watch"),
+    "inspect": ("ls", "show", "events", "watch", "get"),
     "views": ("timeline", "graph", "render", "cost", "logs"),
     "replay": ("replay",),
     "operate": ("resume", "cancel", "redrive", "pause", "signal", "callback"),

@@ -112,3 +112,19 @@ def watch(id: Id, on: On = None, store: Store = None, timeout: Annotated[float |
         finally:
             view.close()
         ended(where, id, "human", False)
+
+
+@app.command()
+def get(
+    what: Annotated[str, typer.Argument(metavar="ID[.STEP]")],
+    to: Annotated[str, typer.Option("-o", "--to", help="The file to write, or - for standard output", metavar="FILE")] = "-",
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there")] = False,
+    on: On = None,
+    store: Store = None,
+) -> None:
+    """Download the result of an execution, or of a step, with what its references lead to."""
+    from noetl_cli.download import download  # 10 ms: only who downloads
+
+    id, _, step = what.partition(".")
+    with closing(backend(on, store, id)) as where:
+        download(where.api, id, step or None, to, force=force)

@@ -96,6 +96,10 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     assert api.redrive(id, begin="start", preview=True)["redrive"]["again"][0]["step"] == "start"
     assert api.step_summary(id, "start")["runs"]["count"] == 1
     assert api.queue()["dead_letters"] == {}
+    ref = local.results.put(f"{id}/values/x.json", b"[1]")
+    assert api.object_piece(id, ref["key"], 1) == {"data": "MV0=", "next": None}
+    run = api.events(id, name="StepDone")["events"][0]["step_run_id"]
+    assert api.page_result(id, run, 1)["result"] == "Hello, Ada!"
 
 
 def test_what_waits_is_paused_answered_and_cancelled(url: str, local: LocalWiring) -> None:

@@ -128,6 +128,14 @@ class Api(Protocol):
         """Durations, retries, errors by kind and message, and failed iterations of a step, however many there are."""
         ...
 
+    def object_piece(self, execution_id: str, key: str, start: int = 0) -> view_shapes.ObjectPiece:
+        """A piece of a stored value of the execution or its family, from byte `start` on."""
+        ...
+
+    def page_result(self, execution_id: str, run: str, seq: int) -> view_shapes.PageResult:
+        """What one chunk of a loop gave, as the manifest of the loop's results points to it."""
+        ...
+
     def logs(
         self,
         execution_id: str,

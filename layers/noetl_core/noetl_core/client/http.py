@@ -178,6 +178,12 @@ class Client:
     def step_summary(self, execution_id: str, step: str) -> view_shapes.StepAggregates:
         return cast("view_shapes.StepAggregates", self._get(_of(execution_id, f"steps/{quote(step, safe='')}/summary")))
 
+    def object_piece(self, execution_id: str, key: str, start: int = 0) -> view_shapes.ObjectPiece:
+        return cast("view_shapes.ObjectPiece", self._get(_of(execution_id, "object"), key=key, start=start or None))
+
+    def page_result(self, execution_id: str, run: str, seq: int) -> view_shapes.PageResult:
+        return cast("view_shapes.PageResult", self._get(_of(execution_id, "pages"), run=run, seq=seq))
+
     def logs(
         self,
         execution_id: str,

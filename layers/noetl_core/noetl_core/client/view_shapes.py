@@ -28,6 +28,19 @@ class Missing(TypedDict):
     reasons: list[str]
 
 
+class ObjectPiece(TypedDict):
+    """A piece of a stored value, in base64; `next` is the byte to go on with, null: this was the last."""
+
+    data: str
+    next: int | None
+
+
+class PageResult(TypedDict):
+    """What one chunk of a loop gave: a list, or a reference to one."""
+
+    result: Any
+
+
 class Replay(TypedDict):
     """A part of a log decided again; `cursor` goes on after it, null: this was the end."""
 

@@ -16,6 +16,7 @@ from noetl_core import __version__
 from noetl_core.control import callbacks, credentials, listing, operate, pages, read, views
 from noetl_core.control.admit import StartRequest, admit, register
 from noetl_core.control.core import Control
+from noetl_core.control.objects import object_piece, page_result
 from noetl_core.control.redrive import redrive
 from noetl_core.control.refusals import BadRequest, NoRoute, diagnostic, nearest, within
 from noetl_core.control.render import render_context
@@ -260,6 +261,12 @@ class Operations:
 
     def step_summary(self, execution_id: str, step: str) -> view_shapes.StepAggregates:
         return step_summary(self.control(), execution_id, step)
+
+    def object_piece(self, execution_id: str, key: str, start: int = 0) -> view_shapes.ObjectPiece:
+        return object_piece(self.control(), execution_id, key, start)
+
+    def page_result(self, execution_id: str, run: str, seq: int) -> view_shapes.PageResult:
+        return page_result(self.control(), execution_id, run, seq)
 
     def logs(
         self,

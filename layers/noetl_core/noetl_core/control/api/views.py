@@ -18,6 +18,8 @@ VIEW = "/api/executions/{execution_id}/"
 TYPES = {"mermaid": "text/plain", "dot": "text/plain", "svg": "image/svg+xml"}
 TEXT = {"schema": {"type": "string"}}
 Spans = Annotated[int, written("limit", 1, MAX_SPANS)]
+Start = Annotated[int, written("start", 0, 999_999_999)]
+Position = Annotated[int, written("seq", 0, 999_999_999)]
 AFTER = "the cursor of the answer before"
 
 
@@ -95,6 +97,30 @@ def add(app: Resolver) -> None:
     )
     def get_step_summary(execution_id: ExecutionId, step: StepName) -> Any:
         return operations.step_summary(execution_id, step)
+
+    @app.operation(
+        "GET", VIEW + "object", "A piece of a stored value that a reference leads to", view_shapes.ObjectPiece, right=READS
+    )
+    def get_object(
+        execution_id: ExecutionId,
+        key: Annotated[str, asked("of the reference")],
+        start: Annotated[Start | None, asked("the byte to begin with: `next` of the piece before")] = None,
+    ) -> Any:
+        return operations.object_piece(execution_id, key, start or 0)
+
+    @app.operation(
+        "GET",
+        VIEW + "pages",
+        "What one chunk of a loop gave, as the manifest of its results says",
+        view_shapes.PageResult,
+        right=READS,
+    )
+    def get_page_result(
+        execution_id: ExecutionId,
+        run: Annotated[str, asked("of the chunk")],
+        seq: Annotated[Position, asked("its position")],
+    ) -> Any:
+        return operations.page_result(execution_id, run, seq)
 
     @app.operation("GET", VIEW + "logs", "Standard output and standard error of tasks", view_shapes.Logs, right=READS)
     def list_logs(
