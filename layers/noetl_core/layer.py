@@ -24,7 +24,7 @@ from py_compile import PycInvalidationMode
 from py_compile import compile as compile_file
 
 ENGINE = "noetl_core"
-SERVICES = frozenset({"dynamodb", "kms", "s3", "secretsmanager", "sqs"})
+SERVICES = frozenset({"dynamodb", "kms", "lambda", "s3", "secretsmanager", "sqs"})
 """What the engine makes clients of."""
 UNUSED = (
     "bin",
@@ -48,6 +48,7 @@ UNUSED = (
     "aiohttp/test_utils.py",
     "aiohttp/web*.py",  # it is the client that is used
     "aiohttp/worker.py",
+    "anyio/pytest_plugin.py",
     "aws_lambda_powertools/utilities/auth_alpha",
     "aws_lambda_powertools/utilities/circuit_breaker",
     "aws_lambda_powertools/utilities/data_masking",
@@ -69,6 +70,7 @@ UNUSED = (
     "aws_xray_sdk/ext/p[gsy]*",
     "aws_xray_sdk/ext/requests",
     "aws_xray_sdk/ext/sql*",
+    "botocore/data/*/*/examples-1.json",
     "cffi",  # of cryptography's requirements it is `_cffi_backend` alone that runs
     "cffi-*.dist-info",
     "dateutil/zoneinfo",  # a copy of what the system has
@@ -76,6 +78,7 @@ UNUSED = (
     "multidict/_testcapi*",
     "pycparser",
     "pycparser-*.dist-info",
+    "pydantic/mypy.py",
     "regex/tests",
 )
 """What the layer leaves out of its libraries: what compilers, type checkers and installers read, and what nothing imports."""

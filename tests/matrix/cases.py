@@ -6,6 +6,7 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from keyword import iskeyword
 from types import ModuleType
 from typing import Any, Final, Literal
 
@@ -38,7 +39,8 @@ class Case:
 
 def module_of(kind: str) -> ModuleType | None:
     """The module that has the cases of a kind, if there is one."""
-    return import_module(f"tests.matrix.kinds.{kind}") if kind in modules() else None
+    name = f"{kind}_" if iskeyword(kind) else kind
+    return import_module(f"tests.matrix.kinds.{name}") if kind in modules() else None
 
 
 def modules() -> list[str]:

@@ -19,7 +19,20 @@ def _demo() -> Iterator[None]:
         s3.put_object(Bucket="reports", Key="triggers/demo/note.txt", Body=b"hello, note")
         for n in (1, 2):
             s3.put_object(Bucket="reports", Key=f"in/{n}.json", Body=b'{"n": %d}' % n)
+        client("sqs").create_queue(QueueName="orders")
+        make_items("stock")
         yield
+
+
+def make_items(table: str) -> None:
+    """A table with the keys `pk` and `sk`."""
+    names = ("pk", "sk")
+    client("dynamodb").create_table(
+        TableName=table,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in names],
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+    )
 
 
 def services(source: str) -> AbstractContextManager[None]:

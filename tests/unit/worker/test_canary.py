@@ -33,6 +33,7 @@ from tests.asking import ask, routes
 from tests.contract.aws import environment
 from tests.databases import postgres
 from tests.servers import Handler, serving, url_of
+from tests.unit.docs.demo_aws import make_items
 from tests.waiting import run_until_it_waits
 
 CANARY = "Canary-4f1D0b6a2c9e8K7x"
@@ -132,6 +133,13 @@ workflow:
     tool:
       - {{ name: kvput, kind: kv, action: put, key: k, value: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
       - {{ name: kvkey, kind: kv, key: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
+      - {{ name: sqs, kind: sqs, queue: canary, message: "{{{{ keychain.api.token }}}}", attributes: {{ a: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: sqsqueue, kind: sqs, queue: "{{{{ keychain.api.token }}}}", message: x, spec: {ERROR} }}
+      - {{ name: dynput, kind: dynamodb, action: put, table: canary, item: {{ pk: "{{{{ keychain.api.token }}}}", sk: a, v: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: dynget, kind: dynamodb, table: canary, key: {{ pk: "{{{{ keychain.api.token }}}}", sk: a }}, spec: {ERROR} }}
+      - {{ name: dynupdate, kind: dynamodb, action: update, table: canary, key: {{ pk: a, sk: a }}, update: "SET x = {{{{ keychain.api.token }}}}", spec: {ERROR} }}
+      - {{ name: dyntable, kind: dynamodb, table: "{{{{ keychain.api.token }}}}", key: {{ pk: a, sk: a }}, spec: {ERROR} }}
+      - {{ name: lam, kind: lambda, function: "{{{{ keychain.api.token }}}}", payload: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
       - {{ name: s3put, kind: s3, action: put, bucket: canary, key: a.txt, data: "{{{{ keychain.api.token }}}}", metadata: {{ m: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
       - {{ name: s3key, kind: s3, bucket: canary, key: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
       - {{ name: s3uri, kind: s3, uri: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
@@ -201,6 +209,8 @@ def aws() -> Iterator[None]:
     """What the kinds for services of AWS ask, mocked in this process."""
     with mock_aws(), environment():
         client("s3").create_bucket(Bucket="canary")
+        client("sqs").create_queue(QueueName="canary")
+        make_items("canary")
         yield
 
 

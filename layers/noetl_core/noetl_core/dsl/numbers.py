@@ -93,6 +93,8 @@ HEARTBEAT: Final = Range(1, YEAR_S)
 """Each ping is an event."""
 PRESIGNED: Final = Range(1, 7 * DAY_S)
 """How long an address that S3 signs can be used."""
+QUEUE_DELAY: Final = Range(0, 900)
+"""How long SQS may hide a message at most."""
 KEPT: Final = Range(1, 10 * YEAR_S)
 """How long a value of `kind: kv` lasts."""
 LOOP_ITEMS: Final = 1_000_000

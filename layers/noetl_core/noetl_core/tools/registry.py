@@ -24,6 +24,9 @@ BUILT_IN: Final[dict[str, str]] = {
     "llm": "noetl_core.tools.llm:LlmTool",
     "secrets": "noetl_core.tools.secrets:SecretsTool",
     "kv": "noetl_core.tools.kv:KvTool",
+    "sqs": "noetl_core.tools.aws.sqs:SqsTool",
+    "dynamodb": "noetl_core.tools.aws.dynamodb:DynamoDBTool",
+    "lambda": "noetl_core.tools.aws.functions:LambdaTool",
     "s3": "noetl_core.tools.aws.s3:S3Tool",
     "transfer": "noetl_core.tools.transfer.tool:TransferTool",
 }

@@ -1,4 +1,4 @@
-"""The kinds for services of AWS: `s3`."""
+"""The kinds for services of AWS: `s3`, `sqs`, `dynamodb` and `lambda`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, TEXT, Action, KindSpec, words
 from noetl_core.dsl.fields.types import Anything, Choice, Duration, Field, also
-from noetl_core.dsl.numbers import PRESIGNED
+from noetl_core.dsl.numbers import PRESIGNED, QUEUE_DELAY
 
 _BUCKET_AND_KEY: Final = (words("bucket uri"), words("key uri"))
 
@@ -16,7 +16,79 @@ def _action(names: str, default: str, doc: str) -> tuple[Field, ...]:
     return also(Field("action", Choice(tuple(names.split()), template=True), doc, default=default), "operation")
 
 
+_REGION: Final = Field("region", TEXT, "The Region of the resource.", otherwise="that of the stack, or of the profile")
+_ONE_ITEM: Final = (words("table"), words("key"))
+
 KINDS: Final[dict[str, KindSpec]] = {
+    "sqs": KindSpec(
+        (
+            *_action("send", "send", "What to do: send messages."),
+            Field("queue", TEXT, "The queue: its name, its URL or its ARN."),
+            *also(Field("message", Anything("any value"), "The message: text is sent as it is, anything else as JSON."), "body"),
+            Field("messages", Anything("a list"), "Several messages: any values, each sent as `message` is."),
+            Field("attributes", MAP, "Attributes of every message, names and texts or numbers."),
+            Field("delay", Duration(QUEUE_DELAY), "How long the messages stay hidden.", otherwise="as the queue says"),
+            Field("group", TEXT, "The message group.", otherwise="of a FIFO queue: the execution"),
+            Field("dedup_id", TEXT, "What a FIFO queue knows a message by.", otherwise="the task run"),
+            _REGION,
+        ),
+        (),
+        "../tools/sqs.md",
+        required=(words("queue"), words("message body messages")),
+        exclusive=(words("message body messages"), words("messages dedup_id"), words("action operation")),
+        actions={"send": Action((words("queue"),), words("message messages attributes delay group dedup_id region"))},
+    ),
+    "dynamodb": KindSpec(
+        (
+            *_action("get put update delete query", "get", "What to do with an item, or with those of a partition."),
+            Field("table", TEXT, "The name of the table."),
+            Field("key", MAP, "The key of the item: its attributes and their values."),
+            Field("item", MAP, "The item that `put` writes."),
+            Field("update", TEXT, "The update expression, such as `SET stock = stock - :n`."),
+            Field("condition", TEXT, "The condition expression: what must be so for the item to be written."),
+            Field("where", TEXT, "The key condition of `query`, such as `pk = :pk AND begins_with(sk, :from)`."),
+            Field("filter", TEXT, "The filter expression of `query`."),
+            Field("values", MAP, "What the expressions name with a colon: `{n: 1}` is `:n`."),
+            Field("names", MAP, "What the expressions name with `#`: `{s: status}` is `#s`."),
+            Field("index", TEXT, "The index that `query` reads.", otherwise="the table"),
+            Field("descending", Anything("true or false"), "With true, `query` begins with the last item.", default=False),
+            Field("limit", COUNT, "Items that `query` stops at.", otherwise="all of them, up to `spec.max_items`"),
+            Field("consistent", Anything("true or false"), "With true, reads see every write before them.", default=False),
+            _REGION,
+        ),
+        (Field("max_items", COUNT, "Items that `query` may give; more is an error, never a silent cut.", default=10_000),),
+        "../tools/dynamodb.md",
+        required=(words("table"),),
+        exclusive=(words("action operation"),),
+        actions={
+            "get": Action(_ONE_ITEM, words("consistent region")),
+            "put": Action((words("table"), words("item")), words("condition values names region")),
+            "update": Action((*_ONE_ITEM, words("update")), words("condition values names region")),
+            "delete": Action(_ONE_ITEM, words("condition values names region")),
+            "query": Action(
+                (words("table"), words("where")), words("values names filter index descending limit consistent region")
+            ),
+        },
+    ),
+    "lambda": KindSpec(
+        (
+            *_action("invoke", "invoke", "What to do: invoke a function."),
+            Field("function", TEXT, "The function: its name, `name:alias`, or its ARN."),
+            Field("payload", Anything("any value"), "What the function gets, as JSON.", default=None),
+            Field(
+                "invocation",
+                Choice(("request", "event"), template=True),
+                "Whether the task waits for the answer, or leaves the event to Lambda.",
+                default="request",
+            ),
+            _REGION,
+        ),
+        (),
+        "../tools/lambda.md",
+        required=(words("function"),),
+        exclusive=(words("action operation"),),
+        actions={"invoke": Action((words("function"),), words("payload invocation region"))},
+    ),
     "s3": KindSpec(
         (
             *_action("get put list copy delete presign", "get", "What to do with an object, or with those of a bucket."),

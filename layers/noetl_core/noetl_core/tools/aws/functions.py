@@ -1,0 +1,82 @@
+"""`kind: lambda`: invokes functions (docs/tools/lambda.md)."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from typing import Any, Final
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.strict_json import parsed
+from noetl_core.tools.actions import action_of, choice, optional_text, text
+from noetl_core.tools.aws import rights
+from noetl_core.tools.aws.clients import client
+from noetl_core.tools.aws.errors import errors_of
+from noetl_core.tools.aws.rights import FUNCTIONS
+from noetl_core.tools.base import BadInput, ToolCall
+
+PATIENCE_S: Final = (15, 60, 300, 900)
+"""How long a client waits for an answer: the first that is not shorter than the timeout of the task."""
+MAX_BYTES: Final = {"request": 6 * 1024 * 1024, "event": 1024 * 1024}
+
+
+class LambdaTool:
+    """Inputs `function`, `payload` and `invocation`."""
+
+    kind = "lambda"
+    inline = False
+
+    def run(self, call: ToolCall) -> Outcome:
+        action_of(call)
+        function, how = text(call, "function"), choice(call, "invocation")
+        name = named(function)
+        rights.check(FUNCTIONS, name)
+        payload = json.dumps(call.inputs.get("payload"), ensure_ascii=False, allow_nan=False).encode()
+        if len(payload) > MAX_BYTES[how]:
+            message = f"lambda: the payload has {len(payload):,} bytes, and Lambda takes {MAX_BYTES[how]:,}"
+            return Outcome.failed("limit", message, retryable=False)
+        waits = 900.0 if call.timeout_s is None else call.timeout_s
+        patience = next((s for s in PATIENCE_S if s >= waits), PATIENCE_S[-1])
+        with errors_of(call.kind, FUNCTIONS, name):
+            answer = client("lambda", optional_text(call, "region"), patience).invoke(
+                FunctionName=function,
+                InvocationType={"request": "RequestResponse", "event": "Event"}[how],
+                Payload=payload,
+                **({"ClientContext": _context(call)} if how == "request" else {}),
+            )
+            body = answer["Payload"].read()
+        return _outcome(name, answer, body)
+
+
+def named(function: str) -> str:
+    """Return the name of a function that is given as `name`, `name:alias` or ARN. Raises `BadInput`."""
+    parts = function.split(":")
+    name = parts[6] if function.startswith("arn:") and len(parts) > 6 else parts[0]
+    if not name or (not function.startswith("arn:") and len(parts) > 2):
+        raise BadInput(f"`function` must be a name, name:alias or an ARN, not {function[:80]!r}")
+    return name
+
+
+def _context(call: ToolCall) -> str:
+    """Return what the function may know a repeated task by: `context.client_context.custom`."""
+    custom = {"noetl_execution_id": call.execution_id, "noetl_task_run_id": call.task_run_id}
+    return b64encode(json.dumps({"custom": custom}).encode()).decode()
+
+
+def _outcome(name: str, answer: Any, body: bytes) -> Outcome:
+    value = _value(body)
+    if answer.get("FunctionError"):
+        told = value.get("errorMessage") if isinstance(value, dict) else None
+        code = str(value.get("errorType")) if isinstance(value, dict) and value.get("errorType") else answer["FunctionError"]
+        message = f"lambda: {name} failed: {told or answer['FunctionError']}"[:2000]
+        return Outcome.failed("server_error", message, retryable=False, code=code, details={"payload": value})
+    return Outcome.ok({"status": answer["StatusCode"], "payload": value, "version": answer.get("ExecutedVersion")})
+
+
+def _value(body: bytes) -> Any:
+    if not body:
+        return None
+    try:
+        return parsed(body)
+    except ValueError:
+        return body.decode("utf-8", "replace")
