@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 # Without it every process of the suite compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test lint types contracts template unit e2e bench peers idle scaling up down clean dist braket coverage soak scale load conformance matrix properties kills layer build sam-local audit
+.PHONY: setup run test lint types contracts template unit e2e bench gigabyte peers idle scaling up down clean dist braket coverage soak scale load conformance matrix properties kills layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -109,6 +109,10 @@ bench: setup
 # build/peers; what cannot be is told. TIMES=3 is shorter.
 peers: setup
 	@$(BIN)/python -m bench.peers --docs --times $(or $(TIMES),5)
+
+# A gigabyte through http, DuckDB, Parquet and PostgreSQL, and the memory that it takes; MB=100 is a tenth of it.
+gigabyte: setup
+	@$(BIN)/python -m bench.gigabyte --mb $(or $(MB),1000)
 
 idle: setup
 	@$(BIN)/python -m bench.idle
