@@ -19,6 +19,7 @@ SCRIPTED_TOOL = Path(__file__).parent / "conformance" / "scripted_tool"
 
 PARAMETERS = {f"Tool{what}": "matrix-*" for what in ("Buckets", "Queues", "Tables", "Functions", "Topics", "EventBuses")}
 """What tools may reach there: what the tool matrix makes."""
+PARAMETERS |= {"AllowShell": "all"}
 
 
 @contextmanager

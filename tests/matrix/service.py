@@ -8,13 +8,15 @@ from contextlib import contextmanager, suppress
 from http.server import ThreadingHTTPServer
 from threading import Event
 
+from tests.llm_server import completion
 from tests.servers import Handler, serving, url_of
 
 ENDED = Event()
 
 
 class Service(Handler):
-    """`/status/N` answers with that status, `/slow` after the test, `/rows/N` with N rows, `/echo` what it was told, anything else `{}`."""
+    """`/status/N` answers with that status, `/slow` after the test, `/rows/N` with N rows, `/echo` what it was told, `/chat` is a
+    model that says the last message again, anything else `{}`."""
 
     def answer(self) -> None:
         said = self.told().decode()
@@ -26,9 +28,12 @@ class Service(Handler):
             body = [{"n": n, "text": "x" * 100} for n in range(int(tail))]
         elif head == "echo":
             body = {"headers": dict(self.headers), "body": said}
+        elif head == "chat":
+            asked = json.loads(said)
+            body = completion(asked, {"content": asked["messages"][-1]["content"]})
         text = b"{" if head == "broken" else json.dumps(body).encode()
         with suppress(BrokenPipeError, ConnectionResetError):  # who asked has gone
-            self.say(int(tail) if head == "status" else 200, text, Content_Type="application/json")
+            self.say(int(tail.partition("/")[0]) if head == "status" else 200, text, Content_Type="application/json")
 
     do_GET = do_POST = do_PUT = answer
 
