@@ -48,8 +48,6 @@ def test_by_default_tools_reach_nothing() -> None:
         ("ToolQueues", "orders,jobs-*", {"arn:*:sqs:*:*:orders", "arn:*:sqs:*:*:jobs-*"}),
         ("ToolTables", "stock", {"arn:*:dynamodb:*:*:table/stock", "arn:*:dynamodb:*:*:table/stock/index/*"}),
         ("ToolFunctions", "resize", {"arn:*:lambda:*:*:function:resize", "arn:*:lambda:*:*:function:resize:*"}),
-        ("ToolTopics", "news", {"arn:*:sns:*:*:news"}),
-        ("ToolEventBuses", "default,orders", {"arn:*:events:*:*:event-bus/default", "arn:*:events:*:*:event-bus/orders"}),
         ("ToolApis", "a1,b2", {"arn:*:execute-api:*:*:a1/*", "arn:*:execute-api:*:*:b2/*"}),
     ],
 )
@@ -59,12 +57,6 @@ def test_a_parameter_opens_what_it_names_in_this_account_and_region(parameter: s
         held = {"ToolBuckets": "aws:ResourceAccount", "ToolApis": "aws:RequestedRegion"}.get(parameter)
         (condition,) = statement["Condition"].values()
         assert condition == (HERE["StringEquals"] if held is None else {held: HERE["StringEquals"][held]})
-
-
-def test_mail_is_sent_from_the_addresses_named_and_no_others() -> None:
-    (statement,) = granted(ToolSenders="reports@example.org,*@example.net")
-    assert statement["Condition"] == {"StringLike": {"ses:FromAddress": ["reports@example.org", "*@example.net"]}}
-    assert {action.partition(":")[0] for action in statement["Action"]} == {"ses"}
 
 
 @pytest.mark.parametrize("right", rights.RIGHTS, ids=lambda right: right.parameter)
@@ -122,6 +114,5 @@ def test_what_parameters_name_by_a_wildcard_leaves_out_the_engines_own() -> None
     opened = {action for s in granted(**everything) for action in listed(s["Action"])}
     denied = {action for s in statements("WorkerFunction", "Deny", **everything) for action in listed(s["Action"])}
     worker = {action for s in statements("WorkerFunction") for action in listed(s["Action"])}
-    no_resource_of_the_engine = {"sns:Publish", "events:PutEvents", "ses:SendEmail", "ses:SendRawEmail"}
     harmless = {"s3:AbortMultipartUpload", "dynamodb:DescribeTable"}
-    assert opened - denied - worker == no_resource_of_the_engine | harmless
+    assert opened - denied - worker == harmless

@@ -47,9 +47,6 @@ CHOICES: tuple[Mapping[str, str], ...] = (
         "ToolQueues": "orders,jobs-*",
         "ToolTables": "stock",
         "ToolFunctions": "resize",
-        "ToolTopics": "news",
-        "ToolEventBuses": "default",
-        "ToolSenders": "reports@example.org,*@example.net",
         "ToolApis": "a1b2c3",
     },
 )

@@ -39,11 +39,8 @@ BUCKETS: Final = Right("ToolBuckets", "NOETL_TOOL_BUCKETS", "bucket", "buckets")
 QUEUES: Final = Right("ToolQueues", "NOETL_TOOL_QUEUES", "queue", "queues")
 TABLES: Final = Right("ToolTables", "NOETL_TOOL_TABLES", "table", "tables")
 FUNCTIONS: Final = Right("ToolFunctions", "NOETL_TOOL_FUNCTIONS", "function", "functions")
-TOPICS: Final = Right("ToolTopics", "NOETL_TOOL_TOPICS", "topic")
-EVENT_BUSES: Final = Right("ToolEventBuses", "NOETL_TOOL_EVENT_BUSES", "event bus")
-SENDERS: Final = Right("ToolSenders", "NOETL_TOOL_SENDERS", "sender")
 APIS: Final = Right("ToolApis", "NOETL_TOOL_APIS", "API", "apis")
-RIGHTS: Final = (BUCKETS, QUEUES, TABLES, FUNCTIONS, TOPICS, EVENT_BUSES, SENDERS, APIS)
+RIGHTS: Final = (BUCKETS, QUEUES, TABLES, FUNCTIONS, APIS)
 
 
 def check(right: Right, name: str) -> None:
