@@ -12,6 +12,8 @@ import yaml
 
 from noetl_core.control import pages, read
 from noetl_core.control.admit import StartRequest
+from noetl_core.control.redrive import redrive
+from noetl_core.engine.redrive import Redrive
 from noetl_core.local import LocalWiring
 from noetl_core.ports import NotFound, ReadsSecrets
 from tests.oauth_server import CLIENT, OAuthServer
@@ -213,3 +215,27 @@ def test_no_token_is_requested_before_one_is_needed(server: OAuthServer) -> None
     tasks = [{"name": "a", "kind": "noop", "result": "{{ 1 if workload.on else keychain.app.token }}"}]
     out = run([CLIENT_ENTRY, {"name": "app", **OAUTH}], tasks, api=server.base, on=True)
     assert out["status"] == "completed" and not server.token_requests
+
+
+def test_a_redrive_after_the_credential_was_added_runs_the_step(tmp_path: Path) -> None:
+    document = {
+        "apiVersion": "noetl.io/v2",
+        "kind": "Playbook",
+        "metadata": {"name": "k", "path": "t/k"},
+        "keychain": [{"name": "x", "kind": "pg", "credential": "later"}],
+        "workflow": [{"step": "start", "tool": known("keychain.x.user", "reader")}],
+    }
+    stored: dict[str, Any] = {}
+    held: Any = Held(stored)
+    local = LocalWiring(secrets=held)
+    try:
+        started = local.start(StartRequest(playbook=yaml.safe_dump(document, sort_keys=False)))
+        local.run(started.execution_id)
+        assert read.summary(local.control, started.execution_id)["status"] == "failed"
+        stored["later"] = STORED["pg_reports"]
+        redrive(local.control, started.execution_id, Redrive())
+        local.run(started.execution_id)
+        out = read.summary(local.control, started.execution_id)
+        assert (out["status"], out["error"], out["steps"]["start"]["status"]) == ("completed", None, "ok")
+    finally:
+        local.close()

@@ -82,7 +82,8 @@ def _run_ended(p: RoutingPass, run: Run, seq: int, event: TerminalEvent) -> None
     if counts is not None:
         p.emit(control.LoopDone, run=run.id, step=run.step, **counts, error=error)
     if error is not None and error.get("fatal"):
-        p.emit(control.ExecutionFailing, error={**error, "step": run.step})
+        unhandled: Failure = {**error, "step": run.step}
+        p.emit(control.NextEvaluated, run=run.id, step=run.step, event="step.failed", selected=[], unhandled=unhandled)
         return
     dotted = "step.failed" if failed else ("loop.done" if step.loop is not None else "step.done")
     at: CommitPointer = {"run": run.id, "seq": seq}
