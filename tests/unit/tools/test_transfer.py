@@ -235,6 +235,13 @@ def test_an_invocation_without_time_leaves_the_rest_to_the_next(transfer: Transf
     assert query(ITEMS) == ALL
 
 
+def test_chunks_of_large_rows_are_smaller(transfer: Transfer, query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.tools.transfer.staged.CHUNK_BYTES", 1000)
+    rows = [{"id": n, "name": "x" * 400} for n in range(10)]
+    assert transfer({"rows": rows}, chunk_rows=100).result["chunks"] == 4
+    assert query("SELECT count(*), sum(id) FROM items") == [(10, 45)]
+
+
 def test_a_source_that_is_another_is_not_taken_for_the_rest(transfer: Transfer, query: Query) -> None:
     assert transfer({"rows": ROWS}, resume_after_s=0.0).status == "unfinished"
     assert kind(transfer({"rows": ROWS[1:]})) == "storage"

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -27,6 +26,8 @@ from noetl_core.tools.postgres_parquet import working
 from noetl_core.tools.row_sources import Part, Row, format_of, object_file, parts_of, rows_of
 
 BATCH: Final = 2_048
+CHUNK_BYTES: Final = 32 * 1024 * 1024
+"""A chunk is in memory, however large its rows are."""
 COPIES: Final = 4
 """Objects that are copied at a time."""
 _STORED: Final = {
@@ -171,6 +172,14 @@ def _results(call: ToolCall) -> ResultStore:
 
 
 def chunks(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
-    """Yield the rows in lists of `size`."""
-    while chunk := list(islice(rows, size)):
+    """Yield the rows in lists of `size`, or of fewer that are about `CHUNK_BYTES` together: the same ones whenever it is done."""
+    chunk: list[Row] = []
+    held = 0
+    for row in rows:
+        chunk.append(row)
+        held += sum(len(value) if type(value) is str else len(repr(value)) for value in row.values())
+        if len(chunk) == size or held >= CHUNK_BYTES:
+            yield chunk
+            chunk, held = [], 0
+    if chunk:
         yield chunk
