@@ -113,6 +113,8 @@ workflow:
       - {{ name: pgbad, kind: postgres, auth: "= {{{{ keychain.api.token }}}}", command: SELECT 1, spec: {ERROR} }}
       - {{ name: duckfile, kind: duckdb, command: "SELECT $t AS t", to: csv, params: {{ t: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
       - {{ name: duckpg, kind: duckdb, command: SELECT 1, attach: {{ a: {{ auth: "{{{{ workload.dsn }}}}", queries: {{ q: "SELECT '{{{{ keychain.api.token }}}}'::int AS n" }} }} }}, spec: {ERROR} }}
+      - {{ name: moved, kind: transfer, source: {{ rows: [{{ id: "{{{{ keychain.api.token }}}}" }}] }}, target: {{ kind: postgres, auth: "{{{{ workload.dsn }}}}", table: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: staged, kind: transfer, source: {{ kind: duckdb, command: "SELECT $t AS t", params: {{ t: "{{{{ keychain.api.token }}}}" }} }}, target: {{ kind: postgres, auth: "{{{{ workload.dsn }}}}", table: nowhere }}, spec: {ERROR} }}
       - {{ name: pgcopied, kind: postgres, auth: "{{{{ workload.dsn }}}}", copy: {{ query: "SELECT %(t)s AS t", to: csv }}, params: {{ t: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
       - {{ name: pgwrong, kind: postgres, auth: "{{{{ workload.dsn }}}}", copy: {{ from: [{{ id: "{{{{ keychain.api.token }}}}" }}], into: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
   - step: others
