@@ -39,8 +39,8 @@ def up(
 ) -> None:
     """Start the embedded AWS stack and deploy template.yaml to it."""
     try:
-        from noetl_core.ports import MissingPackages
-        from noetl_infra.deploy import DeployFailed, WrongParameter  # 600 ms, with the next: only who brings a stack up
+        from noetl_core.ports import MissingPackages  # 600 ms, with the next: only who brings a stack up
+        from noetl_infra.deploy import DeployFailed, WrongParameter
         from noetl_infra.stack import StackDown
         from noetl_infra.up import up as bring_up
     except ModuleNotFoundError as missing:

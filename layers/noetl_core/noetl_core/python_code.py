@@ -11,7 +11,7 @@ import types
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    import ast
+    import ast  # 2 ms: only who looks into code
     from collections.abc import Iterator
 
 FILENAME: Final = "<code>"
@@ -46,7 +46,7 @@ def run(code: types.CodeType, names: dict[str, Any]) -> Any:
 
 def defined(source: str) -> frozenset[str] | None:
     """Return the names that a text binds outside functions; None where that is not certain. Raises `SyntaxError`."""
-    import ast
+    import ast  # 2 ms: only who looks into code
 
     names: set[str] = set()
     for node in _outside_functions(ast.parse(source, FILENAME).body):
@@ -63,7 +63,7 @@ def defined(source: str) -> frozenset[str] | None:
 
 def _as_function(source: str) -> ast.Module:
     """Return the text as a module that defines a function of its statements. Raises `SyntaxError` for what no module may have."""
-    import ast
+    import ast  # 2 ms: only who looks into code
 
     tree = ast.parse(source, FILENAME)
     names: set[str] = set()
@@ -90,7 +90,7 @@ def _place(source: str, node: ast.expr) -> tuple[str, int, int, str]:
 
 def _head_and_body(statements: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
     """Return what must stay at the beginning of a module - its text about itself, imports from `__future__` - and the rest."""
-    import ast
+    import ast  # 2 ms: only who looks into code
 
     n = 0
     for statement in statements:
@@ -104,7 +104,7 @@ def _head_and_body(statements: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast
 def _module_statements() -> ast.NodeTransformer:
     """Return what rewrites statements that mean something else in a function whose names are global: annotations of names, and
     `global` itself."""
-    import ast
+    import ast  # 2 ms: only who looks into code
 
     class Statements(ast.NodeTransformer):
         def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
@@ -125,7 +125,7 @@ def _module_statements() -> ast.NodeTransformer:
 
 def _outside_functions(statements: list[ast.stmt]) -> Iterator[ast.AST]:
     """Yield the nodes that are carried out as part of the module itself."""
-    import ast
+    import ast  # 2 ms: only who looks into code
 
     stack: list[ast.AST] = list(statements)
     while stack:
@@ -138,7 +138,7 @@ def _outside_functions(statements: list[ast.stmt]) -> Iterator[ast.AST]:
 
 def _bound_by(node: ast.AST) -> Iterator[str]:
     """Yield the names that one node binds."""
-    import ast
+    import ast  # 2 ms: only who looks into code
 
     if isinstance(node, ast.Name):
         if not isinstance(node.ctx, ast.Load):

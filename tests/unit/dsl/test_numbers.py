@@ -58,8 +58,17 @@ def step_with(key: str, made: Callable[[Any], Any]) -> Callable[[Any], dict[str,
     return lambda value: document(workflow=[{"step": "a", "tool": {"kind": "noop"}, key: made(value)}])
 
 
+COMPLETE: dict[str, dict[str, Any]] = {
+    "kv": {"action": "put", "key": "k", "value": 1},
+    "s3": {"action": "presign", "bucket": "b", "key": "k"},
+}
+"""What kinds with actions need, which their schema does not know."""
+
+
 def task(kind: str, *keys: str) -> Callable[[Any], dict[str, Any]]:
-    return lambda value: document(workflow=[{"step": "a", "tool": {"kind": kind, **nest(value, *keys)}}])
+    return lambda value: document(
+        workflow=[{"step": "a", "tool": {"kind": kind, **COMPLETE.get(kind, {}), **nest(value, *keys)}}]
+    )
 
 
 def then(key: str) -> Callable[[Any], dict[str, Any]]:

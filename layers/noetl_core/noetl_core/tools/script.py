@@ -51,8 +51,8 @@ class ScriptedTool:
         return str(got.result["data"])
 
     def _from_s3(self, script: Mapping[str, Any]) -> str:
-        from noetl_core.tools.aws import rights
-        from noetl_core.tools.aws.clients import client  # botocore: only who asks AWS
+        from noetl_core.tools.aws import rights  # 100 ms, with the next: only who asks AWS
+        from noetl_core.tools.aws.clients import client
         from noetl_core.tools.aws.errors import errors_of
 
         place = urlsplit(str(script["uri"]))

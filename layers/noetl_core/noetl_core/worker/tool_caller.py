@@ -100,7 +100,7 @@ class ToolCaller:
         """Run the tool."""
         tool = self._tool(call.kind)
         if "script" in call.inputs and call.kind in KINDS and KINDS[call.kind].script:
-            from noetl_core.tools.script import ScriptedTool  # only who fetches program text
+            from noetl_core.tools.script import ScriptedTool  # 1 ms: only who fetches program text
 
             tool = ScriptedTool(tool, self._tools)
         return self.measured(invoke(tool, call), call, started_task)

@@ -80,7 +80,7 @@ def _of_the_caller(service: str, region: str | None) -> Signing:
 
 
 def _region() -> str:
-    from noetl_core.tools.aws.clients import session
+    from noetl_core.tools.aws.clients import session  # 100 ms: as above
 
     region = session().get_config_variable("region")
     if not region:
@@ -96,7 +96,7 @@ def signed(
     signing: Signing, method: str, url: str, headers: Sequence[tuple[bytes, bytes]], body: bytes
 ) -> list[tuple[bytes, bytes]]:
     """Return the headers of a request with its signature."""
-    from botocore.auth import S3SigV4Auth, SigV4Auth
+    from botocore.auth import S3SigV4Auth, SigV4Auth  # 100 ms, with the next: as above
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials
 
