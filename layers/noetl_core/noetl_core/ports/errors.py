@@ -1,0 +1,51 @@
+"""The errors of the ports: `ports` says who must act."""
+
+from __future__ import annotations
+
+from noetl_core.engine.records import Commit
+
+
+class PortError(Exception):
+    """Base class of all errors of ports."""
+
+
+class Conflict(PortError):
+    """The condition of a write failed, because another writer was first. `existing` is the stored item, when the store
+    returns it."""
+
+    def __init__(self, message: str, existing: Commit | None = None) -> None:
+        super().__init__(message)
+        self.existing = existing
+
+
+class NotFound(PortError):
+    """There is no such item."""
+
+
+class Unavailable(PortError):
+    """The service did not answer, or refused because of load. Trying again later is right."""
+
+
+class StorageFailed(Unavailable):
+    """The storage of this machine cannot be written: full, read-only or broken. Trying again helps only after somebody acted."""
+
+
+class TooLarge(PortError):
+    """The value exceeds what the service accepts."""
+
+
+class Forbidden(PortError):
+    """The item exists, but the caller may not have it. Whoever grants rights acts."""
+
+
+class MissingPackages(PortError):
+    """The packages that a playbook requires are not where its tasks run. Who acts: whoever deploys; the message says how."""
+
+
+class NewerLog(Unavailable):
+    """A commit requires a newer reader: a release is being rolled out, or was rolled back. The execution is not given up: it
+    waits for code that can read it."""
+
+
+class CorruptLog(PortError):
+    """The log contains something that this reader must not interpret."""

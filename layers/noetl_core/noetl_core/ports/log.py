@@ -1,0 +1,40 @@
+"""The event log, and what reads a history of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from noetl_core.engine.records import Commit, Snapshot, StreamId
+
+
+class CommitReader(Protocol):
+    """The part of the event store that readers of a history need."""
+
+    def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
+        """As `EventStore.read`."""
+        ...
+
+
+class EventStore(Protocol):
+    """The append-only event log. Reads are strongly consistent."""
+
+    def append(self, commit: Commit) -> None:
+        """Write `commit` at its position, or raise `Conflict`. It also succeeds when the position holds a commit of the same
+        `writer`."""
+        ...
+
+    def read(self, stream: StreamId, after: int = -1, limit: int | None = None) -> Sequence[Commit]:
+        """Return the commits of `stream` with `seq > after` in order, at most `limit` (None: all). Raises `CorruptLog` on a
+        gap. A store may decode a commit when it is taken from the answer, and raise `CorruptLog` or `NewerLog` then."""
+        ...
+
+    def last(self, stream: StreamId) -> Commit | None:
+        """Return the newest commit of `stream`, or None."""
+        ...
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Store `snapshot` if it is newer than the stored one; otherwise do nothing."""
+        ...
+
+    def load_snapshot(self, execution_id: str) -> Snapshot | None: ...
