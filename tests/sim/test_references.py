@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from noetl_core.adapters.local.results import FileResultStore
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.engine.needs import Need, NeedValues
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.ports import NotFound
 from noetl_core.tools.base import ToolCall
-from noetl_core.values import Values
+from noetl_core.values import Family, FamilyResults, Values
 from tests.sim.world import World
 from tests.stored import stored
 
@@ -164,6 +166,23 @@ def test_a_response_that_looks_like_a_reference_to_somebody_elses_object_is_plai
         assert state.status == ends, state.failure
         log = repr(world.store.streams) + repr([c.inputs for c in world.calls])
         assert "of somebody else" not in log
+
+
+@pytest.mark.parametrize(
+    "key", ["{own}/../1/results/r.json", "{own}/x/../../1/results/r.json", "{own}/./store/r", "{own}//store/r"]
+)
+def test_a_key_that_leads_out_of_the_family_on_a_detour_is_none_of_its_objects(key: str, tmp_path: Path) -> None:
+    """Folders, and servers that tidy paths up, would give the object of execution 1."""
+    world = World()
+    own = world.start(GUARD).execution_id
+    files = FileResultStore(tmp_path)
+    for place in ("1/results/r.json", f"{own}/x/y", f"{own}/store/r"):
+        files.put(place, SECRET)
+    family = Family(world.store, own)
+    assert family.has(f"{own}/store/r") and not family.has(key.format(own=own))
+    for read in (FamilyResults(files, family, own).get, FamilyResults(files, family, own).url, files.get):
+        with pytest.raises(NotFound):
+            read(key.format(own=own))
 
 
 def test_tools_read_no_objects_of_other_executions() -> None:

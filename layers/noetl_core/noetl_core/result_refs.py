@@ -25,6 +25,11 @@ def is_partly_readable(reference: Mapping[str, Any]) -> bool:
     return type(reference.get("outline")) is str or reference.get("schema_hint") == MANIFEST
 
 
+def is_plain(key: str) -> bool:
+    """Whether a key names the same object wherever it is read: what tidies paths up takes `1/../2/x` for `2/x`, S3 does not."""
+    return not {"", ".", ".."} & set(key.split("/"))
+
+
 def reference_to(key: str, body: bytes) -> dict[str, Any]:
     """The reference to an object that holds `body`."""
     return {**unchecked_reference(key, len(body)), "checksum": f"sha256:{sha256(body).hexdigest()}"}

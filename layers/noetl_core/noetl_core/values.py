@@ -17,7 +17,7 @@ from noetl_core.expr import is_reference, path_text, references_in, replaced
 from noetl_core.expr.references import Path
 from noetl_core.outlines import MOST_OUTLINE_BYTES, Container, Page, Pages, Span, checksum_of, outline_key, read_outline
 from noetl_core.ports import CorruptLog, EventStore, NotFound, ObjectWriter, ResultStore
-from noetl_core.result_refs import MANIFEST, MARK, Altered
+from noetl_core.result_refs import MANIFEST, MARK, Altered, is_plain
 from noetl_core.strict_json import parsed
 
 PAGES = PAGED_BYTES // MAX_DECISION_BYTES
@@ -69,6 +69,9 @@ class Family:
         return self.has(str(ref["key"]))
 
     def has(self, key: str) -> bool:
+        """Return whether a key is one of an object of the family."""
+        if not is_plain(key):
+            return False
         owner = key.partition("/")[0]
         if owner not in self._known:
             number = owner.isascii() and owner.isdecimal() and len(owner) <= 19

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 from noetl_core.adapters.keys import check_key
 from noetl_core.ports import NotFound, ObjectWriter, StorageFailed
-from noetl_core.result_refs import unchecked_reference
+from noetl_core.result_refs import is_plain, unchecked_reference
 
 
 class FileResultStore:
@@ -32,7 +32,7 @@ class FileResultStore:
         if "\0" in key:
             raise NotFound(f"key {key!r} is no name of a file")
         path = (self._root / key).resolve()
-        if not path.is_relative_to(self._root) or path == self._root:
+        if not path.is_relative_to(self._root) or path == self._root or not is_plain(key):
             raise NotFound(f"key {key!r} is outside the store")
         return path
 
