@@ -104,7 +104,22 @@ def test_a_right_is_of_the_functions_name(function: str, name: str) -> None:
     assert named(function) == name
 
 
-@pytest.mark.parametrize("function", [":f", "a:b:c"])
+@pytest.mark.parametrize("right", ["function", "123456789012", "us-east-1"])
+def test_what_is_invoked_is_what_the_right_was_asked_for(right: str, stub: Stubber, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lambda reads `function:x` and `123456789012:x` as the function `x`."""
+    monkeypatch.setenv("STACK_RESOURCES", '{"functions": ["noetl-admit"]}')
+    monkeypatch.setenv("NOETL_TOOL_FUNCTIONS", "*")
+    stub.add_response(
+        "invoke",
+        {"StatusCode": 200, "Payload": io.BytesIO(b"1")},
+        {"FunctionName": right, "Qualifier": "noetl-admit", "InvocationType": ANY, "Payload": ANY, "ClientContext": ANY},
+    )
+    assert call(function=f"{right}:noetl-admit").result["payload"] == 1
+
+
+@pytest.mark.parametrize(
+    "function", [":f", "a:b:c", "f:", "arn:aws:lambda:us-east-1:123456789012:layer:f", "a/../b", "f\n", "us-east-1:1:f"]
+)
 def test_what_names_no_function_is_refused(function: str) -> None:
     with pytest.raises(BadInput):
         named(function)

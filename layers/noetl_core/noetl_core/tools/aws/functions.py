@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from noetl_core.tools.base import BadInput, ToolCall
 
 PATIENCE_S: Final = (15, 60, 300, 900)
 """How long a client waits for an answer: the first that is not shorter than the timeout of the task."""
+_ARN: Final = re.compile(r"arn:[a-z-]+:lambda:[a-z0-9-]+:[0-9]{12}:function:([A-Za-z0-9_-]+)(?::[$A-Za-z0-9_-]+)?")
+_NAME: Final = re.compile(r"([A-Za-z0-9_-]+)(?::([$A-Za-z0-9_-]+))?")
 MAX_BYTES: Final = {"request": 6 * 1024 * 1024, "event": 1024 * 1024}
 
 
@@ -39,7 +42,7 @@ class LambdaTool:
         patience = next((s for s in PATIENCE_S if s >= waits), PATIENCE_S[-1])
         with errors_of(call.kind, FUNCTIONS, name):
             answer = client("lambda", optional_text(call, "region"), patience).invoke(
-                FunctionName=function,
+                **_invoked(function),
                 InvocationType={"request": "RequestResponse", "event": "Event"}[how],
                 Payload=payload,
                 **({"ClientContext": _context(call)} if how == "request" else {}),
@@ -50,11 +53,19 @@ class LambdaTool:
 
 def named(function: str) -> str:
     """Return the name of a function that is given as `name`, `name:alias` or ARN. Raises `BadInput`."""
-    parts = function.split(":")
-    name = parts[6] if function.startswith("arn:") and len(parts) > 6 else parts[0]
-    if not name or (not function.startswith("arn:") and len(parts) > 2):
+    found = _ARN.fullmatch(function) or _NAME.fullmatch(function)
+    if found is None:
         raise BadInput(f"`function` must be a name, name:alias or an ARN, not {function[:80]!r}")
-    return name
+    return found[1]
+
+
+def _invoked(function: str) -> dict[str, str]:
+    """Return what is invoked as Lambda takes it. An alias stands by itself: `function:x` and `123456789012:x` are other ways to
+    name the function `x`, and the right was asked for another."""
+    if _ARN.fullmatch(function):
+        return {"FunctionName": function}
+    name, _, alias = function.partition(":")
+    return {"FunctionName": name, **({"Qualifier": alias} if alias else {})}
 
 
 def _context(call: ToolCall) -> str:
