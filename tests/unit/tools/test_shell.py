@@ -191,6 +191,35 @@ def test_what_a_script_leaves_in_the_background_ends_with_it(tmp_path: Path) -> 
     assert gone(int((tmp_path / "pid").read_text())) and time.monotonic() - began < 30
 
 
+def test_what_leaves_the_group_holds_no_thread_and_no_pipe_of_the_worker() -> None:
+    """It writes without end: with nobody who reads, that ends it."""
+    lines: list[str] = []
+    before = set(threading.enumerate()), len(list(Path("/proc/self/fd").iterdir()))
+    left = run("setsid sh -c 'echo $$ >&2; exec yes' & exit 0", lines=lines)
+    pid = int(left.result["stderr"])
+    assert gone(pid)
+    said = len(lines)
+    assert (set(threading.enumerate()), len(list(Path("/proc/self/fd").iterdir()))) == before and len(lines) == said
+
+
+def test_what_leaves_the_group_and_reads_nothing_holds_nothing_either() -> None:
+    before = set(threading.enumerate())
+    left = run("setsid sleep 60 <&0 & echo $!; exit 0", stdin="x" * 1_000_000)
+    try:
+        assert set(threading.enumerate()) == before
+    finally:
+        os.kill(int(left.result["stdout"]), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "NOETL_CREDENTIAL_WAREHOUSE", "NOETL_TOKEN", "DATABASE_URL"])
+def test_secrets_of_the_worker_that_a_command_inherits_are_masked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "hunter2-of-the-worker")
+    lines: list[str] = []
+    shown = run(f'test "${name}" = hunter2-of-the-worker; env; env >&2', {"inherit": [name]}, lines=lines)
+    assert shown.result["exit_code"] == 0 and f"{name}=***" in shown.result["stdout"]
+    assert "hunter2" not in repr(shown) + repr(lines)
+
+
 def test_a_cancelled_task_is_ended(tmp_path: Path) -> None:
     cancelled = threading.Event()
     threading.Timer(0.3, cancelled.set).start()
@@ -284,3 +313,4 @@ def test_the_examples_of_the_page_run(example: str) -> None:
 
 def test_signals_have_their_names() -> None:
     assert run("kill -TERM $$").helpers["shell"]["signal"] == signal.SIGTERM.name
+    assert run("kill -40 $$").helpers["shell"]["signal"] == f"SIGRTMIN+{40 - signal.SIGRTMIN}"

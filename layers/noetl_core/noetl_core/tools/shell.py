@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import tempfile
@@ -48,6 +49,8 @@ PIECE: Final = 64 * 1024
 KEPT: Final = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 """What the process gets of the worker's environment."""
 SHELLS: Final[dict[str, tuple[str, ...]]] = {"sh": ("sh", "-e", "-c"), "bash": ("bash", "-e", "-o", "pipefail", "-c")}
+_SECRET: Final = re.compile(r"SECRET|TOKEN|PASSW|PASSPHRASE|CREDENTIAL|PRIVATE|API_?KEY|DATABASE_URL|_DSN$", re.IGNORECASE)
+"""Variables of the worker whose values are masked in what comes out, as those of credentials are."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -139,6 +142,7 @@ def _environment(call: ToolCall) -> dict[str, str]:
     if own:
         raise BadInput(f"`spec.inherit`: {own[0]} is the worker's own: a command on a stack does not get its role")
     found = {name: os.environ[name] for name in (*KEPT, *inherited) if name in os.environ}
+    call.conceal({name: found[name] for name in inherited if name in found and _SECRET.search(name)})
     about = {"EXECUTION_ID": call.execution_id, "STEP": call.step, "TASK": call.task, "TASK_RUN_ID": call.task_run_id}
     found |= {f"NOETL_{name}": value for name, value in {**about, "ATTEMPT": str(call.attempt)}.items()}
     for name, value in given.items():
@@ -248,7 +252,7 @@ def _outcome(work: Work, code: int, streams: _Streams) -> Outcome:
         kind: ErrorKind = "not_found" if code == 127 else "unknown"
         how = f"ended with exit code {code}"
         if code < 0:
-            shell["signal"] = signal.Signals(-code).name
+            shell["signal"] = signal_name(-code)
             how = f"was ended by {shell['signal']}"
         last = stderr.strip().rpartition("\n")[2][:500]
         message = f"shell: the command {how}" + (f": {last}" if last else "")
@@ -262,6 +266,14 @@ def _outcome(work: Work, code: int, streams: _Streams) -> Outcome:
     return Outcome.ok(result, shell=shell)
 
 
+def signal_name(number: int) -> str:
+    """Return what a signal is called; those of real time have no names of their own."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
+
+
 class _Streams:
     """Feeds a process and reads what it writes, on threads: into the log up to a limit, and into what is kept."""
 
@@ -272,6 +284,7 @@ class _Streams:
         self._out, self._error = bytearray(), bytearray()
         self._lock = threading.Lock()
         self.too_large = threading.Event()
+        self._closed = threading.Event()
         self._readers = [
             threading.Thread(target=self._read, args=(pipe, name), daemon=True)
             for pipe, name in ((process.stdout, "stdout"), (process.stderr, "stderr"))
@@ -287,10 +300,12 @@ class _Streams:
             thread.join(max(0.0, until - time.monotonic()))
 
     def close(self) -> None:
-        """Give the threads up: the group has ended, so the pipes have."""
+        """End the threads. The group has ended, and with it the pipes, but for what has made itself a group of its own: nobody
+        reads that any more, so what it writes on ends it (SIGPIPE)."""
         self.drain(DRAIN_S)
-        self._writer.join(DRAIN_S)
+        self._closed.set()
         for thread, pipe in zip((self._writer, *self._readers), self._pipes, strict=True):
+            thread.join(DRAIN_S)
             if not thread.is_alive():
                 pipe.close()
 
@@ -301,14 +316,19 @@ class _Streams:
         return bytes(self._error[-ERROR_CHARS:]).decode("utf-8", "replace")
 
     def _write(self, pipe: IO[bytes]) -> None:
+        rest, ready = memoryview(self._work.stdin), select.poll()
+        ready.register(pipe, select.POLLOUT)
+        os.set_blocking(pipe.fileno(), False)
         with suppress(OSError):  # it reads no more: its exit code says what came of that
-            pipe.write(self._work.stdin)
+            while rest and not self._closed.is_set():
+                if ready.poll(1000 * SLICE_S):
+                    rest = rest[os.write(pipe.fileno(), rest) :]
         with suppress(OSError):
             pipe.close()
 
     def _read(self, pipe: IO[bytes], name: str) -> None:
         rest = b""
-        while piece := os.read(pipe.fileno(), PIECE):
+        while piece := self._piece(pipe):
             self._keep(piece, name)
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
@@ -318,6 +338,15 @@ class _Streams:
                 rest = b""
         if rest:
             self._say(rest, name)
+
+    def _piece(self, pipe: IO[bytes]) -> bytes:
+        """Return what comes next; nothing at the end, or once the task has ended."""
+        ready = select.poll()
+        ready.register(pipe, select.POLLIN)
+        while not self._closed.is_set():
+            if ready.poll(1000 * SLICE_S):
+                return os.read(pipe.fileno(), PIECE)
+        return b""
 
     def _keep(self, piece: bytes, name: str) -> None:
         if name == "stderr":
