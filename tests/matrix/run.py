@@ -28,7 +28,8 @@ def prepared(kind: str, http: str) -> dict[str, Any]:
 def wrong(kind: str, wiring: Wiring, world: World) -> dict[str, list[str]]:
     """What is otherwise than the cases of a kind say, by case."""
     cases = cases_of(kind, wiring.name)
-    wiring.secret("matrix", {"token": SECRET})
+    for name, fields in {"matrix": {"token": SECRET}, **getattr(module_of(kind), "CREDENTIALS", {})}.items():
+        wiring.secret(name, fields)
     status, answer = wiring.call("POST", "executions", {"playbook": json.dumps(_playbook(kind, cases)), "payload": dict(world)})
     if status != 202:
         return {case.name: [f"the playbook of {kind} is refused: {json.dumps(answer)[:2000]}"] for case in cases}
