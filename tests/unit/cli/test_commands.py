@@ -117,6 +117,16 @@ def test_people_get_the_result_and_where_to_look_next(noetl: Run) -> None:
     assert "execution" in done.stderr
 
 
+def test_a_run_with_duckdb_leaves_nothing_on_standard_error(tmp_path: Path) -> None:
+    """In a process of its own: it is the interpreter's end that prints."""
+    tool = 'tool: { kind: duckdb, command: "SELECT 42 AS n" }'
+    (tmp_path / "sql.yaml").write_text(HELLO[: HELLO.index("tool:")] + tool)
+    command = [sys.executable, "-m", "noetl_cli.main", "run", "sql.yaml", "--output", "json"]
+    done = subprocess.run(command, cwd=tmp_path, env=ENV, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["status"] == "completed"
+    assert "leaked" not in done.stderr
+
+
 def test_rows_become_a_table(noetl: Run, tmp_path: Path) -> None:
     rows = HELLO.replace(
         'result: { greeting: "Hello, {{ workload.name }}!", n: "{{ workload.deep.n }}" }',

@@ -69,6 +69,16 @@ def test_single_networks_can_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None
             policy.check(ipaddress.ip_address(refused), 80)
 
 
+@pytest.mark.parametrize("said", ["true", "10.0.0.1/8", "localhost"])
+def test_a_setting_that_is_none_says_what_to_write(monkeypatch: pytest.MonkeyPatch, server: Server, said: str) -> None:
+    monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", said)
+    error = invoke(HttpTool(), ToolCall("http", {"url": f"{server.base}/echo"})).error
+    assert error is not None and (error.kind, error.retryable) == ("schema", False)
+    assert (
+        f"NOETL_HTTP_ALLOW_PRIVATE is '{said}'" in error.message and "write 1 (all private addresses), 0 (none)" in error.message
+    )
+
+
 def test_the_runtime_api_is_refused_even_where_loopback_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_HTTP_ALLOW_PRIVATE", "1")
     monkeypatch.setenv("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9001")

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from noetl_core.tools.base import BadInput
+
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -67,9 +69,17 @@ class AddressPolicy:
 
     @classmethod
     def from_environment(cls) -> AddressPolicy:
-        """Return the policy of the deployment. Raises `ValueError` for an invalid network."""
+        """Return the policy of the deployment. Raises `BadInput` for a setting that is none."""
         said = os.environ.get("NOETL_HTTP_ALLOW_PRIVATE", "").strip()
-        networks = () if said in ("", "0", "1") else tuple(ipaddress.ip_network(n.strip()) for n in said.split(",") if n.strip())
+        try:
+            networks = (
+                () if said in ("", "0", "1") else tuple(ipaddress.ip_network(n.strip()) for n in said.split(",") if n.strip())
+            )
+        except ValueError as error:
+            raise BadInput(
+                f"the environment variable NOETL_HTTP_ALLOW_PRIVATE is {said!r} ({error}): "
+                "write 1 (all private addresses), 0 (none), or networks with commas between them, such as 127.0.0.0/8,10.1.0.0/16"
+            ) from error
         return cls(said == "1", networks, platform_endpoints())
 
     def check(self, address: Address, port: int) -> None:
