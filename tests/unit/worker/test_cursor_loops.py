@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import threading
 from collections.abc import Iterator, Mapping
@@ -579,15 +578,22 @@ def test_many_executions_claim_from_one_table_and_each_row_is_run_once(uri: str,
     assert len(states(db)["done"]) == 400
 
 
-def test_frames_of_rows_are_not_kept_in_memory(uri: str, db: psycopg.Connection[Any]) -> None:
+def test_frames_of_rows_are_not_kept_in_memory(uri: str, db: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of 2 KB: each frame is an object of its own, the log has references, and no more than one frame is held."""
     db.execute("INSERT INTO items (id, name) SELECT n, repeat('x', 2000) FROM generate_series(8, 200) AS n")
     run = claiming(uri, frame=20)
     rows: list[int] = []
+    made: list[FrameItems] = []
+    begin = FrameItems.__init__
+
+    def noted(items: FrameItems, *args: Any, **more: Any) -> None:
+        begin(items, *args, **more)
+        made.append(items)
+
+    monkeypatch.setattr(FrameItems, "__init__", noted)
 
     def script(call: ToolCall) -> Outcome:
-        items = max((found for found in gc.get_objects() if isinstance(found, FrameItems)), key=len)
-        rows.append(0 if items._read is None else len(items._read[1]))
+        rows.append(sum(0 if items._read is None else len(items._read[1]) for items in made))
         return echo(call)
 
     run.script = script
