@@ -29,13 +29,21 @@ def with_scripts(text: str, folder: Path) -> str:
 
 
 def _find(path: str, folder: Path) -> Path | None:
-    """Return the file, if it lies below one of the two folders: a playbook takes nothing else of the machine."""
+    """Return the file, if it lies below one of the two folders and is not hidden: a playbook takes nothing else of the machine,
+    and where the current folder is a home, what is hidden there are keys."""
     for base in (folder, Path.cwd()):
         base = base.resolve()
-        file = (base / path).resolve()
-        if file.is_relative_to(base) and file.is_file():
-            return file
+        try:
+            file = (base / path).resolve()
+            if file.is_relative_to(base) and not _hidden(file.relative_to(base)) and file.is_file():
+                return file
+        except (OSError, ValueError):  # what can be no name of a file: too long, or with a null character
+            continue
     return None
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _read(file: Path, uri: str) -> str:

@@ -126,6 +126,22 @@ def test_nothing_else_of_the_machine_becomes_a_part_of_it(tmp_path: Path, outsid
     assert with_scripts(text, inside) == text
 
 
+@pytest.mark.parametrize("where", [".env", ".aws/credentials", "sub/.noetl/key"])
+def test_what_is_hidden_in_the_folder_is_no_script(tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder may be somebody's home."""
+    (tmp_path / where).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / where).write_text("key = 'secret'")
+    monkeypatch.chdir(tmp_path)
+    text = one(PYTHON % where)
+    assert with_scripts(text, tmp_path / "elsewhere") == text
+
+
+@pytest.mark.parametrize("name", ['"\\0x.py"', "a" * 5000, "a/" * 3000 + "x.py"], ids=["null", "long", "deep"])
+def test_what_names_no_file_is_not_there(tmp_path: Path, name: str) -> None:
+    text = with_scripts(one(PYTHON % name), tmp_path)
+    assert [one.code for one in check(text)[1]] == ["E130"]
+
+
 def test_what_cannot_be_a_script(tmp_path: Path) -> None:
     (tmp_path / "long.py").write_text("#" * (MAX_BYTES + 1))
     (tmp_path / "bytes.py").write_bytes(b"\xff\xfe")

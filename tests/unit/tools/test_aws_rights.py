@@ -82,6 +82,24 @@ def test_the_engines_own_is_never_opened(stack: pytest.MonkeyPatch) -> None:
         rights.check(right, name + "2")
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["arn:aws:s3:us-east-1:111111111111:accesspoint/results", "/noetl-results", "noetl-results/7", "a/../noetl-results", "x\n"],
+)
+def test_an_asterisk_stands_for_names_alone(stack: pytest.MonkeyPatch, name: str) -> None:
+    for right in rights.RIGHTS:
+        stack.setenv(right.variable, "*")
+        assert "no ARNs and no paths" in refusal(right, name)
+
+
+def test_an_upload_is_below_its_folder_by_any_reading_of_its_key(stack: pytest.MonkeyPatch) -> None:
+    stack.setenv("STACK_RESOURCES", '{"buckets": ["noetl-inbox"], "inbox": ["noetl-inbox"]}')
+    rights.check_reading("noetl-inbox", "triggers/a/b..json")
+    for key in ("triggers/../playbooks/x.yaml", "triggers/a/../../playbooks/x.yaml", "triggers/./../x", "playbooks/x"):
+        with pytest.raises(Forbidden):
+            rights.check_reading("noetl-inbox", key)
+
+
 def test_a_pool_that_is_told_nothing_reaches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STACK_RESOURCES", "{}")
     assert "names none" in refusal(rights.BUCKETS, "x")

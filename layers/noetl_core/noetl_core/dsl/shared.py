@@ -121,7 +121,7 @@ def graft(r: Reader, root: Node) -> None:
         if not isinstance(node.value, str) or not _FORM.match(node.value):
             message, hint = f"uses of {what} cannot be {str(node.value)[:80]!r}", FORM
         elif problem is not None:
-            message, hint = f"{what} uses {node.value}: {problem.value}", "take one that is there"
+            message, hint = f"{what} uses {node.value}: {str(problem.plain())[:500]}", "take one that is there"
         else:
             message = f"{what} uses {node.value}, which is not here"
             hint = "register that playbook first; for a run of a file, it may be in a file beside it"

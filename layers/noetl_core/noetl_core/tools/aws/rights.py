@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from noetl_core.ports import Forbidden
+from noetl_core.result_refs import is_plain
 
 OWN: Final = "STACK_RESOURCES"
 """The environment variable that lists what the stack itself consists of. Where it is set, tools run on a stack."""
@@ -40,6 +41,8 @@ QUEUES: Final = Right("ToolQueues", "NOETL_TOOL_QUEUES", "queue", "queues")
 TABLES: Final = Right("ToolTables", "NOETL_TOOL_TABLES", "table", "tables")
 FUNCTIONS: Final = Right("ToolFunctions", "NOETL_TOOL_FUNCTIONS", "function", "functions")
 APIS: Final = Right("ToolApis", "NOETL_TOOL_APIS", "API", "apis")
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+"""`*` in a parameter stands for a name, not for whatever a service takes in a name's place: an ARN of an access point, a path."""
 RIGHTS: Final = (BUCKETS, QUEUES, TABLES, FUNCTIONS, APIS)
 
 
@@ -51,13 +54,16 @@ def check(right: Right, name: str) -> None:
     if name in own(right):
         raise Forbidden(f"{right.noun} `{name}` is the engine's own: no parameter opens it to tools")
     said = granted(right)
+    if said is not None and not _NAME.fullmatch(name):
+        raise Forbidden(f"{right.noun} `{name[:200]}`: the stack's parameter {right.parameter} opens names, no ARNs and no paths")
     if said is not None and not any(_matches(pattern, name) for pattern in said):
         raise Forbidden(missing(right, name))
 
 
 def check_reading(bucket: str, key: str) -> None:
     """As `check`, of an object that is read: uploads in the stack's inbox (docs/operating.md) are open to tools, too."""
-    if not (bucket in _own(os.environ.get(OWN, "{}")).get("inbox", ()) and key.startswith(UPLOADS)):
+    upload = key.startswith(UPLOADS) and is_plain(key)
+    if not (upload and bucket in _own(os.environ.get(OWN, "{}")).get("inbox", ())):
         check(BUCKETS, bucket)
 
 
