@@ -13,6 +13,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.aws import rights
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.cursors.sqs import SqsCalls
+from noetl_core.tools.invoke import invoke
 from tests.contract.aws import environment
 from tests.sim.ports import Crash
 
@@ -173,6 +174,26 @@ def test_a_message_that_comes_twice_though_it_was_done_is_deleted_and_not_run(qu
     run.handle()
     assert sorted(run.ran) == list(range(1, 14)) and left(queue) == (0, 0)
     assert sum(f.get("repeated", 0) for f in run.named("LoopFrameClaimed")) == 5
+
+
+@pytest.mark.parametrize("form", ["{url}?x=/work", "{url}#/work", "{url}/?/work/"])
+def test_an_address_is_of_the_queue_that_the_right_was_asked_for(form: str, queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQS, and what stands for it, may read another name out of an address than the end of it."""
+    own = filled("noetl-commands")
+    monkeypatch.setenv("STACK_RESOURCES", '{"queues": ["noetl-commands"]}')
+    monkeypatch.setenv("NOETL_TOOL_QUEUES", "work")
+    inputs = {"queue": form.format(url=own), "action": "receive", "limit": 1, "hide_s": 60, "wait_s": 0}
+    invoke(SqsCalls(), ToolCall("cursor.sqs", inputs))
+    assert left(own) == (13, 0)
+
+
+@pytest.mark.parametrize("body", ['{"a": 1e999}', '"\\ud800"', '{"a": NaN}', "[" * 90_000, "[" * 500 + "]" * 500])
+def test_what_no_log_takes_is_no_json_of_a_message(body: str) -> None:
+    url = client("sqs").create_queue(QueueName="hostile")["QueueUrl"]
+    client("sqs").send_message(QueueUrl=url, MessageBody=body)
+    inputs = {"queue": "hostile", "action": "receive", "limit": 1, "hide_s": 60, "wait_s": 0}
+    ((message, _),) = invoke(SqsCalls(), ToolCall("cursor.sqs", inputs)).result
+    assert (message["body"], message["json"]) == (body, None)
 
 
 def test_a_queue_that_is_not_granted_or_is_not_there(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:

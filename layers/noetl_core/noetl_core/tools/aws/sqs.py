@@ -37,7 +37,7 @@ class SqsTool:
         given = [call.inputs.get("message")] if several is None else several
         entries = [_entry(call, name, n, message) for n, message in enumerate(given)]
         with errors_of(call.kind, QUEUES, name):
-            url = _url(name, owner, optional_text(call, "region"))
+            url = url_of(name, owner, optional_text(call, "region"))
             sent = _send(call, url, entries)
         return Outcome.ok({"queue": name, "sent": len(sent), "message_ids": sent})
 
@@ -50,7 +50,7 @@ def named(queue: str) -> tuple[str, str]:
     return parts[-1], parts[-2] if len(parts) > 1 and parts[-2].isdecimal() else ""
 
 
-def _url(name: str, owner: str, region: str | None) -> str:
+def url_of(name: str, owner: str, region: str | None = None) -> str:
     """Ask for the URL by the name: an address that somebody wrote is not asked."""
     found: str = client("sqs", region).get_queue_url(QueueName=name, **({"QueueOwnerAWSAccountId": owner} if owner else {}))[
         "QueueUrl"
@@ -137,4 +137,4 @@ def _size(entry: Mapping[str, Any]) -> int:
     )
 
 
-__all__ = ["SqsTool", "named"]
+__all__ = ["SqsTool", "named", "url_of"]

@@ -7,15 +7,16 @@ comes back to the queue when it has been hidden for `lease_s`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from noetl_core.dsl.numbers import LEASE, QUEUE_WAIT, BadNumber, in_range
 from noetl_core.engine.outcome import Outcome
+from noetl_core.strict_json import check, parsed
 from noetl_core.tools.aws import rights
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.aws.errors import errors_of
+from noetl_core.tools.aws.sqs import named, url_of
 from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
 from noetl_core.tools.cursors.base import Claimed, ClaimIds, Inputs, Row, Settlement
 
@@ -80,11 +81,11 @@ class SqsCalls:
 
     def run(self, call: ToolCall) -> Outcome:
         given = call.inputs
-        name = str(given["queue"]).rstrip("/").rpartition("/")[2]
+        name, owner = named(str(given["queue"]))
         rights.check(rights.QUEUES, name)
         with errors_of(KIND, rights.QUEUES, name):
             sqs = client("sqs")
-            url = given["queue"] if "://" in given["queue"] else sqs.get_queue_url(QueueName=name)["QueueUrl"]
+            url = url_of(name, owner)
             if given["action"] == "receive":
                 return Outcome.ok(_received(sqs, url, given))
             if given["action"] == "delete":
@@ -121,10 +122,13 @@ def _message(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parsed(body: str) -> Any:
+    """Return the value of JSON text; null of what is none, and of what no log takes: anybody may send it."""
     try:
-        return json.loads(body, parse_constant=lambda _: None)
-    except (ValueError, RecursionError):
+        value = parsed(body.encode())
+        check(value)
+    except ValueError:
         return None
+    return value
 
 
 def _entry(number: int, entry: Sequence[str]) -> dict[str, Any]:
