@@ -20,6 +20,7 @@ def _demo() -> Iterator[None]:
         for n in (1, 2):
             s3.put_object(Bucket="reports", Key=f"in/{n}.json", Body=b'{"n": %d}' % n)
         client("sqs").create_queue(QueueName="orders")
+        client("sns").create_topic(Name="alerts")
         make_items("stock")
         yield
 

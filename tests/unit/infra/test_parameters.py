@@ -52,6 +52,7 @@ def takes(name: str, value: str) -> bool:
         ("ToolQueues", ["", "orders", "orders.fifo,Jobs_*"], ["https://sqs/orders", "a,", "arn:aws:sqs:us-east-1:1:a"]),
         ("ToolTables", ["", "stock", "a.b_c-*"], ["a/b", "a,"]),
         ("ToolFunctions", ["", "resize,re-*"], ["resize:live", "a,"]),
+        ("ToolTopics", ["", "alerts", "team-*,orders.fifo"], ["arn:aws:sns:us-east-1:1:a", "a b"]),
         ("ToolApis", ["", "a1b2c3", "*"], ["https://a1b2c3", "A1"]),
         ("StageName", ["v1"], ["", "v-1", "a/b"]),
         ("AlarmTopicArn", ["", "arn:aws:sns:us-east-1:123456789012:alarms"], ["alarms"]),

@@ -48,6 +48,7 @@ def test_by_default_tools_reach_nothing() -> None:
         ("ToolQueues", "orders,jobs-*", {"arn:*:sqs:*:*:orders", "arn:*:sqs:*:*:jobs-*"}),
         ("ToolTables", "stock", {"arn:*:dynamodb:*:*:table/stock", "arn:*:dynamodb:*:*:table/stock/index/*"}),
         ("ToolFunctions", "resize", {"arn:*:lambda:*:*:function:resize", "arn:*:lambda:*:*:function:resize:*"}),
+        ("ToolTopics", "alerts,team-*", {"arn:*:sns:*:*:alerts", "arn:*:sns:*:*:team-*"}),
         ("ToolApis", "a1,b2", {"arn:*:execute-api:*:*:a1/*", "arn:*:execute-api:*:*:b2/*"}),
     ],
 )
@@ -109,10 +110,11 @@ def test_the_worker_itself_does_nothing_that_is_denied_to_tools(pool: str) -> No
 
 def test_what_parameters_name_by_a_wildcard_leaves_out_the_engines_own() -> None:
     """Each action that a parameter can open is denied on the engine's own resources of that service, or is one that the worker does there
-    itself: reading and writing results, reading the log."""
+    itself - reading and writing results, reading the log - or the stack has nothing of that service."""
     everything = {right.parameter: "*" for right in rights.RIGHTS}
     opened = {action for s in granted(**everything) for action in listed(s["Action"])}
     denied = {action for s in statements("WorkerFunction", "Deny", **everything) for action in listed(s["Action"])}
     worker = {action for s in statements("WorkerFunction") for action in listed(s["Action"])}
     harmless = {"s3:AbortMultipartUpload", "dynamodb:DescribeTable"}
-    assert opened - denied - worker == harmless
+    nothing_there = {"sns:Publish"}
+    assert opened - denied - worker == harmless | nothing_there

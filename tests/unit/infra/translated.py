@@ -47,6 +47,7 @@ CHOICES: tuple[Mapping[str, str], ...] = (
         "ToolQueues": "orders,jobs-*",
         "ToolTables": "stock",
         "ToolFunctions": "resize",
+        "ToolTopics": "alerts",
         "ToolApis": "a1b2c3",
     },
 )

@@ -100,3 +100,8 @@ def test_no_address_that_an_author_writes_is_asked(url: str) -> None:
     """The URL is asked for by the queue's name."""
     assert send(queue="http://169.254.169.254/123456789012/orders", message="x").status == "ok"
     assert len(received(url)) == 1
+
+
+def test_a_message_that_is_too_large_stops_those_before_it(url: str) -> None:
+    assert send(messages=[*["a"] * 11, "x" * (1024 * 1024 + 1)]).as_dict()["error"]["kind"] == "limit"
+    assert received(url) == []

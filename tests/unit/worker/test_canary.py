@@ -137,6 +137,8 @@ workflow:
       - {{ name: kvkey, kind: kv, key: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
       - {{ name: sqs, kind: sqs, queue: canary, message: "{{{{ keychain.api.token }}}}", attributes: {{ a: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
       - {{ name: sqsqueue, kind: sqs, queue: "{{{{ keychain.api.token }}}}", message: x, spec: {ERROR} }}
+      - {{ name: sns, kind: sns, topic: canary, subject: "{{{{ keychain.api.token }}}}", message: "{{{{ keychain.api.token }}}}", attributes: {{ a: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: snstopic, kind: sns, topic: "{{{{ keychain.api.token }}}}", message: x, spec: {ERROR} }}
       - {{ name: dynput, kind: dynamodb, action: put, table: canary, item: {{ pk: "{{{{ keychain.api.token }}}}", sk: a, v: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
       - {{ name: dynget, kind: dynamodb, table: canary, key: {{ pk: "{{{{ keychain.api.token }}}}", sk: a }}, spec: {ERROR} }}
       - {{ name: dynupdate, kind: dynamodb, action: update, table: canary, key: {{ pk: a, sk: a }}, update: "SET x = {{{{ keychain.api.token }}}}", spec: {ERROR} }}
@@ -212,6 +214,7 @@ def aws() -> Iterator[None]:
     with mock_aws(), environment():
         client("s3").create_bucket(Bucket="canary")
         client("sqs").create_queue(QueueName="canary")
+        client("sns").create_topic(Name="canary")
         make_items("canary")
         yield
 

@@ -27,6 +27,7 @@ BUILT_IN: Final[dict[str, str]] = {
     "sqs": "noetl_core.tools.aws.sqs:SqsTool",
     "dynamodb": "noetl_core.tools.aws.dynamodb:DynamoDBTool",
     "lambda": "noetl_core.tools.aws.functions:LambdaTool",
+    "sns": "noetl_core.tools.aws.sns:SnsTool",
     "s3": "noetl_core.tools.aws.s3:S3Tool",
     "transfer": "noetl_core.tools.transfer.tool:TransferTool",
 }

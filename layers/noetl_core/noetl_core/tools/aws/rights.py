@@ -21,6 +21,9 @@ from noetl_core.result_refs import is_plain
 OWN: Final = "STACK_RESOURCES"
 """The environment variable that lists what the stack itself consists of. Where it is set, tools run on a stack."""
 
+ACCOUNT: Final = "NOETL_ACCOUNT_ID"
+"""The environment variable that has the account of the stack."""
+
 UPLOADS: Final = "triggers/"
 """Where the inbox has the objects that start playbooks."""
 
@@ -40,10 +43,11 @@ BUCKETS: Final = Right("ToolBuckets", "NOETL_TOOL_BUCKETS", "bucket", "buckets")
 QUEUES: Final = Right("ToolQueues", "NOETL_TOOL_QUEUES", "queue", "queues")
 TABLES: Final = Right("ToolTables", "NOETL_TOOL_TABLES", "table", "tables")
 FUNCTIONS: Final = Right("ToolFunctions", "NOETL_TOOL_FUNCTIONS", "function", "functions")
+TOPICS: Final = Right("ToolTopics", "NOETL_TOOL_TOPICS", "topic")
 APIS: Final = Right("ToolApis", "NOETL_TOOL_APIS", "API", "apis")
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 """`*` in a parameter stands for a name, not for whatever a service takes in a name's place: an ARN of an access point, a path."""
-RIGHTS: Final = (BUCKETS, QUEUES, TABLES, FUNCTIONS, APIS)
+RIGHTS: Final = (BUCKETS, QUEUES, TABLES, FUNCTIONS, TOPICS, APIS)
 
 
 def check(right: Right, name: str) -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.actions import action_of, optional_text, seconds, text
-from noetl_core.tools.aws import rights
+from noetl_core.tools.aws import messages, rights
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.aws.errors import errors_of
 from noetl_core.tools.aws.rights import QUEUES
 from noetl_core.tools.aws.stopping import stopper
-from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
+from noetl_core.tools.base import BadInput, ToolCall
 
 MAX_BYTES: Final = 1024 * 1024
 """Of a message, and of all messages of one request."""
-AT_ONCE: Final = 10
 
 
 class SqsTool:
@@ -31,10 +27,7 @@ class SqsTool:
         action_of(call)
         name, owner = named(text(call, "queue"))
         rights.check(QUEUES, name)
-        several = call.inputs.get("messages")
-        if several is not None and not isinstance(several, list):
-            raise BadInput("`messages` must be a list")
-        given = [call.inputs.get("message")] if several is None else several
+        given = messages.given(call, "message", "messages")
         entries = [_entry(call, name, n, message) for n, message in enumerate(given)]
         with errors_of(call.kind, QUEUES, name):
             url = url_of(name, owner, optional_text(call, "region"))
@@ -58,83 +51,35 @@ def url_of(name: str, owner: str, region: str | None = None) -> str:
     return found
 
 
-def _entry(call: ToolCall, queue: str, number: int, message: Any) -> dict[str, Any]:
-    """Return one message as SQS takes it. That of a FIFO queue is known by the task run and its place: a task that is repeated
-    within five minutes sends it once."""
-    body = message if isinstance(message, str) else json.dumps(message, ensure_ascii=False, allow_nan=False)
-    if not body:
-        raise BadInput("a message of SQS is never empty")
-    entry: dict[str, Any] = {"Id": str(number), "MessageBody": body, "MessageAttributes": _attributes(call)}
-    delay, group = seconds(call, "delay"), optional_text(call, "group")
-    if queue.endswith(".fifo"):
-        if delay is not None:
-            raise BadInput("a FIFO queue delays all of its messages or none: leave `delay` out")
-        mine = sha256(f"{call.task_run_id}/{number}".encode()).hexdigest()
-        entry |= {"MessageGroupId": group or call.execution_id, "MessageDeduplicationId": optional_text(call, "dedup_id") or mine}
-    else:
-        if call.inputs.get("dedup_id") is not None:
-            raise BadInput("`dedup_id` is for FIFO queues")
-        entry |= {} if group is None else {"MessageGroupId": group}
-        entry |= {} if delay is None else {"DelaySeconds": round(delay)}
-    return entry
+def _entry(call: ToolCall, queue: str, number: int, message: Any) -> messages.Entry:
+    """Return one message as SQS takes it."""
+    fifo = queue.endswith(".fifo")
+    delay = seconds(call, "delay")
+    if fifo and delay is not None:
+        raise BadInput("a FIFO queue delays all of its messages or none: leave `delay` out")
+    return {
+        "Id": str(number),
+        "MessageBody": messages.text_of(message),
+        "MessageAttributes": messages.attributes_of(call),
+        **messages.order_of(call, number, "queue", fifo),
+        **({} if delay is None else {"DelaySeconds": round(delay)}),
+    }
 
 
-def _attributes(call: ToolCall) -> dict[str, Any]:
-    given = call.inputs.get("attributes") or {}
-    if not isinstance(given, Mapping) or not all(_is_attribute(value) for value in given.values()):
-        raise BadInput("`attributes` must be a mapping of names to texts and numbers")
-    return {str(k): {"DataType": "String" if isinstance(v, str) else "Number", "StringValue": str(v)} for k, v in given.items()}
-
-
-def _is_attribute(value: Any) -> bool:
-    return isinstance(value, str | int | float) and not isinstance(value, bool) and value != ""
-
-
-def _send(call: ToolCall, url: str, entries: list[dict[str, Any]]) -> list[str]:
+def _send(call: ToolCall, url: str, entries: list[messages.Entry]) -> list[str]:
     """Send all messages, in order, in as few requests as they fit in; return their ids."""
     sent: list[str] = []
     stop = stopper(call)
     sqs = client("sqs", optional_text(call, "region"))
-    for batch in _batches(entries):
+    for batch in messages.batches(call.kind, entries, _size, MAX_BYTES):
         stop()
         answer = sqs.send_message_batch(QueueUrl=url, Entries=batch)
-        sent += [one["MessageId"] for one in sorted(answer.get("Successful", ()), key=lambda one: int(one["Id"]))]
-        for failed in answer.get("Failed", ()):
-            told = f"sqs: message {failed['Id']} was not sent: {failed.get('Message', failed['Code'])}"
-            details = {"sent": len(sent), "of": len(entries)}
-            mine = bool(failed.get("SenderFault"))
-            raise ToolFailed(
-                Outcome.failed(
-                    "client_error" if mine else "server_error", told, retryable=not mine, code=failed["Code"], details=details
-                )
-            )
+        sent += messages.sent_in(call.kind, answer, len(sent), len(entries))
     return sent
 
 
-def _batches(entries: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    batch: list[dict[str, Any]] = []
-    size = 0
-    for entry in entries:
-        bytes_ = _size(entry)
-        if bytes_ > MAX_BYTES:
-            message = (
-                f"sqs: message {entry['Id']} has {bytes_:,} bytes, SQS takes {MAX_BYTES:,}: store it, and send its reference"
-            )
-            raise ToolFailed(Outcome.failed("limit", message, retryable=False))
-        if batch and (len(batch) == AT_ONCE or size + bytes_ > MAX_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(entry)
-        size += bytes_
-    if batch:
-        yield batch
-
-
-def _size(entry: Mapping[str, Any]) -> int:
-    attributes = entry["MessageAttributes"].items()
-    return len(entry["MessageBody"].encode()) + sum(
-        len(f"{name}{v['DataType']}{v['StringValue']}".encode()) for name, v in attributes
-    )
+def _size(entry: messages.Entry) -> int:
+    return len(entry["MessageBody"].encode()) + messages.attributes_size(entry)
 
 
 __all__ = ["SqsTool", "named", "url_of"]

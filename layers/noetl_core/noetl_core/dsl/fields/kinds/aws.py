@@ -1,4 +1,4 @@
-"""The kinds for services of AWS: `s3`, `sqs`, `dynamodb` and `lambda`."""
+"""The kinds for services of AWS: `s3`, `sqs`, `sns`, `dynamodb` and `lambda`."""
 
 from __future__ import annotations
 
@@ -37,6 +37,24 @@ KINDS: Final[dict[str, KindSpec]] = {
         required=(words("queue"), words("message body messages")),
         exclusive=(words("message body messages"), words("messages dedup_id"), words("action operation")),
         actions={"send": Action((words("queue"),), words("message messages attributes delay group dedup_id region"))},
+    ),
+    "sns": KindSpec(
+        (
+            *_action("publish", "publish", "What to do: publish messages."),
+            Field("topic", TEXT, "The topic: its name or its ARN."),
+            *also(Field("message", Anything("any value"), "The message: text is sent as it is, anything else as JSON."), "body"),
+            Field("messages", Anything("a list"), "Several messages: any values, each published as `message` is."),
+            Field("subject", TEXT, "The subject that subscribers by mail see."),
+            Field("attributes", MAP, "Attributes of every message, names and texts or numbers: subscriptions filter by them."),
+            Field("group", TEXT, "The message group.", otherwise="of a FIFO topic: the execution"),
+            Field("dedup_id", TEXT, "What a FIFO topic knows a message by.", otherwise="the task run"),
+            _REGION,
+        ),
+        (),
+        "../tools/sns.md",
+        required=(words("topic"), words("message body messages")),
+        exclusive=(words("message body messages"), words("messages dedup_id"), words("action operation")),
+        actions={"publish": Action((words("topic"),), words("message messages subject attributes group dedup_id region"))},
     ),
     "dynamodb": KindSpec(
         (
