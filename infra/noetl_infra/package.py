@@ -149,7 +149,7 @@ def _install(what: list[str], content: bytes, name: str) -> Path:
             left_out.write(f"{ENGINE}\n")
             left_out.flush()
             how = ["--python", sys.executable, "--target", str(draft), "--excludes", left_out.name]
-            subprocess.run([uv, "pip", "install", "-q", *how, *what], check=True)
+            subprocess.run([uv, "pip", "install", "-q", "--link-mode", "copy", *how, *what], check=True)
         try:
             draft.rename(target)
         except OSError:  # another process was first

@@ -117,7 +117,13 @@ def keep_services(data: Path) -> None:
     endpoints = json.loads((data / "endpoints.json").read_bytes())
     for partition in endpoints["partitions"]:
         partition["services"] = {name: where for name, where in partition["services"].items() if name in SERVICES}
-    (data / "endpoints.json").write_text(json.dumps(endpoints, separators=(",", ":")), encoding="utf-8")
+    _write(data / "endpoints.json", json.dumps(endpoints, separators=(",", ":")).encode())
+
+
+def _write(path: Path, body: bytes) -> None:
+    """Put another file in the place of one, which may be a link into an installer's cache: what is there stays as it is."""
+    path.unlink()
+    path.write_bytes(body)
 
 
 def compile_module(source: Path, folder: Path) -> None:
@@ -149,7 +155,9 @@ def drop_symbols(library: Path) -> None:
         end = max(end, offset + stored)
     struct.pack_into("<Q", body, 40, 0)  # where the table of sections is
     struct.pack_into("<HH", body, 60, 0, 0)  # how many there are, and which one names them
-    library.write_bytes(body[:end])
+    mode = library.stat().st_mode
+    _write(library, body[:end])
+    library.chmod(mode)
 
 
 def _remove(path: Path) -> None:

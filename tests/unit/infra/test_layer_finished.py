@@ -135,3 +135,16 @@ def test_only_elf_libraries_are_cut(tmp_path: Path) -> None:
     other.write_bytes(b"\xcf\xfa\xed\xfe whatever macOS has")
     build.drop_symbols(other)
     assert other.read_bytes() == b"\xcf\xfa\xed\xfe whatever macOS has"
+
+
+def test_what_is_linked_elsewhere_stays_as_it_is(tmp_path: Path) -> None:
+    """Installers link files of their cache into a folder: what changes them in place changes every environment."""
+    folder, cache = tmp_path / "python", tmp_path / "cache.json"
+    data = folder / "botocore" / "data"
+    data.mkdir(parents=True)
+    text = '{"partitions": [{"services": {"s3": {}, "ec2": {}}}]}'
+    cache.write_text(text)
+    (data / "endpoints.json").hardlink_to(cache)
+    build.keep_services(data)
+    assert cache.read_text() == text
+    assert "ec2" not in (data / "endpoints.json").read_text()
