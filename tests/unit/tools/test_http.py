@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import email
 import email.policy
+import gzip
 import hashlib
 import json
 import logging
@@ -23,6 +24,7 @@ from noetl_core.ports import TooLarge
 from noetl_core.tools import http_exchange, http_storing
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.http import HttpTool
+from noetl_core.tools.http_body import BodyUnreadable, Decompressor
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.net import AddressPolicy
 
@@ -255,6 +257,21 @@ def test_gzip_is_read(http: Http, server: Server) -> None:
 
 
 # --- hostile servers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_gzip_of_several_members_is_read_whole(size: int) -> None:
+    body = gzip.compress(b"first ") + gzip.compress(b"") + gzip.compress(b"second") + bytes(8)
+    decoder = Decompressor("gzip")
+    read = [piece for at in range(0, len(body), size) for piece in decoder.pieces(body[at : at + size])]
+    assert b"".join(read) + decoder.end() == b"first second"
+
+
+def test_a_member_that_is_cut_off_is_no_body() -> None:
+    decoder = Decompressor("gzip")
+    list(decoder.pieces(gzip.compress(b"first ") + gzip.compress(b"second")[:-9]))
+    with pytest.raises(BodyUnreadable):
+        decoder.end()
 
 
 def test_a_gzip_bomb_is_stopped_at_the_limit(http: Http, server: Server) -> None:

@@ -12,6 +12,8 @@ from noetl_core.tools.http_client import Response
 
 STEP: Final = 1 << 20
 EXCERPT_BYTES: Final = 2_000
+MEMBER: Final = b"\x1f"
+"""How a further member of a gzip file begins: it has as many as its writer liked (RFC 1952)."""
 _TEXT: Final = frozenset({"", "application/xml", "application/x-ndjson", "application/javascript"})
 
 
@@ -72,8 +74,12 @@ class Decompressor(Decoder):
             self._unpack = zlib.decompressobj() if raw[0] & 0x0F == 8 else zlib.decompressobj(-zlib.MAX_WBITS)
         try:
             while raw:
+                if self._unpack.eof:
+                    if self._encoding == "deflate" or not raw.startswith(MEMBER):
+                        return  # padding
+                    self._unpack = zlib.decompressobj(zlib.MAX_WBITS | 32)
                 yield self._unpack.decompress(raw, STEP)
-                raw = self._unpack.unconsumed_tail
+                raw = self._unpack.unused_data if self._unpack.eof else self._unpack.unconsumed_tail
         except zlib.error as error:
             raise self._unreadable(error) from error
 

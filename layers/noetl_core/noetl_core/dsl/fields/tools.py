@@ -36,8 +36,8 @@ SCRIPT: Final = Block(
     Field(
         "source",
         Anything("`file`, `s3` or `http`"),
-        "Where the file is. A file beside the playbook (no hidden one) becomes part of what is registered; the worker fetches"
-        " the others.",
+        "Where the file is. A file beside the playbook (none that is hidden) becomes part of what is registered; the worker"
+        " fetches the others.",
         otherwise="by `uri`",
         label="source of {}",
     ),
