@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from noetl_core.ports import Entry, KeyValues, OtherRevision
+from noetl_core.ports import Entry, KeyValues, OtherRevision, TooLarge
 
 NOW = 1_800_000_000
 
@@ -88,6 +88,19 @@ class KeyValuesContract:
         assert [e.key for e in values.list("b", "a/", NOW, 100)] == ["a/1", "a/2"]
         assert [e.key for e in values.list("b", "a_", NOW, 100)] == ["a_"]
         assert len(values.list("b", "", NOW, 3)) == 3
+
+    def test_what_is_too_large_is_refused_alike_everywhere(self, values: KeyValues) -> None:
+        with pytest.raises(TooLarge, match="store it"):
+            values.put("b", entry(value='"' + "x" * 390_000 + '"'), NOW)
+        assert values.get("b", "k", NOW) is None
+
+    def test_a_list_gives_no_more_than_memory_should_hold(self, values: KeyValues, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("noetl_core.ports.key_values.MOST_LISTED", 700_000)
+        for n in range(3):
+            values.put("b", entry(value='"' + "x" * 300_000 + '"', key=f"{n}"), NOW)
+        assert len(values.list("b", "", NOW, 2)) == 2
+        with pytest.raises(TooLarge, match="by `prefix`"):
+            values.list("b", "", NOW, 10)
 
     def test_a_large_value(self, values: KeyValues) -> None:
         large = '"' + "x" * 300_000 + '"'

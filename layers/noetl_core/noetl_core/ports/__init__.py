@@ -39,6 +39,8 @@ from noetl_core.ports.errors import Unavailable as Unavailable
 from noetl_core.ports.key_values import Entry as Entry
 from noetl_core.ports.key_values import KeyValues as KeyValues
 from noetl_core.ports.key_values import OtherRevision as OtherRevision
+from noetl_core.ports.key_values import check_entry as check_entry
+from noetl_core.ports.key_values import check_listed as check_listed
 from noetl_core.ports.log import CommitReader as CommitReader
 from noetl_core.ports.log import EventStore as EventStore
 from noetl_core.ports.objects import Inbox as Inbox

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
-from noetl_core.ports.errors import PortError
+from noetl_core.ports.errors import PortError, TooLarge
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,27 @@ class OtherRevision(PortError):
         self.revision = revision
 
 
+MAX_ENTRY: Final = 380 * 1024
+"""Bytes of an entry's value and key: what an item of DynamoDB takes."""
+MOST_LISTED: Final = 16 * 1024 * 1024
+"""Bytes of all entries that one list gives."""
+
+
+def check_entry(entry: Entry) -> None:
+    """Raise `TooLarge` for an entry that some store would refuse."""
+    size = len(entry.value.encode()) + len(entry.key.encode())
+    if size > MAX_ENTRY:
+        raise TooLarge(f"a value has at most {MAX_ENTRY:,} bytes, this one has {size:,}: store it, and keep its reference")
+
+
+def check_listed(entries: Sequence[Entry]) -> None:
+    """Raise `TooLarge` for entries that are more than one list gives."""
+    if sum(len(entry.value) for entry in entries) > MOST_LISTED:
+        raise TooLarge(
+            f"the values have more than {MOST_LISTED:,} bytes together: ask for fewer by `prefix`, or for each by its key"
+        )
+
+
 class KeyValues(Protocol):
     """Values that tasks of all playbooks share. Reads are strongly consistent; what has expired at `now` (seconds) is not there.
 
@@ -47,5 +68,6 @@ class KeyValues(Protocol):
         ...
 
     def list(self, bucket: str, prefix: str, now: int, limit: int) -> Sequence[Entry]:
-        """Return the entries whose keys begin with `prefix`, by key, at most `limit`."""
+        """Return the entries whose keys begin with `prefix`, by key, at most `limit`. Raises `TooLarge` where they are more than
+        memory should hold."""
         ...

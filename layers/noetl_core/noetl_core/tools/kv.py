@@ -14,11 +14,13 @@ from typing import Any, Final
 
 from noetl_core.engine.outcome import Outcome
 from noetl_core.ports import Entry, Forbidden, KeyValues, OtherRevision
-from noetl_core.strict_json import parsed
+from noetl_core.strict_json import check, parsed
 from noetl_core.tools.actions import action_of, flag_of, option, optional_text, seconds
 from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_HALF: Final = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair is no character that anybody can store."""
 MAX_KEY: Final = 512
 _NONE: Final = ""
 """The revision of what is not there."""
@@ -93,7 +95,7 @@ def _bucket(call: ToolCall) -> str:
 
 def _key(call: ToolCall) -> str:
     key = optional_text(call, "key")
-    if not key or len(key.encode()) > MAX_KEY:
+    if not key or len(key.encode("utf-8", "surrogatepass")) > MAX_KEY or _HALF.search(key):
         raise BadInput(f"`key` must be text of 1 to {MAX_KEY} bytes")
     return key
 
@@ -114,8 +116,9 @@ def _revision(call: ToolCall) -> str:
 
 def _text(value: Any) -> str:
     try:
+        check(value)  # whoever reads it, or lists its bucket, must be able to
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as error:
+    except ValueError as error:
         raise BadInput(f"`value` is no JSON data: {error}") from error
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.aws.table import Item, Table, query_pages
-from noetl_core.ports import Entry, OtherRevision, TooLarge
-
-MAX_VALUE: Final = 380 * 1024
-"""Bytes of a value that one item takes, with its key."""
+from noetl_core.ports import Entry, OtherRevision, check_entry, check_listed
 
 
 class DynamoKeyValues:
@@ -26,9 +23,7 @@ class DynamoKeyValues:
         return None if item is None else _entry(item, now)
 
     def put(self, bucket: str, entry: Entry, now: int, expected: str | None = None) -> None:
-        size = len(entry.value.encode()) + len(entry.key.encode())
-        if size > MAX_VALUE:
-            raise TooLarge(f"a value has at most {MAX_VALUE:,} bytes, this one has {size:,}: store it, and keep its reference")
+        check_entry(entry)
         item: dict[str, Any] = {**_key(bucket, entry.key), "value": {"S": entry.value}, "revision": {"S": entry.revision}}
         if entry.expires_at:
             item["expires_at"] = {"N": str(entry.expires_at)}
@@ -71,6 +66,7 @@ class DynamoKeyValues:
         found: list[Entry] = []
         for page in pages:
             found += [entry for item in page["Items"] if (entry := _entry(item, now)) is not None]
+            check_listed(found[:limit])
             if len(found) >= limit:
                 break
         return found[:limit]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from noetl_core.adapters.local.database import Database
-from noetl_core.ports import Entry, OtherRevision
+from noetl_core.ports import Entry, OtherRevision, check_entry, check_listed
 
 _THERE = "(expires_at=0 OR expires_at>?)"
 
@@ -23,6 +23,7 @@ class SqliteKeyValues:
         return Entry(*rows[0]) if rows else None
 
     def put(self, bucket: str, entry: Entry, now: int, expected: str | None = None) -> None:
+        check_entry(entry)
         self._db.write("DELETE FROM key_values WHERE expires_at>0 AND expires_at<=?", (now,))
         values = (bucket, entry.key, entry.value, entry.revision, entry.expires_at)
         insert = "INSERT INTO key_values (bucket, key, value, revision, expires_at)"
@@ -54,7 +55,9 @@ class SqliteKeyValues:
             " ORDER BY CAST(key AS BLOB) LIMIT ?",
             (bucket, len(prefix), prefix, now, limit),
         )
-        return [Entry(*row) for row in rows]
+        entries = [Entry(*row) for row in rows]
+        check_listed(entries)
+        return entries
 
     def _check(self, written: int, bucket: str, entry: Entry, now: int) -> None:
         """Raise `OtherRevision` for a write that was refused, unless it is our own of before."""
