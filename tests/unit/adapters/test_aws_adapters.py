@@ -226,7 +226,7 @@ class TestCredentials:
     def test_a_replaced_credential_is_read_when_the_known_one_is_old_and_a_missing_one_at_once(self) -> None:
         clock = FakeClock()
         stored, recent = SecretsManager("old/"), RecentSecrets("old/", clock)
-        with pytest.raises(NotFound, match="there is no credential 'api'"):
+        with pytest.raises(NotFound, match="there is no credential 'api' in this stack: noetl credentials put api "):
             recent.get("api")
         stored.put("api", {"token": "1"})
         assert recent.get("api") == {"token": "1"}

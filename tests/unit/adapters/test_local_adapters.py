@@ -269,6 +269,15 @@ class TestResults:
 
 
 class TestLocalSecrets:
+    def test_one_that_is_not_there_says_where_it_may_be_put(self, tmp_path: Path) -> None:
+        secrets = LocalSecrets(tmp_path / "c.json", {"NOETL_CREDENTIAL_PG_MAIN": "{}"})
+        with pytest.raises(NotFound) as missing:
+            secrets.get("pg.mian")
+        assert str(missing.value) == (
+            "there is no credential 'pg.mian' on this machine (did you mean \"pg_main\"?): "
+            "noetl credentials put pg.mian --data @FILE --on local, or the environment variable NOETL_CREDENTIAL_PG_MIAN"
+        )
+
     def test_the_environment_goes_first(self, tmp_path: Path) -> None:
         secrets = LocalSecrets(tmp_path / "c.json", {"NOETL_CREDENTIAL_PG_MAIN": '{"type": "env"}'})
         secrets.put("pg.main", {"type": "file"})

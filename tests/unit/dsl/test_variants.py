@@ -299,3 +299,9 @@ def test_results_of_a_step_without_a_loop_are_a_field() -> None:
     (step, _) = parse_playbook(text).steps
     assert step.router is not None
     assert step.router.arcs[0].when == "{{ event.result.stats }}"
+
+
+def test_a_retry_that_heeds_retry_after_says_how() -> None:
+    _, found = check(flow('{step: a, tool: {kind: http, url: "http://x", retry: {attempts: 2, respect_retry_after: true}}}'))
+    hint = 'delay: "{{ outcome.http.retry_after | default(2) }}" waits as long as the service says'
+    assert [(d.code, d.hint) for d in found] == [("E110", hint)]

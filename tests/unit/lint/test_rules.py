@@ -79,6 +79,7 @@ SPEAKS: list[tuple[str, str, str]] = [
     ("event in a task", "W515", flow("step: a\ntool: {kind: noop, result: '{{ §event.name }}'}")),
     ("iter in an arc", "W515", flow(arcs("a", "{step: b, args: {x: '{{ §iter.n }}'}}"), *leaf("b"))),
     ("an attribute that steps do not have", "W515", flow(arcs("a", "{step: b}"), "step: b\ntool: {kind: noop, result: '{{ §steps.a.output }}'}")),
+    ("the environment", "W515", flow("step: a\ntool: {kind: noop, result: '{{ §env.HOME }}'}")),
     ("a step's bare name, and its result again", "W515", flow(arcs("a", "{step: b}"), "step: b\ntool: {kind: noop, result: '{{ §a.result.n }}'}")),
     ("an attribute that events do not have", "W515", flow(arcs("a", "{step: b, when: '{{ §event.reslt }}'}"), *leaf("b"))),
     ("in a folded text", "W515", flow("step: a\ntool:\n  kind: noop\n  result: >\n    one\n    two {{ §steps.b.result }}")),
@@ -192,3 +193,14 @@ def test_a_secret_is_never_repeated() -> None:
     for finding in check(source)[1]:
         assert "hunter2" not in str(finding)
         assert "4f9a" not in str(finding)
+
+
+def test_stats_of_a_loop_say_where_they_are() -> None:
+    """They are part of what the step came to, not of the step."""
+    _, found = check(flow(
+        "step: a\nloop: {in: [1], iterator: n}\ntool: {kind: noop}\nnext: {arcs: [{step: b}]}",
+        "step: b\ntool: {kind: noop, result: '{{ steps.a.stats }}'}",
+    ))  # fmt: skip
+    assert [(d.code, d.hint) for d in found if d.code == "W515"] == [
+        ("W515", "of a loop: a.stats, which is steps.a.result.stats")
+    ]

@@ -160,6 +160,13 @@ def test_files_extensions_network_and_settings_are_out_of_reach(run: Run, comman
     assert not Path("/tmp/noetl-out.csv").exists() and not Path("/tmp/noetl-other.db").exists()
 
 
+def test_a_file_in_sql_or_as_a_source_says_how_files_come_in(run: Run) -> None:
+    closed = run("duckdb", {"command": "SELECT * FROM read_csv('data.csv')"}).error
+    assert closed is not None and "`sources` gives it rows, references and s3://" in closed.message
+    path = run("duckdb", {"command": "SELECT 1", "sources": {"a": "data.csv"}}).error
+    assert path is not None and path.message.endswith("a text is the address of files in S3: s3://bucket/*.csv")
+
+
 @pytest.mark.parametrize(
     ("command", "expected"),
     [("SELEC", "parse"), ("SELECT * FROM nowhere", "schema"), ("SELECT 'x'::INT", "schema"),

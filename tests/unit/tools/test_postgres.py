@@ -141,6 +141,12 @@ def test_errors_have_their_kinds_and_sqlstates(pg: Postgres, command: str, param
     assert pg("SELECT 1 AS a").error is None
 
 
+@pytest.mark.parametrize("command", ["SELECT :id", "SELECT 1 WHERE 'a' LIKE 'a%' AND 1 = %(id)s"])
+def test_another_way_to_write_parameters_is_told_the_right_one(pg: Postgres, command: str) -> None:
+    error = pg(command, params={"id": 1}).error
+    assert error is not None and "a parameter is written %(name)s" in error.message
+
+
 def test_a_slow_statement_times_out_and_the_connection_lives(pg: Postgres) -> None:
     assert kind(pg(FOR_EVER, spec={"statement_timeout": 0.3})) == "db_timeout"
     assert kind(pg(FOR_EVER, timeout_s=0.3)) == "db_timeout"

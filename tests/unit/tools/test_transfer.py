@@ -95,6 +95,12 @@ def test_stored_rows_go_into_postgres(transfer: Transfer, run: Run, query: Query
     assert query(ITEMS) == ALL
 
 
+def test_a_table_that_is_not_there_says_who_makes_it(transfer: Transfer, uri: str) -> None:
+    error = transfer({"rows": ROWS}, {"kind": "postgres", "auth": uri, "table": "none"}).error
+    assert error is not None and error.kind == "schema"
+    assert "does not exist" in error.message and "CREATE TABLE IF NOT EXISTS in a task of kind postgres" in error.message
+
+
 def test_rows_themselves(transfer: Transfer, query: Query) -> None:
     assert transfer({"rows": ROWS}).result["rows_written"] == 95
     assert query(ITEMS) == ALL

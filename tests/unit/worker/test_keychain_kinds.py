@@ -165,7 +165,7 @@ def test_a_token_of_another_kind_of_service(server: OAuthServer) -> None:
         (
             [{"name": "x", "kind": "pg", "credential": "nowhere"}],
             "not_found",
-            "keychain entry \"x\": there is no credential 'nowhere' (add it: noetl credentials put nowhere --data '{...}')",
+            "keychain entry \"x\": there is no credential 'nowhere'",
         ),
         (
             [{"name": "x", "kind": "secret_manager", "map": {"a": "nowhere"}}],

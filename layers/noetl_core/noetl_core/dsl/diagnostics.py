@@ -173,6 +173,56 @@ def suggest(word: str, known: Iterable[str]) -> str:
     return f'did you mean "{near[0]}"?' if near else ""
 
 
+_SAID_ELSEWHERE: dict[str, tuple[str, ...]] = {
+    "as": ("iterator",),
+    "body": ("data", "payload", "message"),
+    "content": ("data",),
+    "create": ("put",),
+    "credential": ("auth",),
+    "credentials": ("auth",),
+    "download": ("get",),
+    "foreach": ("loop",),
+    "insert": ("append",),
+    "merge": ("upsert",),
+    "object": ("key",),
+    "on_error": ("policy",),
+    "op": ("action",),
+    "overwrite": ("replace",),
+    "over": ("in",),
+    "provider": ("url",),
+    "query": ("params",),
+    "query_params": ("params",),
+    "querystring": ("params",),
+    "read": ("get",),
+    "remove": ("delete",),
+    "save": ("put",),
+    "set": ("put",),
+    "truncate": ("replace",),
+    "type": ("kind",),
+    "update": ("put",),
+    "upload": ("put",),
+    "write": ("put",),
+}
+"""What other tools and languages call something, and what it is called here; the first that is known where the word stands."""
+
+
+_OF_TASKS = frozenset({"kind", "url", "method", "headers", "code", "command", "query", "script", "auth", "credential", "action"})
+"""Keys of tasks that are written beside `tool`."""
+
+
+def suggest_word(word: str, known: Iterable[str]) -> str:
+    """Return `did you mean "..."?` for a key or value of the language, of which other tools may have another name."""
+    words = frozenset(known)
+    if word in _OF_TASKS and "tool" in words:
+        return (
+            f"it belongs to the task: tool: {{ kind: ..., {word}: ... }}"
+            if word != "kind"
+            else "it belongs to the task: tool: { kind: ... }"
+        )
+    meant = next((name for name in _SAID_ELSEWHERE.get(word, ()) if name in words), None)
+    return f'did you mean "{meant}"?' if meant else suggest(word, words)
+
+
 def to_text(diagnostics: Iterable[Diagnostic]) -> str:
     return "\n".join(str(d) for d in diagnostics)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, Severity, suggest
+from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, Severity, suggest_word
 from noetl_core.dsl.fields.types import Block, Choice, Condition, Flag, Name, Prose, Text
 from noetl_core.dsl.load import Loaded, Node
 from noetl_core.dsl.model import Path
@@ -166,7 +166,7 @@ class Reader:
                 message = f'"{key}" in {what} belongs to a legacy dialect: {legacy[key]}'
                 self.report("E120", (node, key), message, MIGRATE)
             else:
-                hint = suggest(key, known) or (f"known: {', '.join(sorted(known))}" if len(known) <= 8 else "")
+                hint = suggest_word(key, known) or (f"known: {', '.join(sorted(known))}" if len(known) <= 8 else "")
                 self.report("E110", (node, key), f'unknown key "{key}" in {what}', hint)
         return out
 
@@ -253,7 +253,7 @@ class Reader:
         written = (
             node.plain_text if node.plain_text is not None else str(node.value) if node.kind == "scalar" else self.word(node)
         )
-        hint = suggest(written, words) or f"one of {', '.join(words)}"
+        hint = suggest_word(written, words) or f"one of {', '.join(words)}"
         self.report(
             "E113", node, f'{what} cannot be "{written}"' if node.kind == "scalar" else f"{what} cannot be {written}", hint
         )

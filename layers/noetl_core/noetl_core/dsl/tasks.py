@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from noetl_core.dsl.diagnostics import suggest
+from noetl_core.dsl.diagnostics import suggest, suggest_word
 from noetl_core.dsl.fields.kind import KindSpec, words
 from noetl_core.dsl.fields.tools import BESIDE, LIBRARY, OUTPUT, TASK
 from noetl_core.dsl.kinds import KINDS
@@ -356,7 +356,7 @@ def _check_overrides(r: Reader, raw: RawTask, kind: str) -> None:
         if key == "libs" and kind == "python":
             _check_libs(r, raw.node.get(key), what)
         if key not in known.accepted:
-            r.report("E110", at, f'unknown key "{key}" in {what}', suggest(key, known.accepted))
+            r.report("E110", at, f'unknown key "{key}" in {what}', suggest_word(key, known.accepted))
         elif key in known.blocks:
             r.read(raw.node.get(key), known.blocks[key], f"{key} of {what}")
         elif key in known.maps and not (isinstance(value, dict) or value is None or is_template(value)):

@@ -19,6 +19,11 @@ from noetl_core.expr.secret import Secret
 from noetl_core.expr.values import SCALARS
 from noetl_core.outlines import Part
 
+NO_ENVIRONMENT: Final = (
+    "no template reads the environment: a secret is a credential (keychain, auth), anything else an input (workload)"
+)
+"""What holds of `env`, which other languages have."""
+
 _QUOTED: Final = 120
 """How much of a template's text an error message quotes."""
 
@@ -85,7 +90,8 @@ def _text(compiled: Compiled, evaluation: Evaluation, undefined_ok: bool) -> Any
         if undefined_ok:
             return None
         why = "details withheld: it read a secret" if evaluation.tainted else result._undefined_message
-        raise UndefinedValue(f"{_quote(compiled.source)} is undefined ({why}); use default(...) if that is right")
+        remedy = "use default(...) if that is right" if why != "'env' is undefined" else NO_ENVIRONMENT
+        raise UndefinedValue(f"{_quote(compiled.source)} is undefined ({why}); {remedy}")
     return Secret(result, evaluation.opened) if evaluation.tainted else result
 
 

@@ -38,6 +38,10 @@ DEFAULT_THREADS: Final = 2
 FETCH_ROWS: Final = 2_048
 IN_FILE: Final = 64 * 1024 * 1024
 """Bytes of sources from which on the tables of a task are in a file."""
+NO_ACCESS: Final = (
+    "SQL of tasks reaches no files, network or extensions: `sources` gives it rows, references and s3://bucket/*.parquet, "
+    "`attach` tables of PostgreSQL, and `to: parquet` makes a file of the result, which kind s3 puts into a bucket"
+)
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _MEMORY = re.compile(r"[0-9]+(\.[0-9]+)?\s*(KB|MB|GB|KiB|MiB|GiB)")
 
@@ -203,4 +207,5 @@ def failed(error: duckdb.Error) -> Outcome:
     if any(words in str(error) for words in _FULL):
         return Outcome.failed("limit", f"duckdb: the disk is full: {REMEDY}", retryable=False, code="disk_full")
     helper = {"exception_type": name, "message": str(error)[:2000]}
-    return Outcome.failed(kind, f"duckdb: {str(error)[:2000]}", code=name, duckdb=helper)
+    remedy = f" ({NO_ACCESS})" if isinstance(error, duckdb.PermissionException) else ""
+    return Outcome.failed(kind, f"duckdb: {str(error)[:2000]}{remedy}", code=name, duckdb=helper)

@@ -74,7 +74,7 @@ def _files(name: str, given: Any, call: ToolCall, place: Path) -> tuple[str, lis
             file.write(json.dumps(row, ensure_ascii=True) + "\n")
             empty = False
     if empty:
-        raise _not_rows(name)
+        raise _not_rows(name, given)
     return "jsonl", [str(path)]
 
 
@@ -150,12 +150,18 @@ def _rows(name: str, value: Any) -> Iterator[Mapping[str, Any]]:
     for item in [value] if isinstance(value, Mapping) else value if isinstance(value, list) else [None]:
         for row in item if isinstance(item, list) else [item]:
             if not isinstance(row, Mapping):
-                raise _not_rows(name)
+                raise _not_rows(name, value)
             yield row
 
 
-def _not_rows(name: str) -> BadInput:
-    return BadInput(f"source {name!r} must be rows - mappings, or lists of them - or references to rows, and not empty")
+def _file(value: Any) -> str:
+    return "; a text is the address of files in S3: s3://bucket/*.csv" if isinstance(value, str) else ""
+
+
+def _not_rows(name: str, value: Any = None) -> BadInput:
+    return BadInput(
+        f"source {name!r} must be rows - mappings, or lists of them - or references to rows, and not empty{_file(value)}"
+    )
 
 
 def _stored(name: str, refs: Sequence[Mapping[str, Any]], results: ResultStore, place: Path) -> tuple[str, list[str]] | None:

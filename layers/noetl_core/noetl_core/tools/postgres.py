@@ -21,7 +21,7 @@ from noetl_core.tools import sql
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.net import AddressPolicy, AddressRefused
 from noetl_core.tools.postgres_connections import AllInUse, Connection, Connections, Where, where_of
-from noetl_core.tools.postgres_errors import failed, helper, kind_of, unreachable
+from noetl_core.tools.postgres_errors import failed, helper, kind_of, not_filled, unreachable
 from noetl_core.tools.watch import StopReason, watched
 
 FETCH_ROWS: Final = 2_000
@@ -113,7 +113,7 @@ def _transaction(connection: Connection, work: _Work, stop: StopReason) -> Outco
     except psycopg.Error as error:
         if stop.why == "cancelled":
             return Outcome.failed("cancelled", "postgres: cancelled", retryable=False, pg=helper(error))
-        return failed(error)
+        return failed(error) if work.copy is None else not_filled(error)
     return Outcome.ok(result)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import psycopg
 
 from noetl_core.engine.outcome import ErrorKind, Outcome
 
+UNKNOWN_TABLE: Final = "42P01"
 _EXACT: Final[dict[str, ErrorKind]] = {
     "40001": "db_deadlock", "40P01": "db_deadlock", "57014": "db_timeout", "55P03": "db_timeout", "25P03": "db_timeout",
     "42601": "parse", "42501": "auth", "53200": "limit", "53100": "storage",
@@ -27,9 +29,18 @@ def unreachable(error: psycopg.Error) -> Outcome:
     return Outcome.failed(kind, f"postgres: {_words(error)}", code=state or None, pg=helper(error))
 
 
+def not_filled(error: psycopg.Error) -> Outcome:
+    """Return the outcome of a table that could not be filled with rows."""
+    outcome = failed(error)
+    if outcome.error is None or error.sqlstate != UNKNOWN_TABLE:
+        return outcome
+    remedy = "a table that is filled must be there: CREATE TABLE IF NOT EXISTS in a task of kind postgres before it"
+    return replace(outcome, error=replace(outcome.error, message=f"{outcome.error.message} ({remedy})"))
+
+
 def failed(error: psycopg.Error) -> Outcome:
     """Return the outcome of a statement that failed."""
-    return Outcome.failed(kind_of(error), f"postgres: {_words(error)}", code=error.sqlstate, pg=helper(error))
+    return Outcome.failed(kind_of(error), f"postgres: {_words(error)}{_remedy(error)}", code=error.sqlstate, pg=helper(error))
 
 
 def kind_of(error: psycopg.Error) -> ErrorKind:
@@ -62,3 +73,16 @@ def helper(error: psycopg.Error) -> dict[str, Any]:
 
 def _words(error: psycopg.Error) -> str:
     return (error.diag.message_primary or str(error) or type(error).__name__)[:2000]
+
+
+def _remedy(error: psycopg.Error) -> str:
+    """Return how parameters are written, where something else stands for one."""
+    words = _words(error)
+    if (
+        "placeholders" in words
+        or "incomplete placeholder" in words
+        or error.sqlstate == "42P02"
+        or words.endswith('at or near ":"')
+    ):
+        return " (a parameter is written %(name)s with a mapping of params, %s with a list; beside params a percent sign is %%)"
+    return ""

@@ -6,7 +6,6 @@ for all runs of the process, so that a run goes on with a credential that was re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -104,7 +103,7 @@ class Keychain(Strict, Mapping[str, Any]):
         try:
             return resolve(entry)
         except NotFound as missing:
-            raise NoCredential(f"{_called(entry)}: {missing}{_remedy(str(missing))}") from None
+            raise NoCredential(f"{_called(entry)}: {missing}") from None
         except Forbidden as refused:
             raise CredentialRefused(f"{_called(entry)}: {refused}") from None
         except BadInput as wrong:
@@ -249,12 +248,6 @@ def _sole(fields: Mapping[str, Any], secret: str, field: str) -> Any:
         if name in values:
             return values[name]
     raise BadInput(f"secret {secret!r} has several fields and none called {field!r}: it has {', '.join(sorted(values))}")
-
-
-def _remedy(said: str) -> str:
-    """Return what to do about a credential that there is not."""
-    name = re.fullmatch(r"there is no credential '([^']*)'", said)
-    return f" (add it: noetl credentials put {name[1]} --data '{{...}}')" if name else ""
 
 
 def _kind(refused: TokenRefused) -> Any:

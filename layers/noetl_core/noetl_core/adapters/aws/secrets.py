@@ -96,5 +96,7 @@ def _found(name: str) -> Iterator[None]:
             yield
     except ClientError as error:
         if code_of(error) == "ResourceNotFoundException":
-            raise NotFound(f"there is no credential {name!r}") from error
+            raise NotFound(
+                f"there is no credential {name!r} in this stack: noetl credentials put {name} --data @FILE --on stack"
+            ) from error
         raise

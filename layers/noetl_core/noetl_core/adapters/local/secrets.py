@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
@@ -27,13 +28,22 @@ class LocalSecrets:
         self._environment = os.environ if environment is None else environment
 
     def get(self, name: str) -> Mapping[str, Any]:
-        text = self._environment.get(PREFIX + re.sub(r"[^A-Za-z0-9]", "_", name).upper())
+        variable = PREFIX + re.sub(r"[^A-Za-z0-9]", "_", name).upper()
+        text = self._environment.get(variable)
         if text is not None:
             return fields_of(name, text)
         held = self._held()
         if name not in held:
-            raise NotFound(f"there is no credential {name!r}")
+            raise NotFound(
+                f"there is no credential {name!r} on this machine{self._nearest(name, held)}: "
+                f"noetl credentials put {name} --data @FILE --on local, or the environment variable {variable}"
+            )
         return fields_of(name, json.dumps(held[name]))
+
+    def _nearest(self, name: str, held: Iterable[str]) -> str:
+        given = (key.removeprefix(PREFIX).lower() for key in self._environment if key.startswith(PREFIX))
+        near = difflib.get_close_matches(name, [*held, *given], 1, cutoff=0.7)
+        return f' (did you mean "{near[0]}"?)' if near else ""
 
     def put(self, name: str, value: Mapping[str, Any]) -> None:
         self._keep({**self._held(), name: dict(value)})

@@ -39,6 +39,7 @@ _BACKOFFS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 _PAGES: Final = frozenset({"on_success", "on_error", "next_call", "while", "collect", "then"})
 _KIND: Final = re.compile(r"[a-z_]+\Z")
+_RETRY_AFTER: Final = 'delay: "{{ outcome.http.retry_after | default(2) }}" waits as long as the service says'
 _HINT: Final = "spec: { policy: { rules: [{ when: ..., then: { do: retry, attempts: 3 } }] } }"
 
 
@@ -79,7 +80,12 @@ def _parts(r: Reader, node: Node, what: str) -> dict[str, Node] | None:
         meaning = SPELLINGS.get(key)
         if meaning is None:
             if not key.startswith("x-"):
-                r.report("E110", (node, key), f'unknown key "{key}" in retry of {what}', suggest(key, SPELLINGS))
+                r.report(
+                    "E110",
+                    (node, key),
+                    f'unknown key "{key}" in retry of {what}',
+                    suggest(key, SPELLINGS) if "after" not in key else _RETRY_AFTER,
+                )
         elif meaning in out:
             r.report("E114", (node, key), f"retry of {what} says {meaning} twice", "keep one")
         else:

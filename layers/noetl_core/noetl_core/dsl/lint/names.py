@@ -26,11 +26,13 @@ from noetl_core.dsl.loops import iterators
 from noetl_core.dsl.model import Step, Task
 from noetl_core.dsl.templates import scalars_below
 from noetl_core.expr import FUNCTIONS, METHODS, Compiled
+from noetl_core.expr.rendering import NO_ENVIRONMENT
 from noetl_core.expr.scope import JOB, JOB_FIELDS
 
 CONTROL: Final = words("workload ctx args steps execution_id")
 WORKER: Final = words("iter keychain _prev _task _attempt _outcome")
 STEP_ATTRIBUTES: Final = words("result status loop")
+ENVIRONMENT: Final = words("env environ secrets secret")
 EVENT_ATTRIBUTES: Final = words("name status result error loop step run_id")
 OUTPUT: Final = words("status data result error")
 ITER_ALWAYS: Final = words("index parent")
@@ -295,6 +297,8 @@ def _judge(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
         return (f"job has no {path[1]}", suggest(path[1], JOB_FIELDS) or it_has(JOB_FIELDS)) if known else None
     if root == "output" and "event" in scope.roots and len(path) > 1:
         return f"output has no {path[1]}", suggest(path[1], OUTPUT) or it_has(OUTPUT)
+    if root in ENVIRONMENT:
+        return f'nothing binds "{root}" in {scope.where}', NO_ENVIRONMENT
     if root in WORKER or root in ("outcome", "event"):
         return f"{root} means nothing in {scope.where}", _elsewhere(root)
     near = bound.suggest(root, _binding(bound, scope) | scope.roots | scope.tasks)
@@ -330,6 +334,8 @@ def _below(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
     elif root == "steps":
         known, hint = bound.steps, "there is no such step"
         if name in bound.steps and len(path) > 2 and path[2] not in STEP_ATTRIBUTES:
+            if path[2] in ("stats", "results"):
+                return f"steps.{name} has no {path[2]}", f"of a loop: {name}.{path[2]}, which is steps.{name}.result.{path[2]}"
             return f"steps.{name} has no {path[2]}", suggest(path[2], STEP_ATTRIBUTES) or "it has result, status and loop"
     elif root == "event" and name not in EVENT_ATTRIBUTES:
         return f"event has no {name}", suggest(name, EVENT_ATTRIBUTES) or it_has(EVENT_ATTRIBUTES)

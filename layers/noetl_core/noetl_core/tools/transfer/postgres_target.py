@@ -14,7 +14,7 @@ from noetl_core.tools.base import ToolCall, ToolFailed
 from noetl_core.tools.net import AddressRefused
 from noetl_core.tools.postgres_connections import AllInUse, Connection, Connections, Where
 from noetl_core.tools.postgres_copy import Cursor, Load, Loading
-from noetl_core.tools.postgres_errors import failed, unreachable
+from noetl_core.tools.postgres_errors import not_filled, unreachable
 from noetl_core.tools.row_sources import Row
 from noetl_core.tools.transfer.target import Overtaken, Progress
 from noetl_core.tools.watch import watched
@@ -136,7 +136,7 @@ def _as_outcomes(call: ToolCall) -> Iterator[None]:
     except psycopg.Error as error:
         if call.cancelled.is_set():
             raise ToolFailed(Outcome.failed("cancelled", "transfer: cancelled", retryable=False)) from error
-        raise ToolFailed(failed(error)) from error
+        raise ToolFailed(not_filled(error)) from error
 
 
 def _cancel(connection: Connection) -> None:
