@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from noetl_cli.errors import say
+from noetl_core.result_refs import is_reference
 
 MAX_ROWS = 20
 BATCH = 500
@@ -111,7 +112,10 @@ def summary(s: Mapping[str, Any], on: str) -> None:
     for wait in s.get("waiting_for", ()):
         print("waiting for " + ", ".join(f"{k} {v}" for k, v in wait.items() if k != "wait_id"))
     on = "" if on == "local" else " --on stack"
-    print(styled(f"look at it: noetl show {s['execution_id']}{on} · noetl events {s['execution_id']}{on}", "dim"))
+    looks = [f"noetl {command} {s['execution_id']}{on}" for command in ("show", "events")]
+    if is_reference(s["result"]):
+        looks.insert(0, f"noetl get {s['execution_id']}{on} -o FILE (the result is stored)")
+    print(styled(f"look at it: {' · '.join(looks)}", "dim"))
 
 
 def _error_details(details: Any) -> None:

@@ -127,6 +127,17 @@ def test_a_run_with_duckdb_leaves_nothing_on_standard_error(tmp_path: Path) -> N
     assert "leaked" not in done.stderr
 
 
+def test_a_result_that_is_stored_says_how_to_get_it(noetl: Run, tmp_path: Path) -> None:
+    (tmp_path / "large.yaml").write_text(
+        HELLO[: HELLO.index("tool:")] + 'tool: { kind: noop, result: "{{ range(99999) | list }}" }'
+    )
+    shown = noetl("run", "large.yaml").stdout
+    command = re.search(r"look at it: noetl (get [0-9]+ -o) FILE", shown)
+    assert command is not None, shown
+    assert noetl(*command[1].split(), "large.json").returncode == 0
+    assert len(json.loads((tmp_path / "large.json").read_text())) == 99_999
+
+
 def test_rows_become_a_table(noetl: Run, tmp_path: Path) -> None:
     rows = HELLO.replace(
         'result: { greeting: "Hello, {{ workload.name }}!", n: "{{ workload.deep.n }}" }',
