@@ -156,7 +156,7 @@ def drop_symbols(library: Path) -> None:
     struct.pack_into("<Q", body, 40, 0)  # where the table of sections is
     struct.pack_into("<HH", body, 60, 0, 0)  # how many there are, and which one names them
     mode = library.stat().st_mode
-    _write(library, body[:end])
+    _write(library, bytes(body[:end]))
     library.chmod(mode)
 
 

@@ -72,6 +72,6 @@ def test_an_approval_is_given_by_whoever_answers_first(answers: list[Any], resul
 
 def test_every_example_is_named_by_its_folder_and_is_tested() -> None:
     names = {path.parent.name for path in EXAMPLES.glob("*/playbook.yaml")}
-    assert names == {name for name, _, _ in CASES} | {"flights", "token_search"}
+    assert names == {name for name, _, _ in CASES} | {"fan_out", "flights", "token_search"}
     for name in names:
         assert parse_playbook((EXAMPLES / name / "playbook.yaml").read_text()).path == f"examples/{name}"

@@ -140,6 +140,15 @@ def test_references_within_a_large_object_are_loaded(run: Run, monkeypatch: pyte
     assert outcome.result["rows"] == [{"list": [7, 8]}]
 
 
+@pytest.mark.parametrize("form", ["parquet", "csv", "jsonl"])
+def test_a_list_of_references_that_is_kept_by_reference_is_as_the_list(run: Run, store: LazyTempResultStore, form: str) -> None:
+    refs = [run("store", {"data": [{"id": n}], "format": form}, task_run_id=f"p{n}").result for n in range(5)]
+    kept = {**store.put("1/store/parts.json", json.dumps(refs).encode()), "format": "json"}
+    outcome = run("duckdb", {"sources": {"t": kept}, "command": "SELECT count(*) AS n, sum(id)::INT AS s FROM t"})
+    assert outcome.error is None, outcome.error
+    assert outcome.result["rows"] == [{"n": 5, "s": 10}]
+
+
 def test_tables_of_large_sources_are_in_a_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     ref = run("store", {"data": [{"id": 1}], "format": "parquet"}).result
     where = "SELECT path IS NOT NULL AS file FROM duckdb_databases() WHERE NOT internal"

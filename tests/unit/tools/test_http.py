@@ -543,6 +543,9 @@ class OwnReferences:
     def owns(self, value: Any) -> bool:
         return isinstance(value, dict) and value.get("kind") == "result_ref" and str(value["key"]).startswith("1/")
 
+    def opened(self, reference: Any, name: str) -> Any:
+        return self.load(reference, name)
+
     def load(self, value: Any, name: str, limit: int | None = None) -> Any:
         if not self.owns(value):
             return value

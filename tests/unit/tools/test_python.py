@@ -208,6 +208,9 @@ class Loads:
     def owns(self, value: Any) -> bool:
         return is_reference(value)
 
+    def opened(self, reference: Any, name: str) -> Any:
+        return self.load(reference, name)
+
     def load(self, value: Any, name: str, limit: int | None = None) -> Any:
         found = references_in(value)
         self.asked += [ref["key"] for _, ref in found]

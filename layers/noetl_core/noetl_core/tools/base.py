@@ -32,6 +32,10 @@ class References(Protocol):
         data."""
         ...
 
+    def opened(self, reference: Any, name: str) -> Any:
+        """Return the value of a reference that is owned, with the references in it as they are. Raises as `load`."""
+        ...
+
     def load(self, value: Any, name: str, limit: int | None = None) -> Any:
         """Return `value`, of input `name`, with every reference in it replaced: at most `limit` bytes are loaded (None:
         `max_input_bytes`).

@@ -66,6 +66,9 @@ def _files(name: str, given: Any, call: ToolCall, place: Path) -> tuple[str, lis
     stored = _stored(name, refs, call.results, place) if refs and call.results is not None else None
     if stored is not None:
         return stored
+    listed = _listed(name, given, call)
+    if listed is not None:
+        return _files(name, listed, call, place)
     path = place / "rows.jsonl"
     whole = given if call.references is None else call.references.load(given, f"sources.{name}")
     empty = True
@@ -144,6 +147,14 @@ def _references(given: Any, call: ToolCall) -> list[Mapping[str, Any]]:
         return []
     several = given if isinstance(given, list) else [given]
     return several if all(call.references.owns(one) for one in several) else []
+
+
+def _listed(name: str, given: Any, call: ToolCall) -> list[Any] | None:
+    """Return the references in a list that is itself kept by reference; None where `given` is anything else."""
+    if call.references is None or not call.references.owns(given) or _format(given) != "json":
+        return None
+    found = call.references.opened(given, f"sources.{name}")
+    return found if isinstance(found, list) and _references(found, call) else None
 
 
 def _rows(name: str, value: Any) -> Iterator[Mapping[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from noetl_core.dsl.kinds import KINDS
@@ -62,9 +62,19 @@ class TaskReferences:
     def owns(self, value: Any) -> bool:
         return is_reference(value) and self._resolve.family.owns(value)
 
+    def opened(self, reference: Any, name: str) -> Any:
+        def ask(budget: LoadBudget) -> Any:
+            budget.take(claimed(reference), (name,))
+            return self._resolve.opened(reference, budget)
+
+        return self._within(self._limit, ask)
+
     def load(self, value: Any, name: str, limit: int | None = None) -> Any:
+        return self._within(self._limit if limit is None else limit, lambda budget: self._resolve.apart(value, budget, (name,)))
+
+    def _within(self, limit: int, ask: Callable[[LoadBudget], Any]) -> Any:
         try:
-            return self._resolve.apart(value, LoadBudget(self._limit if limit is None else limit), (name,))
+            return ask(LoadBudget(limit))
         except LoadLimitExceeded as full:
             raise TooLarge(_too_large(self._name, full)) from None
         except ValueError as error:
