@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import ThreadingHTTPServer
 from threading import Event
+from typing import Any
 
 from tests.llm_server import completion
 from tests.servers import Handler, serving, url_of
@@ -16,7 +17,7 @@ ENDED = Event()
 
 class Service(Handler):
     """`/status/N` answers with that status, `/slow` after the test, `/rows/N` with N rows, `/echo` what it was told, `/chat` is a
-    model that says the last message again, anything else `{}`."""
+    model that says the last message again, `/mcp` a server whose tool `echo` gives what it is given, anything else `{}`."""
 
     def answer(self) -> None:
         said = self.told().decode()
@@ -31,11 +32,32 @@ class Service(Handler):
         elif head == "chat":
             asked = json.loads(said)
             body = completion(asked, {"content": asked["messages"][-1]["content"]})
+        elif head == "mcp":
+            asked = json.loads(said or "{}")
+            body = {"jsonrpc": "2.0", "id": asked.get("id"), **_tool(asked)}
         text = b"{" if head == "broken" else json.dumps(body).encode()
         with suppress(BrokenPipeError, ConnectionResetError):  # who asked has gone
             self.say(int(tail.partition("/")[0]) if head == "status" else 200, text, Content_Type="application/json")
 
     do_GET = do_POST = do_PUT = answer
+
+
+def _tool(asked: dict[str, Any]) -> dict[str, object]:
+    """What an MCP server without sessions answers."""
+    method, params = asked.get("method"), asked.get("params", {})
+    given = params.get("arguments", {})
+    if method == "initialize":
+        return {"result": {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}}}
+    if method == "tools/list":
+        return {"result": {"tools": [{"name": "echo"}, {"name": "fail"}, {"name": "break"}]}}
+    if params.get("name") == "slow":
+        ENDED.wait(30)
+    if params.get("name") == "echo":
+        return {"result": {"content": [{"type": "text", "text": str(given.get("text"))}], "structuredContent": given}}
+    if params.get("name") == "fail":
+        return {"result": {"content": [{"type": "text", "text": "it cannot"}], "isError": True}}
+    code = given.get("code", -32602)
+    return {"error": {"code": code, "message": "no"}}
 
 
 @contextmanager

@@ -22,6 +22,7 @@ def test_the_defaults_of_options_are_those_of_the_tools() -> None:
         ("duckdb", "threads"): duckdb.DEFAULT_THREADS,
         ("postgres", "max_rows"): sql.DEFAULT_MAX_ROWS,
         ("llm", "max_response_bytes"): http_options.MAX_BODY_BYTES,
+        ("mcp", "max_response_bytes"): http_options.MAX_BODY_BYTES,
         ("shell", "max_output_bytes"): shell.MAX_OUTPUT_CHARS,
         ("shell", "max_result_bytes"): shell.MAX_RESULT_BYTES,
         ("store", "max_bytes"): store.MAX_BYTES,

@@ -76,6 +76,14 @@ workflow:
       - {{ name: stored, kind: llm, url: "{{{{ workload.url }}}}/refuse", model: m, messages: [{{ role: user, content: "{{{{ keychain.api.token }}}}" }}], auth: api, schema: {{ type: object }}, spec: {ERROR} }}
       - {{ name: nowhere, kind: llm, url: "{{{{ keychain.api.token }}}}", model: m, prompt: hm, spec: {ERROR} }}
       - {{ name: badly, kind: llm, url: "{{{{ workload.url }}}}", model: m, prompt: hm, options: {{ "{{{{ keychain.api.token }}}}": 1, stream: 1 }}, schema: {{ "{{{{ keychain.api.token }}}}": 1 }}, spec: {ERROR} }}
+  - step: mcp
+    tool:
+      - {{ name: calls, kind: mcp, url: "{{{{ workload.url }}}}/mcp", tool: "{{{{ keychain.api.token }}}}", arguments: {{ a: "{{{{ keychain.api.token }}}}" }}, auth: {{ type: bearer, token: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: stored, kind: mcp, url: "{{{{ workload.url }}}}/mcp", tool: echo, arguments: {{ "{{{{ keychain.api.token }}}}": 1 }}, auth: api, headers: {{ X-Key: "{{{{ keychain.api.token }}}}" }} }}
+      - {{ name: failing, kind: mcp, url: "{{{{ workload.url }}}}/mcp", tool: fail, arguments: {{ a: "{{{{ keychain.api.token }}}}" }}, auth: api, spec: {ERROR} }}
+      - {{ name: lists, kind: mcp, url: "{{{{ workload.url }}}}/refuse", action: list, auth: api, headers: {{ "{{{{ keychain.api.token }}}} x": 1 }}, spec: {ERROR} }}
+      - {{ name: refused, kind: mcp, url: "{{{{ workload.url }}}}/refuse/{{{{ keychain.api.token }}}}", tool: t, auth: api, spec: {ERROR} }}
+      - {{ name: nowhere, kind: mcp, url: "{{{{ keychain.api.token }}}}", tool: t, spec: {ERROR} }}
   - step: shell
     tool:
       - {{ name: says, kind: shell, script: 'echo "$T"; echo "$T" | rev >&2', env: {{ T: "{{{{ keychain.api.token }}}}" }} }}
@@ -185,7 +193,23 @@ workflow:
       - {{ name: date, kind: noop, result: "{{{{ keychain.api.token | format_datetime }}}}", spec: {ERROR} }}
       - {{ name: one, kind: http, url: "{{{{ workload.url }}}}/echo", spec: {{ policy: {{ rules: [{{ when: "{{{{ outcome.result.data[keychain.api.token] + 1 }}}}", then: {{ do: continue }} }}, {{ else: {{ then: {{ do: fail }} }} }}] }} }} }}
 """
-STEPS = ("http", "llm", "shell", "python", "sql", "others", "aws", "loop", "child", "waits", "templates")
+STEPS = ("http", "llm", "mcp", "shell", "python", "sql", "others", "aws", "loop", "child", "waits", "templates")
+
+
+def mcp_answer(told: dict[str, Any]) -> dict[str, Any]:
+    """What an MCP server answers that says back all it was told."""
+    asked = json.loads(told["body"])
+    params = asked.get("params", {})
+    text = [{"type": "text", "text": json.dumps(told)}]
+    if asked["method"] == "initialize":
+        result: dict[str, Any] = {"protocolVersion": params["protocolVersion"]}
+    elif asked["method"] == "tools/list":
+        result = {"tools": [{"name": f"{told['headers']['Authorization']} near"}]}
+    elif params.get("name") not in ("echo", "fail"):
+        return {"jsonrpc": "2.0", "id": asked.get("id"), "error": {"code": -32602, "message": json.dumps(told)}}
+    else:
+        result = {"content": text, "structuredContent": told, "isError": params["name"] == "fail"}
+    return {"jsonrpc": "2.0", "id": asked["id"], "result": result}
 
 
 class Echo(Handler):
@@ -194,8 +218,9 @@ class Echo(Handler):
     seen: list[str]
 
     def answer(self) -> None:
-        body = json.dumps({"path": self.path, "headers": dict(self.headers), "body": self.told().decode()}).encode()
-        self.seen.append(body.decode())
+        told = {"path": self.path, "headers": dict(self.headers), "body": self.told().decode()}
+        self.seen.append(json.dumps(told))
+        body = json.dumps(mcp_answer(told) if self.path == "/mcp" else told).encode()
         self.say(418 if self.path.startswith("/refuse") else 200, body, Content_Type="application/json", X_Path=self.path)
 
     do_GET = do_POST = answer
@@ -328,7 +353,7 @@ def test_the_canary_leaves_the_worker_nowhere(
     assert local.run(started.execution_id, timeout_s=60)
     state = local.control.load(started.execution_id)
     assert sent and state.status in ("completed", "failed"), state.failure
-    if step == "http":
+    if step in ("http", "mcp"):
         assert CANARY in "".join(Echo.seen)  # it went where it was meant to go
     if step == "aws":
         assert client("s3").get_object(Bucket="canary", Key="a.txt")["Body"].read() == CANARY.encode()

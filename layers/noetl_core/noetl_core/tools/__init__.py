@@ -3,7 +3,8 @@ it is imported when a task of that kind runs.
 
 * `base` says what a tool is, `registry` finds the tool of a kind, `invoke` is the one way a tool is called.
 * The kinds, each with what only it uses:
-  `noop`, `store`, `secrets`, `llm`, `shell`;
+  `noop`, `store`, `secrets`, `shell`, `llm`;
+  `mcp` (`mcp_connection`, `mcp_messages`);
   `python` (`python_reads`);
   `http` (`http_request`, `http_options`, `http_client`, `http_exchange`, `http_body`, `http_content`, `http_storing`,
   `http_redirects`, `http_errors`, `http_auth`);
@@ -14,6 +15,7 @@ it is imported when a task of that kind runs.
 * `sql` is what the SQL kinds share, `row_sources` reads rows from what a task was given, `stored_rows` says where files of
   rows are kept.
 * `cursors` say what is asked of a kind whose rows a loop claims.
+* `service_auth` is the input `auth` of kinds that ask through `http`.
 * `oauth2` (with `oauth2_request` and `grants`) fetches access tokens, `tokens` and `execution_tokens` keep them.
 * `blocking` runs what blocks beside the event loop, `scrubbed_results` keeps secrets out of what tools store.
 * `transfer` moves rows chunk by chunk.

@@ -19,7 +19,7 @@ from noetl_core.json_schema import BadSchema, check_schema, problems
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.event_loop import EventLoop
 from noetl_core.tools.http import HttpTool
-from noetl_core.tools.secrets import flat, read_credential
+from noetl_core.tools.service_auth import service_auth
 
 DEFAULT_TIMEOUT_S: Final = 600.0
 CONNECT_S: Final = 10.0
@@ -118,7 +118,7 @@ class LlmTool:
 def read_question(call: ToolCall) -> Question:
     """Return what a call asks. Raises `BadInput`."""
     inputs, spec = call.inputs, call.spec
-    auth, own = _credential(call)
+    auth, own = service_auth(call, NOT_FOR_HTTP)
     url, model = inputs.get("url") or own.get("base_url"), inputs.get("model") or own.get("model")
     if not isinstance(url, str):
         raise BadInput("`url` must be the address of the service, or `auth` a credential with a `base_url`")
@@ -146,24 +146,6 @@ def read_question(call: ToolCall) -> Question:
     )
     repair = schema is not None and spec.get("repair", True) is not False
     return Question(asks, body, messages, schema, repair, Used(model, _price(spec.get("price") or own.get("price"))))
-
-
-def _credential(call: ToolCall) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """Return the input `auth` for `http`, if there is one, and the fields that are this kind's own."""
-    auth = call.inputs.get("auth")
-    if not auth:
-        return {}, {}
-    if isinstance(auth, str):
-        fields = read_credential(call, auth)
-    elif isinstance(auth, Mapping):
-        stored = read_credential(call, auth["credential"]) if isinstance(auth.get("credential"), str) else {}
-        fields = {**stored, **{key: value for key, value in flat(auth).items() if key != "credential"}}
-    else:
-        raise BadInput("`auth` must be a credential's name or a mapping")
-    sent = {key: value for key, value in fields.items() if key not in NOT_FOR_HTTP}
-    if "api_key" in sent and "type" not in sent:
-        sent = {**sent, "type": "bearer", "token": sent["api_key"]}
-    return ({"auth": sent} if sent.keys() - {"type"} else {}), fields
 
 
 def _messages(inputs: Mapping[str, Any]) -> list[Any]:

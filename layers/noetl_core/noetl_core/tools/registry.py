@@ -22,6 +22,7 @@ BUILT_IN: Final[dict[str, str]] = {
     "postgres": "noetl_core.tools.postgres:PostgresTool",
     "store": "noetl_core.tools.store:StoreTool",
     "llm": "noetl_core.tools.llm:LlmTool",
+    "mcp": "noetl_core.tools.mcp:McpTool",
     "secrets": "noetl_core.tools.secrets:SecretsTool",
     "kv": "noetl_core.tools.kv:KvTool",
     "sqs": "noetl_core.tools.aws.sqs:SqsTool",

@@ -1,10 +1,10 @@
-"""The kind that asks services of a known form: `llm`."""
+"""The kinds that ask services of a known form: `llm` and `mcp`."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, TEXT, KindSpec, words
+from noetl_core.dsl.fields.kind import BYTES, COUNT, FLAG, MAP, TEXT, Action, KindSpec, words
 from noetl_core.dsl.fields.types import Anything, Choice, Field
 
 _AUTH: Final = Field("auth", Anything("a name or a mapping"), "The credential to use: its name, or `type` and its fields.")
@@ -48,5 +48,26 @@ KINDS: Final[dict[str, KindSpec]] = {
         "../tools/llm.md",
         required=(words("messages prompt"),),
         exclusive=(words("messages prompt"),),
+    ),
+    "mcp": KindSpec(
+        (
+            Field(
+                "action",
+                Choice(("call", "list"), template=True),
+                "What to do: call a tool, or list those that there are.",
+                default="call",
+            ),
+            _URL,
+            _AUTH,
+            Field("tool", TEXT, "The name of the tool that `call` calls."),
+            Field("arguments", MAP, "What the tool is given."),
+            Field("headers", MAP, "Headers of every request, beside those of the protocol."),
+        ),
+        (_VERIFY, _BYTES),
+        "../tools/mcp.md",
+        actions={
+            "call": Action((words("tool"),), words("arguments url auth headers")),
+            "list": Action((), words("url auth headers")),
+        },
     ),
 }
