@@ -21,6 +21,7 @@ def _demo() -> Iterator[None]:
             s3.put_object(Bucket="reports", Key=f"in/{n}.json", Body=b'{"n": %d}' % n)
         client("sqs").create_queue(QueueName="orders")
         client("sns").create_topic(Name="alerts")
+        client("events").create_event_bus(Name="shop")
         make_items("stock")
         yield
 

@@ -53,6 +53,7 @@ def takes(name: str, value: str) -> bool:
         ("ToolTables", ["", "stock", "a.b_c-*"], ["a/b", "a,"]),
         ("ToolFunctions", ["", "resize,re-*"], ["resize:live", "a,"]),
         ("ToolTopics", ["", "alerts", "team-*,orders.fifo"], ["arn:aws:sns:us-east-1:1:a", "a b"]),
+        ("ToolEventBuses", ["", "default", "shop,team-*"], ["arn:aws:events:us-east-1:1:event-bus/a", "a,"]),
         ("ToolApis", ["", "a1b2c3", "*"], ["https://a1b2c3", "A1"]),
         ("StageName", ["v1"], ["", "v-1", "a/b"]),
         ("AlarmTopicArn", ["", "arn:aws:sns:us-east-1:123456789012:alarms"], ["alarms"]),

@@ -49,6 +49,7 @@ def test_by_default_tools_reach_nothing() -> None:
         ("ToolTables", "stock", {"arn:*:dynamodb:*:*:table/stock", "arn:*:dynamodb:*:*:table/stock/index/*"}),
         ("ToolFunctions", "resize", {"arn:*:lambda:*:*:function:resize", "arn:*:lambda:*:*:function:resize:*"}),
         ("ToolTopics", "alerts,team-*", {"arn:*:sns:*:*:alerts", "arn:*:sns:*:*:team-*"}),
+        ("ToolEventBuses", "shop,team-*", {"arn:*:events:*:*:event-bus/shop", "arn:*:events:*:*:event-bus/team-*"}),
         ("ToolApis", "a1,b2", {"arn:*:execute-api:*:*:a1/*", "arn:*:execute-api:*:*:b2/*"}),
     ],
 )
@@ -116,5 +117,5 @@ def test_what_parameters_name_by_a_wildcard_leaves_out_the_engines_own() -> None
     denied = {action for s in statements("WorkerFunction", "Deny", **everything) for action in listed(s["Action"])}
     worker = {action for s in statements("WorkerFunction") for action in listed(s["Action"])}
     harmless = {"s3:AbortMultipartUpload", "dynamodb:DescribeTable"}
-    nothing_there = {"sns:Publish"}
+    nothing_there = {"sns:Publish", "events:PutEvents"}
     assert opened - denied - worker == harmless | nothing_there

@@ -48,6 +48,7 @@ CHOICES: tuple[Mapping[str, str], ...] = (
         "ToolTables": "stock",
         "ToolFunctions": "resize",
         "ToolTopics": "alerts",
+        "ToolEventBuses": "shop",
         "ToolApis": "a1b2c3",
     },
 )

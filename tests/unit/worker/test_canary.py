@@ -147,6 +147,9 @@ workflow:
       - {{ name: sqsqueue, kind: sqs, queue: "{{{{ keychain.api.token }}}}", message: x, spec: {ERROR} }}
       - {{ name: sns, kind: sns, topic: canary, subject: "{{{{ keychain.api.token }}}}", message: "{{{{ keychain.api.token }}}}", attributes: {{ a: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
       - {{ name: snstopic, kind: sns, topic: "{{{{ keychain.api.token }}}}", message: x, spec: {ERROR} }}
+      - {{ name: bus, kind: eventbridge, bus: canary, source: "{{{{ keychain.api.token }}}}", detail_type: "{{{{ keychain.api.token }}}}", detail: {{ a: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: busname, kind: eventbridge, bus: "{{{{ keychain.api.token }}}}:", source: a, detail_type: b, detail: {{ a: 1 }}, spec: {ERROR} }}
+      - {{ name: busdetail, kind: eventbridge, source: a, detail_type: b, details: ["{{{{ keychain.api.token }}}}"], spec: {ERROR} }}
       - {{ name: dynput, kind: dynamodb, action: put, table: canary, item: {{ pk: "{{{{ keychain.api.token }}}}", sk: a, v: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
       - {{ name: dynget, kind: dynamodb, table: canary, key: {{ pk: "{{{{ keychain.api.token }}}}", sk: a }}, spec: {ERROR} }}
       - {{ name: dynupdate, kind: dynamodb, action: update, table: canary, key: {{ pk: a, sk: a }}, update: "SET x = {{{{ keychain.api.token }}}}", spec: {ERROR} }}
@@ -240,6 +243,7 @@ def aws() -> Iterator[None]:
         client("s3").create_bucket(Bucket="canary")
         client("sqs").create_queue(QueueName="canary")
         client("sns").create_topic(Name="canary")
+        client("events").create_event_bus(Name="canary")
         make_items("canary")
         yield
 

@@ -5,5 +5,5 @@
 * `s3`, with `s3_bodies` (reading and writing objects of any size) and `globs` (patterns of keys).
 * `signing` signs requests of the kind `http`.
 * `object_files` reads objects as the sources of other kinds.
-* `sqs` and `sns` stand on `messages`; `dynamodb` (with `attributes`, its types) and `functions` (`kind: lambda`).
+* `sqs`, `sns` and `eventbridge` stand on `messages`; `dynamodb` (with `attributes`, its types) and `functions` (`kind: lambda`).
 """

@@ -44,10 +44,11 @@ QUEUES: Final = Right("ToolQueues", "NOETL_TOOL_QUEUES", "queue", "queues")
 TABLES: Final = Right("ToolTables", "NOETL_TOOL_TABLES", "table", "tables")
 FUNCTIONS: Final = Right("ToolFunctions", "NOETL_TOOL_FUNCTIONS", "function", "functions")
 TOPICS: Final = Right("ToolTopics", "NOETL_TOOL_TOPICS", "topic")
+EVENT_BUSES: Final = Right("ToolEventBuses", "NOETL_TOOL_EVENT_BUSES", "event bus")
 APIS: Final = Right("ToolApis", "NOETL_TOOL_APIS", "API", "apis")
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 """`*` in a parameter stands for a name, not for whatever a service takes in a name's place: an ARN of an access point, a path."""
-RIGHTS: Final = (BUCKETS, QUEUES, TABLES, FUNCTIONS, TOPICS, APIS)
+RIGHTS: Final = (BUCKETS, QUEUES, TABLES, FUNCTIONS, TOPICS, EVENT_BUSES, APIS)
 
 
 def check(right: Right, name: str) -> None:

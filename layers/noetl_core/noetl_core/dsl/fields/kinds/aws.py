@@ -1,4 +1,4 @@
-"""The kinds for services of AWS: `s3`, `sqs`, `sns`, `dynamodb` and `lambda`."""
+"""The kinds for services of AWS: `s3`, `sqs`, `sns`, `eventbridge`, `dynamodb` and `lambda`."""
 
 from __future__ import annotations
 
@@ -55,6 +55,25 @@ KINDS: Final[dict[str, KindSpec]] = {
         required=(words("topic"), words("message body messages")),
         exclusive=(words("message body messages"), words("messages dedup_id"), words("action operation")),
         actions={"publish": Action((words("topic"),), words("message messages subject attributes group dedup_id region"))},
+    ),
+    "eventbridge": KindSpec(
+        (
+            *_action("put", "put", "What to do: put events on a bus."),
+            Field("bus", TEXT, "The event bus: its name or its ARN.", default="default"),
+            Field("source", TEXT, "Who says it, such as `shop.orders`: rules match it."),
+            Field("detail_type", TEXT, "What it says, such as `OrderPlaced`: rules match it."),
+            Field("detail", MAP, "The event itself."),
+            Field("details", Anything("a list of mappings"), "Several events of the same source and type."),
+            Field("resources", Anything("a list of ARNs"), "What the events are about."),
+            _REGION,
+        ),
+        (),
+        "../tools/eventbridge.md",
+        required=(words("source"), words("detail_type"), words("detail details")),
+        exclusive=(words("detail details"), words("action operation")),
+        actions={
+            "put": Action((words("source"), words("detail_type")), words("bus detail details resources region")),
+        },
     ),
     "dynamodb": KindSpec(
         (
