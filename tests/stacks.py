@@ -17,7 +17,9 @@ from tests.packages import SAMPLE, index
 SCRIPTED_TOOL = Path(__file__).parent / "conformance" / "scripted_tool"
 """The workers have this kind besides their own."""
 
-PARAMETERS = {f"Tool{what}": "matrix-*" for what in ("Buckets", "Queues", "Tables", "Functions", "Topics", "EventBuses")}
+PARAMETERS = {
+    f"Tool{what}": "matrix-*" for what in ("Buckets", "Queues", "Tables", "Functions", "Topics", "EventBuses", "Senders")
+}
 """What tools may reach there: what the tool matrix makes."""
 PARAMETERS |= {"AllowShell": "all"}
 

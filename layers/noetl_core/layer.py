@@ -24,7 +24,7 @@ from py_compile import PycInvalidationMode
 from py_compile import compile as compile_file
 
 ENGINE = "noetl_core"
-SERVICES = frozenset({"dynamodb", "events", "kms", "lambda", "s3", "secretsmanager", "sns", "sqs", "sts"})
+SERVICES = frozenset({"dynamodb", "events", "kms", "lambda", "s3", "secretsmanager", "sesv2", "sns", "sqs", "sts"})
 """What the engine makes clients of."""
 UNUSED = (
     "bin",

@@ -22,6 +22,7 @@ def _demo() -> Iterator[None]:
         client("sqs").create_queue(QueueName="orders")
         client("sns").create_topic(Name="alerts")
         client("events").create_event_bus(Name="shop")
+        client("sesv2").create_email_identity(EmailIdentity="reports@example.org")
         make_items("stock")
         yield
 

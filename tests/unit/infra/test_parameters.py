@@ -54,6 +54,7 @@ def takes(name: str, value: str) -> bool:
         ("ToolFunctions", ["", "resize,re-*"], ["resize:live", "a,"]),
         ("ToolTopics", ["", "alerts", "team-*,orders.fifo"], ["arn:aws:sns:us-east-1:1:a", "a b"]),
         ("ToolEventBuses", ["", "default", "shop,team-*"], ["arn:aws:events:us-east-1:1:event-bus/a", "a,"]),
+        ("ToolSenders", ["", "a@example.org", "*@example.org,b+c@x.y"], ["Ann <a@b.c>", "${aws:username}@b.c", "a?@b.c"]),
         ("ToolApis", ["", "a1b2c3", "*"], ["https://a1b2c3", "A1"]),
         ("StageName", ["v1"], ["", "v-1", "a/b"]),
         ("AlarmTopicArn", ["", "arn:aws:sns:us-east-1:123456789012:alarms"], ["alarms"]),

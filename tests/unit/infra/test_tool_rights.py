@@ -61,6 +61,14 @@ def test_a_parameter_opens_what_it_names_in_this_account_and_region(parameter: s
         assert condition == (HERE["StringEquals"] if held is None else {held: HERE["StringEquals"][held]})
 
 
+def test_a_sender_is_opened_by_its_address() -> None:
+    (statement,) = granted(ToolSenders="reports@example.org,*@example.net")
+    assert statement["Action"] == ["ses:SendEmail", "ses:SendRawEmail"]
+    mine = "arn:aws:ses:us-east-1:123456789012"
+    assert statement["Resource"] == [f"{mine}:identity/*", f"{mine}:configuration-set/*"]
+    assert statement["Condition"] == {"StringLike": {"ses:FromAddress": ["reports@example.org", "*@example.net"]}}
+
+
 @pytest.mark.parametrize("right", rights.RIGHTS, ids=lambda right: right.parameter)
 def test_the_worker_is_told_what_its_role_allows(right: rights.Right) -> None:
     environment = of_type("AWS::Lambda::Function", **ALL)["WorkerFunction"]["Environment"]["Variables"]
@@ -117,5 +125,5 @@ def test_what_parameters_name_by_a_wildcard_leaves_out_the_engines_own() -> None
     denied = {action for s in statements("WorkerFunction", "Deny", **everything) for action in listed(s["Action"])}
     worker = {action for s in statements("WorkerFunction") for action in listed(s["Action"])}
     harmless = {"s3:AbortMultipartUpload", "dynamodb:DescribeTable"}
-    nothing_there = {"sns:Publish", "events:PutEvents"}
+    nothing_there = {"sns:Publish", "events:PutEvents", "ses:SendEmail", "ses:SendRawEmail"}
     assert opened - denied - worker == harmless | nothing_there

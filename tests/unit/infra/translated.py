@@ -49,6 +49,7 @@ CHOICES: tuple[Mapping[str, str], ...] = (
         "ToolFunctions": "resize",
         "ToolTopics": "alerts",
         "ToolEventBuses": "shop",
+        "ToolSenders": "reports@example.org,*@example.net",
         "ToolApis": "a1b2c3",
     },
 )

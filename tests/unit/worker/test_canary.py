@@ -150,6 +150,10 @@ workflow:
       - {{ name: bus, kind: eventbridge, bus: canary, source: "{{{{ keychain.api.token }}}}", detail_type: "{{{{ keychain.api.token }}}}", detail: {{ a: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
       - {{ name: busname, kind: eventbridge, bus: "{{{{ keychain.api.token }}}}:", source: a, detail_type: b, detail: {{ a: 1 }}, spec: {ERROR} }}
       - {{ name: busdetail, kind: eventbridge, source: a, detail_type: b, details: ["{{{{ keychain.api.token }}}}"], spec: {ERROR} }}
+      - {{ name: mail, kind: email, from: "{{{{ keychain.api.token }}}} <canary@example.org>", to: a@example.org, subject: "{{{{ keychain.api.token }}}}", text: "{{{{ keychain.api.token }}}}", attachments: [{{ name: a.json, data: ["{{{{ keychain.api.token }}}}"] }}], spec: {ERROR} }}
+      - {{ name: mailfrom, kind: email, from: "{{{{ keychain.api.token }}}}@example.org", to: a@example.org, subject: a, text: a, spec: {ERROR} }}
+      - {{ name: mailto, kind: email, from: canary@example.org, to: "{{{{ keychain.api.token }}}}", subject: a, text: a, spec: {ERROR} }}
+      - {{ name: mailfile, kind: email, from: canary@example.org, to: a@example.org, subject: a, text: a, attachments: ["{{{{ keychain.api.token }}}}"], spec: {ERROR} }}
       - {{ name: dynput, kind: dynamodb, action: put, table: canary, item: {{ pk: "{{{{ keychain.api.token }}}}", sk: a, v: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
       - {{ name: dynget, kind: dynamodb, table: canary, key: {{ pk: "{{{{ keychain.api.token }}}}", sk: a }}, spec: {ERROR} }}
       - {{ name: dynupdate, kind: dynamodb, action: update, table: canary, key: {{ pk: a, sk: a }}, update: "SET x = {{{{ keychain.api.token }}}}", spec: {ERROR} }}
@@ -244,6 +248,7 @@ def aws() -> Iterator[None]:
         client("sqs").create_queue(QueueName="canary")
         client("sns").create_topic(Name="canary")
         client("events").create_event_bus(Name="canary")
+        client("sesv2").create_email_identity(EmailIdentity="canary@example.org")
         make_items("canary")
         yield
 

@@ -30,6 +30,7 @@ BUILT_IN: Final[dict[str, str]] = {
     "lambda": "noetl_core.tools.aws.functions:LambdaTool",
     "sns": "noetl_core.tools.aws.sns:SnsTool",
     "eventbridge": "noetl_core.tools.aws.eventbridge:EventBridgeTool",
+    "email": "noetl_core.tools.aws.email:EmailTool",
     "s3": "noetl_core.tools.aws.s3:S3Tool",
     "transfer": "noetl_core.tools.transfer.tool:TransferTool",
 }

@@ -6,4 +6,5 @@
 * `signing` signs requests of the kind `http`.
 * `object_files` reads objects as the sources of other kinds.
 * `sqs`, `sns` and `eventbridge` stand on `messages`; `dynamodb` (with `attributes`, its types) and `functions` (`kind: lambda`).
+* `email` sends mail with SES.
 """

@@ -37,6 +37,9 @@ class Right:
     noun: str
     own: str = ""
     """Under which key `STACK_RESOURCES` lists what of this sort is the engine's own."""
+    names: str = r"[A-Za-z0-9._-]+"
+    """`*` in a parameter stands for a name, not for whatever a service takes in a name's place: an ARN of an access point, a
+    path."""
 
 
 BUCKETS: Final = Right("ToolBuckets", "NOETL_TOOL_BUCKETS", "bucket", "buckets")
@@ -45,10 +48,9 @@ TABLES: Final = Right("ToolTables", "NOETL_TOOL_TABLES", "table", "tables")
 FUNCTIONS: Final = Right("ToolFunctions", "NOETL_TOOL_FUNCTIONS", "function", "functions")
 TOPICS: Final = Right("ToolTopics", "NOETL_TOOL_TOPICS", "topic")
 EVENT_BUSES: Final = Right("ToolEventBuses", "NOETL_TOOL_EVENT_BUSES", "event bus")
+SENDERS: Final = Right("ToolSenders", "NOETL_TOOL_SENDERS", "sender", names=r"[A-Za-z0-9._%+=@-]+")
 APIS: Final = Right("ToolApis", "NOETL_TOOL_APIS", "API", "apis")
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
-"""`*` in a parameter stands for a name, not for whatever a service takes in a name's place: an ARN of an access point, a path."""
-RIGHTS: Final = (BUCKETS, QUEUES, TABLES, FUNCTIONS, TOPICS, EVENT_BUSES, APIS)
+RIGHTS: Final = (BUCKETS, QUEUES, TABLES, FUNCTIONS, TOPICS, EVENT_BUSES, SENDERS, APIS)
 
 
 def check(right: Right, name: str) -> None:
@@ -59,7 +61,7 @@ def check(right: Right, name: str) -> None:
     if name in own(right):
         raise Forbidden(f"{right.noun} `{name}` is the engine's own: no parameter opens it to tools")
     said = granted(right)
-    if said is not None and not _NAME.fullmatch(name):
+    if said is not None and not re.fullmatch(right.names, name):
         raise Forbidden(f"{right.noun} `{name[:200]}`: the stack's parameter {right.parameter} opens names, no ARNs and no paths")
     if said is not None and not any(_matches(pattern, name) for pattern in said):
         raise Forbidden(missing(right, name))

@@ -1,4 +1,4 @@
-"""The kinds for services of AWS: `s3`, `sqs`, `sns`, `eventbridge`, `dynamodb` and `lambda`."""
+"""The kinds for services of AWS: `s3`, `sqs`, `sns`, `eventbridge`, `email`, `dynamodb` and `lambda`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def _action(names: str, default: str, doc: str) -> tuple[Field, ...]:
 
 
 _REGION: Final = Field("region", TEXT, "The Region of the resource.", otherwise="that of the stack, or of the profile")
+_ADDRESSES: Final = Anything("an address, or a list of addresses")
 _ONE_ITEM: Final = (words("table"), words("key"))
 
 KINDS: Final[dict[str, KindSpec]] = {
@@ -73,6 +74,31 @@ KINDS: Final[dict[str, KindSpec]] = {
         exclusive=(words("detail details"), words("action operation")),
         actions={
             "put": Action((words("source"), words("detail_type")), words("bus detail details resources region")),
+        },
+    ),
+    "email": KindSpec(
+        (
+            *_action("send", "send", "What to do: send a mail."),
+            Field("from", TEXT, "Who sends it, an address that SES has verified: `ann@example.org` or `Ann <ann@example.org>`."),
+            Field("to", _ADDRESSES, "Who gets it."),
+            Field("cc", _ADDRESSES, "Who gets a copy."),
+            Field("bcc", _ADDRESSES, "Who gets a copy that the others do not see."),
+            Field("reply_to", _ADDRESSES, "Where answers go.", otherwise="the sender"),
+            Field("subject", TEXT, "The subject, one line."),
+            Field("text", TEXT, "The mail as text."),
+            Field("html", TEXT, "The mail as HTML."),
+            Field("attachments", Anything("a list"), "Files: mappings with `name`, `data`, `format` and `content_type`."),
+            Field("region", TEXT, "The Region of SES.", otherwise="that of the stack, or of the profile"),
+        ),
+        (),
+        "../tools/email.md",
+        required=(words("from"), words("to cc bcc"), words("subject"), words("text html")),
+        exclusive=(words("action operation"),),
+        actions={
+            "send": Action(
+                (words("from"), words("to cc bcc"), words("subject"), words("text html")),
+                words("to cc bcc reply_to text html attachments region"),
+            )
         },
     ),
     "dynamodb": KindSpec(
