@@ -112,6 +112,8 @@ def run(example: Example, others: list[str]) -> dict[str, Any]:
     with ExitStack() as services:
         if "kind: sqs" in example.source:
             services.enter_context(_queue())
+        if "kind: dynamodb" in example.source:
+            services.enter_context(_items())
         return _run(example, others, given)
 
 
@@ -173,6 +175,30 @@ def _queue() -> Iterator[None]:
         url = client("sqs").create_queue(QueueName="orders")["QueueUrl"]
         for amount in (10, 200, 30):
             client("sqs").send_message(QueueUrl=url, MessageBody=json.dumps({"amount": amount}))
+        yield
+
+
+@contextmanager
+def _items() -> Iterator[None]:
+    """The table `orders`, with three items, all in the index `todo`."""
+    from moto import mock_aws
+
+    from noetl_core.aws_clients import client
+    from tests.contract.aws import environment
+
+    with mock_aws(), environment():
+        dynamodb, id_ = client("dynamodb"), {"AttributeName": "id", "KeyType": "HASH"}
+        key = [{"AttributeName": "todo", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}]
+        dynamodb.create_table(
+            TableName="orders",
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": n, "AttributeType": t} for n, t in (("id", "N"), ("todo", "S"))],
+            KeySchema=[id_],
+            GlobalSecondaryIndexes=[{"IndexName": "todo", "KeySchema": key, "Projection": {"ProjectionType": "ALL"}}],
+        )
+        for n, amount in enumerate((10, 200, 30), 1):
+            item = {"id": {"N": str(n)}, "amount": {"N": str(amount)}, "state": {"S": "open"}, "todo": {"S": "charge"}}
+            dynamodb.put_item(TableName="orders", Item=item)
         yield
 
 

@@ -29,6 +29,8 @@ def cursor(r: Reader, node: Node, looped: str) -> Cursor:
         _postgres(r, node, given, what)
     elif kind == "sqs":
         _sqs(r, node, given, what)
+    elif kind == "dynamodb":
+        _dynamodb(r, node, given, what)
     return Cursor(kind or "postgres", fields, given.filled("lease_s"), node.path)
 
 
@@ -66,6 +68,20 @@ def _sqs(r: Reader, node: Node, given: Given, what: str) -> None:
     if failed is not None and failed.value != "delete":
         hint = "left out, messages come back to the queue after lease_s, and its redrive policy counts them"
         r.report("E114", failed, f"failed of {what} can only be delete", hint)
+
+
+def _dynamodb(r: Reader, node: Node, given: Given, what: str) -> None:
+    if "table" not in given:
+        r.missing(node, "table", f"{what} has no table", "table: the name of a DynamoDB table")
+    if "done" not in given:
+        hint = "done: { todo: null }, which takes the item out of the index; or done: delete"
+        r.missing(node, "done", f"{what} does not say what becomes of items that are done", hint)
+    for name in ("done", "failed"):
+        child = given.node(name)
+        if child is not None:
+            _settled(r, child, True, f"{name} of {what}")
+    for name in ("set", "values", "names"):
+        r.mapping(given.node(name), f"{name} of {what}")
 
 
 def _settled(r: Reader, node: Node, table: bool, what: str) -> None:

@@ -34,7 +34,10 @@ BUILT_IN: Final[dict[str, str]] = {
     "s3": "noetl_core.tools.aws.s3:S3Tool",
     "transfer": "noetl_core.tools.transfer.tool:TransferTool",
 }
-FOR_LOOPS: Final[dict[str, str]] = {"cursor.sqs": "noetl_core.tools.cursors.sqs:SqsCalls"}
+FOR_LOOPS: Final[dict[str, str]] = {
+    "cursor.sqs": "noetl_core.tools.cursors.sqs:SqsCalls",
+    "cursor.dynamodb": "noetl_core.tools.cursors.dynamodb:DynamoDBCalls",
+}
 """What loops ask of their sources where no kind of tasks does it."""
 PLUGINS: Final = {"quantum": "noetl-quantum"}
 """Kinds that the language knows and a distribution of its own carries out."""

@@ -10,7 +10,7 @@ from noetl_core.dsl.model import Cursor
 from noetl_core.dsl.numbers import LEASE, QUEUE_WAIT
 
 _CURSOR: Final = Cursor("postgres")
-_SETTLED: Final = Shape("settled", "a mapping of columns to values, `delete`, or SQL beside `claim`")
+_SETTLED: Final = Shape("settled", "a mapping of columns or attributes to values, `delete`, or SQL beside `claim`")
 
 OF_TABLE: Final = ("table", "where", "order", "set", "claimed_by", "claimed_until")
 """Fields of a table, for which the engine writes the statements."""
@@ -18,6 +18,9 @@ OF_STATEMENTS: Final = ("claim", "renew", "release")
 """Statements that the author writes instead."""
 OF_KIND: Final[Mapping[str, frozenset[str]]] = {
     "sqs": frozenset({"queue", "wait_s", "failed"}),
+    "dynamodb": frozenset(
+        {"table", "index", "where", "filter", "values", "names", "set", "done", "failed", "claimed_by", "claimed_until", "region"}
+    ),
     "postgres": frozenset({"auth", "connection", "database", "key", "done", "failed", "params", *OF_TABLE, *OF_STATEMENTS}),
 }
 """The fields that a kind takes, beside `kind` and `lease_s`."""
@@ -36,11 +39,14 @@ CURSOR: Final = Block(
     Field("auth", Anything("a name or a mapping"), "The credential to connect with: its name, or its fields."),
     Field("connection", Anything("text or a mapping"), "The same as `auth`: a connection string, or its fields."),
     Field("database", Text(), "Another database on the same server.", otherwise="that of the credential"),
-    Field("table", Text(), "The table whose rows are claimed; it may have a schema in front."),
+    Field("table", Text(), "The table whose rows, or items, are claimed; one of PostgreSQL may have a schema in front."),
     Field("key", Text(), "The column that identifies a row.", default="id"),
-    Field("where", Text(), "SQL: which rows may be claimed. It must not hold for rows that are done.", otherwise="all"),
+    Field(
+        "where", Text(), "SQL: what may be claimed. It must not hold for those that are done. Of `dynamodb`: a key condition.",
+        otherwise="all; of `dynamodb` a scan",
+    ),
     Field("order", Text(), "SQL: the order in which rows are claimed, and run within a frame.", otherwise="by key"),
-    Field("set", Values(), "Columns that a claim sets, beside those of the claim."),
+    Field("set", Values(), "Columns, or attributes, that a claim sets, beside those of the claim."),
     Field("done", _SETTLED, "What becomes of a row whose iteration ended well."),
     Field(
         "failed",
@@ -48,9 +54,10 @@ CURSOR: Final = Block(
         "What becomes of a row whose iteration failed.",
         otherwise="others may claim it, and this run does not claim it again",
     ),
-    Field("claimed_by", Text(), "The column, of type text, that holds the id of the claim.", default="claimed_by"),
+    Field("claimed_by", Text(), "The column or attribute, of type text, that holds the id of the claim.", default="claimed_by"),
     Field(
-        "claimed_until", Text(), "The column, of type timestamptz, until when a claim holds; null in rows that nobody claimed.",
+        "claimed_until", Text(), "The column, of type timestamptz, until when a claim holds; null in rows that nobody claimed."
+        " Of `dynamodb` a number: seconds since 1970.",
         default="claimed_until",
     ),
     Field(
@@ -65,5 +72,13 @@ CURSOR: Final = Block(
         "wait_s", QUEUE_WAIT, "Seconds to wait for messages before the queue counts as empty.", default=1,
         link="loops.md#messages-of-a-queue",
     ),
+    Field(
+        "index", Text(), "The index of the DynamoDB table that is read for items to claim.", otherwise="the table",
+        link="loops.md#items-of-a-table",
+    ),
+    Field("filter", Text(), "The filter expression: which items may be claimed.", link="loops.md#items-of-a-table"),
+    Field("values", Values(), "What `where` and `filter` name with a colon: `{n: 1}` is `:n`."),
+    Field("names", Values(), "What `where` and `filter` name with `#`: `{s: status}` is `#s`."),
+    Field("region", Text(), "The Region of the DynamoDB table.", otherwise="that of the stack, or of the profile"),
     prefix="cursor of ",
 )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from botocore.exceptions import ClientError
 
+from noetl_core.aws_clients import code_of
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.actions import action_of, flag_of, option, optional_text, text
 from noetl_core.tools.aws import rights
@@ -41,35 +42,35 @@ class DynamoDBTool:
 
 def _get(call: ToolCall, request: dict[str, Any]) -> dict[str, Any]:
     answer = _client(call).get_item(**request, Key=_map(call, "key"), ConsistentRead=flag_of(call, "consistent"))
-    return {"found": "Item" in answer, "item": _shown(answer.get("Item"))}
+    return {"found": "Item" in answer, "item": shown(answer.get("Item"))}
 
 
 def _put(call: ToolCall, request: dict[str, Any]) -> dict[str, Any]:
     """Write an item. Where its condition fails because the item is there as it is, an earlier attempt wrote it."""
     item = _map(call, "item")
     try:
-        answer = _client(call).put_item(**request, **_expressions(call), Item=item, **_told_old(call))
+        answer = _client(call).put_item(**request, **expressions(call), Item=item, **_told_old(call))
     except ClientError as error:
         if _old(error) != item:
             raise
-        return {"item": _shown(item), "old": None}
-    return {"item": _shown(item), "old": _shown(answer.get("Attributes"))}
+        return {"item": shown(item), "old": None}
+    return {"item": shown(item), "old": shown(answer.get("Attributes"))}
 
 
 def _update(call: ToolCall, request: dict[str, Any]) -> dict[str, Any]:
     answer = _client(call).update_item(
         **request,
-        **_expressions(call),
+        **expressions(call),
         Key=_map(call, "key"),
         UpdateExpression=text(call, "update"),
         **{**_told_old(call), "ReturnValues": "ALL_NEW"},
     )
-    return {"item": _shown(answer.get("Attributes"))}
+    return {"item": shown(answer.get("Attributes"))}
 
 
 def _delete(call: ToolCall, request: dict[str, Any]) -> dict[str, Any]:
-    answer = _client(call).delete_item(**request, **_expressions(call), Key=_map(call, "key"), **_told_old(call))
-    return {"deleted": "Attributes" in answer, "old": _shown(answer.get("Attributes"))}
+    answer = _client(call).delete_item(**request, **expressions(call), Key=_map(call, "key"), **_told_old(call))
+    return {"deleted": "Attributes" in answer, "old": shown(answer.get("Attributes"))}
 
 
 def _query(call: ToolCall, request: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def _query(call: ToolCall, request: dict[str, Any]) -> dict[str, Any]:
         raise BadInput(f"`limit` must be a whole number from 1, not {limit!r:.60}")
     asked = {
         **request,
-        **_expressions(call),
+        **expressions(call),
         "KeyConditionExpression": text(call, "where"),
         "ScanIndexForward": not flag_of(call, "descending"),
         "ConsistentRead": flag_of(call, "consistent"),
@@ -87,7 +88,7 @@ def _query(call: ToolCall, request: dict[str, Any]) -> dict[str, Any]:
     items: list[Any] = []
     for page in _client(call).get_paginator("query").paginate(**asked):
         stop()
-        items += [_shown(item) for item in page["Items"]]
+        items += [shown(item) for item in page["Items"]]
         if limit is not None and len(items) >= limit:
             items = items[:limit]
             break
@@ -123,7 +124,7 @@ def _map(call: ToolCall, name: str) -> dict[str, Any]:
     return {str(attribute): written(each, f"`{name}`") for attribute, each in value.items()}
 
 
-def _expressions(call: ToolCall) -> dict[str, Any]:
+def expressions(call: ToolCall) -> dict[str, Any]:
     """Return condition and filter with what they name."""
     found: dict[str, Any] = {}
     for ours, theirs in (("condition", "ConditionExpression"), ("filter", "FilterExpression")):
@@ -139,15 +140,26 @@ def _expressions(call: ToolCall) -> dict[str, Any]:
     return found
 
 
-def _shown(item: Mapping[str, Any] | None) -> Any:
+def shown(item: Mapping[str, Any] | None) -> Any:
     return None if item is None else {name: read(attribute) for name, attribute in item.items()}
+
+
+def conditional_write(dynamodb: Any, request: Mapping[str, Any]) -> Any:
+    """Update an item, or delete it where there is no UpdateExpression. Returns the answer; None where the condition did not
+    hold."""
+    try:
+        return dynamodb.update_item(**request) if "UpdateExpression" in request else dynamodb.delete_item(**request)
+    except ClientError as error:
+        if code_of(error) not in _FAILED_CONDITION:
+            raise
+        return None
 
 
 def _refused(call: ToolCall, error: ClientError, table: str) -> ToolFailed:
     """Return the failure of a condition, with the item that is there."""
     failed = outcome_of(call.kind, error, TABLES, table).error
     assert failed is not None
-    details = {"item": _shown(_old(error))}
+    details = {"item": shown(_old(error))}
     return ToolFailed(Outcome.failed("client_error", failed.message, retryable=False, code=failed.code, details=details))
 
 

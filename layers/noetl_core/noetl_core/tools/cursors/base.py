@@ -82,6 +82,7 @@ class Source(Protocol):
 SOURCES: Final = {
     "postgres": "noetl_core.tools.cursors.postgres:PostgresCursor",
     "sqs": "noetl_core.tools.cursors.sqs:SqsCursor",
+    "dynamodb": "noetl_core.tools.cursors.dynamodb:DynamoDBCursor",
 }
 
 

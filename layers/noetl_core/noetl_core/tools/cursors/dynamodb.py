@@ -1,0 +1,178 @@
+"""`cursor: {kind: dynamodb}`: items of a table. A query, or a scan, finds items that nobody has claimed, and each is claimed by
+an update with a condition, until the frame is full.
+
+A claim that was carried out already finds the items that it has by the same query, and takes no others. An item that a lagging
+index does not show to it is claimed by somebody when its lease ends.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.tools.aws import rights
+from noetl_core.tools.aws.clients import client
+from noetl_core.tools.aws.dynamodb import conditional_write, expressions, shown
+from noetl_core.tools.aws.errors import errors_of
+from noetl_core.tools.aws.stopping import stopper
+from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.cursors.base import Claimed, ClaimIds, Inputs, Row, Settlement
+from noetl_core.tools.cursors.dynamodb_requests import Requests, Schema, check, key_of, schema_of, text_of
+
+KIND: Final = "cursor.dynamodb"
+AT_ONCE: Final = 8
+"""Writes that are under way at a time: DynamoDB writes no several items, each with a condition of its own, in one request."""
+BATCH: Final = 64
+"""Writes between which a call looks whether it is still wanted."""
+PAGE: Final = 100
+"""Items that a page of a query looks at, at least."""
+
+
+class DynamoDBCursor:
+    """Claims items. The fields are those of `dsl.fields.cursor`."""
+
+    kind = KIND
+    fills = True
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        table = _text(fields, "table")
+        if table is None or "/" in table or ":" in table:
+            raise BadInput("`cursor.table` must be the name of a table, no ARN")
+        self._table: dict[str, Any] = {
+            "table": table,
+            "by": _text(fields, "claimed_by") or "claimed_by",
+            "until": _text(fields, "claimed_until") or "claimed_until",
+            **{name: text for name in ("region", "index", "where", "filter") if (text := _text(fields, name)) is not None},
+            **{name: fields[name] for name in ("values", "names", "set", "done", "failed") if fields.get(name) is not None},
+        }
+        for name in ("values", "names", "set"):
+            if not isinstance(self._table.get(name, {}), Mapping):
+                raise BadInput(f"`cursor.{name}` must be a mapping, not {type(self._table[name]).__name__}")
+        if "done" not in self._table:
+            raise BadInput("`cursor.done` is missing: attributes to change in items that are done, or the word delete")
+        for name in ("done", "failed"):
+            said = self._table.get(name, "delete")
+            if said != "delete" and not (isinstance(said, Mapping) and said):
+                raise BadInput(f"`cursor.{name}` must be a mapping of attributes to values, or the word delete")
+
+    def claim(self, ids: ClaimIds, limit: int, lease_s: float) -> Inputs:
+        return {**self._asked("claim", ids), "limit": limit, "lease_s": lease_s}
+
+    def claimed(self, result: Any) -> Claimed:
+        return Claimed([Row(key, item) for key, item in result["items"]], json.dumps(result["keys"], ensure_ascii=False))
+
+    def renew(self, ids: ClaimIds, rows: Sequence[Row], key_type: str | None, lease_s: float) -> Sequence[Inputs]:
+        if not rows:
+            return []
+        return [{**self._asked("renew", ids), "keys": _keys(key_type), "rows": [row.key for row in rows], "lease_s": lease_s}]
+
+    def held(self, result: Any, rows: Sequence[Row]) -> Collection[str]:
+        return frozenset(result)
+
+    def settle(self, ids: ClaimIds, settlement: Settlement, key_type: str | None) -> Sequence[Inputs]:
+        rows = {
+            what: [row.key for row in rows]
+            for what, rows in (("done", settlement.done), ("failed", settlement.failed), ("released", settlement.released))
+        }
+        return [{**self._asked("settle", ids), "keys": _keys(key_type), "rows": rows, "lease_s": 0}]
+
+    def _asked(self, action: str, ids: ClaimIds) -> dict[str, Any]:
+        return {**self._table, "action": action, "claim": ids.claim, "failed_id": ids.failed}
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str | None:
+    value = fields.get(name)
+    if value is not None and (not isinstance(value, str) or not value.strip()):
+        raise BadInput(f"`cursor.{name}` must be text, not {value!r:.60}")
+    return value.strip() if isinstance(value, str) else None
+
+
+def _keys(key_type: str | None) -> Any:
+    return json.loads(key_type or "[]")
+
+
+class DynamoDBCalls:
+    """Carries out what the cursor asks of DynamoDB. It is no kind for tasks."""
+
+    kind = KIND
+    inline = False
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+
+    def run(self, call: ToolCall) -> Outcome:
+        given = call.inputs
+        rights.check(rights.TABLES, given["table"])
+        dynamodb = client("dynamodb", given.get("region"))
+        with errors_of(KIND, rights.TABLES, given["table"]), ThreadPoolExecutor(AT_ONCE) as pool:
+            if given["action"] == "claim":
+                return Outcome.ok(self._claimed(call, dynamodb, pool))
+            requests, stop = Requests(given, {}, self._now()), stopper(call)
+            if given["action"] == "renew":
+                writes = [(text, requests.renew(key_of(text, given["keys"]))) for text in given["rows"]]
+            else:
+                rows = [(what, text) for what, texts in given["rows"].items() for text in texts]
+                writes = [(text, requests.settle(what, key_of(text, given["keys"]))) for what, text in rows]
+            answers = _written(dynamodb, pool, [request for _, request in writes], stop)
+            # What is refused is somebody else's, or is gone: renewed, it is lost; settled, it has been already.
+            return Outcome.ok([text for (text, _), answer in zip(writes, answers, strict=True) if answer is not None])
+
+    def _claimed(self, call: ToolCall, dynamodb: Any, pool: ThreadPoolExecutor) -> dict[str, Any]:
+        given, stop = call.inputs, stopper(call)
+        table = dynamodb.describe_table(TableName=given["table"])["Table"]
+        schema = schema_of(table, given.get("index"), (given["by"], given["until"]))
+        bound = expressions(call)
+        check(given, schema, bound.get("ExpressionAttributeNames", {}))
+        requests = Requests(given, bound, self._now())
+        items: list[Any] = []
+        again = False
+        asked = {**requests.query(schema), "Limit": max(PAGE, 2 * given["limit"])}
+        for page in dynamodb.get_paginator("query" if given.get("where") else "scan").paginate(**asked):
+            stop()
+            found = page["Items"]
+            held = [item for item in found if item.get(given["by"], {}).get("S") == given["claim"]]
+            if again and not held:
+                break
+            # A claim that has items takes no others: whoever asks so late may have lost its run to somebody who has them already.
+            again = again or bool(held)
+            items += _taken(dynamodb, pool, held if again else found, requests, schema, given["limit"] - len(items), stop)
+            if len(items) >= given["limit"]:
+                break
+        hidden = (given["by"], given["until"])
+        rows = [[text_of(item, schema.keys), shown({n: v for n, v in item.items() if n not in hidden})] for item in items]
+        return {"keys": schema.keys, "items": rows}
+
+
+def _taken(
+    dynamodb: Any,
+    pool: ThreadPoolExecutor,
+    found: Sequence[Mapping[str, Any]],
+    requests: Requests,
+    schema: Schema,
+    most: int,
+    stop: Callable[[], None],
+) -> list[Any]:
+    """Claim items in order, up to `most` of them; others may have been faster."""
+    taken: list[Any] = []
+    left = list(found)
+    while left and len(taken) < most:
+        some, left = left[: most - len(taken)], left[most - len(taken) :]
+        keys = [{name: item[name] for name, _ in schema.keys} for item in some]
+        answers = _written(dynamodb, pool, [requests.take(key, schema) for key in keys], stop)
+        taken += [answer["Attributes"] for answer in answers if answer is not None]
+    return taken
+
+
+def _written(
+    dynamodb: Any, pool: ThreadPoolExecutor, requests: Sequence[Mapping[str, Any]], stop: Callable[[], None]
+) -> list[Any]:
+    """Make writes, several at a time. Returns the answers in order: None where the condition did not hold."""
+    answers: list[Any] = []
+    for start in range(0, len(requests), BATCH):
+        stop()
+        answers += pool.map(lambda request: conditional_write(dynamodb, request), requests[start : start + BATCH])
+    return answers

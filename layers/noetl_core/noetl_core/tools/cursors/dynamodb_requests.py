@@ -1,0 +1,210 @@
+"""Requests to DynamoDB that claim items, prolong claims and settle items: what they say, and none of when they are made.
+
+Every write has a condition. A claim's is the whole query again, asked of the item itself: an index may lag behind, and what it
+still shows though the item is done, or somebody else's, is not taken.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from noetl_core.tools.aws.attributes import written
+from noetl_core.tools.base import BadInput
+
+Keys = Sequence[Sequence[str]]
+"""The attributes of a table's key: name and type of each."""
+
+OURS: Final = "noetl_"
+"""How the placeholders begin that no author may use."""
+FREE: Final = "(attribute_not_exists(#noetl_until) OR attribute_type(#noetl_until, :noetl_null))"
+HELD: Final = "(#noetl_by = :noetl_claim AND NOT " + FREE + ")"
+LAPSED: Final = "#noetl_until <= :noetl_now"
+_WORD: Final = re.compile(r"#?[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a table says of its keys, and of those of the index that is read. `eventual`: the index has no consistent reads."""
+
+    keys: Keys
+    index_keys: Sequence[str]
+    eventual: bool
+
+
+def schema_of(table: Mapping[str, Any], index: str | None, claim: Sequence[str]) -> Schema:
+    """Read what DescribeTable says. `claim` are the attributes of claims. Raises `BadInput`."""
+    types = {each["AttributeName"]: each["AttributeType"] for each in table["AttributeDefinitions"]}
+    keys = [[each["AttributeName"], types[each["AttributeName"]]] for each in table["KeySchema"]]
+    if index is None:
+        return Schema(keys, (), False)
+    local, everywhere = table.get("LocalSecondaryIndexes") or (), table.get("GlobalSecondaryIndexes") or ()
+    found = {each["IndexName"]: each for each in (*local, *everywhere)}
+    if index not in found:
+        raise BadInput(f"table {table['TableName']} has no index {index} (it has: {', '.join(sorted(found)) or 'none'})")
+    projection = found[index]["Projection"]
+    if projection["ProjectionType"] != "ALL":
+        for name in claim:
+            if name not in projection.get("NonKeyAttributes", ()):
+                raise BadInput(
+                    f"index {index} does not project {name}, so a query cannot tell what is claimed: project it, or all"
+                )
+    index_keys = [each["AttributeName"] for each in found[index]["KeySchema"]]
+    return Schema(keys, index_keys, index not in {each["IndexName"] for each in local})
+
+
+def check(given: Mapping[str, Any], schema: Schema, names: Mapping[str, str]) -> None:
+    """Raise `BadInput` where claims or settlements could not be written, or would not do what they are for."""
+    table_keys = {name for name, _ in schema.keys}
+    for what in ("set", "done", "failed"):
+        changed = given.get(what)
+        for name in changed if isinstance(changed, Mapping) else ():
+            if name in table_keys:
+                raise BadInput(f"`cursor.{what}` cannot change {name}: it belongs to the key of the table")
+            if name in (given["by"], given["until"]):
+                raise BadInput(f"`cursor.{what}` cannot change {name}: that is for the claim")
+            if what == "set" and name in schema.index_keys:
+                raise BadInput(f"`cursor.set` cannot change {name}: the index would no longer find items whose worker died")
+    for name in (given["by"], given["until"]):
+        if name in table_keys or name in schema.index_keys:
+            raise BadInput(f"{name} is for claims: it cannot belong to a key")
+    done = given["done"]
+    if isinstance(done, Mapping):
+        asked = {names.get(word, word) for word in _WORD.findall(f"{given.get('where') or ''} {given.get('filter') or ''}")}
+        leaves = any(name in asked or (value is None and name in schema.index_keys) for name, value in done.items())
+        if not leaves:
+            raise BadInput(
+                "`cursor.done` changes nothing that `where` or `filter` asks for, so items that are done would be claimed again:"
+                " change such an attribute, remove one that the index needs (null), or delete"
+            )
+
+
+class Requests:
+    """Requests for items of one table. `bound` has the names and values that the author's expressions use."""
+
+    def __init__(self, given: Mapping[str, Any], bound: Mapping[str, Any], now: float) -> None:
+        self._given, self._now = given, now
+        self._names: dict[str, str] = dict(bound.get("ExpressionAttributeNames", {}))
+        self._values: dict[str, Any] = dict(bound.get("ExpressionAttributeValues", {}))
+        for name in (*self._names, *self._values):
+            if name[1:].startswith(OURS):
+                raise BadInput(f"{name} is a name of the cursor's own: choose one that does not begin with {OURS}")
+
+    def query(self, schema: Schema) -> dict[str, Any]:
+        """Return the request for items that can be claimed, and for those that this claim has."""
+        given = self._given
+        asked = {"TableName": given["table"], "FilterExpression": self._claimable(), "ConsistentRead": not schema.eventual}
+        asked |= {"IndexName": given["index"]} if given.get("index") else {}
+        asked |= {"KeyConditionExpression": given["where"]} if given.get("where") else {}
+        shown = {f"#noetl_k{n}": name for n, (name, _) in enumerate(schema.keys)}
+        asked["ProjectionExpression"] = ", ".join([*shown, "#noetl_by"])
+        return {**asked, **self._bound({**self._claim_names(), **shown}, self._claim_values())}
+
+    def take(self, key: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
+        """Return the request that claims an item, if it is still what the query asks for."""
+        given = self._given
+        exists = {f"#noetl_e{n}": name for n, name in enumerate([schema.keys[0][0], *schema.index_keys])}
+        still = [*(f"attribute_exists({name})" for name in exists), *([grouped(given["where"])] if given.get("where") else ())]
+        changes = {**(given.get("set") or {}), given["by"]: given["claim"], given["until"]: self._until()}
+        update, names, values = _changed(changes)
+        return {
+            "TableName": given["table"],
+            "Key": key,
+            "UpdateExpression": update,
+            "ConditionExpression": " AND ".join([*still, f"({self._claimable()})"]),
+            "ReturnValues": "ALL_NEW",
+            **self._bound({**self._claim_names(), **exists, **names}, {**self._claim_values(), **values}),
+        }
+
+    def renew(self, key: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the request that prolongs a claim. An item that failed in this run and was given back is taken again where
+        nobody else has it: a redrive runs it."""
+        given = self._given
+        update, names, values = _changed({given["by"]: given["claim"], given["until"]: self._until()})
+        return {
+            "TableName": given["table"],
+            "Key": key,
+            "UpdateExpression": update,
+            "ConditionExpression": "#noetl_by IN (:noetl_claim, :noetl_failed)",
+            **_with({"#noetl_by": given["by"], **names}, {**self._whose(), ":noetl_failed": {"S": given["failed_id"]}, **values}),
+        }
+
+    def settle(self, what: str, key: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the request that says what became of an item; without an UpdateExpression it deletes."""
+        given = self._given
+        request = {"TableName": given["table"], "Key": key, "ConditionExpression": HELD}
+        names = {"#noetl_by": given["by"], "#noetl_until": given["until"]}
+        values = {**self._whose(), ":noetl_null": {"S": "NULL"}}
+        said = None if what == "released" else given.get(what)
+        if said == "delete":
+            return {**request, **_with(names, values)}
+        mark = {given["by"]: given["failed_id"]} if what == "failed" else {}
+        # Given back: anybody may claim it at once, whatever the clocks are and whatever `set` has changed.
+        update, more_names, more = _changed({**mark, **({given["until"]: 0} if said is None else {**said, given["until"]: None})})
+        return {**request, "UpdateExpression": update, **_with({**names, **more_names}, {**values, **more})}
+
+    def _claimable(self) -> str:
+        wanted = f" AND {grouped(self._given['filter'])}" if self._given.get("filter") else ""
+        # With `set`, an item whose worker died may be one that `filter` no longer wants.
+        free = f"(({FREE}{wanted}) OR {LAPSED})" if self._given.get("set") and wanted else f"({FREE} OR {LAPSED}){wanted}"
+        return f"{HELD} OR ((attribute_not_exists(#noetl_by) OR #noetl_by <> :noetl_failed) AND {free})"
+
+    def _claim_names(self) -> dict[str, str]:
+        return {"#noetl_by": self._given["by"], "#noetl_until": self._given["until"]}
+
+    def _claim_values(self) -> dict[str, Any]:
+        return {
+            **self._whose(),
+            ":noetl_failed": {"S": self._given["failed_id"]},
+            ":noetl_now": {"N": str(math.floor(self._now))},
+            ":noetl_null": {"S": "NULL"},
+        }
+
+    def _whose(self) -> dict[str, Any]:
+        return {":noetl_claim": {"S": self._given["claim"]}}
+
+    def _until(self) -> int:
+        return math.ceil(self._now + float(self._given["lease_s"]))
+
+    def _bound(self, names: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
+        return _with({**self._names, **names}, {**self._values, **values})
+
+
+def _with(names: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"ExpressionAttributeNames": dict(names), "ExpressionAttributeValues": dict(values)}
+
+
+def _changed(changes: Mapping[str, Any]) -> tuple[str, dict[str, str], dict[str, Any]]:
+    """Return the update expression that writes attributes, and removes those that are null, with what it names."""
+    names = {f"#noetl_c{n}": name for n, name in enumerate(changes)}
+    values = {f":noetl_c{n}": written(value, "`cursor`") for n, value in enumerate(changes.values()) if value is not None}
+    assigned = ", ".join(f"{name} = :{name[1:]}" for name in names if f":{name[1:]}" in values)
+    removed = ", ".join(name for name in names if f":{name[1:]}" not in values)
+    return " ".join([*([f"SET {assigned}"] if assigned else ()), *([f"REMOVE {removed}"] if removed else ())]), names, values
+
+
+def grouped(expression: str) -> str:
+    """Return an expression in parentheses: DynamoDB refuses a second pair around one that has them."""
+    text, depth = expression.strip(), 0
+    for place, sign in enumerate(text):
+        depth += (sign == "(") - (sign == ")")
+        if depth == 0:
+            return text if text[:1] == "(" and place == len(text) - 1 else f"({text})"
+    return f"({text})"
+
+
+def text_of(item: Mapping[str, Any], keys: Keys) -> str:
+    """Return the key of an item as text: that of the attribute, or a JSON list of two."""
+    parts = [b64encode(item[name][type_]).decode() if type_ == "B" else str(item[name][type_]) for name, type_ in keys]
+    return parts[0] if len(parts) == 1 else json.dumps(parts, ensure_ascii=False)
+
+
+def key_of(text: str, keys: Keys) -> dict[str, Any]:
+    """Return the key that a text says."""
+    parts = [text] if len(keys) == 1 else json.loads(text)
+    return {name: {type_: b64decode(part) if type_ == "B" else part} for (name, type_), part in zip(keys, parts, strict=True)}
