@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from noetl_core.adapters.local.secrets import PREFIX, LocalSecrets
 from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check
 from noetl_core.engine.outcome import Outcome
@@ -74,6 +75,10 @@ class Ended:
         return self.state.step(step).visits
 
 
+CREDENTIALS = {f"{PREFIX}PG_K8S": '{"dsn": "postgresql://db/app"}'}
+"""What keychains of the examples name: credentials are looked for before the first task."""
+
+
 def canonical(text: str) -> str:
     """The playbook rewritten; it must have needed that, be valid, and be left alone a second time."""
     before = check(text)[0]
@@ -90,7 +95,7 @@ def canonical(text: str) -> str:
 def ended(source: str, scripts: Mapping[str, Script], payload: Mapping[str, Any] | None = None) -> Ended:
     """Run a canonical playbook on the local runner, its tools scripted by kind."""
     tools = {kind: Scripted(kind, script) for kind, script in scripts.items()}
-    local = LocalWiring(tools=ToolRegistry(dict(tools)))
+    local = LocalWiring(secrets=LocalSecrets("no-such-file", CREDENTIALS), tools=ToolRegistry(dict(tools)))
     try:
         started = local.start(StartRequest(playbook=source, payload=payload or {}))
         assert local.run(started.execution_id, timeout_s=20), "it did not end"
