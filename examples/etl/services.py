@@ -21,7 +21,7 @@ import tempfile
 import threading
 import warnings
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, ClassVar
 
 import psycopg
 
@@ -45,7 +45,7 @@ CREATE TRIGGER moody BEFORE INSERT ON flights FOR EACH ROW EXECUTE FUNCTION mood
 
 class Handler(BaseHTTPRequestHandler):
     dsn = ""
-    messages: list[Any] = []  # noqa: RUF012  # of the process, on purpose
+    messages: ClassVar[list[Any]] = []
 
     def log_message(self, *args: Any) -> None:
         """Nothing is printed for a request."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from noetl_core.control import read
 from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check
 from noetl_core.local import LocalWiring
-from noetl_core.ports import NotFound, ReadsSecrets
+from tests.credentials import Held
 from tests.oauth_server import CLIENT, OAuthServer
 from tests.servers import serving
 
@@ -28,17 +28,6 @@ workflow:
   - step: work
     tool:
 """
-
-
-class Held(ReadsSecrets):
-    def __init__(self, held: Mapping[str, Any]) -> None:
-        self._held = held
-
-    def get(self, name: str) -> Mapping[str, Any]:
-        if name not in self._held:
-            raise NotFound(f"there is no credential {name!r}")
-        found: Mapping[str, Any] = self._held[name]
-        return found
 
 
 @pytest.fixture

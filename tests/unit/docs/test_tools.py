@@ -15,9 +15,9 @@ from noetl_core.control.admit import StartRequest
 from noetl_core.dsl.parse import check
 from noetl_core.engine.outcome import Outcome
 from noetl_core.local import LocalWiring
-from noetl_core.ports import ReadsSecrets
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
+from tests.credentials import Held
 
 PAGES = "".join(page.read_text() for page in sorted((Path(__file__).parents[3] / "docs/tools").glob("*.md")))
 FOUND = re.findall(r"^```yaml\n(.*?)^```\n(\n```(?:json|text))?", PAGES, re.DOTALL | re.MULTILINE)
@@ -56,17 +56,10 @@ class Scripted:
         return Outcome.ok({"inputs": dict(call.inputs), "spec": dict(call.spec)})
 
 
-class Held(ReadsSecrets):
-    """Has every credential."""
-
-    def get(self, name: str) -> Mapping[str, Any]:
-        return {"token": f"t0ken-of-{name}"}
-
-
 def result(kind: str, payload: Mapping[str, Any]) -> Any:
     source = BEFORE + textwrap.indent(BLOCKS[kind], "      ").replace("- name: fetch\n", "- name: post\n")
     assert [str(d) for d in check(source)[1] if d.severity == "error"] == []
-    secrets: Any = Held()
+    secrets: Any = Held({name: {"token": f"t0ken-of-{name}"} for name in ("billing_api", "pg_reports")})
     local = LocalWiring(secrets=secrets, tools=ToolRegistry({k: Scripted(k) for k in ("http", "postgres")}))
     try:
         started = local.start(StartRequest(playbook=source, payload=payload))

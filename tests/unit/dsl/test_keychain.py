@@ -14,7 +14,7 @@ from noetl_core.dsl.load import load
 from noetl_core.dsl.parse import check, parse_playbook
 from noetl_core.dsl.schema import playbook_schema
 from noetl_core.local import run_text
-from noetl_core.ports import NotFound, ReadsSecrets
+from tests.credentials import Held
 from tests.unit.dsl.broken import HEAD
 
 SCHEMA = Draft202012Validator(playbook_schema())
@@ -145,18 +145,14 @@ def test_what_is_no_field_has_no_effect_unless_it_looks_like_one() -> None:
     assert options(entry) == {"token_url": "x", "ttl": 60, "token_field": "data.token", "desc": "d"}
 
 
-class Stored(ReadsSecrets):
-    def get(self, name: str) -> Mapping[str, Any]:
-        if name != "pg_reports":
-            raise NotFound(f"there is no credential {name!r}")
-        return {"type": "postgres", "data": {"user": "reader"}}
-
-
 @pytest.mark.parametrize(
     "entry", ["{name: k, kind: credential_ref, ref: pg_reports}", "{name: k, kind: secret_manager, path: pg_reports}"]
 )
 def test_a_stored_credential_is_read_by_each_name_for_it(entry: str) -> None:
-    local, state = run_text(playbook(entry, result="{{ keychain.k.user == 'reader' }}"), secrets=Stored())
+    local, state = run_text(
+        playbook(entry, result="{{ keychain.k.user == 'reader' }}"),
+        secrets=Held({"pg_reports": {"type": "postgres", "data": {"user": "reader"}}}),
+    )
     try:
         assert read.summary(local.control, state.execution_id)["status"] == "completed"
     finally:

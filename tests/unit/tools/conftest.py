@@ -22,6 +22,7 @@ from noetl_core.tools.invoke import invoke
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.inputs import TaskReferences
 from noetl_core.worker.view import Resolver
+from tests.databases import postgres
 from tests.servers import serving
 
 Run = Callable[..., Outcome]
@@ -30,6 +31,13 @@ Run = Callable[..., Outcome]
 def kind(outcome: Outcome) -> str:
     """The kind of its error, or `ok`."""
     return outcome.error.kind if outcome.error else "ok"
+
+
+@pytest.fixture(scope="module")
+def uri() -> Iterator[str]:
+    """Of a PostgreSQL of the module."""
+    with postgres() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

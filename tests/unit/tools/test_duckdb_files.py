@@ -21,7 +21,6 @@ from noetl_core.tools.net import AddressPolicy
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.scratch import spilling
 from noetl_core.tools.store import encode
-from tests.databases import postgres
 from tests.unit.tools.aws_playbooks import mocked
 
 from .conftest import Run, kind
@@ -32,12 +31,6 @@ class Remote(LazyTempResultStore):
 
     def url(self, key: str) -> str:
         return f"s3://bucket/{key}"
-
-
-@pytest.fixture(scope="module")
-def uri() -> Iterator[str]:
-    with postgres() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

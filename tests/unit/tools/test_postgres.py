@@ -17,19 +17,12 @@ from noetl_core.tools.invoke import invoke
 from noetl_core.tools.net import AddressPolicy
 from noetl_core.tools.postgres import PostgresTool
 from noetl_core.tools.postgres_connections import AllInUse, Connections
-from tests.databases import postgres
 
 from .conftest import kind
 
 Postgres = Callable[..., Outcome]
 FOR_EVER = "SELECT pg_sleep(600)"
 """Longer than a test may take: what ends has been ended."""
-
-
-@pytest.fixture(scope="module")
-def uri() -> Iterator[str]:
-    with postgres() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,6 @@ from noetl_core.tools.net import AddressPolicy
 from noetl_core.tools.postgres import PostgresTool
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.store import encode
-from tests.databases import postgres
 
 from .conftest import Run, kind
 
@@ -31,12 +30,6 @@ ROWS: list[dict[str, Any]] = [
     {"id": 2, "name": "", "price": None, "info": [1, 2], "at": None},
     {"id": 3, "name": None, "price": 1e20, "info": "text", "at": "2013-12-31T00:00:00Z"},
 ]
-
-
-@pytest.fixture(scope="module")
-def uri() -> Iterator[str]:
-    with postgres() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -21,19 +21,12 @@ from noetl_core.tools.store import encode
 from noetl_core.tools.transfer.postgres_target import PostgresTarget
 from noetl_core.tools.transfer.target import Progress
 from noetl_core.tools.transfer.tool import TransferTool
-from tests.databases import postgres
 
 from .conftest import Run, Server, kind
 
 Transfer = Callable[..., Outcome]
 Query = Callable[[str], list[tuple[Any, ...]]]
 ROWS = [{"id": n, "name": f"n{n}"} for n in range(95)]
-
-
-@pytest.fixture(scope="module")
-def uri() -> Iterator[str]:
-    with postgres() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +17,16 @@ from noetl_core.adapters.local.tokens import SqliteTokenCache
 from noetl_core.control import pages, read
 from noetl_core.control.admit import StartRequest
 from noetl_core.local import LocalWiring
-from noetl_core.ports import NotFound, ReadsSecrets
 from noetl_core.tools.grants import Grant
 from noetl_core.tools.net import AddressPolicy
 from noetl_core.tools.oauth2 import grant_of
 from noetl_core.tools.tokens import Tokens
+from tests.credentials import Held
 from tests.oauth_server import CLIENT, OAuthServer
 from tests.servers import serving
 
 KEY = b"k" * 32
 SECOND = 1_000_000
-
-
-class Held(ReadsSecrets):
-    """Credentials that a test gives."""
-
-    def __init__(self, held: Mapping[str, Mapping[str, Any]]) -> None:
-        self._held = held
-
-    def get(self, name: str) -> Mapping[str, Any]:
-        if name not in self._held:
-            raise NotFound(f"there is no credential {name!r}")
-        return self._held[name]
 
 
 @pytest.fixture

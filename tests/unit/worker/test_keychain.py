@@ -9,21 +9,11 @@ import pytest
 
 from noetl_core.control import pages, read
 from noetl_core.local import run_text
-from noetl_core.ports import NotFound, ReadsSecrets
+from tests.credentials import Held
 
 WRAPPED = {"type": "postgres", "description": "for reports", "data": {"user": "reader", "password": "s3cret-word"}}
 """As `noetl credentials put` stores it."""
 FLAT = {"type": "postgres", "user": "reader", "password": "s3cret-word"}
-
-
-class Held(ReadsSecrets):
-    def __init__(self, fields: Mapping[str, Any]) -> None:
-        self._fields = fields
-
-    def get(self, name: str) -> Mapping[str, Any]:
-        if name != "pg":
-            raise NotFound(f"there is no credential {name!r}")
-        return self._fields
 
 
 def run(result: str, fields: Mapping[str, Any] = WRAPPED, **task: Any) -> dict[str, Any]:
@@ -37,7 +27,7 @@ workflow:
   - step: start
     tool: {{kind: noop, result: {result!r}{"".join(f", {k}: {v}" for k, v in task.items())}}}
 """
-    local, state = run_text(source, secrets=Held(fields))
+    local, state = run_text(source, secrets=Held({"pg": fields}))
     try:
         out = read.summary(local.control, state.execution_id)
         out["log"] = str(pages.events(local.control, state.execution_id)[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +15,17 @@ from noetl_core.control.admit import StartRequest
 from noetl_core.control.redrive import redrive
 from noetl_core.engine.redrive import Redrive
 from noetl_core.local import LocalWiring
-from noetl_core.ports import NotFound, ReadsSecrets
+from tests.credentials import Held
 from tests.oauth_server import CLIENT, OAuthServer
 from tests.servers import serving
 
-STORED = {
+STORED: dict[str, dict[str, Any]] = {
     "pg_reports": {"type": "postgres", "data": {"user": "reader", "password": "s3cret-word"}},
     "partner/client-id": {"data": {"value": CLIENT["client_id"]}},
     "partner/client-secret": {"data": {"secret": CLIENT["client_secret"], "note": "x"}},
     "jwt": {"type": "bearer", "data": {"token": "st0red-t0ken-word"}},
     "several": {"data": {"a": "1-of-many", "b": "2-of-many"}},
 }
-
-
-class Held(ReadsSecrets):
-    def __init__(self, held: Mapping[str, Any]) -> None:
-        self._held = held
-
-    def get(self, name: str) -> Mapping[str, Any]:
-        if name not in self._held:
-            raise NotFound(f"there is no credential {name!r}")
-        found: Mapping[str, Any] = self._held[name]
-        return found
 
 
 @pytest.fixture

@@ -68,7 +68,8 @@ def _source(r: Reader, given: Mapping[str, Node], uri: str, place: str) -> str |
     node = given.get("source")
     found = _SCHEME.match(uri)
     if node is not None:
-        return r.choice(node, SOURCES, f"source of {place}")  # type: ignore[no-any-return]
+        said: str | None = r.choice(node, SOURCES, f"source of {place}")
+        return said
     source = _SOURCE_OF.get(found[1].lower()) if found is not None else "file"
     if source is None:
         r.report(

@@ -19,7 +19,8 @@ class Part:
     """A list or a mapping of which nothing is loaded before it is asked for. It gives what the value itself would, or other
     parts.
 
-    Loading raises what its source raises, and never `LookupError` or `TypeError`.
+    Loading raises what its source raises, and never `LookupError` or `TypeError`. It is no ABC: every value that a template reads
+    is asked whether it is a part, and an ABC answers that three times slower.
     """
 
     __slots__ = ()

@@ -15,7 +15,7 @@ it is imported when a task of that kind runs.
 * `sql` is what the SQL kinds share, `row_sources` reads rows from what a task was given, `stored_rows` says where files of
   rows are kept.
 * `cursors` say what is asked of a kind whose rows a loop claims.
-* `service_auth` is the input `auth` of kinds that ask through `http`.
+* `services` is what kinds share that ask a service through `http`.
 * `oauth2` (with `oauth2_request` and `grants`) fetches access tokens, `tokens` and `execution_tokens` keep them.
 * `blocking` runs what blocks beside the event loop, `scrubbed_results` keeps secrets out of what tools store.
 * `transfer` moves rows chunk by chunk.

@@ -18,8 +18,7 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.json_schema import BadSchema, check_schema, problems
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.event_loop import EventLoop
-from noetl_core.tools.http import HttpTool
-from noetl_core.tools.service_auth import service_auth
+from noetl_core.tools.services import ServiceTool, service_auth
 
 DEFAULT_TIMEOUT_S: Final = 600.0
 CONNECT_S: Final = 10.0
@@ -83,22 +82,13 @@ class Question:
         return replace(self.call, inputs={**self.call.inputs, "headers": headers, "json": {**self.body, "messages": messages}})
 
 
-class LlmTool:
+class LlmTool(ServiceTool):
     """Inputs `url`, `auth`, `model`, one of `messages` and `prompt`, `system`, `temperature`, `max_tokens`, `schema`, `options`;
     spec `price`, `repair`, `format`."""
 
     kind = "llm"
-    inline = False
-
-    def __init__(self, http: HttpTool | None = None) -> None:
-        self._http = http or HttpTool()
-
-    def run(self, call: ToolCall) -> Outcome:
-        with EventLoop() as loop:
-            return loop.run(self.answer(call, loop), call.cancelled)
 
     async def answer(self, call: ToolCall, loop: EventLoop) -> Outcome:
-        """Do the work of `run` beside others on `loop`."""
         question = read_question(call)
         messages, number = question.messages, 1
         while True:
@@ -109,10 +99,6 @@ class LlmTool:
             call.log(f"the answer does not fit: {wrong}; asking once more", "stderr")
             messages = [*messages, {"role": "assistant", "content": said}, {"role": "user", "content": AGAIN.format(wrong=wrong)}]
             number += 1
-
-    def close(self) -> None:
-        """Close kept connections."""
-        self._http.close()
 
 
 def read_question(call: ToolCall) -> Question:

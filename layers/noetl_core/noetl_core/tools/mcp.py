@@ -15,11 +15,10 @@ from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.actions import action_of, text
 from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
 from noetl_core.tools.event_loop import EventLoop
-from noetl_core.tools.http import HttpTool
 from noetl_core.tools.http_options import MAX_BODY_BYTES
 from noetl_core.tools.mcp_connection import OURS, Connection, Server
 from noetl_core.tools.mcp_messages import INVALID_PARAMS, METHOD_NOT_FOUND, Reply
-from noetl_core.tools.service_auth import service_auth
+from noetl_core.tools.services import ServiceTool, service_auth
 
 DEFAULT_TIMEOUT_S: Final = 300.0
 CONNECT_S: Final = 10.0
@@ -33,21 +32,12 @@ _NO_TOOL: Final = re.compile(
 )
 
 
-class McpTool:
+class McpTool(ServiceTool):
     """Inputs `url`, `auth`, `headers`, and for `action: call` `tool` and `arguments`."""
 
     kind = "mcp"
-    inline = False
-
-    def __init__(self, http: HttpTool | None = None) -> None:
-        self._http = http or HttpTool()
-
-    def run(self, call: ToolCall) -> Outcome:
-        with EventLoop() as loop:
-            return loop.run(self.answer(call, loop), call.cancelled)
 
     async def answer(self, call: ToolCall, loop: EventLoop) -> Outcome:
-        """Do the work of `run` beside others on `loop`."""
         action = action_of(call)
         tool = text(call, "tool") if action == "call" else ""
         arguments = call.inputs.get("arguments")
@@ -65,10 +55,6 @@ class McpTool:
             outcome = failed.outcome
         await connection.close()
         return outcome
-
-    def close(self) -> None:
-        """Close kept connections."""
-        self._http.close()
 
 
 def read_server(call: ToolCall) -> Server:

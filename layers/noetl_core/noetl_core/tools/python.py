@@ -184,7 +184,7 @@ def _packages(call: ToolCall) -> tuple[str, ...]:
 
 def _surroundings(*, network: bool, packages: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the settings that confine a runner, but for what the kernel can do."""
-    engine = [p for p in sys.path if p and os.path.isabs(p)]  # noqa: PTH117
+    engine = [p for p in sys.path if p and os.path.isabs(p)]  # noqa: PTH117 - texts in and out
     everything = os.environ.get(ENVIRONMENT) == "1"
     return {
         "network": network,

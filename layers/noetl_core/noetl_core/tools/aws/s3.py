@@ -169,7 +169,8 @@ def _delete(call: ToolCall) -> dict[str, Any]:
             part = {"Objects": wanted[start : start + DELETED_AT_ONCE], "Quiet": True}
             refused = _client(call).delete_objects(Bucket=bucket, Delete=part).get("Errors", [])
             if refused:  # what S3 says of one key is what it says of a request
-                raise ClientError({"Error": refused[0], "ResponseMetadata": {}}, f"DeleteObjects: {refused[0].get('Key')}")  # type: ignore[typeddict-item]
+                said = {name: refused[0].get(name, "") for name in ("Code", "Message", "Key")}
+                raise ClientError({"Error": {"Code": said["Code"], "Message": said["Message"]}}, f"DeleteObjects: {said['Key']}")
     return {"bucket": bucket, "deleted": len(keys)}
 
 

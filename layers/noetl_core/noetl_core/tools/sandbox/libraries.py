@@ -60,6 +60,7 @@ LIBRARIES: Final[dict[str, tuple[str, ...]]] = {
 """Distributions of the engine's layer -> the modules that they bring."""
 
 _MODULES: Final = frozenset(module for modules in LIBRARIES.values() for module in modules)
+# `os.path`, because each process of the sandbox would load `pathlib` for this alone.
 _HERE: Final = os.path.abspath(__file__)  # noqa: PTH100
 _OWN: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(_HERE))))  # noqa: PTH120
 STANDARD: Final = tuple(p for p in sys.path if p and os.path.abspath(p) != _OWN)  # noqa: PTH100

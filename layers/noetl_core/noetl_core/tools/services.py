@@ -1,12 +1,37 @@
-"""The input `auth` of kinds that ask a service of a known form through `tools.http`."""
+"""What kinds share that ask a service of a known form through `tools.http`: how they run, and their input `auth`."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.event_loop import EventLoop
+from noetl_core.tools.http import HttpTool
 from noetl_core.tools.secrets import flat, read_credential
+
+
+class ServiceTool(ABC):
+    """An `EventedTool` whose requests are calls of the kind `http`."""
+
+    inline = False
+
+    def __init__(self, http: HttpTool | None = None) -> None:
+        self._http = http or HttpTool()
+
+    def run(self, call: ToolCall) -> Outcome:
+        with EventLoop() as loop:
+            return loop.run(self.answer(call, loop), call.cancelled)
+
+    @abstractmethod
+    async def answer(self, call: ToolCall, loop: EventLoop) -> Outcome:
+        """Do the work of `run` beside others on `loop`."""
+
+    def close(self) -> None:
+        """Close kept connections."""
+        self._http.close()
 
 
 def service_auth(call: ToolCall, own: frozenset[str]) -> tuple[dict[str, Any], Mapping[str, Any]]:
