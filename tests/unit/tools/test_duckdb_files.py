@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
+import socket
 import tracemalloc
 from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,11 @@ from noetl_core.adapters.local.results import LazyTempResultStore
 from noetl_core.expr import Secret
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.duckdb import DuckDBTool, failed
-from noetl_core.tools.net import AddressPolicy
+from noetl_core.tools.net import AddressPolicy, AddressRefused
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.tools.scratch import spilling
 from noetl_core.tools.store import encode
+from tests.servers import Handler, serving
 from tests.unit.tools.aws_playbooks import mocked
 
 from .conftest import Run, kind
@@ -221,6 +224,38 @@ def test_a_credential_that_is_none_for_s3(run: Run, bucket: str) -> None:
     assert kind(run("duckdb", {**inputs, "auth": {"user": "u", "password": "p"}})) == "schema"
     outcome = run("duckdb", {**inputs, "auth": {**MINE, "endpoint": "http://169.254.169.254"}})
     assert outcome.error is not None and outcome.error.code == "address_refused"
+
+
+def test_an_endpoint_is_connected_to_at_the_address_that_was_checked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that stands for an allowed address when it is asked first, and for this machine later."""
+    asked: list[str] = []
+    resolving = socket.getaddrinfo
+
+    def getaddrinfo(host: str, *rest: Any, **more: Any) -> Any:
+        if host == "lake.example":
+            asked.append(host)
+            host = "127.0.0.2" if len(asked) == 1 else "127.0.0.1"
+        return resolving(host, *rest, **more)
+
+    class Objects(Handler):
+        def do_GET(self) -> None:
+            reached.append(self.path)
+            self.say(404)
+
+    reached: list[str] = []
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(AddressPolicy, "check", refuse_this_machine)
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Objects)) as server:
+        inputs = {"sources": {"t": "s3://b/in/*.csv"}, "command": "SELECT 1"}
+        endpoint = f"http://lake.example:{server.server_port}"
+        outcome = run("duckdb", {**inputs, "auth": {**MINE, "endpoint": endpoint}}, timeout_s=20)
+    assert not reached and len(asked) == 2
+    assert outcome.error is not None and outcome.error.code == "address_refused"
+
+
+def refuse_this_machine(_policy: AddressPolicy, address: Any, _port: int) -> None:
+    if str(address) == "127.0.0.1":
+        raise AddressRefused(f"{address} is refused")
 
 
 def test_a_bucket_that_the_stack_does_not_name(run: Run, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,11 @@ def _files(name: str, given: Any, call: ToolCall, place: Path) -> tuple[str, lis
     """Return format and files of a source; what is not a local file already is downloaded to `place`."""
     uris = [given] if isinstance(given, str) else given if isinstance(given, list) and given else []
     if uris and all(isinstance(one, str) and one.startswith("s3://") for one in uris):
-        return _objects(name, uris, call, place)
+        try:
+            return _objects(name, uris, call, place)
+        except AddressRefused as error:
+            refused = Outcome.failed("client_error", f"duckdb: {error}", retryable=False, code="address_refused")
+            raise ToolFailed(refused) from error
     refs = _references(given, call)
     stored = _stored(name, refs, call.results, place) if refs and call.results is not None else None
     if stored is not None:
@@ -134,11 +138,7 @@ def _service(call: ToolCall) -> Any:
     if len(fields) == 1 and len(names) == 1:  # {alias: credential}
         fields = read_credential(call, names[0]) if isinstance(names[0], str) else flat(names[0])
         fields = read_credential(call, str(fields["credential"])) if set(fields) == {"credential"} else fields
-    try:
-        return service_with(fields, AddressPolicy.from_environment())
-    except AddressRefused as error:
-        refused = Outcome.failed("client_error", f"duckdb: {error}", retryable=False, code="address_refused")
-        raise ToolFailed(refused) from error
+    return service_with(fields, AddressPolicy.from_environment())
 
 
 def _references(given: Any, call: ToolCall) -> list[Mapping[str, Any]]:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
 from botocore.session import Session
 
 from noetl_core.aws_clients import CONFIGS
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.aws import rights
+from noetl_core.tools.aws.allowed_addresses import send_within
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.aws.errors import errors_of
 from noetl_core.tools.aws.globs import literal_prefix, matcher
 from noetl_core.tools.aws.rights import BUCKETS
 from noetl_core.tools.base import BadInput, ToolFailed
-from noetl_core.tools.net import AddressPolicy, resolve
+from noetl_core.tools.net import AddressPolicy
 
 SCHEME: Final = "s3://"
 MOST: Final = 10_000
@@ -78,17 +78,15 @@ def content(one: Object, kind: str, service: Any = None) -> Iterator[bytes]:
 
 
 def service_with(fields: Mapping[str, Any], policy: AddressPolicy) -> Any:
-    """Return a client of S3, or of what speaks its API, with credentials of its own. Raises `BadInput`, `AddressRefused`,
-    `OSError`."""
+    """Return a client of S3, or of what speaks its API, with credentials of its own. An endpoint that these name is reached only
+    where `policy` allows its address: else requests raise `AddressRefused`. Raises `BadInput`."""
     known = {name: next((str(fields[one]) for one in spelt if fields.get(one)), None) for name, spelt in _FIELDS.items()}
     if known["key"] is None or known["secret"] is None:
         raise BadInput("`auth` is the credential for objects in S3: key_id, secret and region (and endpoint, session_token)")
     endpoint = known["endpoint"]
     if endpoint is not None:
         endpoint = endpoint if "://" in endpoint else f"https://{endpoint}"
-        parts = urlsplit(endpoint)
-        resolve(parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443), policy)
-    return Session().create_client(
+    made = Session().create_client(
         "s3",
         region_name=known["region"] or "us-east-1",
         endpoint_url=endpoint,
@@ -97,3 +95,6 @@ def service_with(fields: Mapping[str, Any], policy: AddressPolicy) -> Any:
         aws_session_token=known["token"],
         config=CONFIGS["s3"],
     )
+    if endpoint is not None:
+        send_within(made, policy)
+    return made
