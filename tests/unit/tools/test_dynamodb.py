@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from noetl_core.engine.outcome import Outcome
+from noetl_core.tools.aws import dynamodb
 from noetl_core.tools.aws.attributes import read, written
 from noetl_core.tools.aws.dynamodb import DynamoDBTool
 from noetl_core.tools.base import BadInput, ToolCall
@@ -93,6 +94,29 @@ def test_a_partition_is_queried(more: dict[str, Any], found: list[str]) -> None:
         call(action="put", item={"pk": "a", "sk": str(n), "n": n})
     result = call(**{"action": "query", "where": "pk = :pk", "values": {"pk": "a"}, **more}).result
     assert ([item["sk"] for item in result["items"]], result["count"]) == (found, len(found))
+
+
+def test_a_query_is_stopped_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With pages of 1 MB, what is held is never more than the limit and a page."""
+    pages: list[int] = []
+
+    class Endless:
+        def get_paginator(self, _name: str) -> Endless:
+            return self
+
+        def paginate(self, **_: Any) -> Iterator[Any]:
+            while True:
+                pages.append(1)
+                yield {"Items": [{"pk": {"S": "a"}, "text": {"S": "ü" * 350_000}}]}
+
+    monkeypatch.setattr(dynamodb, "client", lambda *_: Endless())
+    asked = {"table": "stock", "action": "query", "where": "pk = :pk", "values": {"pk": "a"}}
+    refused = invoke(DynamoDBTool(), ToolCall("dynamodb", asked)).error
+    assert refused is not None and (refused.kind, refused.retryable) == ("limit", False) and "max_bytes" in refused.message
+    assert len(pages) == 24  # 16 MiB in items of 700 KB as UTF-8
+    taken = invoke(DynamoDBTool(), ToolCall("dynamodb", asked, spec={"max_bytes": 1_000_000}))
+    assert taken.error is not None and "1000000 bytes" in taken.error.message
+    assert invoke(DynamoDBTool(), ToolCall("dynamodb", {**asked, "limit": 2})).result["count"] == 2
 
 
 def test_a_query_is_never_cut() -> None:

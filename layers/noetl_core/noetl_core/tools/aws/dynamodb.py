@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
@@ -86,19 +87,23 @@ def _query(call: ToolCall, request: dict[str, Any]) -> dict[str, Any]:
     }
     asked |= {"IndexName": text(call, "index")} if call.inputs.get("index") is not None else {}
     items: list[Any] = []
+    room = max_bytes = option(call, "max_bytes")
     for page in _client(call).get_paginator("query").paginate(**asked):
         stop()
-        items += [shown(item) for item in page["Items"]]
+        found = [shown(item) for item in page["Items"][: None if limit is None else limit - len(items)]]
+        items += found
+        room -= sum(len(json.dumps(item, ensure_ascii=False).encode()) for item in found)
+        if room < 0:
+            raise _too_much(f"more than {max_bytes} bytes: raise `spec.max_bytes`, or ask for a part (`limit`, `where`)")
         if limit is not None and len(items) >= limit:
-            items = items[:limit]
             break
         if len(items) > most:
-            raise ToolFailed(
-                Outcome.failed(
-                    "limit", f"dynamodb: more than {most} items: raise `spec.max_items`, or give a `limit`", retryable=False
-                )
-            )
+            raise _too_much(f"more than {most} items: raise `spec.max_items`, or give a `limit`")
     return {"items": items, "count": len(items)}
+
+
+def _too_much(words: str) -> ToolFailed:
+    return ToolFailed(Outcome.failed("limit", f"dynamodb: {words}", retryable=False))
 
 
 _ACTIONS: Final[dict[str, Callable[[ToolCall, dict[str, Any]], dict[str, Any]]]] = {

@@ -119,7 +119,12 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field("consistent", Anything("true or false"), "With true, reads see every write before them.", default=False),
             _REGION,
         ),
-        (Field("max_items", COUNT, "Items that `query` may give; more is an error, never a silent cut.", default=10_000),),
+        (
+            Field("max_items", COUNT, "Items that `query` may give; more is an error, never a silent cut.", default=10_000),
+            Field(
+                "max_bytes", BYTES, "Bytes that the items of `query` may have together; more is an error.", default=16 * 1024**2
+            ),
+        ),
         "../tools/dynamodb.md",
         required=(words("table"),),
         exclusive=(words("action operation"),),
