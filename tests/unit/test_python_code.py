@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from noetl_core import python_code
 from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.parse import parse_playbook
-from noetl_core.python_code import END, compiled, defined, run
+from noetl_core.python_code import END, LONGEST_CHECKED, compiled, names_of, run
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: demo, path: team/demo}\nworkflow:\n  - step: a\n    tool: "
 
@@ -71,7 +73,7 @@ def test_what_no_module_may_have_is_refused_at_its_line(source: str, line: int, 
     ],
 )
 def test_what_a_text_defines(source: str, names: set[str] | None) -> None:
-    assert defined(source) == (None if names is None else frozenset(names))
+    assert names_of(source).defined == (None if names is None else frozenset(names))
 
 
 @pytest.mark.parametrize(
@@ -88,6 +90,29 @@ def test_hostile_code_is_refused_or_taken_and_never_carried_out(code: str) -> No
         parse_playbook(text)
     except InvalidPlaybook as refused:
         assert {d.code for d in refused.diagnostics} <= {"E100", "E304", "E112"}
+
+
+def test_a_name_that_is_read_and_not_bound_is_known_with_its_place() -> None:
+    source = "def f(a):\n    return a + ü + b\nx = ['ü' + c for c in d]\n"
+    assert names_of(source).read == {"ü": (2, 16), "b": (2, 20), "d": (3, 23)}
+    assert names_of("import a.b as c, d.e\nprint(c, d, len)").read == {"print": (2, 1), "len": (2, 13)}
+    assert names_of("from a import *\nx + y").read == names_of("exec('a = 1')\nprint(a)").read == {}
+
+
+def test_the_programs_of_a_playbook_are_compiled_within_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many tasks there are: what is over it is compiled when it runs."""
+    compiling: list[int] = []
+
+    def counted(source: str) -> Any:
+        compiling.append(len(source))
+        return compiled(source)
+
+    monkeypatch.setattr(python_code, "compiled", counted)
+    half, small = "x = 1\n" * (LONGEST_CHECKED // 13), "y = 2"
+    tasks = [{"kind": "python", "code": code} for code in (half, half, half, small, half + half + half)]
+    playbook = parse_playbook(HEAD + json.dumps(tasks))
+    assert len(playbook.steps[0].tasks) == 5
+    assert compiling == [len(half), len(half), len(small)] and sum(compiling) <= LONGEST_CHECKED
 
 
 def test_a_pinned_playbook_is_taken_as_it_was() -> None:

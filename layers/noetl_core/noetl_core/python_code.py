@@ -8,11 +8,11 @@ for what needs it: the process of a task loads this.
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     import ast  # 2 ms: only who looks into code
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 FILENAME: Final = "<code>"
 BODY: Final = "<module>"
@@ -20,7 +20,7 @@ BODY: Final = "<module>"
 END: Final = "<end>"
 """The name whose value that function returns where no `return` was reached."""
 LONGEST_CHECKED: Final = 262_144
-"""Longer texts are not compiled at validation: what they contain is said when they run."""
+"""The texts of a playbook that validation compiles have so many characters together. What is beyond is compiled when it runs."""
 
 
 def compiled(source: str) -> types.CodeType:
@@ -44,18 +44,40 @@ def run(code: types.CodeType, names: dict[str, Any]) -> Any:
         names.pop(END, None)
 
 
-def defined(source: str) -> frozenset[str] | None:
-    """Return the names that a text binds outside functions; None where that is not certain. Raises `SyntaxError`."""
+class Names(NamedTuple):
+    """The names of a text."""
+
+    defined: frozenset[str] | None
+    """What it binds outside functions; None where that is not certain."""
+    read: Mapping[str, tuple[int, int]]
+    """What it reads and binds nowhere, with line and column of the first place. Empty where that is not certain."""
+
+
+def names_of(source: str) -> Names:
+    """Return the names of a text. Raises `SyntaxError`."""
     import ast  # 2 ms: only who looks into code
 
-    names: set[str] = set()
-    for node in _outside_functions(ast.parse(source, FILENAME).body):
+    tree = ast.parse(source, FILENAME)
+    defined = {name for node in _outside_functions(tree.body) for name in _bound_by(node)}
+    bound: set[str] = set()
+    read: dict[str, tuple[int, int]] = {}
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
-            return None
+            return Names(None, {})
         if isinstance(node, ast.Name) and node.id in ("globals", "exec", "vars", "locals"):
-            return None
-        names.update(_bound_by(node))
-    return frozenset(names)
+            return Names(None, {})
+        bound.update([node.arg] if isinstance(node, ast.arg) else _bound_by(node))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            place = (node.lineno, node.col_offset)
+            read[node.id] = min(read.get(node.id, place), place)
+    lines = source.encode("utf-8", "surrogatepass").split(b"\n")
+    places = {name: (line, _characters(lines, line, column)) for name, (line, column) in read.items() if name not in bound}
+    return Names(frozenset(defined), places)
+
+
+def _characters(lines: list[bytes], line: int, column: int) -> int:
+    """Return the column, from 1, of what stands behind `column` bytes of a line."""
+    return len(lines[line - 1][:column].decode("utf-8", "replace")) + 1 if line <= len(lines) else 1
 
 
 # --- a text with a return ------------------------------------------------------------------------------------------------

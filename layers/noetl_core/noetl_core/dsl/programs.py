@@ -1,4 +1,5 @@
-"""The program text of `python` tasks: it must compile, and define the function that is to be called (E304, E305)."""
+"""The program text of `python` tasks: it must compile, and define the function that is to be called (E304, E305). What it
+reads is kept for lint."""
 
 from __future__ import annotations
 
@@ -17,22 +18,24 @@ SHOWN: Final = 80
 
 def check_program(r: Reader, code: Node | None, entry: Node | None, what: str) -> None:
     """Report where the code of a task does not compile, at the place in the playbook; else an entry that it does not define."""
-    if code is None or not isinstance(code.value, str) or len(code.value) > python_code.LONGEST_CHECKED:
+    if code is None or not isinstance(code.value, str) or len(code.value) > r.programs_left:
         return
+    r.programs_left -= len(code.value)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what is discouraged: Python says it where the code runs
             python_code.compiled(code.value)
-            names = python_code.defined(code.value)
+            names = python_code.names_of(code.value)
     except SyntaxError as error:
         _report(r, code, error, what)
         return
     except (ValueError, RecursionError, MemoryError) as error:
         r.report("E304", code, f"code of {what} does not compile: {error or type(error).__name__}")
         return
-    name = entry.value if entry is not None else None
-    if entry is not None and isinstance(name, str) and not is_template(name) and names is not None and name not in names:
-        r.report("E305", entry, f"code of {what} defines no {name}", suggest(name, names))
+    r.program_reads[code.value] = names.read
+    name, known = (entry.value if entry is not None else None), names.defined
+    if entry is not None and isinstance(name, str) and not is_template(name) and known is not None and name not in known:
+        r.report("E305", entry, f"code of {what} defines no {name}", suggest(name, known))
 
 
 def _report(r: Reader, code: Node, error: SyntaxError, what: str) -> None:
@@ -41,11 +44,13 @@ def _report(r: Reader, code: Node, error: SyntaxError, what: str) -> None:
     text = lines[line - 1] if line <= len(lines) else ""
     shown = text.strip()[:SHOWN] + ("..." if len(text.strip()) > SHOWN else "")
     message = f"code of {what}, line {line}: {error.msg}" + (f": {shown}" if shown else "")
-    r.report_at("E304", _place(r, code, line, max(error.offset or 1, 1), text), code.path, message)
+    r.report_at("E304", place_of(r, code, line, max(error.offset or 1, 1)), code.path, message)
 
 
-def _place(r: Reader, code: Node, line: int, column: int, text: str) -> tuple[int, int]:
+def place_of(r: Reader, code: Node, line: int, column: int) -> tuple[int, int]:
     """Return where a character of the code stands in the file. It may be the one after the end of its line."""
+    lines = code.value.splitlines()
+    text = lines[line - 1] if line <= len(lines) else ""
     if code.style == "|":
         row = r.loaded.text.count("\n", 0, code.start) + 1 + line
         written = r.loaded.text.splitlines()[row - 1 : row]

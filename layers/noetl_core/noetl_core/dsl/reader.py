@@ -16,6 +16,7 @@ from noetl_core.dsl.model import Path
 from noetl_core.dsl.numbers import DURATION, QUOTED, BadNumber, Range, in_range
 from noetl_core.expr import Compiled, Read, compile_text, is_template
 from noetl_core.expr.views import COMMAND
+from noetl_core.python_code import LONGEST_CHECKED
 
 NAME: Final = re.compile(r"\w[\w.\-]{0,127}\Z")
 
@@ -82,6 +83,10 @@ class Reader:
     """What each template text reads; texts that do not compile are not in it."""
     compiled: dict[str, Compiled] = field(default_factory=dict)
     """The same texts compiled: a large playbook has more of them than the cache of `expr` holds."""
+    programs_left: int = LONGEST_CHECKED
+    """How many characters of program text are still compiled: the time that validation may take is one for a playbook."""
+    program_reads: dict[str, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
+    """What each program text reads and does not bind, with line and column in it."""
 
     @cached_property
     def reads_statements(self) -> bool:

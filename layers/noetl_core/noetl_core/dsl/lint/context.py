@@ -60,3 +60,19 @@ def called(task: Task) -> str:
 def listed(names: Sequence[str], last: str = "and") -> str:
     """Return `a`, `a and b`, `a, b and c`."""
     return f" {last} ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
+def task_nodes(node: Node) -> Iterator[Node]:
+    """Yield the tasks below a tool; conditions of `choose`, `while`, `until` are returned as they are."""
+    if isinstance(node.value, list):
+        for child in node.value:
+            yield from task_nodes(child)
+    elif isinstance(node.value, dict):
+        if "kind" in node.value:
+            yield node
+            return
+        for key, child in node.value.items():
+            if not key.startswith("x-"):
+                yield from task_nodes(child)
+    else:
+        yield node

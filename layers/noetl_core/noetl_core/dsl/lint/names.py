@@ -18,7 +18,7 @@ from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS, READABLE, default_scalars
 from noetl_core.dsl.lint.admission import ctx_written
-from noetl_core.dsl.lint.context import Lint
+from noetl_core.dsl.lint.context import Lint, task_nodes
 from noetl_core.dsl.lint.guards import path_of
 from noetl_core.dsl.lint.results import Results, has_no_such, it_has, result_at, sole_kind
 from noetl_core.dsl.load import Node
@@ -148,7 +148,7 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
             yield source, Scope(CONTROL | {"iter", "keychain"}, "loop.cursor", args, ITER_ALWAYS)
         loop = loop.get("loop")
     if (tool := node.get("tool")) is not None:
-        for task in _task_nodes(tool):
+        for task in task_nodes(tool):
             yield from _task_places(task, inside)
     if policy is not None and (default := policy.get("task")) is not None:
         yield default, replace(inside, roots=inside.roots | {"outcome"}, where="task policy")
@@ -167,7 +167,7 @@ def _undo_places(step: Step, node: Node, args: frozenset[str]) -> Iterator[tuple
             yield source, Scope(CONTROL | {"iter"}, "loop.in", args, outer)
         loop = loop.get("loop")
     whole = node.get("tool") if isinstance(node.value, dict) else None
-    for task in _task_nodes(whole if whole is not None else node):
+    for task in task_nodes(whole if whole is not None else node):
         results = frozenset(((task.name,), task.kind) for task in step.compensate)
         yield from _task_places(task, Scope(_roots(step.compensate), "a task", args, outer, names, results))
 
@@ -189,7 +189,7 @@ def _shared_places(bound: Names, inside: set[Scope]) -> Iterator[tuple[Node, Sco
         frozenset().union(*(scope.results for scope in inside)),
     )
     if (workbook := bound.lint.root.get("workbook")) is not None:
-        for task in _task_nodes(workbook):
+        for task in task_nodes(workbook):
             yield from _task_places(task, of_all)
     executor = bound.lint.root.get("executor")
     spec = executor.get("spec") if executor is not None else None
@@ -200,22 +200,6 @@ def _shared_places(bound: Names, inside: set[Scope]) -> Iterator[tuple[Node, Sco
             yield part, of_all
         elif (default := part.get("task")) is not None:
             yield default, replace(of_all, roots=of_all.roots | {"outcome"}, where="task policy")
-
-
-def _task_nodes(node: Node) -> Iterator[Node]:
-    """Yield the tasks below a tool; conditions of `choose`, `while`, `until` are returned as they are."""
-    if isinstance(node.value, list):
-        for child in node.value:
-            yield from _task_nodes(child)
-    elif isinstance(node.value, dict):
-        if "kind" in node.value:
-            yield node
-            return
-        for key, child in node.value.items():
-            if not key.startswith("x-"):
-                yield from _task_nodes(child)
-    else:
-        yield node
 
 
 def _task_places(task: Node, inside: Scope) -> Iterator[tuple[Node, Scope]]:
