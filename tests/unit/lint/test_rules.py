@@ -44,6 +44,13 @@ SPEAKS: list[tuple[str, str, str]] = [
      HEAD + "executor: {spec: {entry_step: b}}\nworkflow: [{step: §a, tool: {kind: noop}}, {step: b, tool: {kind: noop}}]\n"),
     ("behind literal true", "W502", flow(arcs("a", "{step: b, when: '{{ true }}'}", "{step: §c, when: '{{ event.name == \"step.failed\" }}'}"),
                                          *leaf("b", "c"))),
+    ("an expression outside of a text", "W523", flow("step: a\ntool:\n  kind: python\n  code: |\n    x = 1\n    y = x + §{{ workload.n }}")),
+    ("two expressions", "W523", flow("step: a\ntool: {kind: python, code: \"x = '§{{ ctx.a }} and §{{- iter.b -}}'\"}")),
+    ("a namespace in a function", "W524", flow("step: a\ntool:\n  kind: python\n  code: |\n    def main():\n        return §ctx['a']")),
+    ("a namespace in a compensation", "W524",
+     flow("step: a\ntool: {kind: noop}\ncompensate:\n  - {kind: python, code: 'result = §execution_id'}")),
+    ("a namespace in the workbook", "W524",
+     HEAD + "workbook: {t: {kind: python, code: 'result = §iter'}}\nworkflow: [{step: a, tool: {kind: workbook, task: t}}]\n"),
     ("two without guard", "W502", flow(arcs("a", "{step: b}", "{step: §c}"), *leaf("b", "c"))),
     ("a success that was taken", "W502",
      flow(arcs("a", "{step: b}", "{step: §c, when: '{{ event.status == \"success\" and ctx.x }}'}"), "{step: b, tool: {kind: noop, set_ctx: {x: 1}}}",
@@ -166,6 +173,17 @@ SILENT: list[tuple[str, str]] = [
      HEAD + "workbook: {get: {kind: noop, set_iter: {own: 1}, result: '{{ args.a }} {{ args.b }} {{ iter.own }} {{ first }} {{ event }}'}}\n"
      "workflow: [{step: a, args: {a: 1, event: 2}, tool: [{name: first, kind: noop}, {name: get, kind: workbook}], next: {arcs: [{step: b, args: {b: 1}}]}},"
      " {step: b, tool: {kind: workbook, task: get}}]\n"),
+    ("templates of the program's own", flow("step: a\ntool: {kind: python, code: \"import jinja2\\nx = '{{ workload.a }}'\"}")),
+    ("other braces", flow("step: a\ntool: {kind: python, code: \"x = f'{{workload}}' # {{ workload.a }}\\ny = '{{ name }}'\"}")),
+    ("namespaces that are arguments", HEAD + "workbook: {t: {kind: python, code: 'result = iter'}}\n"
+     "workflow: [{step: s, tool: {kind: noop}, next: {arcs: [{step: a, args: {workload: 1}}]}},"
+     " {step: a, args: {iter: 1, ctx: 2}, tool: [{kind: python, code: 'x = [workload, ctx, iter, steps]', args: {steps: 1}}, {name: t, kind: workbook}]}]\n"),
+    ("namespaces that the program binds", flow("step: a\ntool: {kind: python, code: \"from x import steps as ctx\\ndef main(workload): return [workload, ctx]\"}")),
+    ("what nobody can say of a program", flow("step: a\ntool: {kind: python, code: \"exec('ctx = 1')\\nprint(ctx)\"}")),
+    ("arguments that a template gives", flow("step: a\ntool: {kind: python, args: '{{ workload.args }}', code: 'result = ctx'}")),
+    ("a workload that a program reads", HEAD + "workload: {a: 1, b: 2}\nworkflow: [{step: a, tool: [{kind: python, code: 'x = context[\"workload\"][\"a\"]'}, {kind: python,"
+     " code: 'x = context.get(\"workload\").get(\"b\", 1)'}]}]\n"),
+    ("a workload that a program may read", HEAD + "workload: {a: 1}\nworkflow: [{step: a, tool: {kind: python, code: 'x = dict(context)'}}]\n"),
     ("the whole workload", HEAD + "workload: {a: 1}\nworkflow: [{step: a, tool: {kind: noop, result: '{{ workload }}'}}]\n"),
     ("a method", HEAD + "workload: {a: 1}\nworkflow: [{step: a, tool: {kind: noop, result: \"{{ workload.get('a') }}\"}}]\n"),
     ("an anchor", HEAD + "workload: {a: &a {b: 1}}\nworkflow: [{step: a, tool: {kind: noop, args: *a}}]\n"),

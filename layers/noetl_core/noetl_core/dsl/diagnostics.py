@@ -92,6 +92,8 @@ CODES: Final[dict[str, str]] = {
     "W520": "a loop that is too long",
     "W521": "a claim that cannot be repeated",
     "W522": "a credential that nothing uses",
+    "W523": "a template in the code of a task",
+    "W524": "a namespace of templates in the code of a task",
 }
 """Every code with its subject."""
 

@@ -4,7 +4,7 @@ secrets.
 `lint` examines a valid playbook; `without_ignored` removes what the author has silenced. Pure, and nearly linear in the size
 of the playbook. `graph` has the algorithms, `guards` decides about conditions without running them, `net` has the steps and
 arcs with what is known of them, `context` is what the rules share, `ignore` reads the comments of authors. The rules are in
-`reach`, `tokens`, `admission`, `pipelines`, `limits`, `names` (with `results`), `keychain` and `secrets`.
+`reach`, `tokens`, `admission`, `pipelines`, `limits`, `names` (with `results`), `programs`, `keychain` and `secrets`.
 
 Every code has a page, docs/language/lint/<code>.md, whose examples are its tests. A rule reports nothing when it
 is in doubt. Errors (E1xx to E3xx) are found in `dsl.parse` and the modules it uses.
@@ -24,6 +24,7 @@ from noetl_core.dsl.lint.limits import loops
 from noetl_core.dsl.lint.names import names
 from noetl_core.dsl.lint.net import Net
 from noetl_core.dsl.lint.pipelines import pipelines
+from noetl_core.dsl.lint.programs import programs
 from noetl_core.dsl.lint.reach import dead_arcs, unreachable_steps
 from noetl_core.dsl.lint.secrets import secrets
 from noetl_core.dsl.lint.tokens import growth, joins, meetings
@@ -47,5 +48,6 @@ def lint(r: Reader, playbook: Playbook) -> None:
     pipelines(context)
     loops(context)
     names(context)
+    programs(context)
     secrets(context)
     keychain(context)

@@ -20,6 +20,7 @@ from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS, READABLE, default_scalars
 from noetl_core.dsl.lint.admission import ctx_written
 from noetl_core.dsl.lint.context import Lint, task_nodes
 from noetl_core.dsl.lint.guards import path_of
+from noetl_core.dsl.lint.programs import keys_read
 from noetl_core.dsl.lint.results import Results, has_no_such, it_has, result_at, sole_kind
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.loops import iterators
@@ -365,6 +366,11 @@ def _unused(bound: Names) -> None:
             if found.path == ("workload",) or (found.path[0] == "workload" and found.path[1] in METHODS):
                 return  # the whole of it goes somewhere
             read.add(found.path[1] if found.path[0] == "workload" else found.path[0])
+    for code in bound.lint.r.program_reads:
+        keys = keys_read(code)
+        if keys is None:
+            return  # a program may read any of them
+        read |= keys
     for key, node in workload.value.items():
         if key not in read and not key.startswith("x-") and not _shared(node):
             message = f"nothing reads workload.{key}"

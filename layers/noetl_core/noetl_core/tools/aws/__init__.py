@@ -3,7 +3,7 @@
 * All of them stand on `clients`, `rights` (what a worker may reach), `errors` and
   `stopping`.
 * `s3`, with `s3_bodies` (reading and writing objects of any size) and `globs` (patterns of keys).
-* `signing` signs requests of the kind `http`.
+* `allowed_addresses` checks the addresses of endpoints that authors name, `signing` signs requests of the kind `http`.
 * `object_files` reads objects as the sources of other kinds.
 * `sqs`, `sns` and `eventbridge` stand on `messages`; `dynamodb` (with `attributes`, its types) and `functions` (`kind: lambda`).
 * `email` sends mail with SES.
