@@ -87,7 +87,7 @@ def test_a_script_gets_its_values_as_variables() -> None:
 def test_the_environment_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-the-worker")
     names = {line.partition("=")[0] for line in run(["env"]).result["stdout"].splitlines()}
-    own = {f"NOETL_{name}" for name in ("EXECUTION_ID", "STEP", "TASK", "TASK_RUN_ID", "ATTEMPT")}
+    own = {f"NOETL_{name}" for name in ("EXECUTION_ID", "STEP", "TASK", "TASK_RUN_ID", "ATTEMPT", "PROCESS_MARK")}
     assert names - {"LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH"} == {"PATH", "HOME", "TMPDIR", *own}
     monkeypatch.setenv("MY_PROFILE", "dev")
     assert run('echo "$MY_PROFILE"', {"inherit": ["MY_PROFILE", "MISSING"]}).result["stdout"] == "dev\n"
@@ -191,11 +191,20 @@ def test_what_a_script_leaves_in_the_background_ends_with_it(tmp_path: Path) -> 
     assert gone(int((tmp_path / "pid").read_text())) and time.monotonic() - began < 30
 
 
+@pytest.mark.parametrize("ending", ["", "; exit 3", "; sleep 60"])
+def test_what_makes_a_session_of_its_own_ends_with_the_task(ending: str, tmp_path: Path) -> None:
+    """Silent, with a new parent, and starting others all the time."""
+    breeding = "echo $$ >> pids; while :; do sleep 60 & echo $! >> pids; sleep 0.05; done"
+    script = f"(setsid setsid sh -c '{breeding}' </dev/null >/dev/null 2>&1 &); until test -s pids; do sleep 0.01; done{ending}"
+    run(script, timeout_s=1.5, cwd=str(tmp_path))
+    assert gone(*map(int, (tmp_path / "pids").read_text().split()))
+
+
 def test_what_leaves_the_group_holds_no_thread_and_no_pipe_of_the_worker() -> None:
     """It writes without end: with nobody who reads, that ends it."""
     lines: list[str] = []
     before = set(threading.enumerate()), len(list(Path("/proc/self/fd").iterdir()))
-    left = run("setsid sh -c 'echo $$ >&2; exec yes' & exit 0", lines=lines)
+    left = run("env -i setsid sh -c 'echo $$ >&2; exec yes' & exit 0", lines=lines)
     pid = int(left.result["stderr"])
     assert gone(pid)
     said = len(lines)
@@ -204,7 +213,7 @@ def test_what_leaves_the_group_holds_no_thread_and_no_pipe_of_the_worker() -> No
 
 def test_what_leaves_the_group_and_reads_nothing_holds_nothing_either() -> None:
     before = set(threading.enumerate())
-    left = run("setsid sleep 60 <&0 & echo $!; exit 0", stdin="x" * 1_000_000)
+    left = run("env -i setsid sleep 60 <&0 & echo $!; exit 0", stdin="x" * 1_000_000)
     try:
         assert set(threading.enumerate()) == before
     finally:

@@ -3,7 +3,7 @@ it is imported when a task of that kind runs.
 
 * `base` says what a tool is, `registry` finds the tool of a kind, `invoke` is the one way a tool is called.
 * The kinds, each with what only it uses:
-  `noop`, `store`, `secrets`, `shell`, `llm`;
+  `noop`, `store`, `secrets`, `llm`; `shell` (`marked_processes` ends what it leaves);
   `mcp` (`mcp_connection`, `mcp_messages`);
   `python` (`python_reads`);
   `http` (`http_request`, `http_options`, `http_client`, `http_exchange`, `http_body`, `http_content`, `http_storing`,

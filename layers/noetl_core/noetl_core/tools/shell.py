@@ -24,6 +24,7 @@ from typing import IO, Any, Final
 from noetl_core import strict_json
 from noetl_core.engine.outcome import ErrorKind, Outcome
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.marked_processes import end_marked, new_mark
 from noetl_core.tools.sandbox import confine
 from noetl_core.tools.sandbox.folders import wipe
 
@@ -177,7 +178,8 @@ def _size(name: str, value: Any) -> int:
 
 
 def _carried_out(work: Work, call: ToolCall, scratch: str) -> Outcome:
-    env = {"HOME": scratch, "TMPDIR": scratch, **work.env}
+    mark = new_mark()
+    env = {"HOME": scratch, "TMPDIR": scratch, **work.env, **mark}
     deadline = time.monotonic() + work.timeout_s
     try:
         process = subprocess.Popen(
@@ -200,6 +202,7 @@ def _carried_out(work: Work, call: ToolCall, scratch: str) -> Outcome:
         ended = _wait(process, streams, call, work.timeout_s, deadline)
     finally:
         _end_group(process)
+        end_marked(mark)
         streams.close()
     return ended or _outcome(work, process.returncode, streams)
 
@@ -228,7 +231,7 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End every process of the group: those that a script left in the background too."""
+    """End every process of the group: those that a script left in the background too. The first one is asked before."""
     if not _has_ended(process):
         _signal(process.pid, signal.SIGTERM)
         until = time.monotonic() + GRACE_S
@@ -300,8 +303,8 @@ class _Streams:
             thread.join(max(0.0, until - time.monotonic()))
 
     def close(self) -> None:
-        """End the threads. The group has ended, and with it the pipes, but for what has made itself a group of its own: nobody
-        reads that any more, so what it writes on ends it (SIGPIPE)."""
+        """End the threads. The processes have ended, and with them the pipes, but for one of a session of its own without its
+        mark: nobody reads that any more, so what it writes on ends it (SIGPIPE)."""
         self.drain(DRAIN_S)
         self._closed.set()
         for thread, pipe in zip((self._writer, *self._readers), self._pipes, strict=True):
