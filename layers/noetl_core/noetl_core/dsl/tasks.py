@@ -216,6 +216,10 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
         child = entries.get(key)
         if child is not None and not is_template(child.value):
             _check_duration(r, child, allowed_range, f"{key} of {what}")
+    if kind == "transfer":
+        _check_mode(r, node, entries.get("target"), what)
+    if "copy" in entries and isinstance(entries["copy"].value, dict):
+        _check_mode(r, entries["copy"], None, f"copy of {what}")
     if known.actions:
         _check_action(r, node, known, entries, f"{what} ({kind})")
     if kind == "python":
@@ -243,6 +247,23 @@ def _check_action(r: Reader, node: Node, known: KindSpec, entries: Mapping[str, 
     for name in sorted(known.of_actions & given.keys() - action.inputs):
         hint = f"{word} takes {', '.join(sorted(action.inputs))}"
         r.report("E114", (node, given[name]), f"{what} has {given[name]}, which means nothing to {word}", hint)
+
+
+def _check_mode(r: Reader, node: Node, target: Node | None, what: str) -> None:
+    """Check that `mode: upsert` and `keys` are together, where both are written down, and that `target` has keys."""
+    mode, keys = node.get("mode"), node.get("keys")
+    word = "append" if mode is None else mode.value
+    if not isinstance(word, str) or is_template(word):
+        return
+    kind = target.get("kind") if target is not None else None
+    if word == "upsert" and kind is not None and kind.value == "s3":
+        r.report(
+            "E114", (node, "mode"), f"{what} has mode: upsert, which is for tables", "objects have no keys: append, or replace"
+        )
+    elif word == "upsert" and (keys is None or keys.value in (None, [])):
+        r.missing(node, "keys", f"{what} has mode: upsert without keys", "keys: the columns by which a row is known")
+    elif word != "upsert" and keys is not None and keys.value not in (None, []):
+        r.report("E114", (node, "keys"), f"{what} has keys, which belong to mode: upsert", "add mode: upsert, or leave keys out")
 
 
 def _check_duration(r: Reader, node: Node, allowed: Range, what: str) -> None:
