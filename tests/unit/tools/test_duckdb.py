@@ -72,14 +72,34 @@ def test_any_text_goes_through_a_parameter_unchanged(text: str) -> None:
         {"command": "SELECT 1", "database": "../x.db"},
         {"command": "SELECT 1", "database": "/etc/passwd"},
         {"command": "SELECT 1", "sources": {"a b": [{"x": 1}]}},
-        {"command": "SELECT 1", "sources": {"a": []}},
+        {"command": "SELECT 1", "sources": {"a": None}},
         {"command": "SELECT 1", "sources": {"a": "/etc/passwd"}},
-        {"command": "SELECT 1", "sources": {"a": [[]]}},
         {"command": "SELECT 1", "sources": {"a": [{"x": 1}, 2]}},
     ],
 )
 def test_wrong_inputs_are_refused(run: Run, inputs: dict[str, Any]) -> None:
     assert kind(run("duckdb", inputs)) == "schema"
+
+
+@pytest.mark.parametrize("given", [[], [[]], [[], []], "stored", "several"])
+def test_a_source_without_rows_is_a_table_without_rows(run: Run, given: Any) -> None:
+    if isinstance(given, str):
+        refs = [run("store", {"data": [], "format": form}, task_run_id=form).result for form in ("json", "jsonl")]
+        given = refs[0] if given == "stored" else refs[:1] * 2
+    sources = {"t": given, "other": [{"id": 1}]}
+    named = (
+        "SELECT id, sum(n) AS n FROM (FROM t UNION ALL BY NAME SELECT NULL::BIGINT AS id, NULL::INT AS n WHERE false) GROUP BY id"
+    )
+    for command, rows in (
+        ("SELECT (SELECT count(*) FROM t)::INT AS n, id FROM other", [{"n": 0, "id": 1}]),
+        (named, []),
+        ("FROM t", []),
+    ):
+        outcome = run("duckdb", {"sources": sources, "command": command})
+        assert outcome.error is None and outcome.result["rows"] == rows, outcome.error
+    for command in ("SELECT id FROM t", "SELECT t.id FROM t", "SELECT * FROM t JOIN other USING (id)"):
+        refused = run("duckdb", {"sources": sources, "command": command}).error
+        assert refused is not None and refused.kind == "schema" and "t: no rows, and so no columns" in refused.message
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv", "parquet"])

@@ -42,6 +42,7 @@ NO_ACCESS: Final = (
     "SQL of tasks reaches no files, network or extensions: `sources` gives it rows, references and s3://bucket/*.parquet, "
     "`attach` tables of PostgreSQL, and `to: parquet` makes a file of the result, which kind s3 puts into a bucket"
 )
+NAME_COLUMNS: Final = "say what they are: FROM (FROM name UNION ALL BY NAME SELECT NULL::BIGINT AS id WHERE false)"
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _MEMORY = re.compile(r"[0-9]+(\.[0-9]+)?\s*(KB|MB|GB|KiB|MiB|GiB)")
 
@@ -95,8 +96,9 @@ class DuckDBTool:
         except duckdb.Error as error:
             return failed(error)
         with connection, watched(connection.interrupt, call.timeout_s, call.cancelled) as stop:
+            empty: list[str] = []
             try:
-                attach(connection, call, folder)
+                empty = attach(connection, call, folder)
                 self._attach_databases(connection, call, folder)
                 with out_folder(connection, folder) as out:
                     connection.execute("SET enable_external_access = false")
@@ -105,7 +107,7 @@ class DuckDBTool:
             except sql.TooManyRows as error:
                 return Outcome.failed("limit", f"duckdb: {error}: `to: parquet` gives a file instead", retryable=False)
             except duckdb.Error as error:
-                return _interrupted(stop, call) or failed(error)
+                return _interrupted(stop, call) or failed(error, empty)
 
     def _attach_databases(self, connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) -> None:
         if not call.inputs.get("attach"):
@@ -200,12 +202,14 @@ def _interrupted(stop: StopReason, call: ToolCall) -> Outcome | None:
     return Outcome.failed("cancelled", "duckdb: cancelled", retryable=False) if stop.why == "cancelled" else None
 
 
-def failed(error: duckdb.Error) -> Outcome:
-    """Return the outcome of SQL that failed."""
+def failed(error: duckdb.Error, empty: Sequence[str] = ()) -> Outcome:
+    """Return the outcome of SQL that failed; `empty` are the sources without rows."""
     kind: ErrorKind = next((kind for known, kind in _KINDS if isinstance(error, known)), "unknown")
     name = type(error).__name__
     if any(words in str(error) for words in _FULL):
         return Outcome.failed("limit", f"duckdb: the disk is full: {REMEDY}", retryable=False, code="disk_full")
     helper = {"exception_type": name, "message": str(error)[:2000]}
     remedy = f" ({NO_ACCESS})" if isinstance(error, duckdb.PermissionException) else ""
+    if empty and isinstance(error, duckdb.BinderException):
+        remedy = f" ({', '.join(empty)}: no rows, and so no columns; {NAME_COLUMNS})"
     return Outcome.failed(kind, f"duckdb: {str(error)[:2000]}{remedy}", code=name, duckdb=helper)

@@ -31,6 +31,8 @@ BATCH: Final = 64
 LARGE: Final = 4 * 1024 * 1024
 """Bytes from which on an object is a file of its own, which is written piece by piece."""
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+NO_COLUMNS: Final = "_no_columns"
+"""The column of a table that has no rows: a table must have one."""
 _OF_ROWS = re.compile(rb"\s*(\[\s*)?[{\]]")
 """How JSON text of a row or a list of rows begins; a list of lists begins differently."""
 
@@ -43,22 +45,29 @@ def size_of(call: ToolCall) -> int:
     )
 
 
-def attach(connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) -> None:
-    """Create a table for every source. Raises `BadInput`, `NotFound`, `TooLarge`."""
+def attach(connection: duckdb.DuckDBPyConnection, call: ToolCall, folder: Path) -> list[str]:
+    """Create a table for every source; return those without rows: nobody knows their columns. Raises `BadInput`,
+    `NotFound`, `TooLarge`."""
     sources = call.inputs.get("sources") or {}
     if not isinstance(sources, Mapping):
         raise BadInput("`sources` must be a mapping of names")
+    empty: list[str] = []
     for number, (name, given) in enumerate(sources.items()):
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise BadInput(f"source name {str(name)[:60]!r} must be an identifier")
         place = folder / f"source{number}"
         place.mkdir()
         form, paths = _files(name, given, call, place)
-        _read(connection, form, paths).create(name)
+        if paths:
+            _read(connection, form, paths).create(name)
+        else:
+            connection.sql(f"SELECT NULL AS {NO_COLUMNS} WHERE false").create(name)
+            empty.append(name)
+    return empty
 
 
 def _files(name: str, given: Any, call: ToolCall, place: Path) -> tuple[str, list[str]]:
-    """Return format and files of a source; what is not a local file already is downloaded to `place`."""
+    """Return format and files of a source, none if it has no rows; what is not a local file already is downloaded to `place`."""
     uris = [given] if isinstance(given, str) else given if isinstance(given, list) and given else []
     if uris and all(isinstance(one, str) and one.startswith("s3://") for one in uris):
         try:
@@ -80,9 +89,7 @@ def _files(name: str, given: Any, call: ToolCall, place: Path) -> tuple[str, lis
         for row in _rows(name, whole):
             file.write(json.dumps(row, ensure_ascii=True) + "\n")
             empty = False
-    if empty:
-        raise _not_rows(name, given)
-    return "jsonl", [str(path)]
+    return "jsonl", [] if empty else [str(path)]
 
 
 def _objects(name: str, uris: Sequence[str], call: ToolCall, place: Path) -> tuple[str, list[str]]:
@@ -170,9 +177,7 @@ def _file(value: Any) -> str:
 
 
 def _not_rows(name: str, value: Any = None) -> BadInput:
-    return BadInput(
-        f"source {name!r} must be rows - mappings, or lists of them - or references to rows, and not empty{_file(value)}"
-    )
+    return BadInput(f"source {name!r} must be rows - mappings, or lists of them - or references to rows{_file(value)}")
 
 
 def _stored(name: str, refs: Sequence[Mapping[str, Any]], results: ResultStore, place: Path) -> tuple[str, list[str]] | None:
