@@ -18,7 +18,7 @@ from typing import Any, Final
 from noetl_core.ports import ResultStore
 from noetl_core.result_refs import KIND
 from noetl_core.result_streams import pieces
-from noetl_core.tools.base import BadInput, References, ToolCall
+from noetl_core.tools.base import BadInput, ToolCall
 
 FORMATS: Final = ("json", "jsonl", "csv", "parquet")
 _SUFFIXES: Final = {"json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "parquet": "parquet"}
@@ -46,16 +46,26 @@ def parts_of(given: Any, call: ToolCall, name: str, form: str | None = None) -> 
             if loose:
                 found.append(Part(rows=loose))
                 loose = []
-            found.append(_stored(item, call.references, name, form))
+            found.extend(_stored(item, call, name, form))
         else:
             loose.extend(_rows(item, name))
     return [*found, Part(rows=loose)] if loose else found
 
 
-def _stored(reference: Mapping[str, Any], references: References, name: str, form: str | None) -> Part:
-    if reference.get("schema_hint") == "manifest":  # a list that is kept in pages
-        return Part(rows=list(_rows(references.load(reference, name), name)))
-    return Part(reference=reference, form=form or format_of(reference))
+def _stored(reference: Mapping[str, Any], call: ToolCall, name: str, form: str | None) -> list[Part]:
+    """Return the parts of a stored object: itself, but for a list that is kept in pages, or that consists of references."""
+    assert call.references is not None
+    if reference.get("schema_hint") != "manifest" and not _lists_references(reference, call):
+        return [Part(reference=reference, form=form or format_of(reference))]
+    return parts_of(call.references.opened(reference, name), call, name, form)
+
+
+def _lists_references(reference: Mapping[str, Any], call: ToolCall) -> bool:
+    """Return whether the first element of a stored list is a reference."""
+    if format_of(reference) != "json":
+        return False
+    first = next(_array(pieces(_results(call), reference), str(reference["key"])), None)
+    return call.references is not None and call.references.owns(first)
 
 
 def _rows(item: Any, name: str) -> Iterator[Row]:
