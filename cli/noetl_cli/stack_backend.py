@@ -78,9 +78,10 @@ class _Client(Client):
         body: Mapping[str, Any] | str | None,
         query: Mapping[str, Any],
         also: tuple[int, ...] = (),
+        headers: Mapping[str, str] | None = None,
     ) -> str:
         try:
-            return super().send(method, what, body, query, also)
+            return super().send(method, what, body, query, also, headers)
         except Refused as error:
             raise refused(error.status, error.message, error.details) from None
         except Unreachable as error:
@@ -88,8 +89,8 @@ class _Client(Client):
         except TokenInTheClear as error:
             raise Exit(USAGE, f"NOETL_TOKEN: {error}, or unset it") from None
 
-    def _json(self, *args: Any, **kwargs: Any) -> Any:
+    def _parsed(self, what: str, text: str) -> Any:
         try:
-            return super()._json(*args, **kwargs)
+            return super()._parsed(what, text)
         except Unreachable as error:  # an answer that is no JSON
             raise Exit(UNREACHABLE, str(error)) from None

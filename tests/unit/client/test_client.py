@@ -94,6 +94,9 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     assert api.replay(id)["differences"] == []
     assert api.replay(id, playbook=HELLO.replace("Hello,", "Bye,"))["commits"] > 0
     assert api.redrive(id, begin="start", preview=True)["redrive"]["again"][0]["step"] == "start"
+    changed = api.changes(id, limit=3)
+    assert changed is not None and changed["ended"] and len(changed["events"]) == 3
+    assert api.changes(id, after=changed["cursor"], known=changed["etag"]) is None
     assert api.step_summary(id, "start")["runs"]["count"] == 1
     assert api.queue()["dead_letters"] == {}
     ref = local.results.put(f"{id}/values/x.json", b"[1]")
@@ -163,8 +166,13 @@ def test_a_token_is_not_sent_in_the_clear() -> None:
 
 
 def test_annotations_of_the_client_are_types() -> None:
-    from noetl_core.client import api, shapes, view_shapes
+    from noetl_core.client import api, following_shapes, shapes, view_shapes
 
-    names: dict[str, Any] = {**vars(api), "shapes": shapes, "view_shapes": view_shapes}
+    names: dict[str, Any] = {
+        **vars(api),
+        "following_shapes": following_shapes,
+        "shapes": shapes,
+        "view_shapes": view_shapes,
+    }
     for name in METHODS:
         assert get_type_hints(getattr(Client, name), {**names, **vars(inspect.getmodule(Client))})["return"]

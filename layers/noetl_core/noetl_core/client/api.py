@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
-    from noetl_core.client import shapes, view_shapes
+    from noetl_core.client import following_shapes, shapes, view_shapes
 
 Drawn = Literal["mermaid", "dot", "svg"]
 
@@ -72,6 +72,19 @@ class Api(Protocol):
         self, execution_id: str, *, after: str | None = None, name: str | None = None, limit: int | None = None
     ) -> shapes.Events:
         """A page of the history, after a cursor or the id of an event."""
+        ...
+
+    def changes(
+        self,
+        execution_id: str,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+        fields: str | None = None,
+        known: str | None = None,
+    ) -> following_shapes.Changes | None:
+        """The state, and what has happened since the cursor `after`. With `known`, the `etag` of the answer that gave the cursor:
+        None where nothing has changed."""
         ...
 
     def state(self, execution_id: str, at: str | None = None) -> shapes.ExecutionState: ...

@@ -13,7 +13,7 @@ from noetl_core.client.errors import Refused, TokenInTheClear, Unreachable
 if TYPE_CHECKING:
     import httpx
 
-    from noetl_core.client import shapes, view_shapes
+    from noetl_core.client import following_shapes, shapes, view_shapes
     from noetl_core.client.api import Drawn
 
 ATTEMPTS = 8
@@ -110,6 +110,19 @@ class Client:
         self, execution_id: str, *, after: str | None = None, name: str | None = None, limit: int | None = None
     ) -> shapes.Events:
         return cast("shapes.Events", self._get(_of(execution_id, "events"), after=after, name=name, limit=limit))
+
+    def changes(
+        self,
+        execution_id: str,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+        fields: str | None = None,
+        known: str | None = None,
+    ) -> following_shapes.Changes | None:
+        what, query = _of(execution_id, "changes"), {"after": after, "limit": limit, "fields": fields}
+        text = self.send("GET", what, None, query, headers={"if-none-match": f'"{known}"'} if known else None)
+        return cast("following_shapes.Changes", self._parsed(what, text)) if text else None
 
     def state(self, execution_id: str, at: str | None = None) -> shapes.ExecutionState:
         return cast("shapes.ExecutionState", self._get(_of(execution_id, "state"), at=at))
@@ -237,7 +250,9 @@ class Client:
     def _json(
         self, method: str, what: str, body: Mapping[str, Any] | str | None, query: Mapping[str, Any], also: tuple[int, ...] = ()
     ) -> Any:
-        text = self.send(method, what, body, query, also)
+        return self._parsed(what, self.send(method, what, body, query, also))
+
+    def _parsed(self, what: str, text: str) -> Any:
         try:
             return json.loads(text)
         except ValueError:
@@ -250,16 +265,19 @@ class Client:
         body: Mapping[str, Any] | str | None,
         query: Mapping[str, Any],
         also: tuple[int, ...] = (),
+        headers: Mapping[str, str] | None = None,
     ) -> str:
         """The text of an answer to a request for `/api/{what}`; a text as body is YAML. `also` are statuses beside 2xx whose
-        bodies are what was asked for. Raises `Refused`, `Unreachable`."""
+        bodies are what was asked for; of one that has not changed it is empty. Raises `Refused`, `Unreachable`."""
         import httpx  # 280 ms: a client that is made and not used costs nothing
 
         url = f"{self.url}/api/{what}"
         kind = "application/yaml" if isinstance(body, str) else "application/json"
         content = body if isinstance(body, str | None) else json.dumps(body)
         params = {name: _word(value) for name, value in query.items() if value is not None}
-        request = httpx.Request(method, url, params=params or None, content=content, headers={"content-type": kind})
+        request = httpx.Request(
+            method, url, params=params or None, content=content, headers={"content-type": kind, **(headers or {})}
+        )
         self._authorize(request)
         try:
             with httpx.Client(timeout=self._timeout_s, trust_env=False) as client:
@@ -270,6 +288,8 @@ class Client:
                     time.sleep(_wait_s(answer.headers.get("retry-after", "")))
         except httpx.HTTPError as error:
             raise Unreachable(f"{url}: {error}") from None
+        if answer.status_code == 304:
+            return ""
         if answer.is_success or (answer.status_code in also and "error" not in _object(answer)):
             return answer.text
         said = _object(answer).get("error")

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from noetl_core import __version__
-from noetl_core.control import callbacks, credentials, listing, operate, pages, read, views
+from noetl_core.control import callbacks, changes, credentials, listing, operate, pages, read, views
 from noetl_core.control.admit import StartRequest, admit, register
 from noetl_core.control.core import Control
 from noetl_core.control.objects import object_piece, page_result
@@ -28,7 +28,7 @@ from noetl_core.engine.waits import BY_TOKEN
 from noetl_core.ports import NotFound, Secrets, TooLarge, Unavailable
 
 if TYPE_CHECKING:
-    from noetl_core.client import shapes, view_shapes
+    from noetl_core.client import following_shapes, shapes, view_shapes
     from noetl_core.client.api import Drawn
     from noetl_core.engine.state import State
 
@@ -179,6 +179,23 @@ class Operations:
             self.control(), execution_id, name=name, after=after, limit=_limit(limit, pages.MAX_PAGE), key=self.cursor_key()
         )
         return {"events": cast("list[shapes.Event]", found), "cursor": cursor, "more": more}
+
+    def changes(
+        self,
+        execution_id: str,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+        fields: str | None = None,
+        known: str | None = None,
+    ) -> following_shapes.Changes | None:
+        """None: nothing has changed since the answer with the tag `known`, whose cursor is `after`."""
+        control, key = self.control(), self.cursor_key()
+        most = changes.EVENTS if limit is None else within("limit", limit, 0, pages.MAX_PAGE)
+        shown = changes.named_fields(fields)
+        if known and after and known == changes.tag_of(after) and changes.unchanged(control, execution_id, after, key):
+            return None
+        return changes.changes(control, execution_id, key, after=after, limit=most, fields=shown)
 
     def state(self, execution_id: str, at: str | None = None) -> shapes.ExecutionState:
         return cast("shapes.ExecutionState", read.state_at(self.control(), execution_id, at))

@@ -22,7 +22,7 @@ from noetl_core.values import Values, at_once
 if TYPE_CHECKING:
     from noetl_core.client import shapes
 
-__all__ = ["BadCursor", "head_as_dict", "load", "state_at", "status_of", "summary"]
+__all__ = ["BadCursor", "error_of", "head_as_dict", "load", "state_at", "status_of", "summary", "waiting_for"]
 
 WAITING_FOR = ("kind", "signal", "child", "task", "iteration", "description", "wait_id")
 BEGINNING_BYTES = 2_000
@@ -62,7 +62,7 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         "playbook": {"path": state.path, "version": state.version, "digest": state.digest},
         "result": values.at(state.result) if state.status == "completed" else None,
         "ctx": state.ctx,
-        "error": _error(control, state, values),
+        "error": error_of(control, state, values),
         "steps": _steps(state, values),
         "started_at": to_rfc3339(state.started_at),
         "finished_at": to_rfc3339(finished) if finished else None,
@@ -70,12 +70,17 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         "events": state.events,
     }
     if status == "waiting":
-        out["waiting_for"] = [_waiting_for(w) for r in state.runs.values() for w in r.waits]
+        out["waiting_for"] = waiting_for(state)
     if state.stuck:
         out["reason"] = state.stuck
     if state.parent:
         out["parent"] = state.parent
     return out
+
+
+def waiting_for(state: State) -> list[dict[str, Any]]:
+    """Return what the open runs wait for."""
+    return [_waiting_for(wait) for run in state.runs.values() for wait in run.waits]
 
 
 def _waiting_for(wait: Wait) -> dict[str, Any]:
@@ -84,7 +89,8 @@ def _waiting_for(wait: Wait) -> dict[str, Any]:
     return {key: said[key] for key in WAITING_FOR if key in said} | until
 
 
-def _error(control: Control, state: State, values: Values) -> dict[str, Any] | None:
+def error_of(control: Control, state: State, values: Values) -> dict[str, Any] | None:
+    """Return why the execution failed, or what could not be undone."""
     if state.failure is None and not state.not_undone:
         return None
     failure = state.failure or {"kind": "cancelled", "message": state.cancelled_for or "the execution was cancelled"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from noetl_core.control import read
 from noetl_core.control.core import Control
 from noetl_core.control.refusals import nearest
-from noetl_core.engine.records import StreamId
+from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import StepState
 from noetl_core.ports import NotFound
 
@@ -40,7 +40,7 @@ def step_summary(control: Control, execution_id: str, step: str) -> view_shapes.
         iterations, counts = (
             (run.loop.aggregates, run.loop.counts)
             if run.loop is not None
-            else _under_way(control, StreamId(execution_id, run.id))
+            else under_way(control.store.last(StreamId(execution_id, run.id)))
         )
     if counts is not None:
         out["loop"] = {"total": counts["total"], "succeeded": counts["succeeded"], "failed": counts["failed"]}
@@ -49,9 +49,8 @@ def step_summary(control: Control, execution_id: str, step: str) -> view_shapes.
     return out
 
 
-def _under_way(control: Control, run: StreamId) -> tuple[Aggregates | None, Counts | None]:
+def under_way(last: Commit | None) -> tuple[Aggregates | None, Counts | None]:
     """Return what the newest commit of an open run says of its loop."""
-    last = control.store.last(run)
     said = None if last is None or last.tally is None else last.tally.aggregates
     if said is None:
         return None, None

@@ -99,6 +99,7 @@ def _close_run(
         return  # what undoes a step is no run of it
     step = s.step(run.step)
     step.runs += 1
+    step.last_run = run.id
     step.status = "ok" if ok else "error"
     step.at = at
     if loop is not None:

@@ -81,5 +81,8 @@ def round_key(join: str, number: int) -> str:
 def _next_evaluated(s: State, e: ControlEvent, d: control.NextEvaluated, seq: int) -> None:
     s.rounds.pop(d["run"], None)
     places.branches(s, d["run"], [arc["arc"] for arc in d["selected"]])
+    fired = s.step(d["step"]).fired if d["selected"] else {}
+    for arc in d["selected"]:
+        fired[str(arc["arc"])] = fired.get(str(arc["arc"]), 0) + 1
     if (unhandled := d.get("unhandled")) and s.failure is None:
         s.failure = unhandled.copy()

@@ -149,6 +149,10 @@ class StepState:
     """Of all its finished runs, from when they were scheduled."""
     iterations: Aggregates | None = None
     """Of the iterations of its last finished run."""
+    last_run: str | None = None
+    """The last finished run."""
+    fired: dict[str, int] = field(default_factory=dict)
+    """How often each arc was selected, by its index."""
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 * `app` builds it over a `service`. `resolver` and `reading` are what is particular to it: strict bodies, rights, paths with
   slashes. `callers` says what a caller may do, `parameters` and `responses` are the types of what routes take and answer.
-* The routes, by subject: `catalog`, `executions`, `operating`, `callbacks`, `context`, `views`, `credentials` and
+* The routes, by subject: `catalog`, `executions`, `following`, `operating`, `callbacks`, `context`, `views`, `credentials` and
   `service_routes`.
 * `document` and `page` describe it all.
 

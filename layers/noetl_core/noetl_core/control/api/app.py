@@ -11,7 +11,17 @@ from typing import Any
 
 from aws_lambda_powertools.event_handler import Response, content_types
 
-from noetl_core.control.api import callbacks, catalog, context, credentials, executions, operating, service_routes, views
+from noetl_core.control.api import (
+    callbacks,
+    catalog,
+    context,
+    credentials,
+    executions,
+    following,
+    operating,
+    service_routes,
+    views,
+)
 from noetl_core.control.api.callers import Rights
 from noetl_core.control.api.document import document_of
 from noetl_core.control.api.resolver import Resolver
@@ -21,7 +31,17 @@ from noetl_core.control.operations import cursor_key
 from noetl_core.control.refusals import NoRoute, refusal
 from noetl_core.ports import TooLarge
 
-ROUTES: tuple[ModuleType, ...] = (service_routes, executions, operating, views, context, callbacks, catalog, credentials)
+ROUTES: tuple[ModuleType, ...] = (
+    service_routes,
+    executions,
+    following,
+    operating,
+    views,
+    context,
+    callbacks,
+    catalog,
+    credentials,
+)
 """Each adds its routes to a resolver."""
 CSP = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 """Answers are data: what a browser makes of them runs nothing."""

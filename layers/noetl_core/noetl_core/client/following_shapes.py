@@ -1,0 +1,44 @@
+"""What those are answered who follow executions: changes of one, and what there is over all of them (`shapes` has the others)."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from noetl_core.client.shapes import ExecutionStatus, Failure, LoopCounts, Wait
+
+
+class StepStanding(TypedDict):
+    """What a step stands at. `open` runs have not ended, `tokens` wait for the step, `parked` are those that were denied. `arcs`:
+    how often each was selected, by its index. `status` is null where nothing says one yet."""
+
+    status: str | None
+    visits: int
+    open: int
+    tokens: int
+    parked: int
+    arcs: dict[str, int]
+    loop: NotRequired[LoopCounts]
+
+
+class Changes(TypedDict):
+    """An execution now, and what has happened since a cursor. `count` counts the events of its history, `epoch` its redrives.
+    `ended`: nothing more comes unless it is redriven. `more`: ask on at once. `etag` is the tag of the answer."""
+
+    execution_id: str
+    status: ExecutionStatus
+    ended: bool
+    started_at: str
+    finished_at: str | None
+    duration_ms: int
+    count: int
+    error: Failure | None
+    epoch: int
+    steps: dict[str, StepStanding]
+    events: list[dict[str, Any]]
+    cursor: str
+    more: bool
+    etag: str
+    waiting_for: NotRequired[list[Wait]]
+    reason: NotRequired[str]

@@ -1,0 +1,36 @@
+"""What a step stands at: by its finished runs, its open ones, and the tokens that wait at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from noetl_core.engine.state import Run, State, StepState, Token
+
+
+@dataclass(slots=True)
+class Standing:
+    """What there is of one step in a state. `runs` are its open runs, chunks and compensations not among them."""
+
+    known: StepState | None = None
+    runs: list[Run] = field(default_factory=list)
+    tokens: list[Token] = field(default_factory=list)
+
+    @property
+    def status(self) -> str | None:
+        """None: the execution has not come to the step."""
+        if self.runs:
+            return "waiting" if all(r.status == "suspended" and r.loop is None for r in self.runs) else "running"
+        status = None if self.known is None else self.known.status
+        return "waiting" if status is None and self.tokens else status
+
+
+def standings(state: State) -> Mapping[str, Standing]:
+    """Return what the steps stand at that the execution has come to."""
+    found: dict[str, Standing] = {name: Standing(step) for name, step in state.steps.items()}
+    for run in state.runs.values():
+        if run.parent is None and run.undoes is None:
+            found.setdefault(run.step, Standing()).runs.append(run)
+    for token in state.tokens.values():
+        found.setdefault(token.step, Standing()).tokens.append(token)
+    return found
