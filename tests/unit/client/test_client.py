@@ -111,6 +111,10 @@ def test_what_waits_is_paused_answered_and_cancelled(url: str, local: LocalWirin
     for id in ids:
         run_until_it_waits(local, id)
     (open_callback,) = api.callbacks(ids[0])["callbacks"]
+    waiting = {c["execution_id"]: c["wait_id"] for c in api.waiting_callbacks()["callbacks"]}
+    assert waiting[ids[0]] == open_callback["wait_id"]
+    assert api.wait_heartbeat(ids[1], waiting[ids[1]])["callback"] == "alive"
+    assert api.answer_wait(ids[1], waiting[ids[1]], {"ok": True})["callback"] == "answered"
     assert api.pause(ids[0])["status"] == "paused"
     assert api.resume(ids[0])["status"] == "waiting"
     assert api.callback_heartbeat(open_callback["token"])["callback"] == "alive"

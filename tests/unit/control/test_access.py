@@ -105,6 +105,8 @@ def test_the_page_on_access_names_every_right() -> None:
         ("POST", "events", {"execution_id": "1", "name": "x"}, "executions:operate"),
         ("GET", "executions/1/callbacks", None, "callbacks:answer"),
         ("POST", "callbacks", {"token": "x"}, "callbacks:answer"),
+        ("GET", "callbacks", None, "executions:read"),
+        ("POST", "executions/1/callbacks/w", {"data": 1}, "callbacks:answer"),
         ("POST", "playbooks", DAILY, "playbooks:write"),
         ("GET", "playbooks", None, "playbooks:read"),
         ("GET", "credentials", None, "credentials:read"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from tests.asking import ask
-from tests.unit.control.api_client import Client, client, refusal
+from tests.unit.control.api_client import WAITS, Client, client, refusal
 from tests.waiting import run_until_it_waits
 
 __all__ = ["client"]
@@ -136,3 +137,47 @@ def test_tokens_are_shown_to_callers_who_may_answer(
     assert ask(client.api, "GET", f"/api/executions/{asked[0]}/callbacks", caller=caller).status == (
         200 if status == 202 else 403
     )
+
+
+# --- over all executions, without tokens ------------------------------------------------------------------------------------
+
+
+def test_what_waits_is_listed_over_all_executions_without_tokens(client: Client, asked: tuple[str, str]) -> None:
+    execution_id, token = asked
+    client.run()  # one that has ended
+    status, body = client("GET", "/api/callbacks", status="waiting")
+    assert (status, body["cursor"]) == (200, None)
+    (found,) = body["callbacks"]
+    assert (found["execution_id"], found["step"], found["description"]) == (execution_id, "ask", "Ship it?")
+    assert found["schema"]["required"] == ["ok"] and found["playbook"]["path"] == "test/ask"
+    assert token not in json.dumps(body) and token.rsplit(".", 1)[1] not in json.dumps(body)
+    assert client("GET", "/api/callbacks", path="test/other")[1]["callbacks"] == []
+
+
+def test_a_callback_is_answered_by_its_wait(client: Client, asked: tuple[str, str]) -> None:
+    execution_id, _ = asked
+    wait = client("GET", "/api/callbacks")[1]["callbacks"][0]["wait_id"]
+    path = f"/api/executions/{execution_id}/callbacks/{wait}"
+    assert client("POST", path, {"heartbeat": True}) == (202, {"execution_id": execution_id, "callback": "alive"})
+    assert refusal(client("POST", path, {"data": {}})) == (422, "unfit_answer")
+    assert refusal(client("POST", path, {"token": "x", "data": {"ok": True}})) == (400, "malformed")
+    assert refusal(client("POST", path[:-1] + "x", {"data": {"ok": True}})) == (404, "not_found")
+    assert client("POST", path, {"data": {"ok": True}}) == (202, {"execution_id": execution_id, "callback": "answered"})
+    assert client("GET", "/api/callbacks")[1]["callbacks"] == []
+    assert refusal(client("POST", path, {"data": {"ok": True}})) == (404, "not_found")
+    assert client.local.run(execution_id, timeout_s=20)
+
+
+def test_pages_of_what_waits_go_on_after_the_last_execution(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.control.waiting.LOOKED_AT", 2)
+    started = [client.start(playbook=ASK) for _ in range(3)] + [client.start(playbook=WAITS)]
+    for execution_id in started:
+        run_until_it_waits(client.local, execution_id)
+    found: list[str] = []
+    page = client("GET", "/api/callbacks", limit="1")[1]
+    while True:
+        found += [c["execution_id"] for c in page["callbacks"]]
+        if page["cursor"] is None:
+            break
+        page = client("GET", "/api/callbacks", limit="1", cursor=page["cursor"])[1]
+    assert found == started[:3][::-1]

@@ -6,8 +6,9 @@
     started = api.start(path="examples/hello", payload={"name": "Ada"})
     print(api.execution(started["execution_id"])["status"])
 
-`api` has the methods as a protocol, which `control.operations.Operations` has too, in this process; `shapes`,
-`view_shapes` and `following_shapes` are what they answer; `http` is the way over HTTP, `errors` are what it raises. Nothing here knows the control plane.
+`api` has the methods as a protocol, which `control.operations.Operations` has too, in this process; `shapes`, `view_shapes` and
+`following_shapes` are what they answer; `http` is the way over HTTP, `errors` are what it raises. Nothing here knows the control
+plane.
 """
 
 from noetl_core.client.api import Api

@@ -119,6 +119,20 @@ class Api(Protocol):
 
     def callbacks(self, execution_id: str) -> shapes.OpenCallbacks: ...
 
+    def waiting_callbacks(
+        self, *, path: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> following_shapes.WaitingCallbacks:
+        """A page of the callbacks that wait, over all executions, without their tokens."""
+        ...
+
+    def answer_wait(
+        self, execution_id: str, wait_id: str, data: Any = None, error: Mapping[str, Any] | str | None = None
+    ) -> shapes.CallbackReply:
+        """Answer a callback that waits, by its execution and `wait_id`."""
+        ...
+
+    def wait_heartbeat(self, execution_id: str, wait_id: str) -> shapes.CallbackReply: ...
+
     def answer_callback(
         self, token: str, data: Any = None, error: Mapping[str, Any] | str | None = None
     ) -> shapes.CallbackReply: ...

@@ -6,7 +6,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from noetl_core.client.shapes import ExecutionStatus, Failure, LoopCounts, Wait
+from noetl_core.client.shapes import ExecutionStatus, Failure, LoopCounts, PlaybookVersion, Wait
 
 
 class StepStanding(TypedDict):
@@ -42,3 +42,26 @@ class Changes(TypedDict):
     etag: str
     waiting_for: NotRequired[list[Wait]]
     reason: NotRequired[str]
+
+
+class WaitingCallback(TypedDict):
+    """A callback that waits, of some execution. `schema` is what an answer must conform to."""
+
+    execution_id: str
+    playbook: PlaybookVersion
+    started_at: str
+    step: str
+    wait_id: str
+    task: str
+    iteration: NotRequired[Any]
+    description: NotRequired[Any]
+    schema: NotRequired[Any]
+    heartbeat: NotRequired[float | None]
+    until: NotRequired[str]
+
+
+class WaitingCallbacks(TypedDict):
+    """A page of callbacks that wait. It may be short, or empty, before the last: `cursor` null says that there are no more."""
+
+    callbacks: list[WaitingCallback]
+    cursor: str | None

@@ -167,6 +167,21 @@ class Client:
     def callbacks(self, execution_id: str) -> shapes.OpenCallbacks:
         return cast("shapes.OpenCallbacks", self._get(_of(execution_id, "callbacks")))
 
+    def waiting_callbacks(
+        self, *, path: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> following_shapes.WaitingCallbacks:
+        return cast("following_shapes.WaitingCallbacks", self._get("callbacks", path=path, limit=limit, cursor=cursor))
+
+    def answer_wait(
+        self, execution_id: str, wait_id: str, data: Any = None, error: Mapping[str, Any] | str | None = None
+    ) -> shapes.CallbackReply:
+        answer = {"data": data} if error is None else {"status": "error", "error": error}
+        return cast("shapes.CallbackReply", self._post(_of(execution_id, f"callbacks/{quote(wait_id, safe='')}"), answer))
+
+    def wait_heartbeat(self, execution_id: str, wait_id: str) -> shapes.CallbackReply:
+        beat = {"heartbeat": True}
+        return cast("shapes.CallbackReply", self._post(_of(execution_id, f"callbacks/{quote(wait_id, safe='')}"), beat))
+
     def answer_callback(self, token: str, data: Any = None, error: Mapping[str, Any] | str | None = None) -> shapes.CallbackReply:
         answer = {"data": data} if error is None else {"status": "error", "error": error}
         return cast("shapes.CallbackReply", self._post("callbacks", {"token": token, **answer}))

@@ -6,8 +6,8 @@ reads.
   handles the inbox, `credentials` lists and keeps credentials.
 * `reconcile` repairs one execution from its log; `sweep` does so for all that are due; `dead_letters` handles messages that a
   queue gave up; `unreadable` handles executions whose log cannot be read.
-* `read`, `pages`, `backwards`, `envelopes`, `cursor`, `recent`, `changes`, `listing`, `step_summary`, `objects`, `views`, `render`
-  and `replay` answer reads.
+* `read`, `pages`, `backwards`, `envelopes`, `cursor`, `recent`, `changes`, `listing`, `waiting`, `step_summary`, `objects`,
+  `views`, `render` and `replay` answer reads.
 * `operations` has every operation of the API as a method, `refusals` says how requests are refused, and `api` is the HTTP API
   over all of this.
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from noetl_core.control.core import Control
-from noetl_core.dsl.model import Playbook
 from noetl_core.engine.callbacks import CallbackTarget, Forged, callback_tasks, target_of, token_of
 from noetl_core.engine.outcome import ERROR_KINDS
 from noetl_core.engine.records import StreamId
@@ -133,24 +132,34 @@ def open_callbacks(control: Control, execution_id: str) -> list[dict[str, Any]]:
     state = control.load(execution_id)
     if state.seq < 0:
         raise NotFound(f"there is no execution {execution_id}")
-    playbook = control.playbook(state.digest)
-    key = _key(control)
+    return [{**shown_wait(run, wait), "token": token_for(control, state, run, wait)} for run, wait in callback_waits(state)]
+
+
+def callback_waits(state: State) -> list[tuple[Run, Wait]]:
+    """Return the callbacks by token for which an execution waits."""
     return [
-        _shown(state, playbook, run, wait, key)
+        (run, wait)
         for run in state.runs.values()
         for wait in run.waits
         if "callback" in wait and not any(m["wait_id"] == wait["wait_id"] for m in run.ready)
     ]
 
 
-def _shown(state: State, playbook: Playbook, run: Run, wait: Wait, key: bytes) -> dict[str, Any]:
-    step = playbook.body(run.step, undo=run.undoes is not None)
-    place = next(n for n in callback_tasks(playbook, step) if step.tasks[n].name == wait["task"])
+def shown_wait(run: Run, wait: Wait) -> dict[str, Any]:
+    """Return a callback that waits, without its token."""
     shown = ("wait_id", "task", "iteration", "description", "schema", "heartbeat")
     out: dict[str, Any] = {"step": run.step, **{key: value for key, value in wait.items() if key in shown}}
     if (due := due_at(wait)) is not None:
         out["until"] = to_rfc3339(due)
-    return {**out, "token": token_of(CallbackTarget(state.execution_id, run.id, wait["callback"], place), key)}
+    return out
+
+
+def token_for(control: Control, state: State, run: Run, wait: Wait) -> str:
+    """Return the token that answers a callback that waits."""
+    playbook = control.playbook(state.digest)
+    step = playbook.body(run.step, undo=run.undoes is not None)
+    place = next(n for n in callback_tasks(playbook, step) if step.tasks[n].name == wait["task"])
+    return token_of(CallbackTarget(state.execution_id, run.id, wait["callback"], place), _key(control))
 
 
 def _key(control: Control) -> bytes:
@@ -300,4 +309,16 @@ def _kept(control: Control, state: State, signal_id: str, data: Any) -> Any:
     return dict(control.results.put(f"{state.execution_id}/signals/{signal_id}.json", body))
 
 
-__all__ = ["Answered", "Forged", "Gone", "Reply", "Unfit", "answer", "heartbeat", "open_callbacks"]
+__all__ = [
+    "Answered",
+    "Forged",
+    "Gone",
+    "Reply",
+    "Unfit",
+    "answer",
+    "callback_waits",
+    "heartbeat",
+    "open_callbacks",
+    "shown_wait",
+    "token_for",
+]

@@ -39,7 +39,7 @@ def page(
         path=path,
         since=None if since is None else _instant(since),
         limit=limit,
-        before=None if cursor is None else _before(cursor, key()),
+        before=None if cursor is None else before(cursor, key()),
     )
     onward = sign(heads[-1].execution_id, key()) if len(heads) == limit else None
     shown = [cast("ListedExecution", read.head_as_dict(h)) for h in heads]
@@ -48,12 +48,12 @@ def page(
     return {"executions": shown, "cursor": onward}
 
 
-def _before(cursor: str, key: bytes) -> str:
+def before(cursor: str, key: bytes) -> str:
     """The execution the page before ended with. Raises `BadCursor`."""
-    before = unsign(cursor, key)
-    if not isinstance(before, str):
+    last = unsign(cursor, key)
+    if not isinstance(last, str):
         raise BadCursor("the cursor is one of a history")
-    return before
+    return last
 
 
 def _waits(control: Control, execution_id: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from noetl_core import __version__
-from noetl_core.control import callbacks, changes, credentials, listing, operate, pages, read, views
+from noetl_core.control import callbacks, changes, credentials, listing, operate, pages, read, views, waiting
 from noetl_core.control.admit import StartRequest, admit, register
 from noetl_core.control.core import Control
 from noetl_core.control.objects import object_piece, page_result
@@ -253,6 +253,21 @@ class Operations:
     def callbacks(self, execution_id: str) -> shapes.OpenCallbacks:
         found = callbacks.open_callbacks(self.control(), execution_id)
         return {"callbacks": cast("list[shapes.OpenCallback]", found)}
+
+    def waiting_callbacks(
+        self, *, path: str | None = None, limit: int | None = None, cursor: str | None = None
+    ) -> following_shapes.WaitingCallbacks:
+        most = _limit(limit, waiting.SHOWN)
+        return waiting.waiting_callbacks(self.control(), self.cursor_key, path=path, limit=most, cursor=cursor)
+
+    def answer_wait(
+        self, execution_id: str, wait_id: str, data: Any = None, error: Mapping[str, Any] | str | None = None
+    ) -> shapes.CallbackReply:
+        said = None if error is None else task_error(error)
+        return _reply(waiting.answer_wait(self.control(), execution_id, wait_id, data, said))
+
+    def wait_heartbeat(self, execution_id: str, wait_id: str) -> shapes.CallbackReply:
+        return _reply(waiting.wait_heartbeat(self.control(), execution_id, wait_id))
 
     def answer_callback(self, token: str, data: Any = None, error: Mapping[str, Any] | str | None = None) -> shapes.CallbackReply:
         said = None if error is None else task_error(error)

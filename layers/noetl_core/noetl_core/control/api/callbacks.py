@@ -8,14 +8,15 @@ from typing import Annotated, Any, Literal
 from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Path
 from pydantic import Field, WithJsonSchema
 
-from noetl_core.client import shapes
-from noetl_core.control.api.callers import ANSWERS
-from noetl_core.control.api.parameters import ExecutionId, Flag, JsonBody, Text
+from noetl_core.client import following_shapes, shapes
+from noetl_core.control.api.callers import ANSWERS, READS
+from noetl_core.control.api.parameters import ExecutionId, Flag, JsonBody, Limit, Text, asked
 from noetl_core.control.api.resolver import Resolver
 from noetl_core.control.operations import ERROR_TYPES
 from noetl_core.control.refusals import BadRequest
 
 HEADER = "Noetl-Callback-Token"
+WaitId = Annotated[str, Path(description="the `wait_id` of the callback")]
 
 
 TYPES = {str: "string", int: "integer", bool: "boolean"}
@@ -29,10 +30,9 @@ ERROR_OBJECT = {
 }
 
 
-class Answer(JsonBody):
+class Said(JsonBody):
     """The answer to a callback, or a heartbeat."""
 
-    token: Text | None = Field(default=None, description=f"the callback's token, unless the header {HEADER} or the path says it")
     data: Any = Field(default=None, description="the task's result")
     status: Literal["ok", "error"] | None = Field(default=None, description="ok, or error: then the task fails with `error`")
     error: Annotated[Any, WithJsonSchema({"anyOf": [ERROR_OBJECT, {"type": "string"}, NULL]})] = Field(
@@ -50,8 +50,24 @@ class Answer(JsonBody):
             raise BadRequest("an answer has data or an error", "body.data", "details of an error stand in error.details")
         return {} if self.error is None else self.error
 
+    @property
+    def beats(self) -> bool:
+        """Whether it is a heartbeat. Raises `BadRequest` where it says more."""
+        if self.heartbeat is None:
+            return False
+        if not self.heartbeat or self.model_fields_set - {"token"} != {"heartbeat"}:
+            raise BadRequest("a heartbeat is {heartbeat: true} and nothing else", "body.heartbeat")
+        return True
+
+
+class Answer(Said):
+    """The answer to a callback, or a heartbeat."""
+
+    token: Text | None = Field(default=None, description=f"the callback's token, unless the header {HEADER} or the path says it")
+
 
 EMPTY = Answer()
+NOTHING = Said()
 
 
 def one_token(*said: str | None) -> str:
@@ -73,11 +89,9 @@ def add(app: Resolver) -> None:
     told: dict[str, Any] = {"right": ANSWERS, "status": HTTPStatus.ACCEPTED, "refuses": (403, 404, 409, 410, 422)}
 
     def answered(token: str, body: Answer) -> Any:
-        if body.heartbeat is None:
-            return operations.answer_callback(token, body.data, body.failure())
-        if not body.heartbeat or body.model_fields_set - {"token"} != {"heartbeat"}:
-            raise BadRequest("a heartbeat is {heartbeat: true} and nothing else", "body.heartbeat")
-        return operations.callback_heartbeat(token)
+        if body.beats:
+            return operations.callback_heartbeat(token)
+        return operations.answer_callback(token, body.data, body.failure())
 
     @app.operation("POST", "/api/callbacks", "Answer a callback, or keep it alive", shapes.CallbackReply, **told)
     def answer_callback(body: Annotated[Answer, Body()], header: Token = None) -> Any:
@@ -102,3 +116,32 @@ def add(app: Resolver) -> None:
     )
     def list_callbacks(execution_id: ExecutionId) -> Any:
         return operations.callbacks(execution_id)
+
+    @app.operation(
+        "GET",
+        "/api/callbacks",
+        "Callbacks that wait, over all executions, without their tokens",
+        following_shapes.WaitingCallbacks,
+        right=READS,
+    )
+    def list_waiting(
+        status: Annotated[Literal["waiting"], asked("those that wait; there are no others")] = "waiting",
+        path: Annotated[str | None, asked("of this playbook")] = None,
+        limit: Annotated[Limit | None, asked("about so many; those of one execution stay together")] = None,
+        cursor: Annotated[str | None, asked("go on after the page that gave this cursor")] = None,
+    ) -> Any:
+        return operations.waiting_callbacks(path=path, limit=limit, cursor=cursor)
+
+    @app.operation(
+        "POST",
+        "/api/executions/{execution_id}/callbacks/{wait_id}",
+        "Answer a callback that waits, or keep it alive, without its token",
+        shapes.CallbackReply,
+        right=ANSWERS,
+        status=HTTPStatus.ACCEPTED,
+        refuses=(410, 422),
+    )
+    def answer_wait(execution_id: ExecutionId, wait_id: WaitId, body: Annotated[Said, Body()] = NOTHING) -> Any:
+        if body.beats:
+            return operations.wait_heartbeat(execution_id, wait_id)
+        return operations.answer_wait(execution_id, wait_id, body.data, body.failure())
