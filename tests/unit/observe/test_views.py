@@ -13,7 +13,6 @@ from noetl_core.control import read
 from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import expand
 from noetl_core.dsl.parse import parse_playbook
-from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
 from noetl_core.local import LocalWiring, run_text
 from noetl_core.observe.cost import EXECUTION, Meter
@@ -123,8 +122,7 @@ def test_what_waits_is_open_and_says_for_what() -> None:
 
 def graph_of_run(run: tuple[LocalWiring, State]) -> Any:
     local, state = run
-    control = [e for c in local.store.read(StreamId(state.execution_id)) for e in c.events]
-    return graph_of(local.control.playbook(state.digest), state, control)
+    return graph_of(local.control.playbook(state.digest), state)
 
 
 def test_a_graph_knows_what_its_steps_and_arcs_came_to(fork: tuple[LocalWiring, State]) -> None:

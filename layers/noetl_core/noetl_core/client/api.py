@@ -143,7 +143,13 @@ class Api(Protocol):
 
     def timeline(self, execution_id: str, limit: int | None = None) -> view_shapes.Timeline: ...
 
-    def graph(self, execution_id: str) -> view_shapes.Graph: ...
+    def graph(self, execution_id: str, *, layout: bool | None = None, at: str | None = None) -> view_shapes.Graph:
+        """Steps and arcs, now or just after the event `at`; with `layout` also where they are drawn."""
+        ...
+
+    def playbook_graph(self, source: str, *, layout: bool | None = None) -> view_shapes.PlaybookGraph:
+        """Steps and arcs of a text that need not be registered."""
+        ...
 
     def drawing(self, execution_id: str, form: Drawn) -> str:
         """The graph as text of that form."""

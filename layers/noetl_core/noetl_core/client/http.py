@@ -194,8 +194,11 @@ class Client:
     def timeline(self, execution_id: str, limit: int | None = None) -> view_shapes.Timeline:
         return cast("view_shapes.Timeline", self._get(_of(execution_id, "timeline"), limit=limit))
 
-    def graph(self, execution_id: str) -> view_shapes.Graph:
-        return cast("view_shapes.Graph", self._get(_of(execution_id, "graph")))
+    def graph(self, execution_id: str, *, layout: bool | None = None, at: str | None = None) -> view_shapes.Graph:
+        return cast("view_shapes.Graph", self._get(_of(execution_id, "graph"), layout=layout, at=at))
+
+    def playbook_graph(self, source: str, *, layout: bool | None = None) -> view_shapes.PlaybookGraph:
+        return cast("view_shapes.PlaybookGraph", self._post("playbooks/graph", source, layout=layout))
 
     def drawing(self, execution_id: str, form: Drawn) -> str:
         return self.send("GET", _of(execution_id, "graph"), None, {"format": form})

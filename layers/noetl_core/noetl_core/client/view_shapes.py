@@ -92,7 +92,8 @@ class JoinCount(TypedDict):
 
 
 class Node(TypedDict):
-    """A step; `status` is null where the execution has not come to it."""
+    """A step; `status` is null where the execution has not come to it. `tokens` wait for it. With a layout, `x` and `y` are its
+    top left corner."""
 
     step: str
     entry: bool
@@ -102,27 +103,51 @@ class Node(TypedDict):
     tasks: int
     loop: NotRequired[str]
     join: NotRequired[str | JoinCount]
+    cursor: NotRequired[str]
     counts: NotRequired[LoopCounts]
+    tokens: NotRequired[int]
+    x: NotRequired[float]
+    y: NotRequired[float]
+    width: NotRequired[float]
+    height: NotRequired[float]
 
 
 class Edge(TypedDict):
-    """An arc, and how often it fired."""
+    """An arc, and how often it fired; with a layout the `points` that its curve goes through, from border to border, and the
+    middle of its `label`. `back`: it leads up."""
 
     source: str
     target: str
     arc: int
     when: str | None
     fired: int | None
+    points: NotRequired[list[list[float]]]
+    label: NotRequired[list[float]]
+    back: NotRequired[bool]
 
 
-class Graph(TypedDict):
+class Layout(TypedDict):
+    """The size of a drawing, in pixels, and the layers of its steps."""
+
+    width: float
+    height: float
+    layers: int
+
+
+class PlaybookGraph(TypedDict):
+    """Steps and arcs; where each is drawn, if that was asked."""
+
+    title: str
+    nodes: list[Node]
+    edges: list[Edge]
+    layout: NotRequired[Layout]
+
+
+class Graph(PlaybookGraph):
     """Steps and arcs, with what they came to."""
 
     execution_id: str
     status: ExecutionStatus
-    title: str
-    nodes: list[Node]
-    edges: list[Edge]
 
 
 class Durations(TypedDict):

@@ -281,8 +281,11 @@ class Operations:
     def timeline(self, execution_id: str, limit: int | None = None) -> view_shapes.Timeline:
         return views.timeline(self.control(), execution_id, _limit(limit, views.SPANS, views.MAX_SPANS))
 
-    def graph(self, execution_id: str) -> view_shapes.Graph:
-        return views.graph(self.control(), execution_id)
+    def graph(self, execution_id: str, *, layout: bool | None = None, at: str | None = None) -> view_shapes.Graph:
+        return views.graph(self.control(), execution_id, layout=bool(layout), at=at)
+
+    def playbook_graph(self, source: str, *, layout: bool | None = None) -> view_shapes.PlaybookGraph:
+        return views.playbook_graph(self.control(), source, layout=bool(layout))
 
     def drawing(self, execution_id: str, form: Drawn) -> str:
         return views.drawing(self.control(), execution_id, form)

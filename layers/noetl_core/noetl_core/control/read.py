@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl_core.control import unreadable
 from noetl_core.control.core import Control
-from noetl_core.control.cursor import BadCursor, place_of
+from noetl_core.control.cursor import BadCursor, EventPlace, place_of
 from noetl_core.engine.fold import fold
 from noetl_core.engine.records import RunEvent, StreamId, control_events, run_events
 from noetl_core.engine.state import Run, State, StepState
@@ -161,22 +161,35 @@ def state_at(control: Control, execution_id: str, event_id: str | None = None) -
 
     For an event of a run it is the state of the control plane at that time; `run` says how far the run was.
     """
+    state, where = state_just_after(control, execution_id, event_id)
+    if where is None or where.run is None:
+        return _state(state)
+    return {**_state(state), "run": _run_at(control, execution_id, where.run, where.seq, where.place - where.derived)}
+
+
+def state_just_after(control: Control, execution_id: str, event_id: str | None) -> tuple[State, EventPlace | None]:
+    """Return the state of the control plane just after an event, and where that is; without one as it is now. Raises `NotFound`,
+    `BadCursor`."""
     if event_id is None:
-        return _state(load(control, execution_id))
-    load(control, execution_id)
+        return load(control, execution_id), None
     where = place_of(event_id, execution_id)
+    first = control.store.read(StreamId(execution_id), limit=1)
+    if not first:
+        raise NotFound(f"there is no execution {execution_id}")
     stream, seq = where.run, where.seq
     place = where.place - where.derived
     if stream is not None:
-        run = _run_at(control, execution_id, stream, seq, place)
-        return {**_state(control.load(execution_id, _before(control, execution_id, stream, seq))), "run": run}
+        held = control.store.read(StreamId(execution_id, stream), after=seq - 1, limit=1)
+        if not held or place >= len(held[0].events):
+            raise BadCursor(f"there is no event {event_id}")
+        return control.load(execution_id, _before(control, execution_id, stream, seq)), where
     state = control.load(execution_id, seq - 1) if seq else State(execution_id)
     commits = control.store.read(StreamId(execution_id), after=seq - 1, limit=1)
     if state.seq != seq - 1 or not commits or place >= len(commits[0].events):
         raise BadCursor(f"there is no event {event_id}")
     for event in control_events(commits[0])[: place + 1]:
         fold(state, event, seq)
-    return _state(state)
+    return state, where
 
 
 def _before(control: Control, execution_id: str, run: str, seq: int) -> int:

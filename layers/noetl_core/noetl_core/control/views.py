@@ -14,7 +14,6 @@ from noetl_core.control.cursor import history
 from noetl_core.control.pages import BUSY_S, Bounded
 from noetl_core.control.refusals import BadRequest
 from noetl_core.control.replay import Unfit, replay
-from noetl_core.engine.records import StreamId
 from noetl_core.instants import SECOND
 from noetl_core.observe.logs import task_logs
 from noetl_core.ports import NotFound
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 
 SPANS, MAX_SPANS = 2_000, 10_000
 LOGS = 100
+NAME = 28
+"""Characters of a text that a step of a graph with places has room for."""
 TASK_ENDS = frozenset({"TaskProcessed"})
 """The events that say what tasks wrote."""
 
@@ -65,10 +66,27 @@ def timeline(control: Control, execution_id: str, limit: int = SPANS) -> view_sh
     return cast("view_shapes.Timeline", {"execution_id": execution_id, **line.as_dict(now), "partial": reading.partial})
 
 
-def graph(control: Control, execution_id: str) -> view_shapes.Graph:
-    """The playbook's steps and arcs, with what they came to in this execution."""
-    status, drawn = _graph(control, execution_id)
-    return cast("view_shapes.Graph", {"execution_id": execution_id, "status": status, **drawn.as_dict()})
+def graph(control: Control, execution_id: str, *, layout: bool = False, at: str | None = None) -> view_shapes.Graph:
+    """The playbook's steps and arcs, with what they came to in this execution, now or just after the event `at`; with `layout`
+    also where they are drawn."""
+    status, drawn = _graph(control, execution_id, at)
+    return cast("view_shapes.Graph", {"execution_id": execution_id, "status": status, **_shown(drawn, layout)})
+
+
+def playbook_graph(control: Control, source: str, *, layout: bool = False) -> view_shapes.PlaybookGraph:
+    """The steps and arcs of a playbook that need not be registered. Raises `InvalidPlaybook`."""
+    from noetl_core.observe.graph import graph_of  # 3 ms, as below
+
+    playbook = control.playbook.parse(control.playbook.pinned(source), "<body>")
+    return cast("view_shapes.PlaybookGraph", _shown(graph_of(playbook), layout))
+
+
+def _shown(drawn: Graph, layout: bool) -> dict[str, Any]:
+    if not layout:
+        return drawn.as_dict()
+    from noetl_core.observe.layout import placed  # 2 ms, as below
+
+    return placed(drawn, NAME)
 
 
 def drawing(control: Control, execution_id: str, form: Drawn) -> str:
@@ -83,12 +101,11 @@ def drawing(control: Control, execution_id: str, form: Drawn) -> str:
     return mermaid(drawn) if form == "mermaid" else dot(drawn)
 
 
-def _graph(control: Control, execution_id: str) -> tuple[str, Graph]:
+def _graph(control: Control, execution_id: str, at: str | None = None) -> tuple[str, Graph]:
     from noetl_core.observe.graph import graph_of  # 3 ms, as above
 
-    state = read.load(control, execution_id)
-    commits = control.store.read(StreamId(execution_id))
-    return read.status_of(state), graph_of(control.playbook(state.digest), state, (e for c in commits for e in c.events))
+    state, _ = read.state_just_after(control, execution_id, at)
+    return read.status_of(state), graph_of(control.playbook(state.digest), state)
 
 
 def cost(control: Control, execution_id: str, worker_mb: int | None = None) -> view_shapes.Cost:

@@ -16,6 +16,10 @@ class Standing:
     runs: list[Run] = field(default_factory=list)
     tokens: list[Token] = field(default_factory=list)
 
+    def fired(self, arc: int) -> int:
+        """Return how often an arc of the step was selected."""
+        return 0 if self.known is None else self.known.fired.get(str(arc), 0)
+
     @property
     def status(self) -> str | None:
         """None: the execution has not come to the step."""

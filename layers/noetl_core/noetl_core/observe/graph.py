@@ -4,14 +4,13 @@ shows what happened at each step and arc."""
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.dsl.model import Playbook, Step
-from noetl_core.engine.records import AnyEvent
 from noetl_core.engine.state import State
+from noetl_core.engine.step_status import Standing, standings
 
 FILL = {
     "ok": "#d3f2d9",
@@ -74,19 +73,20 @@ class Graph:
         }
 
 
-def graph_of(playbook: Playbook, state: State | None = None, control: Iterable[AnyEvent] = ()) -> Graph:
-    """Return the graph of `playbook`; with an execution's `state` and the events of its control stream, also what happened."""
-    fired = Counter((e.data["step"], s["arc"]) for e in control if e.name == "NextEvaluated" for s in e.data["selected"])
-    nodes = tuple(_node(playbook, step, state) for step in playbook.steps)
+def graph_of(playbook: Playbook, state: State | None = None) -> Graph:
+    """Return the graph of `playbook`; with an execution's `state` also what happened."""
+    found = None if state is None else standings(state)
+    stands = None if found is None else {step.name: found.get(step.name, Standing()) for step in playbook.steps}
+    nodes = tuple(_node(playbook, step, None if stands is None else stands[step.name]) for step in playbook.steps)
     edges = tuple(
-        Edge(step.name, arc.step, arc.index, arc.when, None if state is None else fired[(step.name, arc.index)])
+        Edge(step.name, arc.step, arc.index, arc.when, None if stands is None else stands[step.name].fired(arc.index))
         for step in playbook.steps
         for arc in (step.router.arcs if step.router is not None else ())
     )
     return Graph(playbook.name, nodes, edges)
 
 
-def _node(playbook: Playbook, step: Step, state: State | None) -> Node:
+def _node(playbook: Playbook, step: Step, stands: Standing | None) -> Node:
     kinds = list(dict.fromkeys(t.kind for t in step.tasks))
     lines = [", ".join(kinds)] if kinds else []
     facts: dict[str, Any] = {"kinds": kinds, "tasks": len(step.tasks)}
@@ -100,20 +100,16 @@ def _node(playbook: Playbook, step: Step, state: State | None) -> Node:
         facts["join"] = step.join.mode if step.join.mode != "count" else {"count": step.join.count}
         lines.append(f"join {step.join.mode}")
     status, runs = None, 0
-    if state is not None:
-        open_runs = [r for r in state.runs.values() if r.step == step.name and r.parent is None]
-        known = state.steps.get(step.name)
-        status = known.status if known is not None else None
-        if open_runs:
-            status = "waiting" if all(r.status == "suspended" and r.loop is None for r in open_runs) else "running"
-        elif status is None and any(t.step == step.name for t in state.tokens.values()):
-            status = "waiting"
+    if stands is not None:
+        status, known = stands.status, stands.known
         runs = known.visits if known is not None else 0
         if status is not None:
             lines.append(f"{status}, {runs} runs" if runs > 1 else status)
         if known is not None and known.loop:
             facts["counts"] = known.loop
             lines.append(f"{known.loop['succeeded']}/{known.loop['total']} iterations")
+        if stands.tokens:
+            facts["tokens"] = len(stands.tokens)
     return Node(step.name, step.name == playbook.entry_step, tuple(lines), status, runs, facts)
 
 

@@ -6,9 +6,9 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from noetl_core import strict_json
-from noetl_core.client import shapes
+from noetl_core.client import shapes, view_shapes
 from noetl_core.control.api.callers import SEES, WRITES
-from noetl_core.control.api.parameters import PlaybookPath, asked, written
+from noetl_core.control.api.parameters import PlaybookPath, Switch, asked, on, written
 from noetl_core.control.api.reading import body_text
 from noetl_core.control.api.resolver import Resolver
 from noetl_core.control.operations import SOURCE
@@ -67,6 +67,18 @@ def add(app: Resolver) -> None:
     def validate_playbook() -> Any:
         found = operations.validate(source(body_text(app.current_event))[0])
         return found, HTTPStatus.OK if found["valid"] else HTTPStatus.UNPROCESSABLE_ENTITY
+
+    @app.operation(
+        "POST",
+        "/api/playbooks/graph",
+        f"Steps and arcs of a text, as they would be drawn. {TEXT}",
+        view_shapes.PlaybookGraph,
+        right=SEES,
+        refuses=(422,),
+        extensions=BODY,
+    )
+    def graph_playbook(layout: Annotated[Switch, asked("1: with where steps and arcs are drawn")] = "0") -> Any:
+        return operations.playbook_graph(source(body_text(app.current_event))[0], layout=on(layout))
 
     @app.operation("GET", "/api/playbooks/{path+}/versions", "Versions of a playbook", shapes.PlaybookVersions, right=SEES)
     def list_versions(path: PlaybookPath) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from aws_lambda_powertools.event_handler.openapi.params import Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, Strict, WithJsonSchema
@@ -42,6 +42,14 @@ def written(name: str, least: int, most: int) -> PlainValidator:
 def asked(description: str) -> Any:
     """A query parameter."""
     return Query(description=description)
+
+
+Switch = Literal["0", "1", "false", "true"]
+
+
+def on(switch: str) -> bool:
+    """Whether a switch of a query is on."""
+    return switch in ("1", "true")
 
 
 Limit = Annotated[int, written("limit", 1, MAX_PAGE)]

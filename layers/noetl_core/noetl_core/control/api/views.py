@@ -10,8 +10,9 @@ from pydantic import Field
 
 from noetl_core.client import view_shapes
 from noetl_core.control.api.callers import READS
-from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, StepName, Text, asked, written
+from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, StepName, Switch, Text, asked, on, written
 from noetl_core.control.api.resolver import Resolver
+from noetl_core.control.refusals import BadRequest
 from noetl_core.control.views import MAX_SPANS
 
 VIEW = "/api/executions/{execution_id}/"
@@ -79,9 +80,13 @@ def add(app: Resolver) -> None:
     def get_graph(
         execution_id: ExecutionId,
         format: Annotated[Literal["json", "mermaid", "dot", "svg"], asked("as what; data by default")] = "json",
+        layout: Annotated[Switch, asked("of data: 1, with where steps and arcs are drawn")] = "0",
+        at: Annotated[str | None, asked("of data: the id of an event: as it was just after it")] = None,
     ) -> Any:
         if format == "json":
-            return operations.graph(execution_id)
+            return operations.graph(execution_id, layout=on(layout), at=at)
+        if on(layout) or at is not None:
+            raise BadRequest("layout and at are for format=json", "query.format")
         return Response(200, TYPES[format], operations.drawing(execution_id, format))
 
     @app.operation("GET", VIEW + "cost", "Metered units and list prices, by step", view_shapes.Cost, right=READS)

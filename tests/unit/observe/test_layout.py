@@ -1,0 +1,112 @@
+"""Where steps and arcs are drawn: nothing overlaps, arcs begin and end at their steps, and work stays in proportion."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from noetl_core.control.admit import StartRequest
+from noetl_core.control.api import Service
+from noetl_core.local import LocalWiring
+from noetl_core.observe.graph import Edge, Graph, Node
+from noetl_core.observe.layout import MAX_PASSED, Layout, placed
+from tests.asking import ask
+from tests.unit.control.test_changes import FAN, source
+
+WHEN = "{{ event.result > 5 }}"
+
+
+def graph(steps: int, arcs: list[tuple[int, int]]) -> Graph:
+    nodes = tuple(Node(f"s{n}", n == 0, ("noop",)) for n in range(steps))
+    count: dict[int, int] = {}
+    edges = []
+    for one, other in arcs:
+        count[one] = count.get(one, -1) + 1
+        edges.append(Edge(f"s{one}", f"s{other}", count[one], WHEN))
+    return Graph("t", nodes, tuple(edges))
+
+
+def overlapping(nodes: list[Any]) -> list[tuple[str, str]]:
+    by_row: dict[float, list[Any]] = {}
+    for node in nodes:
+        by_row.setdefault(node["y"], []).append(node)
+    rows = (sorted(row, key=lambda n: n["x"]) for row in by_row.values())
+    return [(a["step"], b["step"]) for row in rows for a, b in pairwise(row) if a["x"] + a["width"] > b["x"]]
+
+
+def test_steps_lie_beside_each_other_and_arcs_lead_from_border_to_border() -> None:
+    chosen = random.Random(7)
+    arcs = [(chosen.randrange(n), n) for n in range(1, 200)] + [(chosen.randrange(200), chosen.randrange(200)) for _ in range(60)]
+    drawn = placed(graph(200, arcs), 28)
+    assert overlapping(drawn["nodes"]) == []
+    at = {n["step"]: n for n in drawn["nodes"]}
+    for edge in drawn["edges"]:
+        one, other = at[edge["source"]], at[edge["target"]]
+        assert touches(one, edge["points"][0]) and touches(other, edge["points"][-1])
+        assert len(edge["label"]) == 2
+    for node in drawn["nodes"]:
+        assert node["x"] >= 0 and node["x"] + node["width"] <= drawn["layout"]["width"]
+        assert node["y"] >= 0 and node["y"] + node["height"] <= drawn["layout"]["height"]
+
+
+def touches(node: Any, point: list[float]) -> bool:
+    x, y = point
+    across = node["x"] - 0.2 <= x <= node["x"] + node["width"] + 0.2
+    return bool(across and node["y"] - 0.2 <= y <= node["y"] + node["height"] + 0.2)
+
+
+def test_arcs_that_span_a_long_chain_do_not_multiply_the_work() -> None:
+    """Each of 10,000 steps has an arc to the last one: places for all of them would be fifty million."""
+    steps = 10_000
+    arcs = [(n, n + 1) for n in range(steps - 1)] + [(n, steps - 1) for n in range(steps - 2)]
+    layout = Layout(graph(steps, arcs), 28)
+    assert len(layout.boxes) <= steps + len(arcs) + MAX_PASSED
+    assert layout.layers == steps
+
+
+def test_a_long_name_makes_no_wide_box() -> None:
+    drawn = placed(Graph("t", (Node("x" * 10_000, True),), ()), 28)
+    assert drawn["nodes"][0]["width"] < 300
+    assert drawn["layout"]["layers"] == 1
+    assert placed(Graph("t", (), ()), 28)["layout"]["layers"] == 1
+
+
+def test_a_graph_just_after_an_event_is_that_of_then() -> None:
+    local = LocalWiring()
+    service = Service(lambda: local.control, lambda: b"key")
+    execution_id = local.start(StartRequest(playbook=source(FAN))).execution_id
+    assert local.run(execution_id)
+
+    def get(what: str, **query: str) -> Any:
+        return ask(service, "GET", f"/api/executions/{execution_id}/{what}", query).body
+
+    events = get("events", limit="1000")["events"]
+    for event in events[:: max(1, len(events) // 25)]:
+        drawn, state = get("graph", at=event["event_id"], layout="1"), get("state", at=event["event_id"])
+        assert drawn["status"] == state["status"]
+        for node in drawn["nodes"]:
+            known = state["steps"].get(node["step"], {"visits": 0, "status": None})
+            assert node["runs"] == known["visits"]
+            open_runs = [r for r in state["runs"] if r["step"] == node["step"]]
+            assert node["status"] == known["status"] or open_runs or node.get("tokens")
+    fired = get("graph", at=events[0]["event_id"])["edges"], get("graph")["edges"]
+    assert [e["fired"] for e in fired[0]] == [0, 0, 0] and [e["fired"] for e in fired[1]] == [1, 1, 1]
+    assert ask(service, "GET", f"/api/executions/{execution_id}/graph", {"format": "svg", "layout": "1"}).status == 400
+    assert ask(service, "GET", f"/api/executions/{execution_id}/graph", {"at": f"{execution_id}.control.99.0"}).status == 400
+    local.close()
+
+
+@pytest.mark.parametrize("layout", ["0", "1"])
+def test_a_text_that_is_not_registered_has_a_graph(layout: str) -> None:
+    local = LocalWiring()
+    service = Service(lambda: local.control, lambda: b"key")
+    drawn = ask(service, "POST", "/api/playbooks/graph", {"layout": layout}, body=source(FAN)).body
+    assert [n["step"] for n in drawn["nodes"]] == ["start", "a", "b", "map"]
+    assert ("layout" in drawn) is (layout == "1") is all("x" in n for n in drawn["nodes"])
+    wrong = ask(service, "POST", "/api/playbooks/graph", body=source(FAN).replace('"noop"', '"nope"'))
+    assert (wrong.status, wrong.body["error"]["code"]) == (422, "invalid_playbook")
+    assert ask(service, "GET", "/api/playbooks").body["playbooks"] == []
+    local.close()
