@@ -48,6 +48,7 @@ UNUSED = (
     "aiohttp/test_utils.py",
     "aiohttp/web*.py",  # it is the client that is used
     "aiohttp/worker.py",
+    "anyio/_backends/_trio.py",
     "anyio/pytest_plugin.py",
     "aws_lambda_powertools/utilities/auth_alpha",
     "aws_lambda_powertools/utilities/circuit_breaker",
@@ -70,6 +71,7 @@ UNUSED = (
     "aws_xray_sdk/ext/p[gsy]*",
     "aws_xray_sdk/ext/requests",
     "aws_xray_sdk/ext/sql*",
+    "botocore/crt/auth.py",
     "botocore/data/*/*/examples-1.json",
     "cffi",  # of cryptography's requirements it is `_cffi_backend` alone that runs
     "cffi-*.dist-info",
@@ -81,6 +83,12 @@ UNUSED = (
     "pydantic/mypy.py",
     "pydantic/v1",  # it is asked for when a type is none that pydantic knows, which none of ours is
     "regex/tests",
+    "s3transfer/crt.py",
+    "tzdata/zoneinfo/*.tab",  # zones are read by their names
+    "tzdata/zoneinfo/*.zi",
+    "tzdata/zoneinfo/leapseconds",
+    "urllib3/contrib/emscripten",
+    "urllib3/contrib/pyopenssl.py",
 )
 """What the layer leaves out of its libraries: what compilers, type checkers and installers read, and what nothing imports."""
 INSTALLED_AT = "/opt/python"

@@ -28,6 +28,7 @@ from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.aws.sealer import KmsSealer
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.adapters.aws.tokens import DynamoTokenCache
+from noetl_core.adapters.aws.triggers import DynamoTriggers
 from noetl_core.engine.records import Command
 from noetl_core.ports import (
     CommandQueue,
@@ -40,6 +41,7 @@ from noetl_core.ports import (
     Sealer,
     Secrets,
     TokenCache,
+    TriggerStore,
 )
 from tests.contract.catalog import LastingGatesContract, LastingIndexContract, PlaybookCatalogContract
 from tests.contract.clocks import FakeClock
@@ -47,6 +49,7 @@ from tests.contract.event_store import DurableLogContract
 from tests.contract.key_values import KeyValuesContract
 from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
 from tests.contract.tokens import TokenCacheContract
+from tests.contract.triggers import TriggerStoreContract
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
 REGION = "us-east-1"
@@ -154,6 +157,12 @@ class DynamoKeyValuesContract(_Aws, KeyValuesContract):
     @pytest.fixture
     def values(self, aws: None) -> KeyValues:
         return DynamoKeyValues(make_table("CatalogTable"))
+
+
+class DynamoTriggersContract(_Aws, TriggerStoreContract):
+    @pytest.fixture
+    def triggers(self, aws: None) -> TriggerStore:
+        return DynamoTriggers(make_table("CatalogTable"))
 
 
 class S3ResultStoreContract(_Aws, ResultStoreContract):

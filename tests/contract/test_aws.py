@@ -17,6 +17,7 @@ from tests.contract.aws import (
     DynamoKeyValuesContract,
     DynamoPlaybookCatalogContract,
     DynamoTokenCacheContract,
+    DynamoTriggersContract,
     KmsSealerContract,
     S3ResultStoreContract,
     SecretsManagerContract,
@@ -71,6 +72,10 @@ class TestDynamoKeyValues(DynamoKeyValuesContract):
 
 
 class TestDynamoTokenCache(DynamoTokenCacheContract):
+    pass
+
+
+class TestDynamoTriggers(DynamoTriggersContract):
     pass
 
 

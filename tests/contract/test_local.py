@@ -17,6 +17,7 @@ from noetl_core.adapters.local.results import FileResultStore, LazyTempResultSto
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.adapters.local.tokens import SqliteTokenCache
+from noetl_core.adapters.local.triggers import SqliteTriggers
 from noetl_core.engine.records import Command
 from noetl_core.ports import (
     CommandQueue,
@@ -30,6 +31,7 @@ from noetl_core.ports import (
     Sealer,
     Secrets,
     TokenCache,
+    TriggerStore,
 )
 from tests.contract.catalog import ExecutionIndexContract, GatesContract, LastingIndexContract, PlaybookCatalogContract
 from tests.contract.clocks import FakeClock
@@ -37,8 +39,10 @@ from tests.contract.event_store import DurableLogContract, EventStoreContract
 from tests.contract.key_values import KeyValuesContract
 from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
 from tests.contract.tokens import TokenCacheContract
+from tests.contract.triggers import TriggerStoreContract
 from tests.sim.catalog import SimCatalog, SimIndex
 from tests.sim.ports import Faults, SimClock, SimGates, SimQueue, SimResults, SimStore
+from tests.sim.triggers import SimTriggers
 
 
 class _Local:
@@ -90,6 +94,12 @@ class TestSqliteKeyValues(_Local, KeyValuesContract):
     @pytest.fixture
     def values(self, database: Database) -> KeyValues:
         return SqliteKeyValues(database)
+
+
+class TestSqliteTriggers(_Local, TriggerStoreContract):
+    @pytest.fixture
+    def triggers(self, database: Database, clock: FakeClock) -> TriggerStore:
+        return SqliteTriggers(database, clock)
 
 
 class TestFileResultStore(ResultStoreContract):
@@ -175,6 +185,12 @@ class TestSimGates(GatesContract):
     @pytest.fixture
     def gates(self) -> Gates:
         return SimGates(Faults())
+
+
+class TestSimTriggers(TriggerStoreContract):
+    @pytest.fixture
+    def triggers(self) -> TriggerStore:
+        return SimTriggers(Faults())
 
 
 class TestSimResults(ResultStoreContract):

@@ -33,6 +33,7 @@ from tests.sim.catalog import SimCatalog
 from tests.sim.limits import SEND_S, LimitedIndex, LimitedStore, Limits, Partitions, Throughput, TimedGates, TimedResults, quiet
 from tests.sim.limits_services import Account, Function, Queue, Queued, Record, Stream, Timeline
 from tests.sim.ports import SECOND, SimClock
+from tests.sim.triggers import SimTriggers
 
 PROCESSES = 8
 """Control planes and workers with caches of their own; an environment is any of them."""
@@ -137,7 +138,9 @@ class LimitedWorld:
         catalog = SimCatalog()
         self.queue = _Sending(self)
         self.controls = [
-            Control(self.store, self.queue, self.results, catalog, self.index, gates, self.clock, SubPlaybooks())
+            Control(
+                self.store, self.queue, self.results, catalog, self.index, gates, self.clock, SubPlaybooks(), SimTriggers(quiet())
+            )
             for _ in range(PROCESSES)
         ]
         self.workers = [

@@ -35,6 +35,7 @@ from tests.sim.ports import (
     SimResults,
     SimStore,
 )
+from tests.sim.triggers import SimTriggers
 
 VISIBILITY_S = 120
 """When an unacknowledged message is delivered again."""
@@ -81,6 +82,7 @@ class World:
         self.catalog = SimCatalog()
         self.index = SimIndex(self.faults)
         self.gates = SimGates(self.faults)
+        self.triggers = SimTriggers(self.faults)
         self.next_sweep = self.clock.time + SWEEP_EVERY_S * SECOND
         self.calls: list[Any] = []
         """Every tool call made, in order: for exactly-once and at-least-once checks."""
@@ -101,6 +103,7 @@ class World:
             self.gates,
             self.clock,
             SubPlaybooks(),
+            self.triggers,
             callback_key=lambda: KEY,
         )
 

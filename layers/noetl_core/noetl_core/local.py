@@ -21,6 +21,7 @@ from noetl_core.adapters.local.results import FileResultStore, LazyTempResultSto
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.adapters.local.secrets import LocalSecrets
 from noetl_core.adapters.local.tokens import SqliteTokenCache
+from noetl_core.adapters.local.triggers import SqliteTriggers
 from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
@@ -70,8 +71,17 @@ class LocalWiring:
         self.gates = SqliteGates(self.database)
         beside = Path(store).parent / "callback.key"
         key = file_key(beside) if kept and (beside.exists() or not self.database.read_only) else memory_key()
+        self.triggers = SqliteTriggers(self.database, self.clock)
         self.control = Control(
-            self.store, self.queue, self.results, self.catalog, self.index, self.gates, self.clock, SubPlaybooks()
+            self.store,
+            self.queue,
+            self.results,
+            self.catalog,
+            self.index,
+            self.gates,
+            self.clock,
+            SubPlaybooks(),
+            self.triggers,
         )
         self.control.callback_key = key
         self.control.pools = POOLS | {name.strip() for name in os.environ.get("NOETL_POOLS", "").split(",") if name.strip()}

@@ -14,6 +14,7 @@ from noetl_core.adapters.aws.index import PARTITIONS, DynamoExecutionIndex
 from noetl_core.adapters.aws.named import callback_key, inbox, results
 from noetl_core.adapters.aws.queue import SqsCommandQueue
 from noetl_core.adapters.aws.snapshots import on_snapshots
+from noetl_core.adapters.aws.triggers import DynamoTriggers
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import RETENTION_S, Control
@@ -35,6 +36,7 @@ def control() -> Control:
         gates=DynamoGates(catalog),
         clock=SystemClock(),
         children=SubPlaybooks(),
+        triggers=DynamoTriggers(catalog),
         retention_s=int(os.environ.get("RETENTION_S", RETENTION_S)),
         callback_key=callback_key(),
         pools=frozenset(pools),

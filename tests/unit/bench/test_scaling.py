@@ -26,6 +26,7 @@ from noetl_core.adapters.aws.gates import DynamoGates
 from noetl_core.adapters.aws.index import DynamoExecutionIndex
 from noetl_core.adapters.aws.queue import SqsCommandQueue, read_command
 from noetl_core.adapters.aws.results import S3ResultStore
+from noetl_core.adapters.aws.triggers import DynamoTriggers
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.control.admit import StartRequest, admit, register
 from noetl_core.control.children import SubPlaybooks
@@ -79,6 +80,7 @@ def written_by(steps: int) -> Counter[tuple[str, str]]:
             DynamoGates(catalog),
             SystemClock(),
             SubPlaybooks(),
+            DynamoTriggers(catalog),
         )
         worker = Worker(
             control.store, results, control.gates, control.clock, playbooks=control.playbook, tools=ToolRegistry(), name="w"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from noetl_core.dsl.fields import cursor, flow, keychain, playbook, policies, tools
+from noetl_core.dsl.fields import cursor, flow, keychain, playbook, policies, tools, triggers
 from noetl_core.dsl.fields.types import (
     Anything,
     Block,
@@ -49,6 +49,7 @@ BLOCKS: Final[Mapping[str, Block]] = {
         keychain.CREDENTIAL,
         *keychain.KEYCHAIN.values(),
         playbook.EXECUTOR_SPEC,
+        triggers.TRIGGER,
         playbook.LIMITS_BLOCK,
         playbook.VALUE_SCHEMA,
         flow.STEP,

@@ -84,6 +84,10 @@ def credential(kind: str, key: str) -> Callable[[Any], dict[str, Any]]:
     return lambda value: document(keychain=[{"name": "k", "kind": kind, key: value}])
 
 
+def trigger(made: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
+    return lambda value: document(executor={"spec": {"triggers": [made(value)]}})
+
+
 def nest(value: Any, *keys: str) -> Any:
     for key in reversed(keys):
         value = {key: value}
@@ -127,6 +131,8 @@ PLACES: dict[Place, Callable[[Any], dict[str, Any]]] = {
         for kind, block in KEYCHAIN.items()
         for name in ("ttl", "expires_in", "cache_ttl")
     },
+    ("trigger", "jitter"): trigger(lambda value: {"schedule": "0 0 * * *", "jitter": value}),
+    ("schedule", "rate"): trigger(lambda value: {"schedule": {"rate": value}}),
     **{(f"{kind}_task", name): task(kind, name) for kind, spec in KINDS.items() for name in spec.durations},
 }
 ALIKE = ("spec", "timeout"), ("spec", "timeout_s"), ("timeout",), ("timeout_s",), ("timeout_seconds",)

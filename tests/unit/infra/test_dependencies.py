@@ -39,6 +39,7 @@ USED_WITHOUT_IMPORT = {
     "types-pyyaml": "types",
     "types-regex": "types",
 }
+READ_BY_PYTHON = {"tzdata": "time zones, by `zoneinfo`"}
 
 RUNTIMES_OWN = {"snapshot-restore-py"}
 """What Lambda's runtime has, and nothing else needs."""
@@ -98,7 +99,7 @@ def test_what_is_imported_is_declared(folders: list[str], declared: set[str]) ->
 
 def test_what_is_declared_is_used() -> None:
     runtime = imported("layers/noetl_core/noetl_core", "functions", "cli", "infra")
-    assert RUNTIME - set(runtime) == set()
+    assert RUNTIME - set(runtime) - set(READ_BY_PYTHON) == set()
     assert STACK - set(runtime) - set(USED_WITHOUT_IMPORT) == set()
     assert DEVELOPMENT - set(imported("tests", "bench", "examples")) - set(USED_WITHOUT_IMPORT) == set()
     assert set(USED_WITHOUT_IMPORT) <= STACK | DEVELOPMENT

@@ -138,12 +138,16 @@ def keys(function: str, table: str, *actions: str) -> set[str]:
     return found
 
 
+EXECUTIONS = {"x#*", "due#*", "trigger#*", "fired#*", "refused"}
+"""What whoever starts executions and moves them on writes beside the log."""
+
+
 @pytest.mark.parametrize(
     ("function", "log", "catalog"),
     [
-        ("AdmitFunction", {"m#*", "s#*", "r#*"}, {"p#*", "latest", "d#*", "x#*", "due#*"}),
-        ("RouterFunction", {"m#*", "s#*", "r#*"}, {"x#*", "due#*"}),
-        ("SweeperFunction", {"m#*", "s#*", "r#*"}, {"x#*", "due#*"}),
+        ("AdmitFunction", {"m#*", "s#*", "r#*"}, {"p#*", "latest", "d#*", *EXECUTIONS}),
+        ("RouterFunction", {"m#*", "s#*", "r#*"}, EXECUTIONS),
+        ("SweeperFunction", {"m#*", "s#*", "r#*"}, EXECUTIONS),
         ("WorkerFunction", {"r#*"}, {"token#*", "kv#*"}),
         ("PythonWorkerFunction", {"r#*"}, set()),
         ("CredentialsFunction", set(), set()),

@@ -150,6 +150,17 @@ class Execution(TypedDict):
     waiting_for: NotRequired[list[Wait]]
     reason: NotRequired[str]
     parent: NotRequired[Parent]
+    trigger: NotRequired[Triggered]
+
+
+class Triggered(TypedDict):
+    """What started an execution that nobody asked for, as its templates read it in `trigger`."""
+
+    kind: str
+    name: str
+    id: str
+    scheduled_at: NotRequired[str]
+    previous_at: NotRequired[str]
 
 
 class ListedExecution(TypedDict):
@@ -163,6 +174,14 @@ class ListedExecution(TypedDict):
     duration_ms: int | None
     error: Failure | None
     parent: Parent | None
+    trigger: TriggerName | None
+
+
+class TriggerName(TypedDict):
+    """What started an execution that nobody asked for."""
+
+    kind: str
+    name: str
 
 
 class Executions(TypedDict):

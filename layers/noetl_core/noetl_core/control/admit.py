@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from noetl_core.control.core import Control
+from noetl_core.control.registration import pin as pin
+from noetl_core.control.registration import register as register
 from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine import ids
@@ -20,7 +22,7 @@ from noetl_core.engine.decide import Decision, NewExecution, start
 from noetl_core.engine.needs import Need, NeedValues, TooMuch, Unreadable
 from noetl_core.engine.state import caller_of
 from noetl_core.engine.workload import check_inputs, doubts, rendered_defaults
-from noetl_core.events.shapes import Parent, RequestKey
+from noetl_core.events.shapes import Parent, RequestKey, Triggered
 from noetl_core.expr import LimitExceeded, TemplateError, is_reference
 from noetl_core.instants import SECOND
 from noetl_core.mappings import deep_merge
@@ -53,6 +55,8 @@ class StartRequest:
     trace_id: str | None = None
     execution_id: str | None = None
     """Given for children only; otherwise it is created here."""
+    trigger: Triggered | None = None
+    """What starts it, where nobody asks for it."""
     registers: bool = True
     """Whether a playbook that is given by its text becomes the latest version of its path, because the caller may register
     playbooks. Otherwise it is only pinned."""
@@ -81,21 +85,6 @@ class Started:
     warnings: tuple[str, ...] = ()
     """What is probably a mistake in the payload: keys that the workload does not know, types other than those of the
     defaults."""
-
-
-def register(control: Control, source: str, name: str = "<playbook>") -> tuple[Playbook, PlaybookVersion]:
-    """Validate a playbook and register it under its `metadata.path`, with what it uses of others pinned. Raises
-    `InvalidPlaybook`."""
-    source = control.playbook.pinned(source)
-    playbook = control.playbook.parse(source, name)
-    return playbook, control.catalog.register(playbook.path, playbook.digest, source, control.clock.now())
-
-
-def pin(control: Control, source: str) -> PlaybookVersion:
-    """Validate a playbook and store it under its digest only, without a path. Raises `InvalidPlaybook`."""
-    source = control.playbook.pinned(source)
-    playbook = control.playbook.parse(source)
-    return control.catalog.pin(playbook.path, playbook.digest, source, control.clock.now())
 
 
 def check_pools(control: Control, playbook: Playbook) -> None:
@@ -140,6 +129,7 @@ def _admit(control: Control, request: StartRequest, playbook: Playbook, version:
         parent=cast("Parent", {k: str(v) for k, v in request.parent.items()}) if request.parent else None,
         key=key,
         trace_id=request.trace_id,
+        trigger=request.trigger,
     )
     return _first_commit(control, playbook, version, new)
 
@@ -147,10 +137,13 @@ def _admit(control: Control, request: StartRequest, playbook: Playbook, version:
 def _rendered(control: Control, playbook: Playbook, request: StartRequest, execution_id: str) -> dict[str, Any]:
     """Return the values of the templates among the defaults, after the whole workload was checked. Raises `BadWorkload`."""
     family = caller_of(request.parent) or execution_id
-    return settled_inputs(playbook, request.payload, execution_id, Values(control.store, control.results, family))
+    values = Values(control.store, control.results, family)
+    return settled_inputs(playbook, request.payload, execution_id, values, request.trigger)
 
 
-def settled_inputs(playbook: Playbook, payload: Mapping[str, Any], execution_id: str, values: Values) -> dict[str, Any]:
+def settled_inputs(
+    playbook: Playbook, payload: Mapping[str, Any], execution_id: str, values: Values, trigger: Triggered | None = None
+) -> dict[str, Any]:
     """Return the values of the templates among `playbook`'s defaults under `payload`; `values` loads the references in it.
 
     Raises `BadWorkload` when they cannot be rendered, or when the workload does not conform to the playbook's `x-schema`.
@@ -164,7 +157,7 @@ def settled_inputs(playbook: Playbook, payload: Mapping[str, Any], execution_id:
             raise TemplateError(value.reason)
         return value
 
-    rendered = rendered_defaults(playbook, payload, execution_id, resolve)
+    rendered = rendered_defaults(playbook, payload, execution_id, resolve, trigger)
     if playbook.inputs is not None:
         workload = deep_merge(deep_merge(playbook.workload, payload), rendered)
         check_inputs(playbook, _looked_into(workload, playbook.inputs, resolve))

@@ -49,6 +49,7 @@ from noetl_core.ports import (
     NotFound,
     PlaybookCatalog,
     ResultStore,
+    TriggerStore,
     Unavailable,
 )
 from noetl_core.values import Values
@@ -95,6 +96,7 @@ class Control:
     gates: Gates
     clock: Clock
     children: Children
+    triggers: TriggerStore
     retention_s: int = RETENTION_S
     callback_key: Callable[[], bytes] | None = None
     """The key that signs callback tokens."""

@@ -8,6 +8,7 @@ from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweep import mark_stuck
 from noetl_core.control.unreadable import mark_head_stuck
+from noetl_core.engine.ids import trigger_of
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import TERMINAL
@@ -43,6 +44,8 @@ def handle_dead_letter(control: Control, letter: DeadLetter) -> None:
 
 
 def _wake(control: Control, execution_id: str) -> None:
+    if trigger_of(execution_id) is not None:
+        return  # it stands in the due index all the time
     head = control.index.head(execution_id)
     if head is None:
         log.error("dead letter of unknown execution %s", execution_id)

@@ -75,6 +75,8 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         out["reason"] = state.stuck
     if state.parent:
         out["parent"] = state.parent
+    if state.trigger is not None:
+        out["trigger"] = state.trigger
     return out
 
 
@@ -148,6 +150,7 @@ def head_as_dict(head: Head) -> dict[str, Any]:
         "duration_ms": (head.finished_at - head.started_at) // 1000 if head.finished_at else None,
         "error": head.error,
         "parent": head.parent,
+        "trigger": head.trigger,
     }
 
 

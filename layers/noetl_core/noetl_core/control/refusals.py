@@ -85,6 +85,11 @@ def refusal(error: Exception, request_id: str) -> Refused:
     return _refused(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message, [], request_id)
 
 
+def code_of(error: Exception) -> str:
+    """Return the word for what is wrong with a request that raised `error`."""
+    return next((code for kind, _, code in TABLE if isinstance(error, kind)), "internal")
+
+
 def diagnostic(d: Diagnostic) -> shapes.Diagnostic:
     """A diagnostic as details show it."""
     return {

@@ -14,8 +14,10 @@ from itertools import chain, islice
 
 from noetl_core.control.core import Control
 from noetl_core.control.reconcile import DEEP_QUEUE, UNFINISHED_AGAIN_S, Swept, reconcile
+from noetl_core.control.triggers.schedules import fire_due, give_up
 from noetl_core.control.unreadable import mark_head_stuck
 from noetl_core.engine.effects import RECONCILE_EVERY_S
+from noetl_core.engine.ids import trigger_of
 from noetl_core.events.control import ExecutionStuck
 from noetl_core.events.event import fact
 from noetl_core.instants import SECOND
@@ -66,11 +68,9 @@ def sweep(control: Control, until: int | None = None, mine: Callable[[str], bool
         if attempts <= MAX_ATTEMPTS:
             swept = reconcile_safely(control, execution_id, swept.plus(looked=1), attempts, again_at)
             continue
-        log.error("execution %s is given up: no look at it ends", execution_id)
-        mark_head_stuck(
-            control, execution_id, f"{MAX_ATTEMPTS} looks at it in a row did not end; the functions' logs have the errors"
-        )
-        control.index.clear_due(execution_id)
+        log.error("%s is given up: no look at it ends", execution_id)
+        why = f"{MAX_ATTEMPTS} looks at it in a row did not end; the functions' logs have the errors"
+        _give_up(control, execution_id, why, mark_head_stuck)  # its log may be what ends processes
     return swept
 
 
@@ -83,26 +83,39 @@ def _hand_over(control: Control, rest: Iterator[Due], until: int | None) -> int:
     return handed
 
 
-def reconcile_safely(control: Control, execution_id: str, swept: Swept, attempts: int = 1, again_at: int | None = None) -> Swept:
-    """`reconcile`, with all errors logged and recorded for this execution; it raises nothing."""
+def reconcile_safely(control: Control, due: str, swept: Swept, attempts: int = 1, again_at: int | None = None) -> Swept:
+    """Do what is due, with all errors logged and recorded for it alone; it raises nothing. `due` is an execution, which is
+    reconciled, or a trigger, which fires."""
+    trigger = trigger_of(due)
     try:
-        return reconcile(control, execution_id, swept, again_at)
+        if trigger is not None:
+            fire_due(control, *trigger)
+            return swept
+        return reconcile(control, due, swept, again_at)
     except CorruptLog as error:
-        log.exception("execution %s is stuck: its log does not read", execution_id)
-        mark_stuck(control, execution_id, str(error))
-        control.index.clear_due(execution_id)
+        log.exception("%s is stuck: its log does not read", due)
+        _give_up(control, due, str(error), mark_stuck)
     except NewerLog as error:
-        log.warning("execution %s waits for newer code: %s", execution_id, error)
-        control.index.set_due(execution_id, control.clock.now() + RECONCILE_EVERY_S * SECOND)
+        log.warning("%s waits for newer code: %s", due, error)
+        control.index.set_due(due, control.clock.now() + RECONCILE_EVERY_S * SECOND)
     except Unavailable:
-        log.exception("execution %s could not be looked at; it is tried again", execution_id)
-        control.index.set_due(execution_id, control.clock.now() + RECONCILE_EVERY_S * SECOND)
-    except Exception as error:  # a bug: whatever it is, it is this execution's, and the others go on
-        log.exception("looking at execution %s failed, %d time(s) in a row", execution_id, attempts)
+        log.exception("%s could not be looked at; it is tried again", due)
+        control.index.set_due(due, control.clock.now() + RECONCILE_EVERY_S * SECOND)
+    except Exception as error:  # a bug: whatever it is, it is this one's, and the others go on
+        log.exception("looking at %s failed, %d time(s) in a row", due, attempts)
         if attempts >= MAX_ATTEMPTS:
-            mark_stuck(control, execution_id, f"{type(error).__name__}: {error}")
-            control.index.clear_due(execution_id)
+            _give_up(control, due, f"{type(error).__name__}: {error}", mark_stuck)
     return swept.plus(broken=1)
+
+
+def _give_up(control: Control, due: str, why: str, mark: Callable[[Control, str, str], None]) -> None:
+    """Look at it no more, until somebody asks for it. `mark` says of an execution that it is stuck."""
+    trigger = trigger_of(due)
+    if trigger is not None:
+        give_up(control, *trigger, why)
+        return
+    mark(control, due, why)
+    control.index.clear_due(due)
 
 
 def mark_stuck(control: Control, execution_id: str, why: str) -> None:

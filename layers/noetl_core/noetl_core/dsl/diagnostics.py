@@ -45,6 +45,7 @@ CODES: Final[dict[str, str]] = {
     "E128": "a schema out of shape",
     "E129": "not a requirement of packages",
     "E130": "a script that is not there",
+    "E131": "a trigger that could never fire",
     "E201": "arc to a missing step",
     "E202": "jump to a missing task",
     "E203": "entry step that does not exist",

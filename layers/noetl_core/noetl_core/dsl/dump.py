@@ -35,6 +35,7 @@ from noetl_core.dsl.fields.playbook import (
 )
 from noetl_core.dsl.fields.policies import ADMISSION, TASK_POLICY, THEN
 from noetl_core.dsl.fields.tools import TASK
+from noetl_core.dsl.fields.triggers import TRIGGER
 from noetl_core.dsl.inputs import SCHEMA_KEY
 from noetl_core.dsl.model import (
     UNSET,
@@ -51,6 +52,7 @@ from noetl_core.dsl.model import (
     Task,
     TaskPolicy,
     Then,
+    Trigger,
 )
 from noetl_core.dsl.scalars import NotANumber, resolve, surprise
 
@@ -91,12 +93,27 @@ def _executor(e: Executor) -> dict[str, Any]:
             entry_step=e.entry_step,
             extensions=e.extensions,
             pool=e.pool,
+            triggers=[_trigger(trigger) for trigger in e.triggers],
             python=EXECUTOR_PYTHON.written(requirements=list(e.requirements)),
             policy=policy,
         ),
         **({} if e.result is UNSET else {"result": e.result}),
     }
     return EXECUTOR.written(kind=e.kind, spec=spec)
+
+
+def _trigger(trigger: Trigger) -> dict[str, Any]:
+    source = trigger.source
+    return TRIGGER.written(
+        name=trigger.name,
+        schedule=source.cron if source.cron is not None else {"rate": source.every_s},
+        timezone=source.timezone,
+        overlap=source.overlap,
+        catch_up=source.catch_up,
+        jitter=source.jitter_s,
+        payload=dict(trigger.payload),
+        enabled=trigger.enabled,
+    )
 
 
 def _step(step: Step, executor: Executor) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from noetl_core.json_schema import BadSchema, check_schema
 SCHEMA_KEY: Final = "x-schema"
 GIVEN_BY_TRIGGERS: Final = frozenset({"s3"})
 """Workload keys that a start from outside adds."""
-READABLE: Final = words("workload execution_id")
+READABLE: Final = words("workload execution_id trigger")
 LATER: Final = words("ctx iter args steps event outcome callback _prev _task _attempt _outcome")
 """Names that have a value only while the execution runs."""
 

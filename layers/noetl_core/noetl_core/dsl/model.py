@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Final, Literal, get_args
 
 Value = Any
 """A plain YAML/JSON value whose strings may be templates."""
@@ -30,6 +30,10 @@ UNSET = _Unset()
 
 Do = Literal["continue", "retry", "jump", "break", "fail"]
 FailureMode = Literal["fail_fast", "best_effort"]
+Overlap = Literal["skip", "queue", "allow", "cancel"]
+CatchUp = Literal["none", "latest", "all"]
+OVERLAP: Final[tuple[Overlap, ...]] = get_args(Overlap)
+CATCH_UP: Final[tuple[CatchUp, ...]] = get_args(CatchUp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +241,45 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Schedule:
+    """A source of a trigger: times. Either `cron` or `every_s` is set."""
+
+    kind: ClassVar[str] = "schedule"
+    cron: str | None = None
+    """A cron expression of five fields."""
+    every_s: int | None = None
+    """Seconds between two occurrences, which are counted from 1970 on."""
+    timezone: str = "UTC"
+    overlap: Overlap = "skip"
+    """What becomes of an occurrence while the execution of an earlier one runs."""
+    catch_up: CatchUp = "latest"
+    """Which of the occurrences that nothing could start in time are started afterwards."""
+    jitter_s: float = 0
+
+
+Source = Schedule
+"""What a trigger fires on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """One entry of `executor.spec.triggers`: what starts the playbook by itself, and with what."""
+
+    name: str
+    source: Source
+    payload: Mapping[str, Value] = field(default_factory=dict)
+    """Merged over the workload; its templates read `trigger`."""
+    enabled: bool = True
+    """Whether it is on when it is registered for the first time."""
+    path: Path = field(default=(), compare=False)
+    line: int = field(default=0, compare=False)
+
+    @property
+    def kind(self) -> str:
+        return self.source.kind
+
+
+@dataclass(frozen=True, slots=True)
 class Executor:
     """`executor.spec`, typed (canonical step spec 5.1; resolutions 5, 6, 11, 16, 20 and 21)."""
 
@@ -254,6 +297,7 @@ class Executor:
     pool: str = "default"
     requirements: tuple[str, ...] = ()
     """Packages that python tasks import (`dsl.requirements`)."""
+    triggers: tuple[Trigger, ...] = ()
     spec: Mapping[str, Value] = field(default_factory=dict)
 
 

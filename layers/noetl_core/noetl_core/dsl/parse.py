@@ -38,6 +38,7 @@ from noetl_core.dsl.specs import EXECUTOR_KEYS, handed_down
 from noetl_core.dsl.steps import StepScope, step
 from noetl_core.dsl.tasks import RawTask, TaskScope, layered, raw_task
 from noetl_core.dsl.templates import check_templates
+from noetl_core.dsl.triggers import read_triggers
 from noetl_core.dsl.variants import rewrite_variants
 
 MAX_PATH: Final = 512
@@ -189,6 +190,7 @@ def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
         extensions=extensions,
         pool=given.get("spec", "pool") or said("defaults", "resources", "pool") or Executor().pool,
         requirements=read_requirements(r, given.node("spec", "python", "requirements")),
+        triggers=read_triggers(r, given.node("spec", "triggers")),
         spec=handed,
     )
     task_timeout = said("defaults", "timeouts", "task_s")

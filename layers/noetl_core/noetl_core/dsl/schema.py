@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from noetl_core.dsl import requirements
 from noetl_core.dsl.dialect.tasks import OPTION_SPELLINGS
-from noetl_core.dsl.fields import cursor, flow, keychain, playbook, policies, tools
+from noetl_core.dsl.fields import cursor, flow, keychain, playbook, policies, tools, triggers
 from noetl_core.dsl.fields.kind import KindSpec
 from noetl_core.dsl.fields.types import (
     Anything,
@@ -39,7 +39,7 @@ from noetl_core.dsl.fields.types import (
 )
 from noetl_core.dsl.kinds import ALL_OPTIONS, COMMON_SPEC, KINDS
 from noetl_core.dsl.model import UNSET
-from noetl_core.dsl.numbers import DURATION, QUOTED, TIMEOUT, Range
+from noetl_core.dsl.numbers import DURATION, QUOTED, SCHEDULE_RATE, TIMEOUT, Range
 from noetl_core.dsl.reader import NAME
 from noetl_core.dsl.secret_results import FIELD_PATH
 from noetl_core.dsl.tasks import RESERVED, TASK_FIELDS
@@ -130,7 +130,8 @@ def _type(of: Type) -> Schema:
         case Flag(template):
             return {"anyOf": [_BOOL, _TEMPLATE]} if template else _BOOL
         case Duration(allowed):
-            return {"anyOf": [allowed.schema(), {"type": "string", "pattern": _pattern(DURATION)}, _TEMPLATE]}
+            text = {"type": "string", "pattern": _pattern(DURATION)}
+            return {"anyOf": [allowed.schema(), text, *([_TEMPLATE] if allowed.template else [])]}
         case Condition():
             return {"anyOf": [_TEMPLATE, _BOOL, {"enum": ["true", "false"]}]}
         case Values(whole):
@@ -211,6 +212,7 @@ _SHAPES: Final[dict[str, Schema]] = {
             _TEMPLATE,
         ]
     },
+    "rate": {"anyOf": [SCHEDULE_RATE.schema(), {"type": "string", "pattern": _pattern(triggers.RATE_TEXT)}]},
     "requirements": {"type": "array", "maxItems": requirements.MOST, "items": _TEXT},
     "tools": {"type": "object", "additionalProperties": {"anyOf": [_ref("tool"), _block(playbook.SHARED_TASK)]}},
     "texts": {"type": "array", "items": {"type": "string"}},
@@ -234,6 +236,7 @@ def _values() -> dict[str, Schema]:
         "timeout": {"anyOf": [_ref("seconds"), _block(tools.TIMEOUT_PARTS)]},
         "set": {"type": "object", "propertyNames": {"pattern": r"^((ctx|iter)\..|[^.]+$)"}},
         "type_names": {"anyOf": [types, {"type": "array", "minItems": 1, "items": types}]},
+        "schedule": {"anyOf": [_TEXT, _block(triggers.RATE)]},
         "join": {"anyOf": [{"enum": ["all", "any"]}, _block(flow.JOIN)]},
         "script": {"anyOf": [_TEXT, _block(tools.SCRIPT, required=[])]},
         "error": {"anyOf": [_block(policies.ERROR), {"not": _MAP}]},
@@ -275,6 +278,7 @@ def _parts() -> dict[str, Schema]:
         "step": _block(flow.STEP) | {"anyOf": either},
         "loop": _block(flow.LOOP) | {"anyOf": [{"required": ["in"]}, {"required": ["cursor"]}]},
         "cursor": _block(cursor.CURSOR),
+        "trigger": _block(triggers.TRIGGER) | {"oneOf": [{"required": [source]} for source in triggers.SOURCES]},
         "router": _block(flow.ROUTER),
         "arc": _block(flow.ARC),
         "task_policy": _block(policies.TASK_POLICY),

@@ -9,6 +9,7 @@
   `fold_table`), `snapshots` stores it.
 * `pipeline`, `policy` and `outcome` are the rules for the tasks of one step run, which the worker applies. `loops` cuts
   collections into chunks and merges the ctx writes of iterations.
+* `schedules` decides which `occurrences` of a schedule start.
 * `aggregates` counts what runs and iterations came to, `step_status` says what steps stand at.
 * `redrive` plans what is run again, over the `lineage` of tokens and runs. `ids` derives all identifiers.
 

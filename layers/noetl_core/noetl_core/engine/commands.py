@@ -30,6 +30,8 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
             context = {"workload": workload, "ctx": dict(state.ctx), "args": run.args, "steps": read}
             if state.trace_id is not None:
                 context["trace_id"] = state.trace_id
+            if state.trigger is not None:
+                context["trigger"] = state.trigger
         loop: LoopCommand | None = None
         carried_over = run.carried_over
         if run.parent is not None:

@@ -23,7 +23,7 @@ from noetl_core.engine.routing import settle
 from noetl_core.engine.state import State
 from noetl_core.events import control
 from noetl_core.events.event import Fact
-from noetl_core.events.shapes import Parent, RequestKey
+from noetl_core.events.shapes import Parent, RequestKey, Triggered
 
 __all__ = ["Decision", "NewExecution", "decide", "digest_for", "start"]
 
@@ -60,6 +60,8 @@ class NewExecution:
     trace_id: str | None = None
     expires_at: int = 0
     """The instant until which the log is kept (seconds)."""
+    trigger: Triggered | None = None
+    """What started it, where nobody asked for it."""
 
 
 def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[Need, Any] | None = None) -> Decision:
@@ -77,6 +79,7 @@ def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[N
         parent=request.parent,
         key=request.key,
         trace_id=request.trace_id,
+        trigger=request.trigger,
     )
     p.emit(control.PlaybookRequestEvaluated, digest=playbook.digest)
     timeout, wrong = execution_limit(p)

@@ -21,6 +21,7 @@ def _requested(s: State, e: ControlEvent, d: control.PlaybookExecutionRequested,
     s.parent = d.get("parent")
     s.trace_id = d.get("trace_id")
     s.key = d.get("key")
+    s.trigger = d.get("trigger")
     s.started_at = e.ts
 
 

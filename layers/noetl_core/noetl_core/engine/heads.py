@@ -24,6 +24,8 @@ class Head:
     error: Mapping[str, Any] | None = None
     parent: Mapping[str, Any] | None = None
     expires_at: int = 0
+    trigger: Mapping[str, str] | None = None
+    """What started it, `{kind, name}`; None where somebody asked for it."""
 
 
 def head_of(state: State) -> Head:
@@ -40,4 +42,5 @@ def head_of(state: State) -> Head:
         error={k: v for k, v in state.failure.items() if k != "fatal"} if state.failure else None,
         parent=state.parent,
         expires_at=state.expires_at,
+        trigger=None if state.trigger is None else {"kind": state.trigger["kind"], "name": state.trigger["name"]},
     )

@@ -9,6 +9,7 @@
 | child execution | parent execution, task run | one task visit starts one child |
 | compensation run | execution, step run | a run is compensated once: redriven, it is another run |
 | claim | execution, run, frame | frames of a run are numbered; it is not hashed, as people read it in their tables |
+| trigger | path, name | a playbook has one trigger of a name; it is not hashed, as it says where the trigger is |
 | wait | task run, attempt, what | each attempt of a visit waits for one thing of a kind |
 
 `tests/unit/engine/test_ids.py` has a collision test per row.
@@ -75,6 +76,27 @@ def wait_id(task_run: str, attempt: int, what: str) -> str:
 def claim_id(execution_id: str, run_id: str, frame: int | str) -> str:
     """Return the id under which a source has the claim of a frame of a cursor loop."""
     return f"{execution_id}/{run_id}/{frame}"
+
+
+TRIGGER = "trigger:"
+
+
+def trigger_id(path: str, name: str) -> str:
+    """Return the id under which a trigger stands in the due index, beside executions."""
+    return f"{TRIGGER}{path}:{name}"
+
+
+def trigger_of(due: str) -> tuple[str, str] | None:
+    """Return path and name of the trigger that a due item is of; None for an execution's. No name has a colon in it."""
+    if not due.startswith(TRIGGER):
+        return None
+    path, _, name = due.removeprefix(TRIGGER).rpartition(":")
+    return path, name
+
+
+def occurrence_key(path: str, name: str, occurrence: str) -> str:
+    """Return the idempotency key of the execution that an occurrence of a trigger starts."""
+    return f"{trigger_id(path, name)}:{occurrence}"
 
 
 def child_execution_id(parent: str, task_run: str) -> str:

@@ -17,7 +17,7 @@ from noetl_core.engine.fold import fold
 from noetl_core.engine.large_values import LargeValues, prefetched, too_much
 from noetl_core.engine.needs import AskedNeed, BoundaryNeed, Need, NeedValues, TooMuch, Unreadable, named
 from noetl_core.engine.records import ControlEvent, Event
-from noetl_core.engine.state import Run, State, StepState
+from noetl_core.engine.state import Run, State, StepState, trigger_seen
 from noetl_core.engine.workload import workload_of
 from noetl_core.events import control
 from noetl_core.events.event import Keys
@@ -115,6 +115,7 @@ class RoutingPass:
                 "args": args,
                 "steps": StepsView(self.state.steps),
                 "execution_id": self.state.execution_id,
+                "trigger": trigger_seen(self.state.trigger),
                 "event": event or {},
             },
             resolve=self.resolve,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from noetl_core.engine.statuses import TERMINAL, Status
 from noetl_core.events.shapes import (
@@ -26,6 +26,7 @@ from noetl_core.events.shapes import (
     ResultPointer,
     Signal,
     TokenEvent,
+    Triggered,
     Undoes,
     Wait,
 )
@@ -182,6 +183,8 @@ class State:
     """
     parent: Parent | None = None
     trace_id: str | None = None
+    trigger: Triggered | None = None
+    """What started it; None where somebody asked for it."""
     key: RequestKey | None = None
     epoch: int = 0
     timeout_s: float | None = None
@@ -238,6 +241,21 @@ class State:
 
     def step(self, name: str) -> StepState:
         return self.steps.setdefault(name, StepState())
+
+
+NOT_TRIGGERED: Final[Mapping[str, Any]] = {
+    "kind": "request",
+    "name": None,
+    "id": None,
+    "scheduled_at": None,
+    "previous_at": None,
+}
+"""`trigger` in the templates of an execution that somebody asked for."""
+
+
+def trigger_seen(trigger: Triggered | None) -> Mapping[str, Any]:
+    """Return what templates see as `trigger`."""
+    return NOT_TRIGGERED if trigger is None else {**NOT_TRIGGERED, **trigger}
 
 
 def caller_of(parent: Mapping[str, Any] | None) -> str | None:

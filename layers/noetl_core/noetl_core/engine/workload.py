@@ -14,7 +14,8 @@ from typing import Any, Final, NoReturn
 
 from noetl_core.dsl.inputs import GIVEN_BY_TRIGGERS, dotted
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.state import State
+from noetl_core.engine.state import State, trigger_seen
+from noetl_core.events.shapes import Triggered
 from noetl_core.expr import LimitExceeded, Pointer, Scope, TemplateError, is_template, render
 from noetl_core.expr.limits import ITEM_SIZE
 from noetl_core.expr.scope import Resolve
@@ -58,15 +59,19 @@ def workload_of(playbook: Playbook, state: State) -> dict[str, Any]:
 
 
 def rendered_defaults(
-    playbook: Playbook, payload: Mapping[str, Any], execution_id: str, resolve: Resolve | None = None
+    playbook: Playbook,
+    payload: Mapping[str, Any],
+    execution_id: str,
+    resolve: Resolve | None = None,
+    trigger: Triggered | None = None,
 ) -> dict[str, Any]:
     """Return the values of the defaults that are templates, except those that the payload replaces. They are to be merged
     over the rest.
 
-    The templates read the workload (the payload and the other defaults) and `execution_id`. `resolve` loads references in the
-    payload. Raises `BadWorkload` for a template that fails, and for defaults that need each other.
+    The templates read the workload (the payload and the other defaults), `execution_id` and `trigger`. `resolve` loads
+    references in the payload. Raises `BadWorkload` for a template that fails, and for defaults that need each other.
     """
-    found: dict[str, Any] = _Rendering(playbook.workload, payload, execution_id, resolve).overrides(
+    found: dict[str, Any] = _Rendering(playbook.workload, payload, execution_id, resolve, trigger).overrides(
         playbook.workload, payload, ()
     )
     return found
@@ -76,7 +81,12 @@ class _Rendering:
     """The merged workload with a pointer in place of each template, and the values that were rendered so far."""
 
     def __init__(
-        self, defaults: Mapping[str, Any], payload: Mapping[str, Any], execution_id: str, resolve: Resolve | None
+        self,
+        defaults: Mapping[str, Any],
+        payload: Mapping[str, Any],
+        execution_id: str,
+        resolve: Resolve | None,
+        trigger: Triggered | None,
     ) -> None:
         self._texts: dict[tuple[str | int, ...], str] = {}
         self._values: dict[tuple[str | int, ...], Any] = {}
@@ -85,7 +95,8 @@ class _Rendering:
         self._size = 0
         self._began = time.thread_time()
         tree = self._merged(defaults, payload, ())
-        self._scope = Scope({"workload": tree, "execution_id": execution_id}, resolve=self._resolve)
+        names = {"workload": tree, "execution_id": execution_id, "trigger": trigger_seen(trigger)}
+        self._scope = Scope(names, resolve=self._resolve)
 
     def overrides(self, defaults: Any, given: Any, path: tuple[str | int, ...]) -> Any:
         """Return what replaces `defaults` at `path`; `_NOTHING` where no template has an effect."""

@@ -27,6 +27,7 @@ from noetl_core.events.shapes import (
     ResultPointer,
     Selected,
     TokenEvent,
+    Triggered,
     Wait,
 )
 from noetl_core.events.typed import TypedDict
@@ -48,6 +49,8 @@ class PlaybookExecutionRequested(TypedDict):
     parent: NotRequired[Parent | None]
     key: NotRequired[RequestKey | None]
     trace_id: NotRequired[str | None]
+    trigger: NotRequired[Triggered | None]
+    """What started it, where nobody asked for it."""
 
 
 class PlaybookRequestEvaluated(TypedDict):

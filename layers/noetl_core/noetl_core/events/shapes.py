@@ -338,6 +338,21 @@ class Parent(TypedDict):
     """The step whose result the caller wants."""
 
 
+class Triggered(TypedDict):
+    """What started an execution that nobody asked for. A source may add what came with it."""
+
+    kind: str
+    """The source: `schedule`, ..."""
+    name: str
+    """The trigger, among those of the playbook."""
+    id: str
+    """The occurrence, or the delivery."""
+    scheduled_at: NotRequired[str]
+    """The instant it was to start at."""
+    previous_at: NotRequired[str]
+    """The one before that."""
+
+
 class TaskOutcome(TypedDict):
     """The envelope of a tool call's outcome. A kind may add a section of its own: `http`, `pg`, `py`."""
 
@@ -379,6 +394,7 @@ class CommandContext(TypedDict):
     args: dict[str, Any]
     steps: dict[str, StepSeen]
     trace_id: NotRequired[str]
+    trigger: NotRequired[Triggered]
 
 
 class StepSeen(TypedDict):
@@ -396,5 +412,5 @@ class Authored(TypedDict):
     line: int | None
 
 
-OPEN: frozenset[type] = frozenset({Failure, TaskOutcome})
+OPEN: frozenset[type] = frozenset({Failure, TaskOutcome, Triggered})
 """Shapes that may hold keys besides those they name."""

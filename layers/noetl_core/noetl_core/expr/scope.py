@@ -11,6 +11,9 @@ from noetl_core.outlines import Part
 BARE: Final = ("args", "ctx", "iter", "workload")
 """Namespaces in which a bare name is looked up, in this order, after the named ones."""
 
+TRIGGER: Final = "trigger"
+"""What started the execution, where nothing else has that name."""
+
 JOB: Final = "job"
 JOB_FIELDS: Final = ("execution_id", "uuid", "id")
 """`job.execution_id` and its other names: what `job` means where nothing else has that name."""
@@ -49,7 +52,7 @@ class Scope(Mapping[str, Any]):
     `layers` are mappings from name to value, those with precedence first: `workload, ctx, iter, args, steps, execution_id,
     keychain, event, outcome, _prev, _task, _attempt, _outcome` and the task names of the pipeline, in any number of mappings.
     A name that no layer has is looked up in `args`, `ctx`, `iter`, `workload`, and last among the finished steps, as
-    `steps.<name>.result`. After all of them comes `job`, which has the execution's id.
+    `steps.<name>.result`. After all of them come `trigger`, which a layer has too, and `job`, which has the execution's id.
 
     Nothing is copied: a layer may change between evaluations. Values are plain data, `Secret`, `Pointer` or references.
     """
@@ -74,9 +77,8 @@ class Scope(Mapping[str, Any]):
 
     def lookup(self, name: str) -> Any:
         """Return the stored value of `name` (not resolved), or `MISSING`."""
-        for layer in self.layers:
-            if name in layer:
-                return layer[name]
+        if name != TRIGGER and (value := self._layered(name)) is not MISSING:
+            return value
         for namespace in BARE:
             values = self._namespace(namespace)
             if values is not None and name in values:
@@ -85,7 +87,15 @@ class Scope(Mapping[str, Any]):
         if steps is not None and name in steps:
             step = steps[name]
             return step.get("result", MISSING) if isinstance(step, Mapping) else MISSING
+        if name == TRIGGER:
+            return self._layered(name)
         return self._job() if name == JOB else MISSING
+
+    def _layered(self, name: str) -> Any:
+        for layer in self.layers:
+            if name in layer:
+                return layer[name]
+        return MISSING
 
     def _job(self) -> Any:
         execution_id = self.lookup("execution_id")

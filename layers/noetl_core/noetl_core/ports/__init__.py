@@ -1,8 +1,8 @@
 """The ports: small protocols through which the engine reaches the outside world. Each has one contract test suite
 (`tests/contract`) that all its adapters pass.
 
-They are in `log`, `queue`, `objects`, `catalog`, `secrets`, `key_values` and `process`, their errors in `errors`; whoever needs
-one imports it from here. Nothing here is an adapter.
+They are in `log`, `queue`, `objects`, `catalog`, `triggers`, `secrets`, `key_values` and `process`, their errors in `errors`;
+whoever needs one imports it from here. Nothing here is an adapter.
 
 The errors of the ports, by who must act:
 
@@ -58,3 +58,10 @@ from noetl_core.ports.secrets import Sealer as Sealer
 from noetl_core.ports.secrets import Secrets as Secrets
 from noetl_core.ports.secrets import StoredToken as StoredToken
 from noetl_core.ports.secrets import TokenCache as TokenCache
+from noetl_core.ports.triggers import Firing as Firing
+from noetl_core.ports.triggers import Firings as Firings
+from noetl_core.ports.triggers import RefusedDeliveries as RefusedDeliveries
+from noetl_core.ports.triggers import RefusedDelivery as RefusedDelivery
+from noetl_core.ports.triggers import TriggerRecord as TriggerRecord
+from noetl_core.ports.triggers import Triggers as Triggers
+from noetl_core.ports.triggers import TriggerStore as TriggerStore

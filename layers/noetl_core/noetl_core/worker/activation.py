@@ -56,6 +56,7 @@ class Activation:
             "args": self.view.args,
             "steps": self.view.steps,
             "execution_id": self.execution_id,
+            "trigger": self.view.trigger,
             "keychain": self.keychain,
         }
 

@@ -169,7 +169,7 @@ class Worker:
         )
         tokens = ExecutionTokens(self.tokens, command.execution_id, resolve.family.first)
         view = self.views(command, as_of if as_of is not None else command.as_of)
-        names = {"workload": view.workload, "execution_id": command.execution_id}
+        names = {"workload": view.workload, "execution_id": command.execution_id, "trigger": view.trigger}
         keychain = Keychain(playbook, secrets, tokens, names, resolve)
         activation = Activation(
             playbook=playbook,

@@ -13,6 +13,7 @@ from noetl_core.dsl.model import Playbook
 from noetl_core.engine.commands import steps_seen
 from noetl_core.engine.passes import result_at
 from noetl_core.engine.records import Command
+from noetl_core.engine.state import trigger_seen
 from noetl_core.engine.workload import workload_of
 from noetl_core.events.shapes import CommandContext
 from noetl_core.expr import Pointer, TemplateError, is_reference
@@ -38,6 +39,7 @@ class RunView:
     ctx: dict[str, Any]
     args: Mapping[str, Any]
     steps: Mapping[str, Any]
+    trigger: Mapping[str, Any]
     context: CommandContext
     """The same in the form of a command: plain data with stored pointers."""
 
@@ -86,12 +88,14 @@ class Views:
         }
         if state.trace_id is not None:
             context["trace_id"] = state.trace_id
+        if state.trigger is not None:
+            context["trigger"] = state.trigger
         return context
 
 
 def _view(execution_id: str, c: CommandContext) -> RunView:
     steps = {n: {"status": s["status"], "result": result_at(s["at"]), "loop": s["loop"]} for n, s in c["steps"].items()}
-    return RunView(execution_id, c["workload"], dict(c["ctx"]), c["args"], steps, c)
+    return RunView(execution_id, c["workload"], dict(c["ctx"]), c["args"], steps, trigger_seen(c.get("trigger")), c)
 
 
 def view_key(execution_id: str, step_run: str) -> str:

@@ -9,6 +9,9 @@
 | | | | `path_list`, `status_at`: the sparse index `heads_by_path`, in partitions |
 | gate | `x#<execution_id>` | `gate` | |
 | due | `due#<partition>` | `<execution_id>` | `due_at`: the local index `by_due`; `looks`: attempts that did not end |
+| trigger | `trigger#<partition>` | `<path>#<name>` | written under its revision |
+| what became of an occurrence | `fired#<path>#<name>` | `<instant>#<occurrence>` | expires |
+| what could not start | `refused` | `<id>`, which begins with its instant | expires |
 | entry of a task | `kv#<bucket>` | `<key>` | `key_values`: only workers touch it, and nothing else by it |
 | access token | `token#<digest>` | `token` | encrypted (`tokens`); only workers write it, and only they can open it |
 """

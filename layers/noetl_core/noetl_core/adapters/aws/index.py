@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
+from zlib import crc32
 
 from botocore.exceptions import ClientError
 
@@ -91,7 +92,7 @@ class DynamoExecutionIndex(Table):
         for name, number in (("finished_at", head.finished_at), ("expires_at", head.expires_at or None)):
             if number is not None:
                 item[name] = {"N": str(number)}
-        for name, value in (("error", head.error), ("parent", head.parent)):
+        for name, value in (("error", head.error), ("parent", head.parent), ("trigger", head.trigger)):
             if value is not None:
                 item[name] = {"S": json.dumps(value)}
         values: dict[str, Any] = {":updated_at": item["updated_at"]}
@@ -201,7 +202,8 @@ class DynamoExecutionIndex(Table):
         return {**item, "looks": {"N": str(attempts)}} if attempts else item
 
     def _due_partition(self, execution_id: str) -> str:
-        return f"due#{int(execution_id) % self._partitions}"
+        number = int(execution_id) if execution_id.isdecimal() else crc32(execution_id.encode())
+        return f"due#{number % self._partitions}"
 
 
 def _items(page: Item, more: Iterator[Item]) -> Iterator[Item]:
@@ -233,4 +235,5 @@ def _head(item: Item) -> Head:
         error=parsed("error"),
         parent=parsed("parent"),
         expires_at=number("expires_at"),
+        trigger=parsed("trigger"),
     )

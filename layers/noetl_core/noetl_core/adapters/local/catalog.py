@@ -14,7 +14,7 @@ from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Due, Gate, Head, NotFound, PlaybookVersion
 
 _TERMINAL = "({})".format(",".join(f"'{status}'" for status in sorted(TERMINAL)))
-_HEAD = "execution_id, status, path, version, digest, started_at, updated_at, finished_at, error, parent, expires_at"
+_HEAD = "execution_id, status, path, version, digest, started_at, updated_at, finished_at, error, parent, expires_at, trigger"
 
 
 DUE_PAGE = 200
@@ -25,7 +25,7 @@ def _loads(text: str | None) -> Any:
 
 
 def _head(row: Sequence[Any]) -> Head:
-    *plain, error, parent, expires_at = row
+    *plain, error, parent, expires_at, trigger = row
     execution_id, status, path, version, digest, started_at, updated_at, finished_at = plain
     return Head(
         execution_id,
@@ -39,6 +39,7 @@ def _head(row: Sequence[Any]) -> Head:
         _loads(error),
         _loads(parent),
         expires_at,
+        _loads(trigger),
     )
 
 
@@ -100,7 +101,7 @@ class SqliteExecutionIndex:
 
     def put_head(self, head: Head) -> None:
         self._db.write(
-            f"INSERT INTO heads ({_HEAD}) VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (execution_id) DO UPDATE SET ({_HEAD})="
+            f"INSERT INTO heads ({_HEAD}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (execution_id) DO UPDATE SET ({_HEAD})="
             f"({', '.join('excluded.' + name.strip() for name in _HEAD.split(','))})"
             f" WHERE excluded.updated_at > heads.updated_at OR (excluded.updated_at = heads.updated_at"
             f" AND (excluded.status IN {_TERMINAL} OR heads.status NOT IN {_TERMINAL}))",
@@ -116,6 +117,7 @@ class SqliteExecutionIndex:
                 json.dumps(head.error) if head.error else None,
                 json.dumps(head.parent) if head.parent else None,
                 head.expires_at,
+                json.dumps(head.trigger) if head.trigger else None,
             ),
             later=True,
         )

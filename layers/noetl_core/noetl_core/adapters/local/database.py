@@ -23,6 +23,16 @@ _KEY_VALUES = """
 CREATE TABLE IF NOT EXISTS key_values (bucket TEXT, key TEXT, value TEXT, revision TEXT, expires_at INTEGER,
   PRIMARY KEY (bucket, key));
 """
+_TRIGGERS = """
+CREATE TABLE IF NOT EXISTS triggers (path TEXT, name TEXT, kind TEXT, version INTEGER, digest TEXT, enabled INTEGER,
+  source TEXT, payload TEXT, state TEXT, revision TEXT, PRIMARY KEY (path, name));
+CREATE TABLE IF NOT EXISTS firings (path TEXT, name TEXT, at INTEGER, occurrence TEXT, result TEXT, execution_id TEXT,
+  reason TEXT, expires_at INTEGER, PRIMARY KEY (path, name, at, occurrence));
+CREATE INDEX IF NOT EXISTS firings_by_end ON firings (expires_at);
+CREATE TABLE IF NOT EXISTS refused (id TEXT PRIMARY KEY, path TEXT, name TEXT, kind TEXT, occurrence TEXT, at INTEGER,
+  code TEXT, reason TEXT, facts TEXT, expires_at INTEGER);
+"""
+_HEAD_TRIGGER = "ALTER TABLE heads ADD COLUMN trigger TEXT;"
 _SCHEMA = (
     """
 CREATE TABLE IF NOT EXISTS commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,
@@ -35,7 +45,8 @@ CREATE TABLE IF NOT EXISTS playbooks (path TEXT, version INTEGER, digest TEXT, s
 CREATE TABLE IF NOT EXISTS pinned (digest TEXT PRIMARY KEY, path TEXT, source TEXT, pinned_at INTEGER);
 CREATE INDEX IF NOT EXISTS playbooks_by_digest ON playbooks (digest);
 CREATE TABLE IF NOT EXISTS heads (execution_id TEXT PRIMARY KEY, status TEXT, path TEXT, version INTEGER, digest TEXT,
-  started_at INTEGER, updated_at INTEGER, finished_at INTEGER, error TEXT, parent TEXT, expires_at INTEGER);
+  started_at INTEGER, updated_at INTEGER, finished_at INTEGER, error TEXT, parent TEXT, expires_at INTEGER,
+  trigger TEXT);
 CREATE INDEX IF NOT EXISTS heads_by_end ON heads (expires_at);
 CREATE INDEX IF NOT EXISTS heads_by_start ON heads (started_at DESC, execution_id DESC);
 CREATE INDEX IF NOT EXISTS heads_by_status ON heads (status, started_at DESC, execution_id DESC);
@@ -46,6 +57,7 @@ CREATE TABLE IF NOT EXISTS gates (execution_id TEXT PRIMARY KEY, mode TEXT, stop
 """
     + _TOKENS
     + _KEY_VALUES
+    + _TRIGGERS
 )
 _UPGRADES = {
     1: """
@@ -58,6 +70,7 @@ CREATE INDEX IF NOT EXISTS heads_by_path ON heads (path, started_at DESC, execut
     2: "ALTER TABLE commits ADD COLUMN aggregates TEXT;",
     3: _TOKENS,
     4: _KEY_VALUES,
+    5: _HEAD_TRIGGER + _TRIGGERS,
 }
 """Statements that upgrade a store from one version to the next."""
 _NO_STORAGE = frozenset(
@@ -71,7 +84,7 @@ _NO_STORAGE = frozenset(
     }
 )
 """Errors that waiting does not repair. Extended codes have them in the lowest byte."""
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000

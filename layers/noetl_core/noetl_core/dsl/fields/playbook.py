@@ -7,6 +7,7 @@ from typing import Final
 
 from noetl_core.dsl.fields.keychain import CREDENTIAL
 from noetl_core.dsl.fields.policies import FAILURE_MODE, TASK_POLICY, UNMATCHED
+from noetl_core.dsl.fields.triggers import TRIGGER
 from noetl_core.dsl.fields.types import (
     Anything,
     Block,
@@ -256,6 +257,7 @@ EXECUTOR_SPEC: Final = Block(
         default=_EXECUTOR.extensions,
         link="../tools/README.md#your-own",
     ),
+    Field("triggers", ListOf(TRIGGER), "What starts the playbook by itself.", link="../triggers.md"),
     Field("python", EXECUTOR_PYTHON, "The packages of python tasks.", link="../tools/python.md#packages"),
     Field(
         "no_next_is_error",

@@ -28,7 +28,7 @@ from noetl_core.dsl.model import Step, Task
 from noetl_core.dsl.templates import scalars_below
 from noetl_core.expr import FUNCTIONS, METHODS, Compiled
 from noetl_core.expr.rendering import NO_ENVIRONMENT
-from noetl_core.expr.scope import JOB, JOB_FIELDS
+from noetl_core.expr.scope import JOB, JOB_FIELDS, TRIGGER
 
 CONTROL: Final = words("workload ctx args steps execution_id")
 WORKER: Final = words("iter keychain _prev _task _attempt _outcome")
@@ -36,6 +36,7 @@ STEP_ATTRIBUTES: Final = words("result status loop")
 ENVIRONMENT: Final = words("env environ secrets secret")
 EVENT_ATTRIBUTES: Final = words("name status result error loop step run_id")
 OUTPUT: Final = words("status data result error")
+TRIGGER_FIELDS: Final = words("kind name id scheduled_at previous_at")
 ITER_ALWAYS: Final = words("index parent")
 
 
@@ -280,6 +281,9 @@ def _judge(bound: Names, scope: Scope, path: tuple[str, ...]) -> tuple[str, str]
     if root == JOB:
         known = path[1:2] and path[1] not in JOB_FIELDS and path[1] not in METHODS
         return (f"job has no {path[1]}", suggest(path[1], JOB_FIELDS) or it_has(JOB_FIELDS)) if known else None
+    if root == TRIGGER:
+        known = path[1:2] and path[1] not in TRIGGER_FIELDS and path[1] not in METHODS
+        return (f"trigger has no {path[1]}", suggest(path[1], TRIGGER_FIELDS) or it_has(TRIGGER_FIELDS)) if known else None
     if root == "output" and "event" in scope.roots and len(path) > 1:
         return f"output has no {path[1]}", suggest(path[1], OUTPUT) or it_has(OUTPUT)
     if root in ENVIRONMENT:

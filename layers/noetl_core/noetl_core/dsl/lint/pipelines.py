@@ -23,7 +23,7 @@ _FOR_FAILURE: Final = re.compile(
 )
 """Words in names of tasks that are meant for failures."""
 
-_SAME_FOR_ALL: Final = frozenset({"workload", "args", "steps", "execution_id", "keychain"})
+_SAME_FOR_ALL: Final = frozenset({"workload", "args", "steps", "execution_id", "keychain", "trigger"})
 """What every iteration of a loop reads alike."""
 
 

@@ -1,0 +1,140 @@
+"""Firing schedules: the shell around `engine.schedules`.
+
+A decision is recorded in the trigger before anything of it is done, and what is done is safe to repeat: whoever comes after a
+crash starts what was decided, and nothing twice. When two processes decide at the same time, one of them finds that the trigger
+has moved, and decides again.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+from noetl_core.control.core import MAX_QUEUE_DELAY_S, Control
+from noetl_core.control.operate import NotNow, cancel
+from noetl_core.control.registration import set_due
+from noetl_core.control.triggers.start import record_firing, refuse, start_triggered
+from noetl_core.dsl.model import Schedule
+from noetl_core.engine.ids import trigger_id
+from noetl_core.engine.occurrences import name_of, previous_occurrence
+from noetl_core.engine.schedules import Decided, ScheduleState, decide, due_at, has_started, schedule_of
+from noetl_core.engine.statuses import TERMINAL
+from noetl_core.instants import SECOND
+from noetl_core.ports import CorruptLog, NotFound, OtherRevision, TriggerRecord
+
+log = logging.getLogger(__name__)
+
+MOST_ROUNDS = 20
+"""Decisions of one look; what is left is looked at again at once."""
+
+
+def fire_due(control: Control, path: str, name: str) -> None:
+    """Do what the time asks of a trigger, and record when it asks again.
+
+    It is safe to repeat, and by several processes at the same time. Raises `Unavailable`: then it is to be tried again.
+    """
+    key = trigger_id(path, name)
+    moved = False
+    for _ in range(MOST_ROUNDS):
+        record = control.triggers.trigger(path, name)
+        if record is None or not record.enabled or record.kind != Schedule.kind:
+            control.index.clear_due(key)
+            return
+        schedule, state = schedule_of(record.source), ScheduleState.read(record.state)
+        for occurrence in state.starting:
+            state = _start(control, record, schedule, state, occurrence)
+        decided = _decide(control, key, schedule, state)
+        if decided.state.plain() == record.state and not decided.skipped:
+            break
+        for skipped in decided.skipped:  # before they are forgotten; one that is decided anew is recorded anew
+            result: Any = "missed" if skipped.missed else "skipped"
+            record_firing(control, record, name_of(skipped.occurrence), skipped.occurrence, result, reason=skipped.reason)
+        try:
+            control.triggers.put_trigger(
+                replace(record, state=decided.state.plain(), revision=control.clock.nonce()), record.revision
+            )
+        except OtherRevision:
+            continue
+        moved = True
+        if decided.cancel is not None:
+            _cancel(control, decided.cancel, f"trigger {name}: a later occurrence takes its place")
+    _look_again(control, path, name, moved=moved)
+
+
+def _decide(control: Control, key: str, schedule: Schedule, state: ScheduleState) -> Decided:
+    now = control.clock.now()
+    due = due_at(schedule, key, state, now)
+    if not state.waiting and (due is None or due > now):
+        return Decided(state)
+    alive = schedule.overlap != "allow" and state.execution_id is not None and _is_alive(control, state.execution_id)
+    return decide(schedule, key, state, now, alive=alive)
+
+
+def _start(control: Control, record: TriggerRecord, schedule: Schedule, state: ScheduleState, occurrence: int) -> ScheduleState:
+    firing = start_triggered(control, record, name_of(occurrence), occurrence, facts_of(schedule, occurrence))
+    return has_started(state, occurrence, firing.execution_id)
+
+
+def facts_of(schedule: Schedule, occurrence: int) -> dict[str, Any]:
+    """Return what templates read in `trigger` of one occurrence."""
+    before = previous_occurrence(schedule, occurrence)
+    facts = {"scheduled_at": name_of(occurrence)}
+    return facts if before is None else {**facts, "previous_at": name_of(before)}
+
+
+def _is_alive(control: Control, execution_id: str) -> bool:
+    """Return whether an execution goes on; one whose log has expired, or does not read, does not."""
+    head = control.index.head(execution_id)
+    if head is not None and head.status in TERMINAL:
+        return False
+    try:
+        state = control.load(execution_id)
+    except CorruptLog:
+        return False
+    return state.seq >= 0 and not state.finished
+
+
+def _cancel(control: Control, execution_id: str, reason: str) -> None:
+    try:
+        cancel(control, execution_id, reason)
+    except (NotFound, NotNow):
+        log.info("execution %s has ended by itself", execution_id)
+
+
+def _look_again(control: Control, path: str, name: str, *, moved: bool) -> None:
+    """Record when to look at the trigger next. Who has moved it also sends itself a wake, if queues allow so long a delay: with
+    it an occurrence starts at its second, without it at the next sweep. Nobody else sends one, so that wakes do not multiply."""
+    record = control.triggers.trigger(path, name)
+    if record is None:
+        control.index.clear_due(trigger_id(path, name))
+        return
+    set_due(control, record)
+    if not moved or not record.enabled or record.kind != Schedule.kind:
+        return
+    key, now = trigger_id(path, name), control.clock.now()
+    at = due_at(schedule_of(record.source), key, ScheduleState.read(record.state), now)
+    if at is not None and at - now <= MAX_QUEUE_DELAY_S * SECOND:
+        control.queue.wake(key, delay_s=max(0, -(-(at - now) // SECOND)))
+
+
+def give_up(control: Control, path: str, name: str, reason: str) -> None:
+    """Switch a trigger off that no process comes to an end with, so that it holds up nothing else. What was starting is kept
+    among what could not start."""
+    for _ in range(MOST_ROUNDS):
+        record = control.triggers.trigger(path, name)
+        if record is None or not record.enabled:
+            break
+        state = ScheduleState.read(record.state)
+        schedule = schedule_of(record.source)
+        for occurrence in state.starting:
+            facts = {"kind": record.kind, "name": name, "id": name_of(occurrence), **facts_of(schedule, occurrence)}
+            refuse(control, record, name_of(occurrence), occurrence, facts, "stuck", reason)
+        stopped = replace(state, starting=(), stopped=reason)
+        off = replace(record, enabled=False, state=stopped.plain(), revision=control.clock.nonce())
+        try:
+            control.triggers.put_trigger(off, record.revision)
+            break
+        except OtherRevision:
+            continue
+    control.index.clear_due(trigger_id(path, name))

@@ -1,0 +1,95 @@
+"""Starting the playbook of a trigger, once for each occurrence or delivery."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, Final, cast
+
+from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool, admit
+from noetl_core.control.core import Control
+from noetl_core.control.refusals import code_of
+from noetl_core.dsl.diagnostics import InvalidPlaybook
+from noetl_core.engine import ids
+from noetl_core.engine.state import trigger_seen
+from noetl_core.engine.workload import BadWorkload
+from noetl_core.events.shapes import Triggered
+from noetl_core.expr import Scope, TemplateError, render
+from noetl_core.instants import DAY_S, SECOND
+from noetl_core.ports import Firing, NotFound, RefusedDelivery, TooLarge, TriggerRecord
+
+log = logging.getLogger(__name__)
+
+FIRINGS_KEPT_S: Final = 7 * DAY_S
+"""How long it is known what became of an occurrence."""
+REFUSED_KEPT_S: Final = 14 * DAY_S
+"""How long what could not start can be fired again."""
+NEVER = (BadWorkload, InvalidPlaybook, UnknownPool, NotFound, TemplateError, TooLarge)
+"""Trying again does not help: somebody must act first."""
+
+
+def start_triggered(control: Control, record: TriggerRecord, occurrence: str, at: int, facts: Mapping[str, Any]) -> Firing:
+    """Start what a trigger starts for one occurrence or delivery, and record what became of it.
+
+    `at` is when it was to happen (microseconds), and `facts` is what templates read in `trigger` beside its kind, name and id;
+    both are the same however often the occurrence comes, and it starts one execution, whatever version was registered
+    meanwhile. What can never start is kept on the list of refused deliveries. Raises `Unavailable`: then it is to be tried
+    again.
+    """
+    trigger = cast("Triggered", {"kind": record.kind, "name": record.name, "id": occurrence, **facts})
+    key = ids.occurrence_key(record.path, record.name, occurrence)
+    try:
+        payload = render(record.payload, Scope({"trigger": trigger_seen(trigger)}))
+        request = StartRequest(path=record.path, version=record.version, payload=payload, idempotency_key=key, trigger=trigger)
+        execution_id = admit(control, request).execution_id
+    except KeyReused:  # by an earlier version of the trigger
+        execution_id = ids.execution_id_from_key(key)
+    except NEVER as error:
+        return refuse(control, record, occurrence, at, trigger, code_of(error), str(error))
+    return record_firing(control, record, occurrence, at, "started", execution_id=execution_id)
+
+
+def refuse(
+    control: Control, record: TriggerRecord, occurrence: str, at: int, trigger: Mapping[str, Any], code: str, reason: str
+) -> Firing:
+    """Keep what can never start, for people to look at and to fire again."""
+    log.error("trigger %s of %s: occurrence %s cannot start: %s", record.name, record.path, occurrence, reason)
+    expires_at = control.clock.now() // SECOND + REFUSED_KEPT_S
+    refused = RefusedDelivery(
+        refused_id(record, occurrence, at),
+        record.path,
+        record.name,
+        record.kind,
+        occurrence,
+        at,
+        code,
+        reason,
+        trigger,
+        expires_at,
+    )
+    control.triggers.refuse(refused)
+    return record_firing(control, record, occurrence, at, "refused", reason=reason)
+
+
+def record_firing(
+    control: Control,
+    record: TriggerRecord,
+    occurrence: str,
+    at: int,
+    result: Any,
+    *,
+    execution_id: str | None = None,
+    reason: str = "",
+) -> Firing:
+    """Record what became of an occurrence."""
+    expires_at = control.clock.now() // SECOND + FIRINGS_KEPT_S
+    firing = Firing(record.path, record.name, occurrence, at, result, execution_id, reason, expires_at)
+    control.triggers.put_firing(firing)
+    return firing
+
+
+def refused_id(record: TriggerRecord, occurrence: str, at: int) -> str:
+    """Return the id of a refused delivery: of its instant, so that later ones come later, and of its occurrence."""
+    mark = blake2b(ids.occurrence_key(record.path, record.name, occurrence).encode(), digest_size=6).hexdigest()
+    return f"{at // SECOND:010d}-{mark}"
