@@ -33,9 +33,14 @@ def backend(on: str | None, store: str | None, execution_id: str | None = None) 
 
 
 def _stack(url: str | None = None) -> Backend:
-    """The API at `url`, by default at `NOETL_API_URL`, or that of the stack brought up last."""
+    """The API at `url`, by default that of `api_url`."""
     from noetl_cli.stack_backend import StackBackend  # 6 ms: only who asks a stack
 
+    return StackBackend(api_url(url))
+
+
+def api_url(url: str | None = None) -> str:
+    """`url`, else `NOETL_API_URL`, or that of the stack brought up last."""
     url = url or os.environ.get("NOETL_API_URL")
     if not url:
         from noetl_infra.stack import absent, current  # 30 ms: who names the API needs none of it
@@ -44,4 +49,4 @@ def _stack(url: str | None = None) -> Backend:
         if stack is None or not stack.api_url:
             raise Exit(UNREACHABLE, f"{absent()}: run `noetl up`, or set NOETL_API_URL")
         url = stack.api_url
-    return StackBackend(url)
+    return url

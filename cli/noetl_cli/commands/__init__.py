@@ -2,7 +2,7 @@
 the one that the command line asks for.
 
 `author` (validate, schema), `migrate`, `run`, `operate` (cancel, redrive, signal ...), `inspect` (show, events ...), `views`
-(timeline, graph ...), `replay`, `credentials`, `stack` (up, status, down).
+(timeline, graph ...), `replay`, `credentials`, `stack` (up, status, down), `console`.
 
 A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
 here.
@@ -23,6 +23,7 @@ MODULES: Final = {
     "replay": ("replay",),
     "operate": ("resume", "cancel", "redrive", "pause", "signal", "callback"),
     "stack": ("up", "down", "status"),
+    "console": ("console",),
     "credentials": ("credentials",),
     "migrate": ("migrate",),
 }

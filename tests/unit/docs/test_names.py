@@ -83,7 +83,10 @@ PACKAGES = [
     PACKAGE,
     *sorted(p.parent for p in PACKAGE.rglob("__init__.py") if p.parent != PACKAGE),
 ]
-PACKAGES += [ROOT / name for name in ("cli/noetl_cli", "cli/noetl_cli/commands", "cli/noetl_migrate", "infra/noetl_infra")]
+PACKAGES += [
+    ROOT / name
+    for name in ("cli/noetl_cli", "cli/noetl_cli/commands", "cli/noetl_migrate", "console/noetl_console", "infra/noetl_infra")
+]
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: str(package.relative_to(ROOT)))

@@ -7,8 +7,8 @@
     print(api.execution(started["execution_id"])["status"])
 
 `api` has the methods as a protocol, which `control.operations.Operations` has too, in this process; `shapes`, `view_shapes` and
-`following_shapes` are what they answer; `http` is the way over HTTP, `errors` are what it raises. Nothing here knows the control
-plane.
+`following_shapes` are what they answer; `http` is the way over HTTP, `authorization` what lets a request in there, `errors` are
+what it raises. Nothing here knows the control plane.
 """
 
 from noetl_core.client.api import Api

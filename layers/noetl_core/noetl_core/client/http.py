@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from noetl_core.client.errors import Refused, TokenInTheClear, Unreachable
+from noetl_core.client.authorization import authorize
+from noetl_core.client.errors import Refused, Unreachable
 
 if TYPE_CHECKING:
     import httpx
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 ATTEMPTS = 8
 """How often a request is sent that is answered 429: nothing was done, and `Retry-After` says when to come again."""
 LONGEST_WAIT_S = 10.0
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class Client:
@@ -296,7 +296,7 @@ class Client:
         request = httpx.Request(
             method, url, params=params or None, content=content, headers={"content-type": kind, **(headers or {})}
         )
-        self._authorize(request)
+        authorize(request, self._token)
         try:
             with httpx.Client(timeout=self._timeout_s, trust_env=False) as client:
                 for attempt in range(1, ATTEMPTS + 1):
@@ -314,14 +314,6 @@ class Client:
         if not isinstance(said, dict) or "message" not in said:
             raise Unreachable(f"{url}: HTTP {answer.status_code}: {answer.text[:300]}")
         raise Refused(answer.status_code, said)
-
-    def _authorize(self, request: httpx.Request) -> None:
-        if self._token:
-            if request.url.scheme != "https" and request.url.host not in LOOPBACK:
-                raise TokenInTheClear(f"a token is not sent to {request.url.host} without TLS: use https")
-            request.headers["authorization"] = f"Bearer {self._token}"
-        elif request.url.host.endswith(".amazonaws.com"):
-            _sign(request)
 
 
 def _of(execution_id: str, view: str = "") -> str:
@@ -343,19 +335,3 @@ def _object(answer: httpx.Response) -> dict[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _sign(request: httpx.Request) -> None:
-    """SigV4, with the credentials of the process."""
-    from botocore.auth import SigV4Auth  # 110 ms, with the next two: only an API on AWS needs it
-    from botocore.awsrequest import AWSRequest
-    from botocore.session import Session
-
-    credentials = Session().get_credentials()
-    if credentials is None:
-        raise Unreachable("the API is on AWS and there are no AWS credentials here")
-    signed = AWSRequest(
-        request.method, str(request.url), data=request.content, headers={"content-type": request.headers["content-type"]}
-    )
-    SigV4Auth(credentials, "execute-api", request.url.host.split(".")[2]).add_auth(signed)
-    request.headers.update(dict(signed.headers))

@@ -30,9 +30,11 @@ class RegisteredPlaybook(PlaybookVersion):
 
 
 class PlaybookSource(PlaybookVersion):
-    """A version with its text."""
+    """A version with its text; with the defaults of its workload and their schema (`x-schema`), where it still reads."""
 
     source: str
+    workload: NotRequired[dict[str, Any]]
+    inputs: NotRequired[dict[str, Any] | None]
 
 
 class Playbooks(TypedDict):

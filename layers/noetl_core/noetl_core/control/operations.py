@@ -103,8 +103,7 @@ class Operations:
         return {"playbooks": [read.version_as_dict(v) for v in self.control().catalog.list(prefix or "")]}
 
     def playbook(self, path: str, version: int | None = None) -> shapes.PlaybookSource:
-        found = self.control().catalog.get(path, version)
-        return {**read.version_as_dict(found), "source": found.source}
+        return read.playbook_source(self.control(), self.control().catalog.get(path, version))
 
     def playbook_versions(self, path: str) -> shapes.PlaybookVersions:
         found = self.control().catalog.versions(path)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from noetl_core.control import unreadable
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, EventPlace, place_of
+from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.engine.fold import fold
 from noetl_core.engine.records import RunEvent, StreamId, control_events, run_events
 from noetl_core.engine.state import Run, State, StepState
@@ -157,6 +158,24 @@ def head_as_dict(head: Head) -> dict[str, Any]:
 def version_as_dict(v: PlaybookVersion) -> shapes.PlaybookVersion:
     """Return a version of a playbook as answers show it."""
     return {"path": v.path, "version": v.version, "digest": v.digest}
+
+
+def playbook_source(control: Control, version: PlaybookVersion) -> shapes.PlaybookSource:
+    """Return a version with its text, and with its inputs: the defaults of the workload, and their schema. One that an older
+    version took, and this one does not read, is its text alone."""
+    found: shapes.PlaybookSource = {
+        "path": version.path,
+        "version": version.version,
+        "digest": version.digest,
+        "source": version.source,
+    }
+    try:
+        playbook = control.playbook(version.digest)
+    except InvalidPlaybook:
+        return found
+    found["workload"] = dict(playbook.workload)
+    found["inputs"] = None if playbook.inputs is None else dict(playbook.inputs)
+    return found
 
 
 def state_at(control: Control, execution_id: str, event_id: str | None = None) -> dict[str, Any]:

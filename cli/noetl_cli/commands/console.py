@@ -1,0 +1,77 @@
+"""The command that serves the console."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from noetl_cli.app import On, Store, app
+from noetl_cli.errors import USAGE, Exit, Stopped, say
+
+if TYPE_CHECKING:
+    from noetl_console.answering import Answering
+    from noetl_console.server import Console
+
+
+@app.command()
+def console(
+    on: On = None,
+    port: Annotated[int | None, typer.Option(help="On this port (default 4680, or a free one)", min=1, max=65535)] = None,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the address")] = False,
+    store: Store = None,
+) -> None:
+    """Serve the console to this machine's browser (default: of the local store)."""
+    from noetl_console.server import Console  # 20 ms: only who serves it
+
+    api = _api(on, store)
+    try:
+        serving = Console(api, port)
+    except OSError as error:
+        api.close()
+        raise Exit(USAGE, f"port {port} cannot be had: {error.strerror}") from None
+    threading.Thread(target=serving.serve_forever, name="console", daemon=True).start()
+    address = serving.address()
+    print(address, flush=True)
+    say(f"the console of {api.name}; the address lets in one browser, once. Enter prints another one, Ctrl-C ends")
+    if not no_open:
+        import webbrowser  # 10 ms: only who opens one
+
+        webbrowser.open(address)
+    try:
+        _wait(serving)
+    except Stopped as stopped:
+        raise Exit(stopped.code, "the console ended") from None
+    finally:
+        serving.shutdown()
+        serving.server_close()
+        api.close()
+
+
+def _api(on: str | None, store: str | None) -> Answering:
+    """What the console is of."""
+    if on is not None and on != "local":
+        from noetl_cli.backends import api_url  # 10 ms, with the next: only who asks a stack
+        from noetl_console.remote import RemoteApi
+
+        return RemoteApi(api_url(None if on == "stack" else on), os.environ.get("NOETL_TOKEN", "").strip() or None)
+    from noetl_cli.local_store import IN_MEMORY, default_store  # 300 ms, with the next: only who serves a local store
+    from noetl_console.local import LocalApi
+
+    if store == IN_MEMORY:
+        raise Exit(USAGE, "the console is of a store in a file: give --store FILE, or none")
+    where = Path(store or default_store())
+    where.parent.mkdir(parents=True, exist_ok=True)
+    return LocalApi(str(where))
+
+
+def _wait(serving: Console) -> None:
+    """Until a signal; each line on standard input is answered with a new address."""
+    if sys.stdin.isatty():
+        for _ in sys.stdin:
+            print(serving.address(), flush=True)
+    threading.Event().wait()

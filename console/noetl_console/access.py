@@ -1,0 +1,66 @@
+"""Who is let in: a browser on this machine that was given the address, and no page of anybody else."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+
+NAMES = ("127.0.0.1", "localhost")
+"""How this machine may be called in a request. A name that somebody else lets lead here is not among them (DNS rebinding)."""
+OWN = frozenset({"same-origin", "none"})
+"""`Sec-Fetch-Site` of requests that no other site's page made."""
+SAFE = frozenset({"GET", "HEAD"})
+
+
+class Access:
+    """Tickets and sessions of one server. A ticket lets in once; the browser gets a cookie for it, which lasts as long as the
+    server. Several threads ask."""
+
+    def __init__(self, port: int) -> None:
+        self._hosts = {f"{name}:{port}" for name in NAMES} | (set(NAMES) if port == 80 else set())
+        self._origins = {f"http://{host}" for host in self._hosts}
+        self._cookie = f"noetl_console_{port}"  # cookies of one host are shared by its ports
+        self._lock = threading.Lock()
+        self._tickets: set[str] = set()
+        self._sessions: set[str] = set()
+
+    def ticket(self) -> str:
+        """A new ticket."""
+        made = secrets.token_urlsafe(32)
+        with self._lock:
+            self._tickets.add(made)
+        return made
+
+    def redeem(self, ticket: str) -> str | None:
+        """The `Set-Cookie` that a ticket gives; None: it is none, or was used before."""
+        with self._lock:
+            if ticket not in self._tickets:
+                return None
+            self._tickets.remove(ticket)
+            session = secrets.token_urlsafe(32)
+            self._sessions.add(session)
+        return f"{self._cookie}={session}; Path=/; HttpOnly; SameSite=Strict"
+
+    def foreign(self, method: str, headers: Mapping[str, str]) -> str:
+        """Why a request is not one of the console's own pages, in words; empty: it may be one."""
+        host, origin = headers.get("Host", ""), headers.get("Origin")
+        if host not in self._hosts:
+            return f"this server is not called {host[:100]!r}"
+        if origin is not None and origin not in self._origins:
+            return f"a page of {origin[:100]!r} asks"
+        if headers.get("Sec-Fetch-Site", "none") not in OWN:
+            return "a page of another site asks"
+        if method not in SAFE and origin is None:
+            return "a request that changes something says no Origin"
+        return ""
+
+    def known(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request has the cookie of a session."""
+        try:
+            morsel = SimpleCookie(headers.get("Cookie", "")).get(self._cookie)
+        except CookieError:
+            return False
+        with self._lock:
+            return morsel is not None and morsel.value in self._sessions

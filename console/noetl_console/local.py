@@ -1,0 +1,71 @@
+"""The API of a local store, answered in this process."""
+
+from __future__ import annotations
+
+import json
+import threading
+from base64 import b64encode
+from urllib.parse import parse_qsl
+
+from noetl_console.answering import Answered, Asked
+from noetl_console.carrying import Carrier
+from noetl_core.adapters.local.home import home
+from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.control.api import Api, Service
+from noetl_core.control.api.callers import Rights
+from noetl_core.control.operations import cursor_key
+from noetl_core.local import LocalWiring
+from noetl_core.local_runner import THREADS
+
+ACCEPTED = 202
+
+
+class LocalApi:
+    """The services over one store. What a request starts, or wakes, is carried out here: there is no other process that would."""
+
+    name = "local"
+
+    def __init__(self, store: str) -> None:
+        self._wiring = LocalWiring(store)
+        self._carrier = Carrier(lambda: LocalWiring(store))
+        service = Service(
+            lambda: self._wiring.control,
+            cursor_key(lambda: self._wiring.control),
+            {"name": "local", "pools": {"default": {"concurrency": THREADS}}},
+            secrets=lambda: LocalSecrets(home() / "credentials.json"),
+            rights=Rights(auth="NONE"),
+        )
+        self._api = Api(service)
+        self._one_at_a_time = threading.Lock()
+        """Powertools keeps the request of a process where all resolvers look for it."""
+
+    def answer(self, asked: Asked) -> Answered:
+        try:
+            body, encoded = asked.body.decode(), False
+        except UnicodeDecodeError:
+            body, encoded = b64encode(asked.body).decode(), True
+        event = {
+            "httpMethod": asked.method,
+            "path": asked.path,
+            "headers": dict(asked.headers),
+            "queryStringParameters": dict(parse_qsl(asked.query, keep_blank_values=True)) or None,
+            "body": body or None,
+            "isBase64Encoded": encoded,
+        }
+        with self._one_at_a_time:
+            given = self._api.resolve(event, None)
+        headers = {name: values[0] for name, values in given["multiValueHeaders"].items() if values}
+        answered = Answered(given["statusCode"], given["body"].encode(), headers)
+        if asked.method == "POST" and answered.status == ACCEPTED:
+            self._carry(answered)
+        return answered
+
+    def _carry(self, answered: Answered) -> None:
+        """What an accepted request has started or woken goes on."""
+        execution_id = json.loads(answered.body).get("execution_id")
+        if execution_id:
+            self._carrier.carry(str(execution_id))
+
+    def close(self) -> None:
+        self._carrier.close()
+        self._wiring.close()

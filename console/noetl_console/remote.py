@@ -1,0 +1,41 @@
+"""An API elsewhere: requests are passed on with what lets the caller in there."""
+
+from __future__ import annotations
+
+import threading
+
+import httpx
+
+from noetl_console.answering import Answered, Asked, refused
+from noetl_core.client.authorization import authorize
+from noetl_core.client.errors import TokenInTheClear, Unreachable
+
+PASSED = ("content-type", "idempotency-key", "if-none-match")
+RETURNED = ("content-type", "etag", "retry-after")
+TIMEOUT_S = 60.0
+
+
+class RemoteApi:
+    """The API at `url`, which ends before `/api`, asked with `token` or signed as `Client` does."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        self.name = self._url = url.rstrip("/")
+        self._token = token
+        self._client = httpx.Client(timeout=TIMEOUT_S, trust_env=False)
+        self._signing = threading.Lock()
+
+    def answer(self, asked: Asked) -> Answered:
+        url = f"{self._url}{asked.path}" + (f"?{asked.query}" if asked.query else "")
+        given = {name.lower(): value for name, value in asked.headers.items()}
+        headers = {"content-type": "application/json"} | {name: given[name] for name in PASSED if name in given}
+        try:
+            request = self._client.build_request(asked.method, url, content=asked.body or None, headers=headers)
+            with self._signing:  # credentials that have expired are fetched anew once
+                authorize(request, self._token)
+            answer = self._client.send(request)
+        except (httpx.HTTPError, httpx.InvalidURL, Unreachable, TokenInTheClear) as error:
+            return refused(502, "unreachable", f"{self._url} does not answer: {error}")
+        return Answered(answer.status_code, answer.content, {n: answer.headers[n] for n in RETURNED if n in answer.headers})
+
+    def close(self) -> None:
+        self._client.close()

@@ -1,0 +1,175 @@
+"""The server: pages and `/api` for one browser of this machine."""
+
+from __future__ import annotations
+
+import socket
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from noetl_console.access import Access
+from noetl_console.answering import Answered, Answering, Asked, refused, withheld
+from noetl_console.assets import INDEX, Asset, assets
+
+HOST = "127.0.0.1"
+PORT = 4680
+"""Where the console is by default; where that port is taken, a free one."""
+MAX_BODY = 6 * 1024 * 1024
+"""What the API takes at most."""
+CSP = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+"""Scripts and styles come from the files here; none stands in a page, and no text becomes markup."""
+RETURNED = frozenset({"Content-Type", "Etag", "Retry-After"})
+"""What of an answer's headers pages are given."""
+HEADERS = {
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+LOCKED = (
+    "This address lets in once, and it was used before, or it is not the whole one. Press Enter where `noetl console` runs: it"
+    " prints a new one.\n"
+)
+
+
+class Console(ThreadingHTTPServer):
+    """Serves until `shutdown`. `api` answers for `/api`."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, api: Answering, port: int | None = None) -> None:
+        """At `port`; by default at the usual one or, where something else is there, at a free one. Raises `OSError`."""
+        try:
+            super().__init__((HOST, PORT if port is None else port), Handler)
+        except OSError:
+            if port is not None:
+                raise
+            super().__init__((HOST, 0), Handler)
+        self.api = api
+        self.assets = assets()
+        self.access = Access(self.server_port)
+
+    def address(self) -> str:
+        """An address that lets a browser in, once."""
+        return f"http://{HOST}:{self.server_port}/?ticket={self.access.ticket()}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that goes away is no error."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection of a browser."""
+
+    server: Console
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+    server_version, sys_version = "noetl-console", ""
+
+    def setup(self) -> None:
+        super().setup()
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def do_PUT(self) -> None:
+        self._answer()
+
+    def do_DELETE(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        body = self._body()
+        if body is None:
+            return
+        headers = {name.title(): value for name, value in self.headers.items()}
+        reason = self.server.access.foreign(self.command, headers)
+        url = urlsplit(self.path)
+        if reason:
+            self._say(HTTPStatus.FORBIDDEN, f"{reason}\n".encode())
+        elif url.path == "/" and "ticket" in (query := parse_qs(url.query)):
+            self._let_in(query["ticket"][0])
+        elif not self.server.access.known(headers):
+            self._say(HTTPStatus.UNAUTHORIZED, LOCKED.encode())
+        elif url.path.startswith("/api/"):
+            self._pass_on(Asked(self.command, url.path, url.query, headers, body))
+        else:
+            self._asset(self.server.assets.get(url.path.removeprefix("/") or INDEX))
+
+    def _body(self) -> bytes | None:
+        """The body of the request; None: it is refused."""
+        length = self.headers.get("Content-Length", "0")
+        if "Transfer-Encoding" in self.headers or not (length.isascii() and length.isdecimal()):
+            self.close_connection = True
+            self._say(HTTPStatus.BAD_REQUEST, b"a body has a Content-Length\n")
+            return None
+        if int(length) > MAX_BODY:
+            self.close_connection = True
+            self._send(refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"the body exceeds {MAX_BODY} bytes"))
+            return None
+        return self.rfile.read(int(length))
+
+    def _let_in(self, ticket: str) -> None:
+        cookie = self.server.access.redeem(ticket)
+        if cookie is None:
+            self._say(HTTPStatus.FORBIDDEN, LOCKED.encode())
+        else:
+            self._say(HTTPStatus.SEE_OTHER, b"", {"Location": "./", "Set-Cookie": cookie})
+
+    def _pass_on(self, asked: Asked) -> None:
+        what = withheld(asked.path)
+        if what:
+            self._send(refused(HTTPStatus.FORBIDDEN, "forbidden", f"the console's pages are not given {what}"))
+        else:
+            self._send(self.server.api.answer(asked))
+
+    def _send(self, answered: Answered) -> None:
+        given = {name.title(): value for name, value in answered.headers.items()}
+        kept = {name: value for name, value in given.items() if name in RETURNED}
+        self._say(answered.status, answered.body, kept)
+
+    def _asset(self, asset: Asset | None) -> None:
+        if asset is None or self.command not in ("GET", "HEAD"):
+            self._say(HTTPStatus.NOT_FOUND, b"there is no such file\n")
+            return
+        headers = {"Content-Type": asset.content_type, "Etag": asset.etag, "Cache-Control": "no-cache"}
+        if self.headers.get("If-None-Match") == asset.etag:
+            self._say(HTTPStatus.NOT_MODIFIED, b"", headers)
+        else:
+            self._say(HTTPStatus.OK, asset.body, headers)
+
+    def _say(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        given = {"Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store", **HEADERS, **(headers or {})}
+        self.send_response(status)
+        for name, value in given.items():
+            self.send_header(name, value)
+        if status != HTTPStatus.NOT_MODIFIED:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD" and status != HTTPStatus.NOT_MODIFIED:
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: addresses have tickets in them."""

@@ -1,0 +1,38 @@
+// The form that answers a callback.
+import { html, useState } from "../vendor/preact.js";
+import { path, post } from "../core/api.js";
+import { notify } from "../core/notices.js";
+import { Refused } from "./parts.js";
+import { initial, JsonField, SchemaField } from "./schema-form.js";
+
+/** `callback` as the API lists it, of `execution_id`; `done()` is told when it was answered. */
+export function Answer({ callback, execution_id, done }) {
+  const { schema } = callback;
+  const [value, setValue] = useState(() => (schema ? initial(schema) : undefined));
+  const [wrong, setWrong] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const [failing, setFailing] = useState(false);
+  const [message, setMessage] = useState("");
+  const id = `answer-${callback.wait_id}`;
+  const send = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      const body = failing ? { status: "error", error: message || "refused by hand" } : { data: value ?? null };
+      await post(path("executions", execution_id, "callbacks", callback.wait_id), body);
+      notify("Answered");
+      done?.();
+    } catch (error) {
+      setWrong(error);
+    }
+    setBusy(false);
+  };
+  return html`<form class="form" onSubmit=${send}>
+    ${failing ? html`<div class="field"><label for=${`${id}-message`}>Message</label><input id=${`${id}-message`} type="text" value=${message} onInput=${(e) => setMessage(e.currentTarget.value)} /></div>`
+      : schema && (schema.properties || schema.type) ? html`<${SchemaField} id=${id} name="" label=${schema.properties ? "" : "Answer"} schema=${schema} value=${value} change=${setValue} required />`
+      : html`<${JsonField} id=${id} label="Answer" hint="JSON; the result of the task" value=${value} change=${setValue} />`}
+    ${wrong ? html`<${Refused} error=${wrong} />` : null}
+    <div class="filters"><button class="button primary" disabled=${busy}>${failing ? "Fail the task" : "Answer"}</button>
+      <button type="button" class="button plain" onClick=${() => setFailing(!failing)}>${failing ? "Answer instead" : "Fail it instead…"}</button></div>
+  </form>`;
+}

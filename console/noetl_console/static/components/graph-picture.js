@@ -1,0 +1,239 @@
+// What is drawn of a graph, by how close it is looked at: dots, boxes, boxes with words.
+import { number, oneLine } from "../core/format.js";
+import { colors } from "../core/theme.js";
+import { tone } from "./status.js";
+
+const NAMES = ["ground", "surface", "text", "text-soft", "line", "line-strong", "edge", "accent", "accent-soft", "ok", "bad", "run", "wait", "hold", "idle", "wait-soft", "on-accent"];
+const WORDS = 0.38; // scale from which on names can be read
+const BOXES = 0.12; // scale below which a step is a dot of its colour
+const MARKS = { ok: "✓", bad: "✕", run: "▶", wait: "◷", hold: "‖", idle: "" };
+
+export class Picture {
+  /** `before` is the picture of the same graph a moment ago, of which what stays is taken over. */
+  constructor(graph, before) {
+    this.graph = graph;
+    this.selected = null;
+    const first = graph.nodes[0];
+    this.shape = `${graph.nodes.length}:${graph.edges.length}:${first?.step}:${graph.layout?.width}`;
+    if (before?.shape === this.shape) this.size = before.size;
+    else this.#place();
+    this.byName = new Map(graph.nodes.map((node) => [node.step, node]));
+    this.repaint();
+  }
+
+  #place() {
+    let [width, height] = [1, 1];
+    for (const node of this.graph.nodes) [width, height] = [Math.max(width, node.x + node.width), Math.max(height, node.y + node.height)];
+    this.size = { width: this.graph.layout?.width ?? width, height: this.graph.layout?.height ?? height };
+  }
+
+  /** Take the colours of the style sheets. */
+  repaint() {
+    this.colors = colors(...NAMES);
+  }
+
+  node(step) {
+    return this.byName.get(step) ?? null;
+  }
+
+  /** The step at a point. */
+  at(x, y) {
+    for (let i = this.graph.nodes.length - 1; i >= 0; i--) {
+      const n = this.graph.nodes[i];
+      if (x >= n.x - 2 && x <= n.x + n.width + 2 && y >= n.y - 2 && y <= n.y + n.height + 2) return n;
+    }
+    return null;
+  }
+
+  /** The nearest step in a direction of another one; the first, where none is chosen. */
+  towards(step, dx, dy) {
+    const from = this.node(step);
+    if (!from) return this.graph.nodes[0] ?? null;
+    let [best, least] = [null, Infinity];
+    for (const n of this.graph.nodes) {
+      const [x, y] = [n.x + n.width / 2 - from.x - from.width / 2, n.y + n.height / 2 - from.y - from.height / 2];
+      const along = x * dx + y * dy;
+      const across = Math.abs(x * dy) + Math.abs(y * dx);
+      const far = along + 2.5 * across;
+      if (along > 1 && far < least) [best, least] = [n, far];
+    }
+    return best;
+  }
+
+  draw(canvas, view) {
+    const ratio = devicePixelRatio || 1;
+    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+    }
+    const pen = canvas.getContext("2d", { alpha: false });
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.fillStyle = this.colors.ground;
+    pen.fillRect(0, 0, width, height);
+    const k = view.scale * ratio;
+    pen.setTransform(k, 0, 0, k, -view.x * k, -view.y * k);
+    const seen = { left: view.x, top: view.y, right: view.x + width / view.scale, bottom: view.y + height / view.scale };
+    this.#edges(pen, view.scale, seen);
+    if (view.scale < BOXES) this.#dots(pen, view.scale, seen);
+    else this.#boxes(pen, view.scale, seen);
+  }
+
+  #edges(pen, scale, seen) {
+    const far = scale < BOXES;
+    const [fired, idle, never] = [new Path2D(), new Path2D(), new Path2D()];
+    const heads = [];
+    const labels = [];
+    for (const edge of this.graph.edges) {
+      const p = edge.points;
+      const [first, last] = [p[0], p[p.length - 1]];
+      if (!meets(p, seen)) continue;
+      const path = edge.fired === null || edge.fired === undefined ? idle : edge.fired > 0 ? fired : never;
+      path.moveTo(first[0], first[1]);
+      if (far) path.lineTo(last[0], last[1]);
+      else curve(path, p);
+      if (!far) heads.push([p[p.length - 2], last, edge.fired > 0]);
+      if (scale > WORDS && edge.label && (edge.fired > 0 || edge.when)) labels.push(edge);
+    }
+    pen.lineCap = "round";
+    pen.lineWidth = far ? 0.7 / scale : 1.2;
+    pen.strokeStyle = this.colors.edge;
+    pen.stroke(idle);
+    if (!far) pen.setLineDash([4, 4]);
+    pen.stroke(never);
+    pen.setLineDash([]);
+    pen.lineWidth = far ? 0.8 / scale : 1.7;
+    pen.strokeStyle = far ? this.colors.edge : this.colors["text-soft"];
+    pen.stroke(fired);
+    for (const [from, to, strong] of heads) head(pen, from, to, strong ? this.colors["text-soft"] : this.colors.edge);
+    for (const edge of labels) this.#label(pen, edge);
+  }
+
+  #label(pen, edge) {
+    const words = [edge.fired > 0 ? `×${number(edge.fired)}` : "", edge.when ? oneLine(edge.when, 26) : ""].filter(Boolean).join("  ");
+    pen.font = "11px system-ui, sans-serif";
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    const width = pen.measureText(words).width + 8;
+    pen.fillStyle = this.colors.ground;
+    pen.fillRect(edge.label[0] - width / 2, edge.label[1] - 8, width, 16);
+    pen.fillStyle = edge.fired > 0 ? this.colors.text : this.colors["text-soft"];
+    pen.fillText(words, edge.label[0], edge.label[1]);
+  }
+
+  #dots(pen, scale, seen) {
+    const byTone = new Map();
+    const least = 2.2 / scale;
+    for (const n of this.graph.nodes) {
+      if (n.x > seen.right || n.x + n.width < seen.left || n.y > seen.bottom || n.y + n.height < seen.top) continue;
+      const key = n.status ? tone(n.status) : "none";
+      if (!byTone.has(key)) byTone.set(key, []);
+      byTone.get(key).push(n);
+    }
+    for (const [key, nodes] of byTone) {
+      pen.fillStyle = key === "none" ? this.colors["line-strong"] : this.colors[key];
+      pen.beginPath();
+      for (const n of nodes) pen.rect(n.x, n.y, Math.max(n.width, least), Math.max(n.height, least));
+      pen.fill();
+    }
+    const chosen = this.node(this.selected);
+    if (chosen) {
+      pen.strokeStyle = this.colors.accent;
+      pen.lineWidth = 3 / scale;
+      pen.strokeRect(chosen.x - 4 / scale, chosen.y - 4 / scale, chosen.width + 8 / scale, chosen.height + 8 / scale);
+    }
+  }
+
+  #boxes(pen, scale, seen) {
+    for (const n of this.graph.nodes) {
+      if (n.x > seen.right || n.x + n.width < seen.left || n.y > seen.bottom || n.y + n.height < seen.top) continue;
+      this.#box(pen, n, scale);
+    }
+  }
+
+  #box(pen, n, scale) {
+    const chosen = n.step === this.selected;
+    const color = n.status ? this.colors[tone(n.status)] : this.colors["line-strong"];
+    pen.beginPath();
+    pen.roundRect(n.x, n.y, n.width, n.height, 6);
+    pen.fillStyle = chosen ? this.colors["accent-soft"] : this.colors.surface;
+    pen.fill();
+    pen.lineWidth = chosen ? 2.4 : 1.2;
+    pen.strokeStyle = chosen ? this.colors.accent : n.status ? color : this.colors.line;
+    pen.stroke();
+    pen.beginPath();
+    pen.roundRect(n.x, n.y, 5, n.height, [6, 0, 0, 6]);
+    pen.fillStyle = color;
+    pen.fill();
+    if (scale < WORDS) return;
+    const [left, room] = [n.x + 13, n.width - 34];
+    pen.textAlign = "left";
+    pen.textBaseline = "alphabetic";
+    pen.fillStyle = this.colors.text;
+    pen.font = "600 12.5px system-ui, sans-serif";
+    const two = below(n);
+    pen.fillText(cut(n.step, 28), left, n.y + (two ? n.height / 2 - 2 : n.height / 2 + 4), room);
+    if (two) {
+      pen.fillStyle = n.counts?.failed ? this.colors.bad : this.colors["text-soft"];
+      pen.font = "11px system-ui, sans-serif";
+      pen.fillText(two, left, n.y + n.height / 2 + 13, n.width - 18);
+    }
+    pen.fillStyle = color;
+    pen.font = "700 12px system-ui, sans-serif";
+    pen.textAlign = "right";
+    pen.fillText(n.status ? MARKS[tone(n.status)] : "", n.x + n.width - 8, n.y + n.height / 2 - 2);
+    if (n.tokens) this.#tokens(pen, n);
+  }
+
+  /** Tokens that wait at a step: a disc with their number at its upper left corner. */
+  #tokens(pen, n) {
+    pen.beginPath();
+    pen.arc(n.x + 2, n.y + 2, 9, 0, 2 * Math.PI);
+    pen.fillStyle = this.colors.wait;
+    pen.fill();
+    pen.fillStyle = this.colors.surface;
+    pen.font = "700 10px system-ui, sans-serif";
+    pen.textAlign = "center";
+    pen.fillText(n.tokens > 99 ? "99+" : String(n.tokens), n.x + 2, n.y + 5.5);
+  }
+}
+
+const cut = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
+
+/** The second line of a step. */
+function below(n) {
+  if (n.counts?.total) return `${number(n.counts.succeeded + n.counts.failed)}/${number(n.counts.total)}${n.counts.failed ? `  ${number(n.counts.failed)} failed` : ""}`;
+  const kinds = cut([...new Set(n.kinds)].join(", "), 20);
+  return `${kinds}${n.loop ? `  loop` : ""}${n.join ? "  join" : ""}${n.runs > 1 ? `  ×${number(n.runs)}` : ""}`;
+}
+
+function meets(points, seen) {
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+  for (const [x, y] of points) {
+    left = Math.min(left, x);
+    right = Math.max(right, x);
+    top = Math.min(top, y);
+    bottom = Math.max(bottom, y);
+  }
+  return left <= seen.right && right >= seen.left && top <= seen.bottom && bottom >= seen.top;
+}
+
+/** A smooth line through points that goes up and down where it begins and ends. */
+function curve(path, points) {
+  for (let i = 1; i < points.length; i++) {
+    const [[x0, y0], [x1, y1]] = [points[i - 1], points[i]];
+    const middle = (y0 + y1) / 2;
+    path.bezierCurveTo(x0, middle, x1, middle, x1, y1);
+  }
+}
+
+function head(pen, from, to, color) {
+  const angle = Math.abs(to[1] - from[1]) > 0.5 ? Math.atan2(Math.sign(to[1] - from[1]), 0) : Math.atan2(to[1] - from[1], to[0] - from[0]);
+  pen.beginPath();
+  pen.moveTo(to[0], to[1]);
+  pen.lineTo(to[0] - 7 * Math.cos(angle - 0.45), to[1] - 7 * Math.sin(angle - 0.45));
+  pen.lineTo(to[0] - 7 * Math.cos(angle + 0.45), to[1] - 7 * Math.sin(angle + 0.45));
+  pen.closePath();
+  pen.fillStyle = color;
+  pen.fill();
+}

@@ -1,0 +1,74 @@
+// The HTTP API: every request of the console goes through `get` and `post`.
+
+const base = new URL(document.querySelector('meta[name="noetl-api"]').content, document.baseURI);
+
+/** A refused request, or one that was not answered (`status` 0). */
+export class ApiError extends Error {
+  constructor(status, { code = "", message = "", details = [] } = {}) {
+    super(message || `HTTP ${status}`);
+    this.status = status;
+    this.code = code;
+    this.details = details;
+  }
+}
+
+const kept = new Map(); // the last answer of each address that has an ETag
+const KEPT = 60;
+
+/** A path of parts, each written as a path may have it. */
+export const path = (...parts) => parts.map(encodeURIComponent).join("/");
+
+/** What `/api/WHAT` answers. Parameters that are empty are not given. An answer that has not changed is the same object as before. */
+export async function get(what, query = {}, { signal } = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const url = new URL(`api/${what}`, base);
+  for (const [name, value] of given) url.searchParams.set(name, String(value));
+  const before = kept.get(url.href);
+  const response = await sent(url, { signal, headers: before ? { "If-None-Match": before.etag } : {} });
+  if (response.status === 304 && before) return before.body;
+  const body = await read(response);
+  const etag = response.headers.get("ETag");
+  kept.delete(url.href);
+  if (etag) {
+    kept.set(url.href, { etag, body });
+    if (kept.size > KEPT) kept.delete(kept.keys().next().value);
+  }
+  return body;
+}
+
+/** `{body, etag}` of `/api/WHAT`, or null: since the answer that had `etag` nothing has changed. */
+export async function getChanged(what, query, etag, { signal } = {}) {
+  const url = new URL(`api/${what}`, base);
+  for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== null) url.searchParams.set(name, String(value));
+  const response = await sent(url, { signal, headers: etag ? { "If-None-Match": etag } : {} });
+  return response.status === 304 ? null : { body: await read(response), etag: response.headers.get("ETag") };
+}
+
+/** What `/api/WHAT` answers to a body: an object as JSON, a text as YAML. `also` are refusals whose body was asked for. */
+export async function post(what, body = {}, { signal, also = [] } = {}) {
+  const text = typeof body === "string";
+  const headers = { "Content-Type": text ? "application/yaml" : "application/json" };
+  const response = await sent(new URL(`api/${what}`, base), { method: "POST", headers, body: text ? body : JSON.stringify(body), signal });
+  return read(response, also);
+}
+
+async function sent(url, options) {
+  try {
+    return await fetch(url, { cache: "no-store", credentials: "same-origin", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, { code: "unreachable", message: "The console's server does not answer. Is `noetl console` still running?" });
+  }
+}
+
+async function read(response, also = []) {
+  const text = await response.text();
+  let body;
+  try {
+    body = text ? JSON.parse(text) : null;
+  } catch {
+    throw new ApiError(response.status, { message: text.slice(0, 300) });
+  }
+  if (response.ok || (also.includes(response.status) && !body?.error)) return body;
+  throw new ApiError(response.status, body?.error);
+}

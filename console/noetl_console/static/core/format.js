@@ -1,0 +1,64 @@
+// Values as people read them.
+
+const whole = new Intl.NumberFormat("en");
+export const number = (value) => (value === null || value === undefined ? "" : whole.format(value));
+
+/** Milliseconds: `85 ms`, `3.2 s`, `4 min 12 s`, `3 h 5 min`. */
+export function duration(ms) {
+  if (ms === null || ms === undefined) return "";
+  if (ms < 1) return `${Math.round(ms * 1000)} µs`;
+  if (ms < 1000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+  const s = ms / 1000;
+  if (s < 60) return `${s < 10 ? s.toFixed(1) : Math.round(s)} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+/** An instant against now: `just now`, `3 min ago`, `2 h ago`, `5 d ago`, else its day. */
+export function ago(instant, now = Date.now()) {
+  const s = (now - Date.parse(instant)) / 1000;
+  if (Number.isNaN(s)) return "";
+  if (s < 0) return `in ${duration(-s * 1000)}`;
+  if (s < 5) return "just now";
+  if (s < 60) return `${Math.floor(s)} s ago`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ago`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ago`;
+  if (s < 86400 * 14) return `${Math.floor(s / 86400)} d ago`;
+  return instant.slice(0, 10);
+}
+
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+/** The time of day, with milliseconds. */
+export const time = (instant) => {
+  const at = new Date(instant);
+  return Number.isNaN(at.getTime()) ? "" : `${clock.format(at)}.${String(at.getMilliseconds()).padStart(3, "0")}`;
+};
+export const dateTime = (instant) => (instant && !Number.isNaN(Date.parse(instant)) ? full.format(new Date(instant)) : "");
+
+/** The end of an id, which tells executions apart. */
+export const shortId = (id) => (id.length > 10 ? `…${id.slice(-8)}` : id);
+
+export function bytes(n) {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let i = 0;
+  while (n >= 1024 && i < units.length - 1) [n, i] = [n / 1024, i + 1];
+  return `${n >= 10 || i === 0 ? Math.round(n) : n.toFixed(1)} ${units[i]}`;
+}
+
+/** An amount of money that may be very small. */
+export const money = (amount) => (amount === 0 ? "$0" : amount < 0.01 ? `$${Number(amount.toPrecision(3))}` : `$${amount.toFixed(2)}`);
+
+/** A value in one line, cut where it is long. */
+export function oneLine(value, length = 120) {
+  if (value === undefined) return "";
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  const line = text.replace(/\s+/g, " ");
+  return line.length > length ? `${line.slice(0, length)}…` : line;
+}
+
+/** The index of an iteration as it is written: `617`, nested `3.14`. */
+export const iteration = (index) => (Array.isArray(index) ? index.join(".") : String(index));
+
+export const plural = (n, word, words = `${word}s`) => `${number(n)} ${n === 1 ? word : words}`;

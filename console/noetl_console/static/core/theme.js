@@ -1,0 +1,44 @@
+// Light and dark: as the system has it, unless chosen here.
+import { signal } from "../vendor/preact.js";
+
+const KEY = "noetl.theme";
+const system = matchMedia("(prefers-color-scheme: dark)");
+
+/** `system`, `light` or `dark`. */
+export const theme = signal(stored());
+/** Whether it is dark now: what is drawn on a canvas is drawn anew. */
+export const dark = signal(false);
+
+function stored() {
+  try {
+    return localStorage.getItem(KEY) ?? "system";
+  } catch {
+    return "system"; // no storage: nothing is remembered
+  }
+}
+
+function apply() {
+  dark.value = theme.value === "dark" || (theme.value === "system" && system.matches);
+  document.documentElement.dataset.theme = dark.value ? "dark" : "light";
+}
+
+export function startTheme() {
+  system.addEventListener("change", apply);
+  apply();
+}
+
+export function choose(value) {
+  theme.value = value;
+  try {
+    localStorage.setItem(KEY, value);
+  } catch {
+    // as above
+  }
+  apply();
+}
+
+/** The value of a colour of the style sheets, for what is drawn on a canvas. */
+export function colors(...names) {
+  const style = getComputedStyle(document.documentElement);
+  return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+}

@@ -1,0 +1,102 @@
+// The history. Without filters any place of it is scrolled to at once, however long it is; with filters it is read from its end.
+import { html, useEffect, useMemo, useReducer, useRef, useState } from "../../vendor/preact.js";
+import { get, path } from "../../core/api.js";
+import { number, oneLine, time } from "../../core/format.js";
+import { put, route } from "../../core/router.js";
+import { Json } from "../../components/json.js";
+import { Empty, Refused } from "../../components/parts.js";
+import { tone } from "../../components/status.js";
+import { Virtual } from "../../components/virtual.js";
+
+const PART = 200;
+const ROW = 25;
+const KEPT = 40; // parts
+const FIELDS = "event_id,timestamp,name,status,step,task,iteration,attempt,source";
+
+export function Events({ run }) {
+  const { query } = route.value;
+  const filters = { step: run.step ?? "", name: query.name ?? "", status: query.of ?? "" };
+  const filtered = Object.values(filters).some(Boolean);
+  return html`<div class="toolbar">
+      <label class="unseen" for="event-name">Name</label>
+      <input id="event-name" type="search" placeholder="Name, e.g. StepFailed" value=${filters.name} onChange=${(e) => put({ name: e.currentTarget.value.trim() })} />
+      <label class="unseen" for="event-status">Status</label>
+      <select id="event-status" onChange=${(e) => put({ of: e.currentTarget.value })}>${["", "error", "success", "in_progress", "paused"].map((s) => html`<option value=${s} selected=${s === filters.status}>${s || "Every status"}</option>`)}</select>
+      ${run.step ? html`<span class="tag"><span class="cut">step: ${run.step}</span></span><button class="button plain" onClick=${() => run.select("")}>every step</button>` : null}
+      <span class="spring"></span><span class="soft">${number(run.head.count)} events</span>
+    </div>
+    ${filtered ? html`<${Filtered} key=${JSON.stringify(filters)} run=${run} filters=${filters} />` : html`<${All} run=${run} />`}
+    <${Shown} run=${run} />`;
+}
+
+/** Every event, in parts that are asked for when they are scrolled to. */
+function All({ run }) {
+  const { id, moment, head } = run;
+  const parts = useRef(new Map());
+  const [error, setError] = useState(null);
+  const [, drawn] = useReducer((n) => n + 1, 0);
+  const wanted = useRef(null);
+  const count = head.count;
+  useEffect(() => {
+    parts.current.clear(); // positions of an execution that goes on may shift
+    drawn();
+    wanted.current && load(...wanted.current);
+  }, [run.version]);
+
+  const load = (first, last) => {
+    wanted.current = [first, last];
+    for (let part = Math.floor(first / PART); part <= Math.floor(last / PART); part++) {
+      if (part < 0 || part * PART >= count || parts.current.has(part)) continue;
+      const kept = parts.current;
+      kept.set(part, null);
+      if (kept.size > KEPT) kept.delete(kept.keys().next().value);
+      get(`${path("executions", id)}/events`, { at: part * PART, limit: PART, fields: FIELDS }).then(
+        (page) => { kept.set(part, page.events); setError(null); drawn(); },
+        (refused) => { kept.delete(part); setError(refused); },
+      );
+    }
+  };
+  const row = (i, style) => html`<${Line} key=${i} event=${parts.current.get(Math.floor(i / PART))?.[i % PART]} style=${style} moment=${moment} />`;
+  if (error) return html`<${Refused} error=${error} again=${() => { setError(null); load(...wanted.current); }} />`;
+  return html`<${Virtual} count=${count} height=${ROW} row=${row} shown=${load} current=${moment.position ?? -1} tabindex="0" role="list" aria-label="Events" />`;
+}
+
+/** Events that fit filters, the newest first asked for. */
+function Filtered({ run, filters }) {
+  const { id } = run;
+  const [found, set] = useState({ events: [], back: null, error: null, busy: true });
+  const ask = async (more) => {
+    set((f) => ({ ...f, busy: true }));
+    try {
+      const page = await get(`${path("executions", id)}/events`, { ...filters, ...(more ? { before: found.back, limit: PART } : { tail: PART }), fields: FIELDS });
+      set((f) => ({ events: [...page.events, ...(more ? f.events : [])], back: page.back, error: null, busy: false }));
+    } catch (error) {
+      set((f) => ({ ...f, error, busy: false }));
+    }
+  };
+  useEffect(() => void ask(false), [run.version]);
+  if (found.error) return html`<${Refused} error=${found.error} again=${() => ask(false)} />`;
+  if (!found.events.length && !found.back) return html`<div class="content"><${Empty} title=${found.busy ? "Looking…" : "No event fits"} /></div>`;
+  const row = (i, style) => html`<${Line} key=${i} event=${found.events[i]} style=${style} moment=${run.moment} />`;
+  return html`${found.back ? html`<div class="toolbar"><button class="button" disabled=${found.busy} onClick=${() => ask(true)}>Earlier ones</button></div>` : null}
+    <${Virtual} count=${found.events.length} height=${ROW} row=${row} current=${found.events.length - 1} tabindex="0" role="list" aria-label="Events" />`;
+}
+
+function Line({ event, style, moment }) {
+  if (!event) return html`<div class="line soft" style=${style} role="listitem">…</div>`;
+  const current = event.event_id === moment.at;
+  return html`<div class="line ${current ? "current" : ""}" style=${style} role="listitem" onClick=${() => put({ at: event.event_id })}>
+    <span class="number soft">${time(event.timestamp)}</span>
+    <button class="button plain tone-${tone(event.status)}" style=${{ width: "190px", justifyContent: "flex-start", minHeight: "22px" }} aria-current=${current ? "true" : undefined}>${event.name}</button>
+    <span class="grow"><b><bdi>${oneLine(event.step ?? "", 50)}</bdi></b>${event.task ? html`<span class="soft"> / <bdi>${oneLine(event.task, 50)}</bdi></span>` : null}${event.iteration !== undefined ? html`<span class="soft"> @${[event.iteration].flat().join(".")}</span>` : null}${event.attempt > 1 ? html`<span class="tone-wait"> attempt ${event.attempt}</span>` : null}</span>
+    <span class="soft">${event.source}</span></div>`;
+}
+
+/** What the event of the time cursor says. */
+function Shown({ run }) {
+  const { event } = run.moment;
+  const value = useMemo(() => event?.data ?? null, [event]);
+  if (!event) return null;
+  return html`<div class="toolbar" style=${{ maxHeight: "42%", overflow: "auto", display: "block", borderTop: "1px solid var(--line)" }}>
+    <p><b>${event.name}</b> <span class="soft mono">${event.event_id}</span></p><${Json} value=${value} open=${2} /></div>`;
+}

@@ -1,0 +1,44 @@
+// What tasks wrote, as it comes.
+import { html, useEffect, useRef, useState } from "../../vendor/preact.js";
+import { get, path } from "../../core/api.js";
+import { oneLine, time } from "../../core/format.js";
+import { Busy, Empty, Refused } from "../../components/parts.js";
+import { Status } from "../../components/status.js";
+
+const PAGE = 200;
+
+export function Logs({ run }) {
+  return html`<${Entries} key=${run.step ?? ""} run=${run} step=${run.step} />`;
+}
+
+export function Entries({ run, step, compact = false }) {
+  const [found, set] = useState({ logs: [], more: false, error: null, read: false });
+  const cursor = useRef(null);
+  const over = useRef(false);
+  const busy = useRef(false);
+  const ask = async () => {
+    if (busy.current || over.current) return;
+    busy.current = true;
+    try {
+      const page = await get(`${path("executions", run.id)}/logs`, { step, after: cursor.current, limit: PAGE });
+      cursor.current = page.cursor ?? cursor.current;
+      over.current = page.cursor === null;
+      set((f) => ({ logs: [...f.logs, ...page.logs], more: page.more, error: null, read: true }));
+    } catch (error) {
+      set((f) => ({ ...f, error, read: true }));
+    }
+    busy.current = false;
+  };
+  useEffect(() => void ask(), [run.version]);
+  if (found.error) return html`<${Refused} error=${found.error} again=${ask} />`;
+  if (!found.read) return html`<${Busy} what="Reading logs" />`;
+  if (!found.logs.length) return compact ? html`<p class="soft">Nothing was written.</p>` : html`<div class="content"><${Empty} title="No task wrote anything">${step ? html`<button class="button" onClick=${() => run.select("")}>Of every step</button>` : "Standard output and standard error of tasks stand here."}<//></div>`;
+  return html`<div class=${compact ? "log" : "content log"} tabindex=${compact ? undefined : "0"}>
+    ${found.logs.map((e) => html`<article key=${e.event_id}>
+      <header><span class="number soft">${time(e.timestamp)}</span><b><bdi>${oneLine(e.step ?? "", 60)}</bdi></b><span class="soft">/ <bdi>${oneLine(e.task, 60)}</bdi></span>
+        ${e.iteration !== undefined ? html`<span class="soft">@${[e.iteration].flat().join(".")}</span>` : null}${e.attempt > 1 ? html`<span class="tone-wait">attempt ${e.attempt}</span>` : null}<${Status} value=${e.status} /></header>
+      ${e.more ? html`<p class="soft">There is more before this: <code>noetl logs ${run.id} --full</code></p>` : null}
+      ${e.stdout ? html`<pre><bdi>${e.stdout}</bdi></pre>` : null}${e.stderr ? html`<pre class="err"><bdi>${e.stderr}</bdi></pre>` : null}</article>`)}
+    ${found.more ? html`<p class="empty"><button class="button" onClick=${ask}>More</button></p>` : null}
+  </div>`;
+}

@@ -1,0 +1,100 @@
+// One execution. The address has what is selected (`step`, `i`) and the time cursor (`at`); all parts of the page stand on these.
+import { html, useEffect, useMemo } from "../../vendor/preact.js";
+import { get, path } from "../../core/api.js";
+import { dateTime, duration, oneLine, shortId } from "../../core/format.js";
+import { useKeys } from "../../core/keys.js";
+import { useData } from "../../core/poll.js";
+import { go, href, put, route } from "../../core/router.js";
+import { Busy, Copy, Refused, When } from "../../components/parts.js";
+import { Status } from "../../components/status.js";
+import { Actions } from "./actions.js";
+import { Cost } from "./cost.js";
+import { Ctx } from "./ctx.js";
+import { Events } from "./events.js";
+import { useChanges } from "./follow.js";
+import { Graph } from "./graph.js";
+import { Inspector } from "./inspector.js";
+import { Iterations } from "./iterations.js";
+import { Logs } from "./logs.js";
+import { useMoment } from "./moment.js";
+import { Slider } from "./slider.js";
+import { Steps } from "./steps.js";
+import { Timeline } from "./timeline.js";
+import { Waits } from "./waits.js";
+
+const VIEWS = { graph: [Graph, "Graph"], timeline: [Timeline, "Timeline"], steps: [Steps, "Steps"], iterations: [Iterations, "Iterations"], events: [Events, "Events"], logs: [Logs, "Logs"], ctx: [Ctx, "Ctx"], cost: [Cost, "Cost"] };
+
+export function Execution({ parts }) {
+  const [, id, tab = "graph"] = parts;
+  const { query } = route.value;
+  const changes = useChanges(id);
+  const moment = useMoment(id, query.at);
+  const head = changes.head;
+  const summary = useData((signal) => get(path("executions", id), {}, { signal }), [id, head?.status, head?.epoch]);
+  const then = useData(
+    (signal) => (moment.at ? get(`${path("executions", id)}/state`, { at: moment.at }, { signal }) : Promise.resolve(null)),
+    [id, moment.at],
+  );
+  const names = Object.keys(VIEWS);
+  const select = (step, more = {}) => put({ step, i: "", ...more });
+  const open = (view, more = {}) => go(["executions", id, view], { ...route.peek().query, ...more });
+  useKeys([
+    ...names.map((name, i) => ({ keys: String(i + 1), what: `Show ${VIEWS[name][1].toLowerCase()}`, run: () => open(name) })),
+    { keys: "Escape", what: "Select nothing", run: () => (route.peek().query.i ? put({ i: "" }) : put({ step: "" })) },
+  ]);
+  useEffect(() => {
+    if (head) document.title = `${head.status} ${summary.data?.playbook.path ?? ""} · NoETL`;
+  }, [head?.status, summary.data]);
+  // All that parts of the page stand on.
+  const run = useMemo(
+    () => ({ id, head, steps: changes.steps, version: changes.version, look: changes.look, summary: summary.data, moment, state: moment.at ? then.data : null, step: query.step || null, i: query.i || null, select, open }),
+    [id, changes.version, summary.data, moment.at, moment.event, then.data, query.step, query.i],
+  );
+
+  if (!head) return html`<div class="page">${changes.error ? html`<${Refused} error=${changes.error} again=${changes.look} />` : html`<${Busy} what="Reading the execution" />`}</div>`;
+  const [View] = VIEWS[tab] ?? VIEWS.graph;
+  return html`<div class="page full execution">
+    <${Head} run=${run} />
+    ${changes.error ? html`<${Refused} error=${changes.error} again=${changes.look} />` : null}
+    <${Failure} run=${run} />
+    <${Waits} run=${run} />
+    <div class="bar"><nav class="tabs" aria-label="Views">${names.map((name) => html`<a href=${href(["executions", id, name], query)} aria-current=${(VIEWS[tab] ? tab : "graph") === name ? "page" : undefined}>${VIEWS[name][1]}</a>`)}</nav></div>
+    <${Slider} count=${head.count} moment=${moment} />
+    ${moment.error ? html`<${Refused} error=${moment.error} again=${moment.now} />` : null}
+    <div class="split">
+      <section class="view" aria-label=${(VIEWS[tab] ?? VIEWS.graph)[1]}><${View} key=${id} run=${run} /></section>
+      ${run.step ? html`<${Inspector} run=${run} />` : null}
+    </div>
+  </div>`;
+}
+
+function Head({ run }) {
+  const { head, summary, id, state } = run;
+  const labels = Object.entries(summary?.labels ?? {});
+  return html`<header class="head">
+    <div class="title">
+      <h1><a class="soft" href=${href(["executions"])}>Executions</a> <span class="soft">/</span> <bdi>${summary ? summary.playbook.path : id}</bdi>${summary ? html` <span class="soft">v${summary.playbook.version}</span>` : null}</h1>
+      <${Status} value=${state ? state.status : head.status} note=${state ? "then" : ""} />
+      ${labels.map(([k, v]) => html`<span class="tag"><span class="cut">${k}: ${v}</span></span>`)}
+    </div>
+    <div class="about soft"><span class="mono">${id}</span><${Copy} text=${id} what="id" />
+      <span title=${dateTime(head.started_at)}>started <${When} at=${head.started_at} /></span>
+      <span>${head.ended ? "took" : "for"} <span class="number">${duration(head.duration_ms)}</span></span>
+      ${head.epoch ? html`<span>redriven ${head.epoch === 1 ? "once" : `${head.epoch} times`}</span>` : null}
+      ${summary?.parent ? html`<span>part of <a class="mono" href=${href(["executions", summary.parent.execution_id])}>${shortId(summary.parent.execution_id)}</a></span>` : null}
+    </div>
+    <${Actions} run=${run} />
+  </header>`;
+}
+
+function Failure({ run }) {
+  const { head } = run;
+  if (head.status === "stuck") return html`<div class="failure"><div class="what"><strong>Stuck</strong><pre class="text">${head.reason ?? ""}</pre></div></div>`;
+  const error = head.error;
+  if (!error) return null;
+  return html`<div class="failure">
+    <div class="what"><strong>${error.kind}</strong>${error.step ? html` in step <b><bdi>${oneLine(error.step, 80)}</bdi></b>` : null}${error.task ? html`, task <b><bdi>${oneLine(error.task, 80)}</bdi></b>` : null}
+      <pre class="text"><bdi>${oneLine(error.message, 600)}</bdi></pre></div>
+    ${error.step && run.step !== error.step ? html`<button class="button" onClick=${() => run.select(error.step)}>Show the step</button>` : null}
+  </div>`;
+}

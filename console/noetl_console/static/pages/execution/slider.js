@@ -1,0 +1,30 @@
+// The slider: every event of the past, and now at its end.
+import { html } from "../../vendor/preact.js";
+import { useKeys } from "../../core/keys.js";
+import { number, time } from "../../core/format.js";
+import { Icon } from "../../components/icons.js";
+
+export function Slider({ count, moment }) {
+  const last = Math.max(0, count - 1);
+  const position = moment.position ?? last;
+  const by = (n) => count && moment.seek(Math.max(0, Math.min(last, position + n)));
+  useKeys([
+    { keys: "[", what: "To the event before", run: () => by(-1) },
+    { keys: "]", what: "To the next event", run: () => by(1) },
+    { keys: "{", what: "100 events back", run: () => by(-100) },
+    { keys: "}", what: "100 events on", run: () => by(100) },
+    { keys: "0", what: "To the present", run: moment.now },
+  ]);
+  const event = moment.event;
+  const words = event ? `${event.name}${event.step ? ` ${event.step}` : ""}` : "now";
+  return html`<div class="slider" role="group" aria-label="Time">
+    <button class="button plain" onClick=${() => moment.seek(0)} aria-label="To the first event" title="To the first event"><${Icon} name="first" /></button>
+    <button class="button plain" onClick=${() => by(-1)} disabled=${position <= 0} aria-label="To the event before" title="To the event before ( [ )"><${Icon} name="left" /></button>
+    <input type="range" min="0" max=${last} value=${position} disabled=${!count} aria-label="Event" aria-valuetext=${`${number(position + 1)} of ${number(count)}: ${words}`}
+      onInput=${(e) => moment.seek(Number(e.currentTarget.value))} />
+    <button class="button plain" onClick=${() => by(1)} disabled=${!moment.at || position >= last} aria-label="To the next event" title="To the next event ( ] )"><${Icon} name="right" /></button>
+    <span class="where"><span class="number">${number(Math.min(position + 1, count))}</span><span class="soft"> of ${number(count)}</span></span>
+    <span class="event cut" title=${event?.event_id}>${event ? html`<span class="number soft">${time(event.timestamp)}</span> <b>${event.name}</b> <bdi>${event.step ?? ""}</bdi>${event.iteration !== undefined ? ` ${[event.iteration].flat().join(".")}` : ""}` : html`<span class="soft">as it is now</span>`}</span>
+    <button class="button" onClick=${moment.now} disabled=${!moment.at} title="To the present ( 0 )">Now</button>
+  </div>`;
+}

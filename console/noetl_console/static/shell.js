@@ -1,0 +1,93 @@
+// The frame around all pages, and which page an address is.
+import { html, useEffect, useState } from "./vendor/preact.js";
+import { get } from "./core/api.js";
+import { bindings, enable, enabled, startKeys, useKeys } from "./core/keys.js";
+import { dismiss, notices } from "./core/notices.js";
+import { useData } from "./core/poll.js";
+import { go, href, route } from "./core/router.js";
+import { choose, theme } from "./core/theme.js";
+import { Dialog } from "./components/dialog.js";
+import { Icon } from "./components/icons.js";
+import { Busy, Empty } from "./components/parts.js";
+import { Executions } from "./pages/executions.js";
+
+/** Pages by the first part of an address. All but the first are loaded when they are opened. */
+const PAGES = {
+  executions: { title: "Executions", load: async (parts) => (parts.length > 1 ? (await import("./pages/execution/page.js")).Execution : Executions) },
+  inbox: { title: "Inbox", load: async () => (await import("./pages/inbox.js")).Inbox },
+  playbooks: { title: "Playbooks", load: async (parts) => (parts.length > 1 ? (await import("./pages/playbook.js")).Playbook : (await import("./pages/playbooks.js")).Playbooks) },
+};
+const PLACES = [["executions", "list", "Executions"], ["inbox", "inbox", "Inbox"], ["playbooks", "book", "Playbooks"]];
+const THEMES = { system: ["half", "light"], light: ["sun", "dark"], dark: ["moon", "system"] };
+
+export function Shell() {
+  const { parts } = route.value;
+  const [help, setHelp] = useState(false);
+  useEffect(startKeys, []);
+  useKeys([
+    { keys: "?", what: "Show what keys do", run: () => setHelp(true) },
+    { keys: "g e", what: "Go to executions", run: () => go(["executions"]) },
+    { keys: "g i", what: "Go to the inbox", run: () => go(["inbox"]) },
+    { keys: "g p", what: "Go to playbooks", run: () => go(["playbooks"]) },
+    { keys: "/", what: "Search", run: () => document.querySelector("main input[type=search]")?.focus() },
+  ]);
+  return html`<div class="shell">
+    <a class="skip" href="#main" onClick=${skip}>To the page</a>
+    <${Rail} place=${parts[0]} onHelp=${() => setHelp(true)} />
+    <main id="main" tabindex="-1"><${Page} parts=${parts} /></main>
+    <${Notices} />
+    ${help ? html`<${Help} onClose=${() => setHelp(false)} />` : null}
+  </div>`;
+}
+
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main").focus();
+}
+
+function Page({ parts }) {
+  const page = PAGES[parts[0]];
+  const [found, setFound] = useState({ key: "executions", view: Executions });
+  const key = page ? `${parts[0]}${parts.length > 1 ? "/one" : ""}` : "none";
+  useEffect(() => {
+    let over = false;
+    document.title = `${page?.title ?? "Not there"} · NoETL`;
+    page?.load(parts).then((view) => over || setFound({ key, view }));
+    return () => (over = true);
+  }, [key]);
+  if (!page) return html`<div class="page"><${Empty} title="There is no such page"><a href=${href(["executions"])}>Executions</a><//></div>`;
+  if (found.key !== key) return html`<${Busy} />`;
+  return html`<${found.view} parts=${parts} />`;
+}
+
+function Rail({ place, onHelp }) {
+  const health = useData((signal) => get("health", {}, { signal }), [], { every: 15000 });
+  const [icon, next] = THEMES[theme.value];
+  const wiring = health.data?.wiring ?? {};
+  return html`<nav class="rail" aria-label="Places">
+    <a class="brand" href=${href(["executions"])}><img src="icon.svg" alt="" /><span>NoETL</span></a>
+    ${PLACES.map(([name, sign, word]) => html`<a class="place" href=${href([name])} aria-current=${place === name ? "page" : undefined}><${Icon} name=${sign} />${word}</a>`)}
+    <div class="foot">
+      <div class="wiring"><span class="dot ${health.error ? "off" : ""}"></span>
+        <span class="anywhere">${health.error ? "no answer" : health.data ? `${wiring.stack ?? wiring.name ?? "stack"} ${health.data.version}` : "…"}</span></div>
+      <div class="tools">
+        <button class="button plain" aria-label=${`Theme: ${theme.value}; choose ${next}`} title=${`Theme: ${theme.value}`} onClick=${() => choose(next)}><${Icon} name=${icon} /></button>
+        <button class="button plain" aria-label="Keys" title="Keys (?)" onClick=${onHelp}><${Icon} name="help" /></button>
+      </div>
+    </div>
+  </nav>`;
+}
+
+function Notices() {
+  return html`<div class="notices" aria-live="polite">${notices.value.map(
+    (n) => html`<div class="notice ${n.tone}" key=${n.id}><p>${n.text}</p><button class="button plain" aria-label="Close" onClick=${() => dismiss(n.id)}><${Icon} name="cross" /></button></div>`,
+  )}</div>`;
+}
+
+function Help({ onClose }) {
+  return html`<${Dialog} title="Keys" onClose=${onClose}>
+    <table><thead><tr><th scope="col">Key</th><th scope="col">Does</th></tr></thead>
+      <tbody>${bindings.value.map((b) => html`<tr><td class="nowrap">${b.keys.split(" ").map((k) => html`<kbd>${k}</kbd> `)}</td><td>${b.what}</td></tr>`)}</tbody></table>
+    <label class="field inline"><input type="checkbox" checked=${enabled.value} onChange=${(e) => enable(e.currentTarget.checked)} />Single keys do something</label>
+  <//>`;
+}

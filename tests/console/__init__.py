@@ -1,0 +1,1 @@
+"""The console: its server, and its pages in a browser."""

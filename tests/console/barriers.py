@@ -1,0 +1,31 @@
+"""Barriers in a page that axe finds: what a person who does not see, or uses no mouse, cannot use."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page
+
+SERIOUS = ("serious", "critical")
+
+
+@cache
+def _axe() -> str:
+    return (Path(__file__).parent / "vendor/axe.min.js").read_text()
+
+
+def barriers(page: Page) -> list[str]:
+    """Each serious one, with where it is."""
+    if not page.evaluate("() => 'axe' in globalThis"):
+        page.evaluate(_axe())
+    found: dict[str, Any] = page.evaluate(
+        "() => axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations']})"
+    )
+    return [
+        f"{v['id']}: {v['help']}: {n['target']} {n['any'][0]['message'] if n['any'] else ''}"
+        for v in found["violations"]
+        if v["impact"] in SERIOUS
+        for n in v["nodes"]
+    ]

@@ -1,0 +1,98 @@
+"""A real browser for the console's tests: Chromium or Chrome of this machine, driven by Playwright."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+
+from noetl_console.server import Console
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+PATIENCE_MS = 20_000
+
+
+@cache
+def executable() -> str:
+    """Where the browser is: `NOETL_CHROMIUM`, or one on the path. Where there is none, the package of Debian or Ubuntu is installed, as
+    the tests of this page are not skipped anywhere."""
+    named = os.environ.get("NOETL_CHROMIUM") or _found()
+    if named is None:
+        sudo = [] if os.geteuid() == 0 else ["sudo", "--non-interactive"]
+        for command in (["update"], ["install", "--yes", "--no-install-recommends", "chromium"]):
+            subprocess.run([*sudo, "apt-get", "--quiet", *command], check=True, stdout=subprocess.DEVNULL)
+        named = _found()
+    assert named is not None, "no browser: install chromium, or name one in NOETL_CHROMIUM"
+    return named
+
+
+def _found() -> str | None:
+    return next((path for path in map(shutil.which, NAMES) if path), None)
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """A browser without a window."""
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=executable(), headless=True, args=list(FLAGS))
+        try:
+            yield started
+        finally:
+            started.close()
+
+
+class Watched:
+    """A page, and what went wrong in it: errors of scripts, violations of the policy, requests that left this machine. Requests that
+    the API refuses are no errors of the page."""
+
+    def __init__(self, page: Page, server: Console) -> None:
+        self.page = page
+        self.base = f"http://127.0.0.1:{server.server_port}/"
+        self.wrong: list[str] = []
+        self.requests: list[str] = []
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        page.on("console", self._said)
+        page.on("request", self._asked)
+        page.goto(server.address())
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and not message.text.startswith("Failed to load resource"):
+            self.wrong.append(f"{message.type}: {message.text}")
+
+    def _asked(self, request: Request) -> None:
+        self.requests.append(request.url)
+        if not request.url.startswith((self.base, "data:")):
+            self.wrong.append(f"request to {request.url}")
+
+    def open(self, address: str, ready: str | None = None) -> None:
+        """Go to an address such as `executions/17/graph`, and wait until `ready` (a selector) is there."""
+        self.page.goto(f"{self.base}#/{address}")
+        if ready:
+            self.page.wait_for_selector(ready)
+
+
+@contextmanager
+def watched(started: Browser, server: Console, *, dark: bool = False, width: int = 1360, height: int = 820) -> Iterator[Watched]:
+    """A page that is let in, in a browser that remembers nothing; raises `AssertionError` where something went wrong in it."""
+    context = started.new_context(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
+    try:
+        page = Watched(context.new_page(), server)
+        yield page
+        assert page.wrong == []
+    finally:
+        context.close()

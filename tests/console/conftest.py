@@ -1,0 +1,37 @@
+"""One browser for all tests of a process, and one console for those that change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.console.browser import Watched, browser, watched
+from tests.console.stored import Stored, stored
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    """For tests that look."""
+    with stored(tmp_path_factory.mktemp("console")) as made:
+        yield made
+
+
+@pytest.fixture
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    """For a test that acts."""
+    with stored(tmp_path_factory.mktemp("console")) as made:
+        yield made
+
+
+@pytest.fixture
+def page(chromium: Browser, looked_at: Stored) -> Iterator[Watched]:
+    with watched(chromium, looked_at.server) as opened:
+        yield opened

@@ -1,0 +1,158 @@
+"""A local store with executions of every kind that the console shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from noetl_console.local import LocalApi
+from noetl_console.server import Console
+from noetl_core.control.admit import StartRequest, register
+from noetl_core.local import LocalWiring
+from tests.console.asking import console
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\n"
+SHOP = (
+    HEAD
+    + """metadata: { name: shop, path: demo/shop, description: Prices orders and ships them }
+workload: { orders: [3, 5, 8], region: eu }
+workflow:
+  - step: start
+    tool:
+      kind: python
+      args: { orders: "{{ workload.orders }}", region: "{{ workload.region }}" }
+      code: |
+        import sys
+        print(f"{len(orders)} orders from {region}")
+        print("prices are net", file=sys.stderr)
+        result = sum(orders)
+    next:
+      arcs:
+        - { step: bulk, when: "{{ event.result > 10 }}", args: { total: "{{ event.result }}" } }
+        - { step: single }
+  - step: bulk
+    loop: { in: "{{ workload.orders }}", iterator: order }
+    tool: { kind: noop, result: "{{ iter.order * 2 }}", set_ctx: { last: "{{ iter.order }}" } }
+    next: { spec: { mode: inclusive }, arcs: [{ step: ship }, { step: invoice }] }
+  - step: single
+    tool: { kind: noop }
+  - step: ship
+    tool: { kind: noop, result: { carrier: dhl, parcels: 3 } }
+    next: { arcs: [{ step: notify }] }
+  - step: invoice
+    tool: { kind: noop, result: { number: 17 } }
+    next: { arcs: [{ step: notify }] }
+  - step: notify
+    spec: { join: all }
+    tool: { kind: noop, result: sent }
+"""
+)
+ITEMS = (
+    HEAD
+    + """metadata: { name: items, path: demo/items }
+workload: { count: 3000 }
+workflow:
+  - step: items
+    loop: { in: "{{ range(workload.count) | list }}", iterator: item, spec: { policy: { failure: { mode: best_effort } } } }
+    tool: { kind: noop, result: "{{ 12 / (0 if iter.item in [617, 1618] and ctx.price is not defined else 1) }}" }
+    next: { arcs: [{ step: total, when: "{{ event.loop.failed == 0 }}" }, { step: check }] }
+  - step: check
+    tool: { kind: python, code: "raise ValueError('some items have no price')" }
+  - step: total
+    tool: { kind: noop, result: "{{ steps.items.result | length }}" }
+"""
+)
+APPROVE = (
+    HEAD
+    + """metadata: { name: approve, path: demo/approve }
+workload: { amount: 1200 }
+workflow:
+  - step: ask
+    tool:
+      kind: callback
+      description: "Approve {{ workload.amount }} EUR?"
+      schema:
+        type: object
+        required: [approved]
+        properties: { approved: { type: boolean, title: Approved }, reason: { type: string, title: Why } }
+    next: { arcs: [{ step: paid, when: "{{ event.result.approved }}" }, { step: refused }] }
+  - step: paid
+    tool: { kind: noop, result: paid }
+  - step: refused
+    tool: { kind: noop, result: refused }
+"""
+)
+WAITS = (
+    HEAD
+    + """metadata: { name: waits, path: demo/waits }
+workflow:
+  - step: wait
+    tool: { kind: callback, signal: go_on }
+    next: { arcs: [{ step: end }] }
+  - step: end
+    tool: { kind: noop, result: "{{ steps.wait.result.word }}" }
+"""
+)
+IMAGE = "<img src=x onerror=alert(1)>"
+HOSTILE = (
+    HEAD
+    + f"""metadata: {{ name: hostile, path: demo/hostile }}
+workload: {{ image: "{IMAGE}" }}
+workflow:
+  - step: start
+    tool: {{ kind: python, args: {{ image: "{{{{ workload.image }}}}" }}, code: "print(image); print('\\u202eabc'); result = {{image: image, 'long': 'x' * 10000, 'rtl': '\\u202eabc'}}" }}
+    next: {{ arcs: [{{ step: fails }}] }}
+  - step: fails
+    tool: {{ kind: python, args: {{ image: "{{{{ workload.image }}}}" }}, code: "raise ValueError(image + '\\u202e' + 'y' * 10000)" }}
+"""
+)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A console, and the ids of executions of its store."""
+
+    server: Console
+    wiring: LocalWiring
+    shop: str
+    items: str
+    approve: str
+    waits: str
+    hostile: str
+
+    def start(self, source: str, payload: dict[str, Any] | None = None, timeout_s: float | None = None) -> str:
+        """Carry out one more."""
+        return carried_out(self.wiring, source, payload, timeout_s)
+
+
+def carried_out(wiring: LocalWiring, source: str, payload: dict[str, Any] | None = None, timeout_s: float | None = None) -> str:
+    """Its id, when it has ended or `timeout_s` is over."""
+    started = wiring.start(StartRequest(playbook=source, payload=payload or {}))
+    wiring.run(started.execution_id, timeout_s=timeout_s)
+    return started.execution_id
+
+
+@contextmanager
+def stored(folder: Path) -> Iterator[Stored]:
+    """A console of a new store in `folder`."""
+    store = str(folder / "runs.db")
+    wiring = LocalWiring(store)
+    for source in (SHOP, ITEMS, APPROVE):
+        register(wiring.control, source)
+    ids = {
+        "hostile": carried_out(wiring, HOSTILE),
+        "waits": carried_out(wiring, WAITS, timeout_s=0.3),
+        "approve": carried_out(wiring, APPROVE, timeout_s=0.3),
+        "items": carried_out(wiring, ITEMS),
+        "shop": carried_out(wiring, SHOP),
+    }
+    api = LocalApi(store)
+    try:
+        with console(api) as server:
+            yield Stored(server, wiring, **ids)
+    finally:
+        api.close()
+        wiring.close()

@@ -1,0 +1,66 @@
+"""The page of executions, in a browser."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from tests.console.barriers import barriers
+from tests.console.browser import Watched
+from tests.console.stored import Stored
+
+
+def test_executions_are_listed_newest_first_and_lead_to_their_pages(page: Watched, looked_at: Stored) -> None:
+    page.open("executions", "tbody tr")
+    rows = page.page.locator("tbody tr")
+    expect(rows).to_have_count(5)
+    expect(rows.first).to_contain_text("demo/shop")
+    expect(rows.first).to_contain_text("completed")
+    rows.first.locator("a").click()
+    page.page.wait_for_url(f"**/#/executions/{looked_at.shop}")
+
+
+def test_a_status_is_chosen_and_stands_in_the_address(page: Watched) -> None:
+    page.open("executions", "tbody tr")
+    page.page.get_by_label("Status").select_option("failed")
+    expect(page.page.locator("tbody tr")).to_have_count(2)
+    assert page.page.url.endswith("#/executions?status=failed")
+    page.page.go_back()
+    expect(page.page.locator("tbody tr")).to_have_count(5)
+
+
+def test_keys_go_through_the_list_and_are_shown(page: Watched, looked_at: Stored) -> None:
+    page.open("executions", "tbody tr")
+    page.page.keyboard.press("?")
+    expect(page.page.get_by_role("dialog")).to_contain_text("Next row")
+    page.page.keyboard.press("Escape")
+    expect(page.page.get_by_role("dialog")).to_have_count(0)
+    page.page.keyboard.press("j")
+    page.page.keyboard.press("j")
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_url(f"**/#/executions/{looked_at.items}")
+
+
+def test_single_keys_can_be_turned_off(page: Watched) -> None:
+    page.open("executions", "tbody tr")
+    page.page.keyboard.press("?")
+    page.page.get_by_label("Single keys do something").uncheck()
+    page.page.keyboard.press("Escape")
+    page.page.keyboard.press("?")
+    expect(page.page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_the_first_thing_that_tab_reaches_leads_past_the_rail(page: Watched) -> None:
+    page.open("executions", "tbody tr")
+    page.page.keyboard.press("Tab")
+    expect(page.page.get_by_role("link", name="To the page")).to_be_focused()
+    page.page.keyboard.press("Enter")
+    expect(page.page.locator("#main")).to_be_focused()
+
+
+def test_it_has_no_barriers_in_light_and_in_dark(page: Watched) -> None:
+    page.open("executions", "tbody tr")
+    assert barriers(page.page) == []
+    page.page.get_by_role("button", name="Theme").click()
+    page.page.get_by_role("button", name="Theme").click()
+    expect(page.page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert barriers(page.page) == []
