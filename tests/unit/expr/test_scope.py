@@ -210,3 +210,30 @@ def test_a_reference_to_nothing_is_as_false_as_nothing(stored: Any, size: int) -
     said = "{{ [not x, x or 'none', (x and 1) == x, 'full' if x else 'empty', not y, 'full' if y else 'empty'] }}"
     assert render(said, scope) == [True, "none", True, "empty", False, "full"]
     assert render("{% if x %}full{% elif y %}then{% endif %}", scope) == "then"
+
+
+@pytest.mark.parametrize(
+    ("template", "value"),
+    [
+        ("{{ ref is none }}", False),
+        ("{{ ref is not none and ref is defined }}", True),
+        ("{{ pointer is none or pointer is true or pointer is false }}", False),
+        ("{{ [none, ref, 1] | reject('none') | list | length }}", 2),
+        ("{{ [none, ref] | select('none') | list }}", [None]),
+        ("{{ [{'a': ref}, {'a': none}] | rejectattr('a', 'none') | list | length }}", 1),
+        ("{{ [none, ref] | select | list }}", [REF]),
+        ("{{ [ref] | reject('true') | list }}", [REF]),
+    ],
+)
+def test_whether_a_reference_is_null_is_known_without_loading_it(template: str, value: Any) -> None:
+    def resolve(wanted: Any) -> Any:
+        assert isinstance(wanted, Pointer)
+        return REF
+
+    assert render(template, Scope({"ref": REF, "pointer": Pointer("r")}, resolve=resolve)) == value
+
+
+@pytest.mark.parametrize(("stored", "size", "name"), [(None, 4, "none"), (True, 4, "true"), (False, 5, "false")])
+def test_a_reference_to_null_true_or_false_is_that(stored: Any, size: int, name: str) -> None:
+    scope = Scope({"x": {"kind": "result_ref", "store": "s3", "key": "1/small", "size": size}}, resolve=lambda _: stored)
+    assert render(f"{{{{ [x is {name}, [x] | select('{name}') | list | length] }}}}", scope) == [True, 1]

@@ -104,7 +104,7 @@ class Reading(Budget):
         if name not in self.parts and opened is not None:
             if self.walked is not None:
                 walked, self.walked = self.walked, None
-                self._plan(walked)
+                self._prefetch(walked)
             self.parts[name] = self.of_part(lambda: opened(reference))
         return self.parts[name]
 
@@ -127,8 +127,12 @@ class Reading(Budget):
 
     def truth(self, value: Any) -> bool:
         """Return whether `value` is true. Of a large one nothing is loaded."""
+        return bool(self.judged(value))
+
+    def judged(self, value: Any) -> Any:
+        """As `read`, for who asks only whether the value is null, true or false: of a large one nothing is loaded."""
         value = self.judge(self.enter(value))
-        return bool(value if type(value) is dict or isinstance(value, Part) else self.read(value))
+        return value if type(value) is dict or isinstance(value, Part) else self.read(value)
 
     def absent(self, value: Any, name: Any) -> Missing:
         """Return the value of a part that `value` does not have."""
@@ -148,10 +152,13 @@ class Reading(Budget):
 
     def _prefetch(self, value: Any) -> None:
         """Say which references in `value` are about to be read, to who would rather load them together."""
-        if self.scope.prefetch is not None:
-            found = [reference for _, reference in references_in(value)]
-            if len(found) > 1:
+        found = [] if self.scope.prefetch is None else [reference for _, reference in references_in(value)]
+        try:
+            if self.scope.prefetch is not None and len(found) > 1:
                 self.scope.prefetch(found)
+        except BaseException as error:
+            self.raised = error
+            raise
 
     def getattr(self, value: Any, name: str) -> Any:
         """`value.name`: data first, then what `beside_data` gives."""
@@ -333,17 +340,10 @@ class Reading(Budget):
             return value
         own, before = self.weight, self.loaded
         if not keep_references and self.scope.prefetch is not None:
-            self._plan(value)
+            self._prefetch(value)
         plain = self._plain(value, undefined_ok, keep_secrets, keep_references)
         self.weight = own + self.loaded - before
         return plain
-
-    def _plan(self, value: Any) -> None:
-        try:
-            self._prefetch(value)
-        except BaseException as error:
-            self.raised = error
-            raise
 
     def _plain(self, value: Any, undefined_ok: bool, keep_secrets: bool, keep_references: bool) -> Any:
         kind = type(value)

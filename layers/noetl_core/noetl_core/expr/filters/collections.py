@@ -277,7 +277,7 @@ def _selected(ev: Evaluation, value: Any, args: tuple[Any, ...], user: str, *, b
     if args:
         run, rest = _named(args, TESTS, user, "test")
         return _listed(ev, (item for item in ev.each(value) if bool(run(ev, get(item), *rest)) is keep))
-    return _listed(ev, (item for item in ev.each(value) if bool(get(item)) is keep))
+    return _listed(ev, (item for item in ev.each(value) if ev.truth(get(item)) is keep))
 
 
 @filter_("select")

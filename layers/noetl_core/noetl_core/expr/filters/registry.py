@@ -83,5 +83,21 @@ def test(*names: str, parts: bool = False) -> Callable[[F], F]:
     return declare
 
 
+def test_of_truth(*names: str) -> Callable[[F], F]:
+    """Declare a test that asks whether its value is null, true or false, for which nothing large is loaded."""
+
+    def declare(run: F) -> F:
+        @pass_context
+        def judging(ev: Evaluation, value: Any, /) -> Any:
+            ev.tick()
+            return run(ev, ev.judged(value))
+
+        for name in names:
+            TESTS[name] = judging
+        return run
+
+    return declare
+
+
 def is_undefined(value: Any) -> bool:
     return isinstance(value, Undefined)

@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import pass_context
 
 from noetl_core.expr.evaluation import Evaluation
-from noetl_core.expr.filters.registry import FILTERS, TESTS, is_undefined, test
+from noetl_core.expr.filters.registry import FILTERS, TESTS, is_undefined, test, test_of_truth
 from noetl_core.expr.values import Group
 from noetl_core.outlines import Part
 
@@ -36,9 +36,9 @@ test("integer", parts=True)(_is(int))
 test("float", parts=True)(_is(float))
 test("boolean", parts=True)(_is(bool))
 test("mapping", parts=True)(lambda ev, value: isinstance(value, dict) or (isinstance(value, Part) and value.kind is dict))
-test("none", parts=True)(_is(type(None)))
-test("true")(lambda ev, value: value is True)
-test("false")(lambda ev, value: value is False)
+test_of_truth("none")(lambda ev, value: value is None)
+test_of_truth("true")(lambda ev, value: value is True)
+test_of_truth("false")(lambda ev, value: value is False)
 test("sequence", parts=True)(_is(str, list, tuple, Group, dict, range))
 test("iterable", parts=True)(
     lambda ev, value: type(value) in (str, list, tuple, Group, dict, range) or is_undefined(value) or isinstance(value, Part)
