@@ -44,6 +44,12 @@ SPEAKS: list[tuple[str, str, str]] = [
      HEAD + "executor: {spec: {entry_step: b}}\nworkflow: [{step: §a, tool: {kind: noop}}, {step: b, tool: {kind: noop}}]\n"),
     ("behind literal true", "W502", flow(arcs("a", "{step: b, when: '{{ true }}'}", "{step: §c, when: '{{ event.name == \"step.failed\" }}'}"),
                                          *leaf("b", "c"))),
+    ("the environment in the keychain", "W515",
+     HEAD + "keychain: [{name: k, kind: bearer, token: '{{ §env.TOKEN }}'}, {name: s, kind: static, data: {a: \"{{ §environ.get('X') }}\"}}]\n"
+     "workflow: [{step: a, tool: {kind: http, url: 'http://x/', auth: k, headers: {X: '{{ keychain.s.a }}'}}}]\n"),
+    ("an input that the keychain alone reads", "W515",
+     HEAD + "workload: {n: 1}\nkeychain: [{name: k, kind: bearer, token: '{{ workload.n }}{{ §workload.m }}'}]\n"
+     "workflow: [{step: a, tool: {kind: http, url: 'http://x/', auth: k}}]\n"),
     ("an expression outside of a text", "W523", flow("step: a\ntool:\n  kind: python\n  code: |\n    x = 1\n    y = x + §{{ workload.n }}")),
     ("two expressions", "W523", flow("step: a\ntool: {kind: python, code: \"x = '§{{ ctx.a }} and §{{- iter.b -}}'\"}")),
     ("a namespace in a function", "W524", flow("step: a\ntool:\n  kind: python\n  code: |\n    def main():\n        return §ctx['a']")),
@@ -173,6 +179,9 @@ SILENT: list[tuple[str, str]] = [
      HEAD + "workbook: {get: {kind: noop, set_iter: {own: 1}, result: '{{ args.a }} {{ args.b }} {{ iter.own }} {{ first }} {{ event }}'}}\n"
      "workflow: [{step: a, args: {a: 1, event: 2}, tool: [{name: first, kind: noop}, {name: get, kind: workbook}], next: {arcs: [{step: b, args: {b: 1}}]}},"
      " {step: b, tool: {kind: workbook, task: get}}]\n"),
+    ("what credentials read", HEAD + "workload: {n: 1}\nkeychain: [{name: j, kind: bearer, token: '{{ workload.n }}'}, {name: k, kind: static,"
+     " data: {a: \"{{ keychain.j.token }}{{ execution_id }}{{ n }}{{ workload.x | default('') }}\"}}]\n"
+     "workflow: [{step: a, tool: {kind: http, url: 'http://x/', headers: {X: '{{ keychain.k.a }}'}}}]\n"),
     ("templates of the program's own", flow("step: a\ntool: {kind: python, code: \"import jinja2\\nx = '{{ workload.a }}'\"}")),
     ("other braces", flow("step: a\ntool: {kind: python, code: \"x = f'{{workload}}' # {{ workload.a }}\\ny = '{{ name }}'\"}")),
     ("namespaces that are arguments", HEAD + "workbook: {t: {kind: python, code: 'result = iter'}}\n"

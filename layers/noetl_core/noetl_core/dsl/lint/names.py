@@ -32,6 +32,7 @@ from noetl_core.expr.scope import JOB, JOB_FIELDS, TRIGGER
 
 CONTROL: Final = words("workload ctx args steps execution_id")
 WORKER: Final = words("iter keychain _prev _task _attempt _outcome")
+KEYCHAIN: Final = words("workload execution_id keychain")
 STEP_ATTRIBUTES: Final = words("result status loop")
 ENVIRONMENT: Final = words("env environ secrets secret")
 EVENT_ATTRIBUTES: Final = words("name status result error loop step run_id")
@@ -99,6 +100,8 @@ def names(lint: Lint) -> None:
                 inside.add(scope)
     for place, scope in _shared_places(bound, inside):
         _check(bound, place, scope)
+    if (credentials := lint.root.get("keychain")) is not None:
+        _check(bound, credentials, Scope(KEYCHAIN, "the keychain", frozenset()))
     for scalar in default_scalars(lint.root):
         _check_scalar(bound, scalar, Scope(READABLE, "workload", frozenset()))
     _unused(bound)
