@@ -181,6 +181,18 @@ def test_a_value_is_written_as_its_key_says(
     assert (result["size"], result["etag"]) == (len(content), found["ETag"].strip('"'))
 
 
+@pytest.mark.parametrize(
+    "bad", [{"metadata": {"a": "x\ny"}}, {"metadata": {"a": "ü"}}, {"metadata": {"a b": "x"}}, {"metadata": {"a\r\nX": "x"}}, {"content_type": "text/\nx"}]
+)  # fmt: skip
+def test_what_no_header_can_be_is_said_before_anything_is_sent(bucket: str, bad: dict[str, Any]) -> None:
+    refused = [
+        Ran({"kind": "s3", "bucket": bucket, "key": "a", **more, **bad}).error
+        for more in ({"action": "put", "data": 1}, {"action": "copy", "source": "s3://x/y"})
+    ]
+    assert [(error["kind"], error["retryable"]) for error in refused] == [("schema", False)] * 2
+    assert all("header" in error["message"] or "is no name" in error["message"] for error in refused)
+
+
 def test_metadata_goes_with_the_object_and_comes_back(bucket: str) -> None:
     task = {
         "kind": "s3",

@@ -5,6 +5,7 @@ Objects of any size pass in constant memory: `s3_bodies` reads and writes them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -26,6 +27,7 @@ from noetl_core.tools.base import BadInput, ToolCall
 
 WRITTEN_BY: Final = "noetl-task-run"
 """The metadata that says which task wrote an object: a write that was repeated because its answer was lost is known by it."""
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 ONE_COPY: Final = 5 * 1024**3
 """A larger object is copied in parts."""
 DELETED_AT_ONCE: Final = 1000
@@ -77,7 +79,7 @@ def _put(call: ToolCall) -> dict[str, Any]:
     rights.check(BUCKETS, place.bucket)
     body = s3_bodies.written(call, place.key, choice(call, "format"))
     request = {**place.request, "Metadata": {**_metadata(call), WRITTEN_BY: call.task_run_id}}
-    request["ContentType"] = optional_text(call, "content_type") or body.content_type
+    request |= {"ContentType": body.content_type, **_content_type(call)}
     conditions = _with(call, {}, if_match="IfMatch", if_none_match="IfNoneMatch")
     s3 = _client(call)
     try:
@@ -138,7 +140,7 @@ def _copy(call: ToolCall) -> dict[str, Any]:
     changed: dict[str, Any] = {}
     if call.inputs.get("metadata") is not None or call.inputs.get("content_type") is not None:
         changed = {"MetadataDirective": "REPLACE", "Metadata": _metadata(call)}
-        changed |= _with(call, {}, content_type="ContentType")
+        changed |= _content_type(call)
     with errors_of(call.kind, BUCKETS, source.bucket):
         size = int(s3.head_object(**where)["ContentLength"])
     if size > ONE_COPY and call.inputs.get("if_none_match") is not None:
@@ -180,7 +182,7 @@ def _presign(call: ToolCall) -> dict[str, Any]:
     lasts = int(seconds(call, "expires") or 0)
     request = _with(call, place.request, version_id="VersionId")
     if method == "put":
-        request = _with(call, request, content_type="ContentType")
+        request |= _content_type(call)
     with errors_of(call.kind, BUCKETS, place.bucket):
         url = _client(call).generate_presigned_url(f"{method}_object", Params=request, ExpiresIn=lasts)
     return {"bucket": place.bucket, "key": place.key, "method": method.upper(), "expires_s": lasts,
@@ -262,7 +264,23 @@ def _metadata(call: ToolCall) -> dict[str, str]:
     given = call.inputs.get("metadata") or {}
     if not isinstance(given, Mapping) or not all(isinstance(value, str | int | float) for value in given.values()):
         raise BadInput("`metadata` must be a mapping of names to texts")
-    return {str(name): str(value) for name, value in given.items()}
+    for name in given:
+        if not _HEADER_NAME.fullmatch(str(name)):
+            raise BadInput(f"`metadata`: {str(name)[:60]!r} is no name: letters, digits, - and _")
+    return {str(name): _header(f"metadata.{name}", str(value)) for name, value in given.items()}
+
+
+def _content_type(call: ToolCall) -> dict[str, str]:
+    said = optional_text(call, "content_type")
+    return {} if said is None else {"ContentType": _header("content_type", said)}
+
+
+def _header(what: str, value: str) -> str:
+    """Return text that can be sent in a header. Raises `BadInput`."""
+    if not value.isascii() or any(character < " " or character == "\x7f" for character in value):
+        hint = "letters, digits and signs of ASCII in one line; encode other text (| urlencode)"
+        raise BadInput(f"`{what}` is sent in a header of HTTP, which {value[:60]!r} cannot be: {hint}")
+    return value
 
 
 def _metadata_of(answer: Mapping[str, Any]) -> dict[str, str]:
