@@ -231,6 +231,32 @@ def test_over_http(host: str) -> None:
     assert ran(one(PYTHON % f"'{host}/long.py'"))["error"]["kind"] == "limit"
 
 
+@pytest.mark.parametrize("uri", ["{other}/code/double.py", "//{netloc}/code/double.py", "{{{{ workload.uri }}}}"])
+def test_what_is_sent_to_the_endpoint_goes_nowhere_else(host: str, uri: str) -> None:
+    """Neither by an address of its own nor by a redirect."""
+    heard: list[dict[str, str]] = []
+
+    class Other(Handler):
+        def do_GET(self) -> None:
+            heard.append({name.lower(): value for name, value in self.headers.items()})
+            self.say(200, DOUBLE.encode())
+
+    class Redirecting(Handler):
+        def do_GET(self) -> None:
+            self.say(302, b"", Location=f"{url_of(other)}/code/double.py")
+
+    with serving(HTTPServer(("127.0.0.1", 0), Other)) as other, serving(HTTPServer(("127.0.0.1", 0), Redirecting)) as leading:
+        elsewhere = f"{url_of(other)}/code/double.py"
+        sent = f"endpoint: '{host}', headers: {{X-Token: t}}, auth: {{type: bearer, token: hunter2}}"
+        said = uri.format(other=url_of(other), netloc=url_of(other).removeprefix("http://"))
+        text = one(PYTHON % f"{{uri: '{said}', source: {{type: http, {sent}}}}}") + f"workload: {{uri: '{elsewhere}'}}\n"
+        out = ran(text)
+        assert (out["status"], out["error"]["kind"]) == ("failed", "schema") and "leads away" in out["error"]["message"], out
+        assert not heard
+        ran(one(PYTHON % f"{{uri: double.py, source: {{type: http, {sent.replace(host, url_of(leading))}}}}}"))
+    assert len(heard) == 1 and not {"authorization", "x-token"} & heard[0].keys()
+
+
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for name, value in (("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_DEFAULT_REGION", "us-east-1")):

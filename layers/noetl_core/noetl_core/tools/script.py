@@ -34,12 +34,7 @@ class ScriptedTool:
         return self._tool.run(replace(call, inputs={**inputs, KINDS[self.kind].script: text}))
 
     def _over_http(self, script: Mapping[str, Any], call: ToolCall) -> str:
-        url = (
-            urljoin(f"{str(script.get('endpoint', '')).rstrip('/')}/", str(script["uri"]))
-            if script.get("endpoint")
-            else str(script["uri"])
-        )
-        inputs = {"url": url, **{key: script[key] for key in ("headers", "auth") if script.get(key) is not None}}
+        inputs = {"url": _address(script), **{key: script[key] for key in ("headers", "auth") if script.get(key) is not None}}
         spec = {
             "response": "text",
             "max_response_bytes": MAX_BYTES,
@@ -71,3 +66,17 @@ class ScriptedTool:
             return body.decode("utf-8")  # type: ignore[no-any-return]
         except UnicodeDecodeError:
             raise ToolFailed(Outcome.failed("parse", f"script {script['uri']} is not text in UTF-8", retryable=False)) from None
+
+
+def _address(script: Mapping[str, Any]) -> str:
+    """Return the address of a script over HTTP: below `endpoint`, where what is sent along goes. Raises `BadInput`."""
+    uri = str(script["uri"])
+    if not script.get("endpoint"):
+        return uri
+    endpoint = f"{str(script['endpoint']).rstrip('/')}/"
+    url = urljoin(endpoint, uri)
+    if urlsplit(url)[:2] != urlsplit(endpoint)[:2]:
+        raise BadInput(
+            f"`uri` {uri[:200]!r} of a script leads away from its `endpoint` {endpoint}: leave the endpoint out, or the host"
+        )
+    return url
