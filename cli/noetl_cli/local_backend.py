@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from noetl_core.client.shapes import Event, Started
 
 
+ENDS_WITHIN_S = 5
+"""How long a process that serves may take to end what it is at."""
+
+
 class LocalBackend:
     """The services in this process, on a SQLite store."""
 
@@ -116,6 +120,26 @@ class LocalBackend:
             self.wiring.runner.leave("timeout")
             message = f"execution {execution_id} did not end within {timeout:g} s; {self._goes_on(execution_id)}"
             raise Exit(TIMEOUT, message)
+
+    def serve(self, tick: Tick) -> None:
+        """Carry out what the store asks for until a signal ends this process; what it has begun then goes on when somebody
+        serves, or resumes, again."""
+        carrier = _Carrier(self._served)
+        try:
+            while not carrier.over.wait(POLL_S):
+                tick()
+            carrier.answer()
+        except Stopped as stopped:
+            self.wiring.runner.leave(stopped.signal)
+            carrier.over.wait(ENDS_WITHIN_S)
+            say(f"ended by {stopped.signal}; what goes on is taken up by the next `noetl serve`")
+        except StorageFailed as error:
+            self.wiring.runner.leave("storage")
+            raise Exit(UNREACHABLE, f"storage: {error}") from None
+
+    def _served(self) -> bool:
+        self.wiring.runner.serve()
+        return True
 
     def _waits(self, execution_id: str, said: str) -> str:
         """Say once who holds what this process waits for; gives that worker's name."""

@@ -2,7 +2,8 @@
 the one that the command line asks for.
 
 `author` (validate, schema), `migrate`, `run`, `operate` (cancel, redrive, signal ...), `inspect` (show, events ...), `views`
-(timeline, graph ...), `replay`, `credentials`, `stack` (up, status, down), `console`.
+(timeline, graph ...), `replay`, `credentials`, `triggers`, `serve`, `stack` (up, status, down),
+`console`.
 
 A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
 here.
@@ -22,9 +23,11 @@ MODULES: Final = {
     "views": ("timeline", "graph", "render", "cost", "logs"),
     "replay": ("replay",),
     "operate": ("resume", "cancel", "redrive", "pause", "signal", "callback"),
+    "serve": ("serve",),
     "stack": ("up", "down", "status"),
     "console": ("console",),
     "credentials": ("credentials",),
+    "triggers": ("triggers",),
     "migrate": ("migrate",),
 }
 """The commands of each module. Their order is that of the help."""

@@ -6,6 +6,7 @@ through a heap instead of a queue.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,13 +18,17 @@ from noetl_core.adapters.local.queue import Delivery, LocalQueue
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
 from noetl_core.control.sweep import Swept, reconcile, sweep
+from noetl_core.control.triggers.schedules import fire_due
 from noetl_core.engine.commands import commands_of
+from noetl_core.engine.ids import trigger_of
 from noetl_core.engine.records import Boundary, Command, Commit, StreamId
 from noetl_core.engine.state import State
-from noetl_core.engine.statuses import HELD
+from noetl_core.engine.statuses import HELD, TERMINAL
 from noetl_core.instants import SECOND
 from noetl_core.ports import NotFound, StorageFailed, Unavailable
 from noetl_core.worker.service import Worker
+
+log = logging.getLogger(__name__)
 
 THREADS = 16
 """Commands that are carried out at the same time; further parallel branches wait."""
@@ -65,6 +70,8 @@ class LocalRunner:
         self._mine: set[str] = set()
         """Executions this process carries out, their children included."""
         self._foreign: set[str] = set()
+        self._serves = False
+        """Whether everything in the store is this process's, and not only what it was given."""
 
     def close(self) -> None:
         """Begin nothing more. Commands in progress are left to their leases."""
@@ -105,6 +112,24 @@ class LocalRunner:
                 self._idle(until)
         raise Interrupted(self._left)
 
+    def serve(self) -> None:
+        """Carry out all that the store asks for, whoever began it, until another thread calls `leave`: triggers whose time has
+        come, timers, and what other processes left. An execution that goes wrong stops no other.
+
+        Raises `StorageFailed` when the store cannot be written.
+        """
+        self._carrier = threading.current_thread()
+        self._serves, self._alone = True, False
+        while not self._left:
+            try:
+                if not self._act():
+                    self._idle(None)
+            except StorageFailed:
+                raise
+            except Exception:  # whatever it is, it is one execution's, which stays due: the others go on
+                log.exception("something could not be done; it is tried again")
+        self._store.sync()
+
     def leave(self, reason: str) -> None:
         """End in an orderly way: give up the leases of all runs in progress, so that nobody need wait for them, and write
         nothing afterwards. Another thread than that of `run` calls this."""
@@ -138,6 +163,10 @@ class LocalRunner:
         delivery = self._queue.receive()
         if delivery is None:
             return False
+        trigger = trigger_of(delivery.execution_id)
+        if trigger is not None:
+            fire_due(self._control, *trigger)
+            return True
         self._mine.add(delivery.execution_id)
         if delivery.command is None:
             reconcile(self._control, delivery.execution_id, Swept())
@@ -204,7 +233,10 @@ class LocalRunner:
         now = self._clock.now()
         if now - self._looked >= IDLE_LOOK_S * SECOND:
             self._looked = now
-            if sweep(self._control, mine=self._is_mine).looked or self._others_acted():
+            swept = sweep(self._control, mine=None if self._serves else self._is_mine)
+            if self._serves:
+                self._forget_ended()
+            if swept.looked or self._others_acted():
                 self._states.clear()
                 self._news |= self._mine
                 return
@@ -229,6 +261,15 @@ class LocalRunner:
         mine = parent is not None and parent["execution_id"] in self._mine
         (self._mine if mine else self._foreign).add(execution_id)
         return mine
+
+    def _forget_ended(self) -> None:
+        """Who serves looks after what goes on, and not for ever after all that it ever carried out."""
+        for execution_id in list(self._mine):
+            head = self._control.index.head(execution_id)
+            if head is not None and head.status in TERMINAL:
+                self._mine.discard(execution_id)
+                self._states.pop(execution_id, None)
+                self._news.discard(execution_id)
 
     def _others_acted(self) -> bool:
         """Return whether another process wrote to an execution of this one: a signal, a pause, a cancel. Its effects are

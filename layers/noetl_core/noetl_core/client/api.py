@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes, shapes, view_shapes
+    from noetl_core.client import following_shapes, shapes, trigger_shapes, view_shapes
 
 Drawn = Literal["mermaid", "dot", "svg"]
 
@@ -35,6 +35,30 @@ class Api(Protocol):
     def playbook(self, path: str, version: int | None = None) -> shapes.PlaybookSource: ...
 
     def playbook_versions(self, path: str) -> shapes.PlaybookVersions: ...
+
+    # --- triggers ---
+
+    def triggers(self, path: str | None = None, kind: str | None = None) -> trigger_shapes.Triggers: ...
+
+    def trigger(self, path: str, name: str) -> trigger_shapes.TriggerDetails:
+        """A trigger, its next occurrences, and what became of the last ones."""
+        ...
+
+    def switch_trigger(self, path: str, name: str, *, on: bool) -> trigger_shapes.Trigger: ...
+
+    def fire_trigger(
+        self, path: str, name: str, *, at: str | None = None, idempotency_key: str | None = None
+    ) -> trigger_shapes.Firing:
+        """Start what a trigger starts: now, or for its occurrence `at`."""
+        ...
+
+    def refused(self, path: str | None = None, limit: int | None = None) -> trigger_shapes.RefusedDeliveries:
+        """What triggers could not start, newest first."""
+        ...
+
+    def fire_refused(self, id: str) -> trigger_shapes.Firing: ...
+
+    def forget_refused(self, id: str) -> trigger_shapes.Forgotten: ...
 
     # --- executions ---
 

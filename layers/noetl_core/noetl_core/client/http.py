@@ -14,7 +14,7 @@ from noetl_core.client.errors import Refused, Unreachable
 if TYPE_CHECKING:
     import httpx
 
-    from noetl_core.client import following_shapes, shapes, view_shapes
+    from noetl_core.client import following_shapes, shapes, trigger_shapes, view_shapes
     from noetl_core.client.api import Drawn
 
 ATTEMPTS = 8
@@ -62,6 +62,32 @@ class Client:
 
     def playbook_versions(self, path: str) -> shapes.PlaybookVersions:
         return cast("shapes.PlaybookVersions", self._get(f"playbooks/{quote(path)}/versions"))
+
+    # --- triggers ---
+
+    def triggers(self, path: str | None = None, kind: str | None = None) -> trigger_shapes.Triggers:
+        return cast("trigger_shapes.Triggers", self._get("triggers", path=path, kind=kind))
+
+    def trigger(self, path: str, name: str) -> trigger_shapes.TriggerDetails:
+        return cast("trigger_shapes.TriggerDetails", self._get(_trigger(path, name)))
+
+    def switch_trigger(self, path: str, name: str, *, on: bool) -> trigger_shapes.Trigger:
+        return cast("trigger_shapes.Trigger", self._post(_trigger(path, name, "enable" if on else "disable"), {}))
+
+    def fire_trigger(
+        self, path: str, name: str, *, at: str | None = None, idempotency_key: str | None = None
+    ) -> trigger_shapes.Firing:
+        body = {"at": at, "idempotency_key": idempotency_key}
+        return cast("trigger_shapes.Firing", self._post(_trigger(path, name, "fire"), body))
+
+    def refused(self, path: str | None = None, limit: int | None = None) -> trigger_shapes.RefusedDeliveries:
+        return cast("trigger_shapes.RefusedDeliveries", self._get("refused", path=path, limit=limit))
+
+    def fire_refused(self, id: str) -> trigger_shapes.Firing:
+        return cast("trigger_shapes.Firing", self._post(f"refused/{quote(id, safe='')}/fire", {}))
+
+    def forget_refused(self, id: str) -> trigger_shapes.Forgotten:
+        return cast("trigger_shapes.Forgotten", self._json("DELETE", f"refused/{quote(id, safe='')}", None, {}))
 
     # --- executions ---
 
@@ -318,6 +344,10 @@ class Client:
 
 def _of(execution_id: str, view: str = "") -> str:
     return f"executions/{quote(execution_id, safe='')}" + (f"/{view}" if view else "")
+
+
+def _trigger(path: str, name: str, verb: str = "") -> str:
+    return f"triggers/{quote(path)}/{quote(name, safe='')}" + (f"/{verb}" if verb else "")
 
 
 def _word(value: Any) -> str:

@@ -20,6 +20,7 @@ from noetl_core.control.api import (
     following,
     operating,
     service_routes,
+    triggers,
     views,
 )
 from noetl_core.control.api.callers import Rights
@@ -40,6 +41,7 @@ ROUTES: tuple[ModuleType, ...] = (
     context,
     callbacks,
     catalog,
+    triggers,
     credentials,
 )
 """Each adds its routes to a resolver."""

@@ -1,0 +1,63 @@
+"""`noetl serve`: schedules, timers and what waits in the local store, in one process that stays."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from contextlib import closing
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from noetl_cli import output
+from noetl_cli.app import Output, Store, app
+from noetl_cli.errors import USAGE, Exit, say
+from noetl_cli.local_store import IN_MEMORY, default_store
+from noetl_core.instants import to_rfc3339
+
+if TYPE_CHECKING:
+    from noetl_core.engine.records import Commit
+
+
+@app.command()
+def serve(store: Store = None, output_: Output = "human") -> None:
+    """Start what is scheduled in the local store, and go on with what waits there, until Ctrl-C."""
+    from noetl_cli.local_backend import LocalBackend  # 400 ms: only who asks the local store
+
+    if store == IN_MEMORY:
+        raise Exit(USAGE, "a store in memory ends with its process: there is nothing to serve")
+    where = LocalBackend(store or default_store())
+    with closing(where):
+        known = where.wiring.control.triggers.triggers()
+        on = sum(1 for record in known if record.enabled)
+        say(f"serving {store or default_store()}: {on} of {len(known)} triggers are on (noetl triggers ls); Ctrl-C ends it")
+        news: deque[Commit] = deque()
+        where.wiring.observe(lambda commit: news.append(commit) if commit.stream.run_id is None else None)
+
+        def tick() -> None:
+            while news:
+                _tell(news.popleft(), output_)
+
+        where.serve(tick)
+        tick()
+
+
+def _tell(commit: Commit, how: str) -> None:
+    """Print that an execution has begun or ended."""
+    for event in commit.events:
+        told: dict[str, str]
+        if event.name == "PlaybookExecutionRequested":
+            trigger = event.data.get("trigger")
+            told = {"playbook": event.data["path"]} | ({"trigger": trigger["name"], "id": trigger["id"]} if trigger else {})
+            status = "started"
+        elif event.name == "WorkflowFinished":
+            error = event.data.get("error")
+            told, status = {"error": error["message"]} if error else {}, event.data["status"]
+        else:
+            continue
+        if how == "human":
+            clock = datetime.fromisoformat(to_rfc3339(commit.ts)).astimezone().strftime("%H:%M:%S")
+            print(clock, commit.stream.execution_id, output.styled(status, status), *told.values())
+        else:
+            line = {"at": to_rfc3339(commit.ts), "execution_id": commit.stream.execution_id, "status": status}
+            output.as_lines([{**line, **told}])
+        sys.stdout.flush()

@@ -1,0 +1,194 @@
+"""`noetl triggers`: what starts playbooks by itself."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from noetl_cli import output
+from noetl_cli.app import On, Output, Store, app
+from noetl_cli.backends import backend
+from noetl_cli.errors import say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from noetl_cli.backend import Backend
+    from noetl_core.client.trigger_shapes import Firing, Trigger, TriggerDetails
+
+triggers = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="What starts playbooks: list, switch on and off, fire, try again."
+)
+app.add_typer(triggers, name="triggers")
+
+Path = Annotated[str, typer.Argument(metavar="PATH", help="of the playbook")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="of the trigger")]
+RefusedId = Annotated[str, typer.Argument(metavar="ID", help="as `noetl triggers refused` shows it")]
+
+
+@triggers.command("ls")
+def list_(
+    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="of the playbook; default: of all")] = None,
+    kind: Annotated[str | None, typer.Option(help="of this source, such as schedule")] = None,
+    on: On = None,
+    store: Store = None,
+    output_: Output = "human",
+) -> None:
+    """List triggers with their next and last occurrences. Also called list."""
+    with closing(backend(on or "local", store)) as where:
+        found = where.api.triggers(path, kind)["triggers"]
+        output.rows([_row(t) for t in found] if output_ == "human" else [{**t} for t in found], output_)
+
+
+triggers.command("list", hidden=True)(list_)
+
+
+@triggers.command()
+def show(path: Path, name: Name, on: On = None, store: Store = None, output_: Output = "human") -> None:
+    """Show a trigger, its next occurrences, and what became of the last ones."""
+    with closing(backend(on or "local", store)) as where:
+        found = where.api.trigger(path, name)
+        if output_ == "human":
+            _show(found)
+        else:
+            output.as_json(found)
+
+
+@triggers.command()
+def enable(path: Path, name: Name, on: On = None, store: Store = None) -> None:
+    """Switch a trigger on. What it would have started while it was off is not made up for."""
+    with closing(backend(on or "local", store)) as where:
+        found = where.api.switch_trigger(path, name, on=True)
+        print(f"{path} {name} is on" + (f", next at {found['next_at']}" if found.get("next_at") else ""))
+
+
+@triggers.command()
+def disable(path: Path, name: Name, on: On = None, store: Store = None) -> None:
+    """Switch a trigger off. What it has started goes on."""
+    with closing(backend(on or "local", store)) as where:
+        where.api.switch_trigger(path, name, on=False)
+        print(f"{path} {name} is off")
+
+
+@triggers.command()
+def fire(
+    path: Path,
+    name: Name,
+    at: Annotated[str | None, typer.Option(help="one of its occurrences, such as 2026-11-22T02:00Z; default: now")] = None,
+    key: Annotated[str | None, typer.Option("--idempotency-key", help="the same key fires it once", metavar="K")] = None,
+    on: On = None,
+    store: Store = None,
+    output_: Output = "human",
+) -> None:
+    """Start what a trigger starts, whatever runs, and whether it is on or off."""
+    with closing(backend(on or "local", store)) as where:
+        _fired(where, where.api.fire_trigger(path, name, at=at, idempotency_key=key), output_)
+
+
+@triggers.command()
+def refused(
+    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="of the playbook; default: of all")] = None,
+    on: On = None,
+    store: Store = None,
+    output_: Output = "human",
+) -> None:
+    """List what triggers could not start, newest first."""
+    with closing(backend(on or "local", store)) as where:
+        found = where.api.refused(path)["refused"]
+        if output_ == "human":
+            columns = ("id", "path", "trigger", "occurrence", "reason")
+            output.rows([{c: {**one}[c] for c in columns} for one in found], output_)
+        else:
+            output.rows([{**one} for one in found], output_)
+
+
+@triggers.command()
+def retry(id: RefusedId, on: On = None, store: Store = None, output_: Output = "human") -> None:
+    """Try again to start what could not start."""
+    with closing(backend(on or "local", store)) as where:
+        _fired(where, where.api.fire_refused(id), output_)
+
+
+@triggers.command()
+def forget(id: RefusedId, on: On = None, store: Store = None) -> None:
+    """Delete what could not start."""
+    with closing(backend(on or "local", store)) as where:
+        where.api.forget_refused(id)
+        print(f"{id} deleted")
+
+
+def _fired(where: Backend, firing: Firing, how: str) -> None:
+    """Say what became of it; a local execution is carried out here, to its end."""
+    execution_id = firing.get("execution_id")
+    if execution_id is None:
+        from noetl_cli.errors import FAILED, Exit
+
+        raise Exit(FAILED, f"{firing['id']} is {firing['result']}: {firing.get('reason', '')}")
+    if where.name == "local":
+        from noetl_cli.follow import Watch, ended  # 17 ms: only who follows an execution
+
+        watch = Watch(where, execution_id, quiet=how != "human")
+        try:
+            where.follow(execution_id, None, watch.tick)
+        finally:
+            watch.close()
+        ended(where, execution_id, how, False)
+    elif how == "human":
+        print(execution_id)
+        say(f"started {firing['id']}; follow it: noetl watch {execution_id}")
+    else:
+        output.as_json(firing)
+
+
+def _row(trigger: Trigger) -> dict[str, Any]:
+    last = trigger.get("last")
+    return {
+        "path": trigger["path"],
+        "name": trigger["name"],
+        "when": _when(trigger["source"]),
+        "on": _state(trigger),
+        "next": trigger.get("next_at") or "",
+        "last": f"{last['scheduled_at']} {last['execution_id']}" if last else "",
+    }
+
+
+def _state(trigger: Trigger) -> str:
+    if trigger["enabled"]:
+        waiting = trigger.get("waiting")
+        return f"yes, {len(waiting)} waiting" if waiting else "yes"
+    return f"no: {trigger['stopped']}" if "stopped" in trigger else "no"
+
+
+def _when(source: Mapping[str, Any]) -> str:
+    """Return the source of a trigger in one line."""
+    if "every_s" in source:
+        return f"every {_duration(source['every_s'])}"
+    if "cron" in source:
+        zone = source.get("timezone", "UTC")
+        return f"{source['cron']} {zone}"
+    return ", ".join(f"{key}: {value}" for key, value in source.items())
+
+
+def _duration(seconds: int) -> str:
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds % size == 0:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _show(trigger: TriggerDetails) -> None:
+    source = trigger["source"]
+    print(f"{output.styled(trigger['path'], 'bold')} {trigger['name']}: {_when(source)}, version {trigger['version']}")
+    print(f"on: {_state(trigger)}")
+    for key in ("overlap", "catch_up", "jitter_s"):
+        if key in source:
+            print(f"{key}: {source[key]}")
+    if trigger["payload"]:
+        print(f"payload: {trigger['payload']}")
+    if trigger["upcoming"]:
+        print(f"next: {', '.join(trigger['upcoming'])}")
+    if trigger["firings"]:
+        columns = ("id", "result", "execution_id", "reason")
+        output.table([{c: {**f}.get(c, "") for c in columns} for f in trigger["firings"]])

@@ -1,0 +1,215 @@
+"""What people do with triggers: look at them, switch them on and off, fire them, and fire again what could not start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from noetl_core.control.core import Control
+from noetl_core.control.operate import NotNow
+from noetl_core.control.refusals import BadRequest
+from noetl_core.control.registration import set_due
+from noetl_core.control.triggers.schedules import facts_of
+from noetl_core.control.triggers.start import record_firing, start_triggered
+from noetl_core.dsl.model import Schedule
+from noetl_core.engine import ids
+from noetl_core.engine.occurrences import name_of, next_occurrence, occurrences, previous_occurrence
+from noetl_core.engine.schedules import ScheduleState, schedule_of, switched_on
+from noetl_core.instants import SECOND, from_text, in_microseconds, to_rfc3339
+from noetl_core.ports import Firing, NotFound, OtherRevision, RefusedDelivery, TriggerRecord, Unavailable
+
+if TYPE_CHECKING:
+    from noetl_core.client import trigger_shapes as shapes
+
+MOST_ROUNDS: Final = 20
+SHOWN_FIRINGS: Final = 20
+SHOWN_OCCURRENCES: Final = 5
+MOST_REFUSED: Final = 100
+
+
+def found(control: Control, path: str, name: str) -> TriggerRecord:
+    """Return a trigger. Raises `NotFound`, which says which ones there are."""
+    record = control.triggers.trigger(path, name)
+    if record is None:
+        others = ", ".join(r.name for r in control.triggers.triggers(path))
+        raise NotFound(f"playbook {path} has no trigger {name!r} ({f'it has: {others}' if others else 'it has none'})")
+    return record
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------------
+
+
+def listed(control: Control, path: str | None = None, kind: str | None = None) -> list[shapes.Trigger]:
+    """Return the triggers of a playbook, or of all, as lists show them."""
+    return [as_listed(record) for record in control.triggers.triggers(path, kind)]
+
+
+def as_listed(record: TriggerRecord) -> shapes.Trigger:
+    """Return a trigger as lists show it."""
+    shown: shapes.Trigger = {
+        "path": record.path,
+        "name": record.name,
+        "kind": record.kind,
+        "version": record.version,
+        "enabled": record.enabled,
+        "source": {key: value for key, value in record.source.items() if value not in (None, "", 0)},
+    }
+    if record.kind != Schedule.kind:
+        return shown
+    state = ScheduleState.read(record.state)
+    shown["next_at"] = name_of(state.next_at) if state.next_at is not None and record.enabled else None
+    if state.last_at is not None and state.execution_id is not None:
+        shown["last"] = {"scheduled_at": name_of(state.last_at), "execution_id": state.execution_id}
+    if state.waiting:
+        shown["waiting"] = [name_of(at) for at in state.waiting]
+    if state.stopped:
+        shown["stopped"] = state.stopped
+    return shown
+
+
+def described(control: Control, path: str, name: str) -> shapes.TriggerDetails:
+    """Return a trigger with its next occurrences, and what became of the last ones. Raises `NotFound`."""
+    record = found(control, path, name)
+    firings = control.triggers.firings(path, name, control.clock.now() // SECOND, SHOWN_FIRINGS)
+    return {
+        **as_listed(record),
+        "payload": dict(record.payload),
+        "upcoming": _upcoming(record) if record.kind == Schedule.kind and record.enabled else [],
+        "firings": [_as_shown(firing) for firing in firings],
+    }
+
+
+def _upcoming(record: TriggerRecord) -> list[str]:
+    state = ScheduleState.read(record.state)
+    if state.next_at is None:
+        return []
+    return [name_of(at) for at in islice(occurrences(schedule_of(record.source), state.next_at - 1), SHOWN_OCCURRENCES)]
+
+
+def _as_shown(firing: Firing) -> shapes.Firing:
+    shown: shapes.Firing = {"id": firing.occurrence, "at": to_rfc3339(firing.at), "result": firing.result}
+    if firing.execution_id is not None:
+        shown["execution_id"] = firing.execution_id
+    if firing.reason:
+        shown["reason"] = firing.reason
+    return shown
+
+
+# --- switching --------------------------------------------------------------------------------------------------------------
+
+
+def switch(control: Control, path: str, name: str, *, on: bool) -> shapes.Trigger:
+    """Switch a trigger on or off. What was not started when it is switched off never is. Raises `NotFound`, `Unavailable`."""
+    for _ in range(MOST_ROUNDS):
+        record = found(control, path, name)
+        if record.enabled == on:
+            set_due(control, record)
+            return as_listed(record)
+        state = record.state
+        if record.kind == Schedule.kind:
+            state = _switched(control, record, on=on).plain()
+        control.due_soon(ids.trigger_id(path, name))  # should this process end behind the write
+        new = replace(record, enabled=on, state=state, revision=control.clock.nonce())
+        try:
+            control.triggers.put_trigger(new, record.revision)
+        except OtherRevision:
+            continue
+        set_due(control, new)
+        return as_listed(new)
+    raise Unavailable(f"trigger {name} of {path} is contended: {MOST_ROUNDS} rounds were not enough")
+
+
+def _switched(control: Control, record: TriggerRecord, *, on: bool) -> ScheduleState:
+    state = ScheduleState.read(record.state)
+    for occurrence in (*state.starting, *state.waiting):
+        key = ids.occurrence_key(record.path, record.name, name_of(occurrence))
+        if occurrence in state.waiting or control.load(ids.execution_id_from_key(key)).seq < 0:
+            why = "the trigger was switched off"
+            record_firing(control, record, name_of(occurrence), occurrence, "skipped", reason=why)
+    state = replace(state, waiting=(), starting=())
+    return switched_on(schedule_of(record.source), state, control.clock.now()) if on else state
+
+
+# --- firing -----------------------------------------------------------------------------------------------------------------
+
+
+def fire(control: Control, path: str, name: str, at: str | None = None, key: str | None = None) -> shapes.Firing:
+    """Start what a trigger starts, whatever runs, whether it is on or off: now, or for one of its occurrences, which starts
+    once. The same `key` fires it once. Raises `NotFound`, `BadRequest`, `Unavailable`."""
+    record = found(control, path, name)
+    if record.kind != Schedule.kind:
+        raise BadRequest(
+            f"trigger {name} waits for deliveries; without one there is nothing to start with",
+            "path.trigger",
+            "what could not start is fired again by `noetl triggers retry`",
+        )
+    schedule = schedule_of(record.source)
+    if at is not None:
+        instant = _occurrence(schedule, at)
+        return _as_shown(start_triggered(control, record, name_of(instant), instant, facts_of(schedule, instant)))
+    now = control.clock.now() // SECOND * SECOND
+    occurrence = f"fired:{key or control.clock.nonce()}"
+    return _as_shown(start_triggered(control, record, occurrence, now, facts_of(schedule, now)))
+
+
+def _occurrence(schedule: Schedule, text: str) -> int:
+    try:
+        at = in_microseconds(from_text(text))
+    except (ValueError, OverflowError):
+        raise BadRequest(f"at is an instant as ISO 8601 text, not {text[:60]!r}", "body.at", "2026-11-22T02:00:00Z") from None
+    if at < 0 or at >= in_microseconds(datetime(9000, 1, 1, tzinfo=UTC)):
+        raise BadRequest("at is between 1970 and 9000", "body.at")
+    if next_occurrence(schedule, at - 1) != at:
+        near = (previous_occurrence(schedule, at), next_occurrence(schedule, at))
+        hint = " and ".join(name_of(one) for one in near if one is not None)
+        raise BadRequest(f"{text} is no occurrence of the schedule", "body.at", f"next to it are {hint}")
+    return at
+
+
+# --- what could not start ---------------------------------------------------------------------------------------------------
+
+
+def list_refused(control: Control, path: str | None = None, limit: int | None = None) -> list[shapes.Refused]:
+    """Return what could not start, newest first."""
+    return [as_refused(one) for one in control.triggers.list_refused(control.clock.now() // SECOND, limit or MOST_REFUSED, path)]
+
+
+def as_refused(refused: RefusedDelivery) -> shapes.Refused:
+    """Return what could not start as answers show it."""
+    return {
+        "id": refused.id,
+        "path": refused.path,
+        "trigger": refused.name,
+        "kind": refused.kind,
+        "occurrence": refused.occurrence,
+        "at": to_rfc3339(refused.at),
+        "code": refused.code,
+        "reason": refused.reason,
+        "facts": dict(refused.facts),
+    }
+
+
+def fire_refused(control: Control, id: str) -> shapes.Firing:
+    """Try again to start what could not start, by the trigger as it is now. What starts is no longer listed. Raises `NotFound`,
+    `NotNow`, `Unavailable`."""
+    refused = control.triggers.refused(id, control.clock.now() // SECOND)
+    if refused is None:
+        raise NotFound(f"nothing that was refused has the id {id}")
+    record = found(control, refused.path, refused.name)
+    if record.kind != refused.kind:
+        raise NotNow(f"trigger {refused.name} of {refused.path} is a {record.kind} now, and was a {refused.kind}")
+    facts: Mapping[str, Any] = {k: v for k, v in refused.facts.items() if k not in ("kind", "name", "id")}
+    firing = start_triggered(control, record, refused.occurrence, refused.at, facts)
+    if firing.result == "started":
+        control.triggers.forget_refused(id)
+    return _as_shown(firing)
+
+
+def forget_refused(control: Control, id: str) -> None:
+    """Delete what could not start. Raises `NotFound`."""
+    if control.triggers.refused(id, control.clock.now() // SECOND) is None:
+        raise NotFound(f"nothing that was refused has the id {id}")
+    control.triggers.forget_refused(id)

@@ -1,0 +1,162 @@
+"""The API of triggers: what is shown, switched, fired, refused and fired again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from noetl_core.control.triggers.schedules import fire_due
+from noetl_core.engine.ids import trigger_id
+from tests.unit.control.api_client import Client, client, refusal
+
+__all__ = ["client"]
+
+PLAYBOOK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: nightly, path: reports/nightly }
+executor:
+  spec:
+    triggers:
+      - { schedule: "0 2 * * *", payload: { day: "{{ trigger.scheduled_at[:10] }}" } }
+      - { name: often, schedule: { rate: 5m }, enabled: false }
+workload: { day: null, x-schema: { properties: { day: { type: [string, "null"], maxLength: 10 } } } }
+workflow:
+  - step: start
+    tool: { kind: noop, result: "{{ [workload.day, trigger] }}" }
+"""
+AT = "/api/triggers/reports/nightly"
+
+
+@pytest.fixture
+def registered(client: Client) -> Client:
+    assert client("POST", "/api/playbooks", PLAYBOOK)[0] == 201
+    return client
+
+
+def result_of(client: Client, fired: dict[str, Any]) -> Any:
+    assert fired["result"] == "started"
+    client.local.run(fired["execution_id"])
+    return client("GET", f"/api/executions/{fired['execution_id']}")[1]
+
+
+def test_triggers_are_listed_with_what_they_do_next(registered: Client) -> None:
+    status, body = registered("GET", "/api/triggers")
+    assert status == 200
+    often, nightly = body["triggers"]
+    assert (often["name"], often["enabled"], often["next_at"]) == ("often", False, None)
+    assert (nightly["path"], nightly["name"], nightly["kind"], nightly["version"]) == (
+        "reports/nightly",
+        "schedule",
+        "schedule",
+        1,
+    )
+    assert nightly["next_at"].endswith("T02:00:00Z")
+    assert registered("GET", "/api/triggers", path="reports/nightly", kind="event")[1] == {"triggers": []}
+    assert registered("GET", "/api/triggers", path="reports")[1] == {"triggers": []}
+
+
+def test_a_trigger_is_shown_with_its_next_occurrences(registered: Client) -> None:
+    status, body = registered("GET", f"{AT}/schedule")
+    assert status == 200
+    assert body["payload"] == {"day": "{{ trigger.scheduled_at[:10] }}"}
+    assert len(body["upcoming"]) == 5
+    assert body["upcoming"][0] == body["next_at"]
+    assert body["firings"] == []
+    answer = registered("GET", f"{AT}/scheduel")
+    assert refusal(answer) == (404, "not_found")
+    assert "it has: often, schedule" in answer[1]["error"]["message"]
+
+
+def test_a_switch_stays_where_it_was_put(registered: Client) -> None:
+    for _ in range(2):
+        status, body = registered("POST", f"{AT}/often/enable")
+        assert (status, body["enabled"]) == (200, True)
+    assert trigger_id("reports/nightly", "often") in due(registered)
+    registered("POST", "/api/playbooks", PLAYBOOK + "# again\n")
+    assert registered("GET", f"{AT}/often")[1]["enabled"] is True
+    assert registered("POST", f"{AT}/often/disable")[1]["enabled"] is False
+    assert trigger_id("reports/nightly", "often") not in due(registered)
+
+
+def due(client: Client) -> set[str]:
+    return {one.execution_id for one in client.local.index.due(1 << 62)}
+
+
+def test_an_occurrence_is_fired_once_however_often_it_is_asked_for(registered: Client) -> None:
+    status, fired = registered("POST", f"{AT}/schedule/fire", {"at": "2026-11-22T02:00:00Z"})
+    assert status == 202
+    assert registered("POST", f"{AT}/schedule/fire", {"at": "2026-11-22T03:00:00+01:00"})[1] == fired
+    shown = result_of(registered, fired)
+    trigger = {"kind": "schedule", "name": "schedule", "id": "2026-11-22T02:00:00Z", "scheduled_at": "2026-11-22T02:00:00Z"}
+    trigger["previous_at"] = "2026-11-21T02:00:00Z"
+    assert shown["trigger"] == trigger
+    assert shown["result"] == ["2026-11-22", trigger]
+    (listed,) = registered("GET", "/api/executions")[1]["executions"]
+    assert listed["trigger"] == {"kind": "schedule", "name": "schedule"}
+    assert registered("GET", f"{AT}/schedule")[1]["firings"] == [fired]
+
+
+def test_a_trigger_that_is_off_is_fired_by_hand(registered: Client) -> None:
+    fired = [registered("POST", f"{AT}/often/fire", {}, headers={"Idempotency-Key": "k"})[1] for _ in range(2)]
+    assert fired[0] == fired[1]
+    assert fired[0]["id"] == "fired:k"
+    assert registered("POST", f"{AT}/often/fire")[1]["execution_id"] != fired[0]["execution_id"]
+
+
+@pytest.mark.parametrize(
+    ("at", "hint"),
+    [
+        ("2026-11-22T02:30:00Z", "next to it are 2026-11-22T02:00:00Z and 2026-11-23T02:00:00Z"),
+        ("soon", "2026-11-22T02:00:00Z"),
+        ("0001-01-01T02:00:00Z", ""),
+        ("9999-01-01T02:00:00Z", ""),
+    ],
+)
+def test_what_is_no_occurrence_is_not_fired(registered: Client, at: str, hint: str) -> None:
+    answer = registered("POST", f"{AT}/schedule/fire", {"at": at})
+    assert refusal(answer) == (400, "malformed")
+    assert answer[1]["error"]["details"][0]["hint"] == hint
+
+
+def test_what_cannot_start_is_kept_and_fired_again_when_it_is_mended(registered: Client) -> None:
+    wrong = PLAYBOOK.replace("[:10]", "")
+    registered("POST", "/api/playbooks", wrong)
+    status, fired = registered("POST", f"{AT}/schedule/fire", {"at": "2026-11-22T02:00:00Z"})
+    assert (status, fired["result"]) == (202, "refused")
+    (refused,) = registered("GET", "/api/refused", path="reports/nightly")[1]["refused"]
+    assert (refused["trigger"], refused["occurrence"], refused["code"]) == ("schedule", "2026-11-22T02:00:00Z", "workload")
+    assert "day" in refused["reason"]
+    assert registered("POST", f"/api/refused/{refused['id']}/fire")[1]["result"] == "refused"
+    registered("POST", "/api/playbooks", PLAYBOOK + "# mended\n")
+    status, again = registered("POST", f"/api/refused/{refused['id']}/fire")
+    assert (status, again["result"]) == (202, "started")
+    assert result_of(registered, again)["result"][0] == "2026-11-22"
+    assert registered("GET", "/api/refused")[1] == {"refused": []}
+    assert registered("POST", f"/api/refused/{refused['id']}/fire")[0] == 404
+
+
+def test_what_cannot_start_is_forgotten_on_request(registered: Client) -> None:
+    registered("POST", "/api/playbooks", PLAYBOOK.replace("[:10]", ""))
+    registered("POST", f"{AT}/schedule/fire")
+    (refused,) = registered("GET", "/api/refused")[1]["refused"]
+    assert registered("DELETE", f"/api/refused/{refused['id']}") == (200, {"id": refused["id"], "deleted": True})
+    assert registered("DELETE", f"/api/refused/{refused['id']}")[0] == 404
+
+
+def test_an_execution_that_somebody_asked_for_says_so(registered: Client) -> None:
+    started = registered("POST", "/api/executions", {"path": "reports/nightly"})[1]
+    shown = result_of(registered, {"result": "started", **started})
+    nobody = {"kind": "request", "name": None, "id": None, "scheduled_at": None, "previous_at": None}
+    assert shown["result"] == [None, nobody]
+    assert "trigger" not in shown
+    assert registered("GET", "/api/executions")[1]["executions"][0]["trigger"] is None
+
+
+def test_a_look_that_finds_nothing_to_do_changes_nothing(registered: Client) -> None:
+    before = registered("GET", f"{AT}/schedule")[1]
+    record = registered.local.triggers.trigger("reports/nightly", "schedule")
+    fire_due(registered.local.control, "reports/nightly", "schedule")
+    assert registered.local.triggers.trigger("reports/nightly", "schedule") == record
+    assert registered("GET", f"{AT}/schedule")[1] == before
