@@ -110,12 +110,30 @@ def summary(s: Mapping[str, Any], on: str) -> None:
     if s.get("reason"):
         print(s["reason"])
     for wait in s.get("waiting_for", ()):
+        if wait["kind"] == "limit":
+            print(_limit(wait))
+            continue
         print("waiting for " + ", ".join(f"{k} {v}" for k, v in wait.items() if k != "wait_id"))
     on = "" if on == "local" else " --on stack"
     looks = [f"noetl {command} {s['execution_id']}{on}" for command in ("show", "events")]
     if is_reference(s["result"]):
         looks.insert(0, f"noetl get {s['execution_id']}{on} -o FILE (the result is stored)")
     print(styled(f"look at it: {' · '.join(looks)}", "dim"))
+
+
+def _limit(wait: Mapping[str, Any]) -> str:
+    """`waiting: limit orders 5/5, 12th; held by 123, 124`."""
+    place = f", {nth(wait['position'])}" if "position" in wait else ""
+    step = f" (step {wait['step']})" if "step" in wait else ""
+    more = ", ..." if wait["held"] > len(wait["held_by"]) else ""
+    held = f"; held by {', '.join(wait['held_by'])}{more}" if wait["held_by"] else ""
+    return f"waiting: limit {wait['limit']} {wait['held']}/{wait['max']}{place}{step}{held}"
+
+
+def nth(number: int) -> str:
+    """`1st`, `2nd`, `12th`."""
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
 
 
 def _error_details(details: Any) -> None:

@@ -23,7 +23,9 @@ from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.gates import DynamoGates
 from noetl_core.adapters.aws.index import DynamoExecutionIndex
 from noetl_core.adapters.aws.key_values import DynamoKeyValues
+from noetl_core.adapters.aws.limits import DynamoLimitPlaces
 from noetl_core.adapters.aws.queue import SqsCommandQueue, read_command
+from noetl_core.adapters.aws.rates import DynamoRateLimits
 from noetl_core.adapters.aws.results import S3ResultStore
 from noetl_core.adapters.aws.sealer import KmsSealer
 from noetl_core.adapters.aws.secrets import SecretsManager
@@ -36,7 +38,9 @@ from noetl_core.ports import (
     ExecutionIndex,
     Gates,
     KeyValues,
+    LimitPlaces,
     PlaybookCatalog,
+    RateLimits,
     ResultStore,
     Sealer,
     Secrets,
@@ -47,6 +51,8 @@ from tests.contract.catalog import LastingGatesContract, LastingIndexContract, P
 from tests.contract.clocks import FakeClock
 from tests.contract.event_store import DurableLogContract
 from tests.contract.key_values import KeyValuesContract
+from tests.contract.limits import LimitPlacesContract
+from tests.contract.rates import RateLimitsContract
 from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
 from tests.contract.tokens import TokenCacheContract
 from tests.contract.triggers import TriggerStoreContract
@@ -145,6 +151,18 @@ class DynamoGatesContract(_Aws, LastingGatesContract):
     @pytest.fixture
     def gates(self, aws: None, clock: FakeClock) -> Gates:
         return DynamoGates(make_table("CatalogTable"), clock)
+
+
+class DynamoLimitPlacesContract(_Aws, LimitPlacesContract):
+    @pytest.fixture
+    def places(self, aws: None) -> LimitPlaces:
+        return DynamoLimitPlaces(make_table("CatalogTable"))
+
+
+class DynamoRateLimitsContract(_Aws, RateLimitsContract):
+    @pytest.fixture
+    def rates(self, aws: None) -> RateLimits:
+        return DynamoRateLimits(make_table("CatalogTable"))
 
 
 class DynamoTokenCacheContract(_Aws, TokenCacheContract):

@@ -15,7 +15,9 @@ from tests.contract.aws import (
     DynamoExecutionIndexContract,
     DynamoGatesContract,
     DynamoKeyValuesContract,
+    DynamoLimitPlacesContract,
     DynamoPlaybookCatalogContract,
+    DynamoRateLimitsContract,
     DynamoTokenCacheContract,
     DynamoTriggersContract,
     KmsSealerContract,
@@ -68,6 +70,14 @@ class TestDynamoGates(DynamoGatesContract):
 
 
 class TestDynamoKeyValues(DynamoKeyValuesContract):
+    pass
+
+
+class TestDynamoLimitPlaces(DynamoLimitPlacesContract):
+    pass
+
+
+class TestDynamoRateLimits(DynamoRateLimitsContract):
     pass
 
 

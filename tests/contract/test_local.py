@@ -12,7 +12,9 @@ from noetl_core.adapters.local.database import MEMORY, Database
 from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.adapters.local.key_values import SqliteKeyValues
 from noetl_core.adapters.local.keys import file_key, memory_key
+from noetl_core.adapters.local.limits import SqliteLimitPlaces
 from noetl_core.adapters.local.queue import LocalQueue
+from noetl_core.adapters.local.rates import SqliteRateLimits
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.adapters.local.secrets import LocalSecrets
@@ -26,7 +28,9 @@ from noetl_core.ports import (
     ExecutionIndex,
     Gates,
     KeyValues,
+    LimitPlaces,
     PlaybookCatalog,
+    RateLimits,
     ResultStore,
     Sealer,
     Secrets,
@@ -37,10 +41,13 @@ from tests.contract.catalog import ExecutionIndexContract, GatesContract, Lastin
 from tests.contract.clocks import FakeClock
 from tests.contract.event_store import DurableLogContract, EventStoreContract
 from tests.contract.key_values import KeyValuesContract
+from tests.contract.limits import LimitPlacesContract
+from tests.contract.rates import RateLimitsContract
 from tests.contract.stores import CommandQueueContract, Receive, ResultStoreContract, SealerContract, SecretsContract
 from tests.contract.tokens import TokenCacheContract
 from tests.contract.triggers import TriggerStoreContract
 from tests.sim.catalog import SimCatalog, SimIndex
+from tests.sim.limited import SimPlaces, SimRates
 from tests.sim.ports import Faults, SimClock, SimGates, SimQueue, SimResults, SimStore
 from tests.sim.triggers import SimTriggers
 
@@ -82,6 +89,30 @@ class TestSqliteGates(_Local, GatesContract):
     @pytest.fixture
     def gates(self, database: Database) -> Gates:
         return SqliteGates(database)
+
+
+class TestSqliteRateLimits(_Local, RateLimitsContract):
+    @pytest.fixture
+    def rates(self, database: Database) -> RateLimits:
+        return SqliteRateLimits(database)
+
+
+class TestSimRateLimits(RateLimitsContract):
+    @pytest.fixture
+    def rates(self) -> RateLimits:
+        return SimRates(Faults())
+
+
+class TestSqliteLimitPlaces(_Local, LimitPlacesContract):
+    @pytest.fixture
+    def places(self, database: Database) -> LimitPlaces:
+        return SqliteLimitPlaces(database)
+
+
+class TestSimLimitPlaces(LimitPlacesContract):
+    @pytest.fixture
+    def places(self) -> LimitPlaces:
+        return SimPlaces(Faults())
 
 
 class TestSqliteTokenCache(_Local, TokenCacheContract):

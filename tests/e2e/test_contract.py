@@ -11,7 +11,9 @@ from tests.contract.aws import (
     DynamoEventStoreContract,
     DynamoExecutionIndexContract,
     DynamoGatesContract,
+    DynamoLimitPlacesContract,
     DynamoPlaybookCatalogContract,
+    DynamoRateLimitsContract,
     DynamoTokenCacheContract,
     KmsSealerContract,
     S3ResultStoreContract,
@@ -40,6 +42,14 @@ class TestDynamoExecutionIndex(DynamoExecutionIndexContract):
 
 
 class TestDynamoGates(DynamoGatesContract):
+    pass
+
+
+class TestDynamoLimitPlaces(DynamoLimitPlacesContract):
+    pass
+
+
+class TestDynamoRateLimits(DynamoRateLimitsContract):
     pass
 
 

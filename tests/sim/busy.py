@@ -72,6 +72,12 @@ class BusyWorkers:
         if busy.killed:
             raise Crash
 
+    def kill(self, worker: int) -> None:
+        """One of them dies where it is."""
+        busy = self._busy[worker]
+        busy.killed = True
+        self._turn(busy)
+
     def kill_all(self) -> None:
         """Every worker dies where it is."""
         for busy in list(self._busy):

@@ -10,6 +10,7 @@ from noetl_core.engine.records import Command
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.service import Worker
+from tests.sim.ports import SimClock
 
 if TYPE_CHECKING:
     from noetl_core.worker.lease_heartbeat import LeaseHeartbeat
@@ -38,6 +39,22 @@ def registry(world: World) -> ToolRegistry:
     return ToolRegistry({kind: ScriptedTool(world, kind) for kind in SCRIPTED})
 
 
+class BusyClock(SimClock):
+    """The clock of the world, for one of several workers: while it sleeps, the others go on."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def now(self) -> int:
+        return self._world.clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        self._world.take(seconds)
+
+    def nonce(self) -> str:
+        return self._world.clock.nonce()
+
+
 class SimWorker:
     """One process handling one command at a time."""
 
@@ -47,7 +64,7 @@ class SimWorker:
             world.store,
             world.results,
             world.gates,
-            world.clock,
+            world.clock if world.concurrency is None else BusyClock(world),
             playbooks=world.controls[0].playbook,
             tools=registry(world),
             name=f"w{world.clock.nonce()}",
@@ -56,6 +73,7 @@ class SimWorker:
             sealer=world.sealer,
             callback_key=world.controls[0].callback_key,
             spread=world.spread,
+            rates=world.rates,
         )
 
     def __call__(self, command: Command) -> None:

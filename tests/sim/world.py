@@ -13,6 +13,7 @@ from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
 from noetl_core.control.dead_letters import handle_dead_letter
 from noetl_core.control.fence import boundary_of
+from noetl_core.control.limits import SharedLimits
 from noetl_core.control.sweep import Swept, reconcile, reconcile_safely, sweep
 from noetl_core.engine.loops import SpreadRule
 from noetl_core.engine.outcome import Outcome
@@ -22,6 +23,7 @@ from noetl_core.engine.statuses import TERMINAL
 from noetl_core.ports import DeadLetter, EventStore, PortError, Sealer
 from tests.sim.busy import BusyWorkers
 from tests.sim.catalog import SimCatalog, SimIndex
+from tests.sim.limited import SimPlaces, SimRates
 from tests.sim.ports import (
     MAX_RECEIVES,
     SECOND,
@@ -83,6 +85,8 @@ class World:
         self.index = SimIndex(self.faults)
         self.gates = SimGates(self.faults)
         self.triggers = SimTriggers(self.faults)
+        self.rates = SimRates(self.faults)
+        self.places = SimPlaces(self.faults)
         self.next_sweep = self.clock.time + SWEEP_EVERY_S * SECOND
         self.calls: list[Any] = []
         """Every tool call made, in order: for exactly-once and at-least-once checks."""
@@ -105,6 +109,7 @@ class World:
             SubPlaybooks(),
             self.triggers,
             callback_key=lambda: KEY,
+            limits=SharedLimits(self.places, self.rates),
         )
 
     def new_worker(self) -> Any:

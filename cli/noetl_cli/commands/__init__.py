@@ -2,7 +2,7 @@
 the one that the command line asks for.
 
 `author` (validate, schema), `migrate`, `run`, `operate` (cancel, redrive, signal ...), `inspect` (show, events ...), `views`
-(timeline, graph ...), `replay`, `credentials`, `triggers`, `serve`, `stack` (up, status, down),
+(timeline, graph ...), `replay`, `limits`, `credentials`, `triggers`, `serve`, `stack` (up, status, down),
 `console`.
 
 A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
@@ -24,6 +24,7 @@ MODULES: Final = {
     "replay": ("replay",),
     "operate": ("resume", "cancel", "redrive", "pause", "signal", "callback"),
     "serve": ("serve",),
+    "limits": ("limits",),
     "stack": ("up", "down", "status"),
     "console": ("console",),
     "credentials": ("credentials",),

@@ -15,8 +15,10 @@ from noetl_core.adapters.local.events import ObservedEventStore
 from noetl_core.adapters.local.home import home
 from noetl_core.adapters.local.key_values import SqliteKeyValues
 from noetl_core.adapters.local.keys import file_key, memory_key
+from noetl_core.adapters.local.limits import SqliteLimitPlaces
 from noetl_core.adapters.local.processes import has_ended, name_of
 from noetl_core.adapters.local.queue import LocalQueue
+from noetl_core.adapters.local.rates import SqliteRateLimits
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
 from noetl_core.adapters.local.sealer import LocalSealer
 from noetl_core.adapters.local.secrets import LocalSecrets
@@ -25,6 +27,7 @@ from noetl_core.adapters.local.triggers import SqliteTriggers
 from noetl_core.control.admit import Started, StartRequest, admit
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import Control
+from noetl_core.control.limits import SharedLimits
 from noetl_core.engine.records import Commit
 from noetl_core.engine.state import State
 from noetl_core.local_runner import LocalRunner
@@ -83,7 +86,9 @@ class LocalWiring:
             SubPlaybooks(),
             self.triggers,
         )
+        rates = SqliteRateLimits(self.database)
         self.control.callback_key = key
+        self.control.limits = SharedLimits(SqliteLimitPlaces(self.database), rates)
         self.control.pools = POOLS | {name.strip() for name in os.environ.get("NOETL_POOLS", "").split(",") if name.strip()}
         self.worker = Worker(
             self.store,
@@ -98,6 +103,7 @@ class LocalWiring:
             gone=has_ended,
             sealer=LocalSealer(file_key(Path(store).parent / "seal.key") if kept else memory_key()),
             token_cache=SqliteTokenCache(self.database),
+            rates=rates,
             callback_key=key,
             callback_url=_callback_url(),
         )

@@ -17,6 +17,7 @@ from noetl_core.adapters.local.events import ObservedEventStore
 from noetl_core.adapters.local.queue import Delivery, LocalQueue
 from noetl_core.control.core import Control
 from noetl_core.control.fence import boundary_of
+from noetl_core.control.limits import DUE
 from noetl_core.control.sweep import Swept, reconcile, sweep
 from noetl_core.control.triggers.schedules import fire_due
 from noetl_core.engine.commands import commands_of
@@ -253,8 +254,8 @@ class LocalRunner:
     def _is_mine(self, execution_id: str) -> bool:
         """Return whether this process carries out the execution. Other processes handle theirs, and an execution that one
         left unfinished waits for `adopt`: a run that begins now must not continue older ones."""
-        if execution_id in self._mine:
-            return True
+        if execution_id in self._mine or execution_id.startswith(DUE):
+            return True  # limits are everybody's
         if execution_id in self._foreign:
             return False
         parent = self._control.load(execution_id).parent

@@ -11,13 +11,16 @@ from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.gates import DynamoGates
 from noetl_core.adapters.aws.gathering import GatheringQueue
 from noetl_core.adapters.aws.index import PARTITIONS, DynamoExecutionIndex
+from noetl_core.adapters.aws.limits import DynamoLimitPlaces
 from noetl_core.adapters.aws.named import callback_key, inbox, results
 from noetl_core.adapters.aws.queue import SqsCommandQueue
+from noetl_core.adapters.aws.rates import DynamoRateLimits
 from noetl_core.adapters.aws.snapshots import on_snapshots
 from noetl_core.adapters.aws.triggers import DynamoTriggers
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import RETENTION_S, Control
+from noetl_core.control.limits import SharedLimits
 
 on_snapshots("dynamodb", "s3", "sqs")
 
@@ -37,6 +40,7 @@ def control() -> Control:
         clock=SystemClock(),
         children=SubPlaybooks(),
         triggers=DynamoTriggers(catalog),
+        limits=SharedLimits(DynamoLimitPlaces(catalog), DynamoRateLimits(catalog)),
         retention_s=int(os.environ.get("RETENTION_S", RETENTION_S)),
         callback_key=callback_key(),
         pools=frozenset(pools),

@@ -11,6 +11,7 @@ from noetl_core.adapters.aws.events import DynamoEventStore
 from noetl_core.adapters.aws.gates import DynamoGates
 from noetl_core.adapters.aws.key_values import DynamoKeyValues
 from noetl_core.adapters.aws.named import callback_key, results
+from noetl_core.adapters.aws.rates import DynamoRateLimits
 from noetl_core.adapters.aws.sealer import KmsSealer
 from noetl_core.adapters.aws.secrets import RecentSecrets
 from noetl_core.adapters.aws.snapshots import on_snapshots
@@ -42,6 +43,7 @@ def worker() -> Worker:
         secrets=RecentSecrets(os.environ.get("SECRETS_PREFIX", "noetl/")),
         sealer=_sealer(),
         token_cache=DynamoTokenCache(os.environ["CATALOG_TABLE"]),
+        rates=DynamoRateLimits(os.environ["CATALOG_TABLE"]) if os.environ.get("SEALING_KEY") else None,
         spread=_spread_rule(),
         callback_key=callback_key(),
         callback_url=_callback_url(),

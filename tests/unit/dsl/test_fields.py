@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from noetl_core.dsl.fields import flow, keychain, playbook, policies, tools, triggers
+from noetl_core.dsl.fields import flow, keychain, limits, playbook, policies, tools, triggers
 from noetl_core.dsl.fields.types import Block, Field
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import UNSET, Executor, Limits, Then
@@ -21,7 +21,10 @@ from noetl_core.json_schema import KEYWORDS
 SCHEMA = playbook_schema()
 PAGES = Path(__file__).parents[3] / "docs/language"
 BLOCKS = [
-    b for module in (playbook, keychain, flow, policies, tools, triggers) for b in vars(module).values() if isinstance(b, Block)
+    b
+    for module in (playbook, keychain, flow, policies, limits, tools, triggers)
+    for b in vars(module).values()
+    if isinstance(b, Block)
 ]
 BLOCKS += policies.SUGAR.values()
 BLOCKS += [block for spec in KINDS.values() for block in spec.blocks.values()]
@@ -55,7 +58,7 @@ def test_every_property_of_the_schema_says_what_it_is_and_where_that_is_explaine
     silent = [
         path
         for path, part in PROPERTIES.items()
-        if not re.search(r"\.\n((language|tools)/|triggers\.md)", part.get("description", ""))
+        if not re.search(r"\.\n((language|tools)/|(triggers|limits)\.md)", part.get("description", ""))
     ]
     assert silent == []
     assert len(PROPERTIES) > 550

@@ -76,6 +76,21 @@ def then(key: str) -> Callable[[Any], dict[str, Any]]:
     return lambda value: made([{"else": {"then": {"do": "retry", key: value}}}])
 
 
+def executor_limit(key: str) -> Callable[[Any], dict[str, Any]]:
+    made = executor("policy", "concurrency")
+    return lambda value: made({"key": "k", "max": 1, key: value})
+
+
+def step_limit(key: str) -> Callable[[Any], dict[str, Any]]:
+    made = step("spec", "policy", "concurrency")
+    return lambda value: made({"key": "k", "max": 1, key: value})
+
+
+def rate(key: str) -> Callable[[Any], dict[str, Any]]:
+    made = task("noop", "spec", "policy", "rate")
+    return lambda value: made({"key": "k", "per_second": 1, key: value})
+
+
 def value_schema(key: str) -> Callable[[Any], dict[str, Any]]:
     return lambda value: document(workload={"n": 1, "x-schema": {key: value}})
 
@@ -122,6 +137,10 @@ PLACES: dict[Place, Callable[[Any], dict[str, Any]]] = {
     ),
     **{("then", name): then(name) for name in ("attempts", "delay", "max_delay", "jitter", "backoff_multiplier")},
     **{("noop_task", "spec", name): task("noop", "spec", name) for name in ("timeout", "timeout_s")},
+    ("executor", "spec", "policy", "priority"): executor("policy", "priority"),
+    ("executor", "spec", "policy", "concurrency", "max"): executor_limit("max"),
+    ("step", "spec", "policy", "concurrency", "max"): step_limit("max"),
+    **{("task_policy", "rate", name): rate(name) for name in ("per_second", "burst")},
     **{
         ("value_schema", name): value_schema(name)
         for name in ("minItems", "maxItems", "minLength", "maxLength", "minimum", "maximum")

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_core.engine.effects import (
+    AcquirePlace,
     ClearDue,
     Effect,
     EndChild,
+    ReleasePlace,
     SaveSnapshot,
     SendCommands,
     SetDue,
@@ -102,6 +104,10 @@ def effect_line(effect: Effect, labels: Mapping[str, str]) -> str:
             return f"start child {effect.child} for {labels[effect.run]}, depth {effect.depth}"
         case EndChild():
             return f"end child {effect.asked.child}" + (" and undo" if effect.compensate else "")
+        case AcquirePlace(use):
+            return f"acquire {use.key}"
+        case ReleasePlace(key):
+            return f"release {key}"
         case WriteHead(head):
             return f"head {head.status}" + (f": {head.error['kind']}" if head.error else "")
         case SaveSnapshot(snap):

@@ -138,7 +138,7 @@ def keys(function: str, table: str, *actions: str) -> set[str]:
     return found
 
 
-EXECUTIONS = {"x#*", "due#*", "trigger#*", "fired#*", "refused"}
+EXECUTIONS = {"x#*", "due#*", "trigger#*", "fired#*", "refused", "limit#*", "waits#*"}
 """What whoever starts executions and moves them on writes beside the log."""
 
 
@@ -148,7 +148,7 @@ EXECUTIONS = {"x#*", "due#*", "trigger#*", "fired#*", "refused"}
         ("AdmitFunction", {"m#*", "s#*", "r#*"}, {"p#*", "latest", "d#*", *EXECUTIONS}),
         ("RouterFunction", {"m#*", "s#*", "r#*"}, EXECUTIONS),
         ("SweeperFunction", {"m#*", "s#*", "r#*"}, EXECUTIONS),
-        ("WorkerFunction", {"r#*"}, {"token#*", "kv#*"}),
+        ("WorkerFunction", {"r#*"}, {"token#*", "rate#*", "kv#*"}),
         ("PythonWorkerFunction", {"r#*"}, set()),
         ("CredentialsFunction", set(), set()),
     ],

@@ -22,6 +22,10 @@ class Api(Protocol):
 
     def runtime(self) -> view_shapes.Runtime: ...
 
+    def limits(self, key: str | None = None) -> view_shapes.Limits:
+        """Limits in use; with `key`, who holds and awaits places in that one."""
+        ...
+
     # --- catalog ---
 
     def register(self, source: str) -> shapes.RegisteredPlaybook:

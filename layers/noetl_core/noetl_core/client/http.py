@@ -46,6 +46,9 @@ class Client:
     def runtime(self) -> view_shapes.Runtime:
         return cast("view_shapes.Runtime", self._get("runtime"))
 
+    def limits(self, key: str | None = None) -> view_shapes.Limits:
+        return cast("view_shapes.Limits", self._get("limits", key=key))
+
     # --- catalog ---
 
     def register(self, source: str) -> shapes.RegisteredPlaybook:

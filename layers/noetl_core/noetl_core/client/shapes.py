@@ -133,6 +133,12 @@ class Wait(TypedDict):
     iteration: NotRequired[Any]
     description: NotRequired[str | None]
     until: NotRequired[str]
+    limit: NotRequired[str]
+    held: NotRequired[int]
+    max: NotRequired[int]
+    held_by: NotRequired[list[str]]
+    position: NotRequired[int]
+    step: NotRequired[str]
 
 
 class Execution(TypedDict):

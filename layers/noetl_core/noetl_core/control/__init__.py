@@ -2,13 +2,14 @@
 reads.
 
 * `core.Control` is the one way from news to a commit and its effects. `admit` starts executions, `operate`, `redrive` and
-  `callbacks` take requests about existing ones, `children` starts and ends child executions, `fence` ends runs, `uploads`
+  `callbacks` take requests about existing ones, `children` starts and ends child executions, `limits` gives places in
+  limits that executions share, `fence` ends runs, `uploads`
   handles the inbox, `credentials` lists and keeps credentials.
 * `registration` registers playbooks and installs their triggers, and `triggers` starts them by themselves.
 * `reconcile` repairs one execution from its log; `sweep` does so for all that are due; `dead_letters` handles messages that a
   queue gave up; `unreadable` handles executions whose log cannot be read.
-* `read`, `pages`, `backwards`, `envelopes`, `cursor`, `recent`, `changes`, `listing`, `waiting`, `step_summary`, `objects`,
-  `views`, `render` and `replay` answer reads.
+* `read`, `pages`, `backwards`, `envelopes`, `cursor`, `recent`, `changes`, `listing`, `waiting`, `step_summary`, `limit_views`,
+  `objects`, `views`, `render` and `replay` answer reads.
 * `operations` has every operation of the API as a method, `refusals` says how requests are refused, and `api` is the HTTP API
   over all of this.
 

@@ -14,6 +14,7 @@ from noetl_core.control import pages, read
 from noetl_core.control.backwards import ends_of, last_commits, position_at_end, tail
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import Position, StreamPosition
+from noetl_core.control.limit_views import awaited
 from noetl_core.control.refusals import BadRequest, nearest
 from noetl_core.control.step_summary import under_way
 from noetl_core.engine.records import Commit, StreamId
@@ -109,7 +110,7 @@ def changes(
         "etag": tag_of(cursor),
     }
     if out["status"] == "waiting":
-        out["waiting_for"] = read.waiting_for(state)
+        out["waiting_for"] = [*awaited(control, state), *read.waiting_for(state)]
     if state.stuck:
         out["reason"] = state.stuck
     return cast("following_shapes.Changes", out)

@@ -18,9 +18,11 @@ from noetl_core.engine.decide import Decision, decide, digest_for
 from noetl_core.engine.effects import (
     FIRST_RECONCILIATION_S,
     SNAPSHOT_EVENTS,
+    AcquirePlace,
     ClearDue,
     Effect,
     EndChild,
+    ReleasePlace,
     SaveSnapshot,
     SendCommands,
     SetDue,
@@ -46,8 +48,10 @@ from noetl_core.ports import (
     EventStore,
     ExecutionIndex,
     Gates,
+    LimitPlaces,
     NotFound,
     PlaybookCatalog,
+    RateLimits,
     ResultStore,
     TriggerStore,
     Unavailable,
@@ -84,6 +88,28 @@ class Children(Protocol):
         ...
 
 
+class Limits(Protocol):
+    """What gives places in limits that executions share. As `Children`, it needs a control plane."""
+
+    @property
+    def places(self) -> LimitPlaces: ...
+
+    @property
+    def rates(self) -> RateLimits: ...
+
+    def acquire(self, control: Control, execution_id: str, wanted: AcquirePlace) -> None:
+        """Get a place, or wait for one; the execution is told when it has it. It is safe to repeat. Raises `Unavailable`."""
+        ...
+
+    def release(self, control: Control, freed: ReleasePlace) -> None:
+        """Free a place, and give it to the next. It is safe to repeat. Raises `Unavailable`."""
+        ...
+
+    def sweep(self, control: Control, key: str) -> None:
+        """Free the places of those that are over, and give free ones to those that wait. Raises `Unavailable`."""
+        ...
+
+
 @dataclass
 class Control:
     """The control plane over its ports. Thread-safe. States are cached by control position."""
@@ -102,6 +128,7 @@ class Control:
     """The key that signs callback tokens."""
     pools: frozenset[str] | None = None
     """The pools in which steps may run; None: any."""
+    limits: Limits | None = None
     _states: OrderedDict[str, State] = field(default_factory=OrderedDict)
     _snapshots: dict[str, int] = field(default_factory=dict)
     """Execution -> the position from which on the next snapshot is due."""
@@ -222,6 +249,12 @@ class Control:
                     self.children.start(self, effect)
                 case EndChild():
                     self.children.end(self, effect)
+                case AcquirePlace():
+                    assert self.limits is not None, "the wiring gives no limits"
+                    self.limits.acquire(self, execution_id, effect)
+                case ReleasePlace():
+                    assert self.limits is not None, "the wiring gives no limits"
+                    self.limits.release(self, effect)
                 case WriteHead():
                     self.index.put_head(effect.head)
                 case SaveSnapshot():

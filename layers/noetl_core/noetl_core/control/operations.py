@@ -16,6 +16,7 @@ from noetl_core import __version__
 from noetl_core.control import callbacks, changes, credentials, listing, operate, pages, read, views, waiting
 from noetl_core.control.admit import StartRequest, admit, register
 from noetl_core.control.core import Control
+from noetl_core.control.limit_views import limits
 from noetl_core.control.objects import object_piece, page_result
 from noetl_core.control.redrive import redrive
 from noetl_core.control.refusals import BadRequest, NoRoute, diagnostic, nearest, within
@@ -81,6 +82,10 @@ class Operations:
     def queue(self) -> view_shapes.Backlog:
         """Numbers are SQS's approximations on a stack; of a local store they are this process's own."""
         return cast("view_shapes.Backlog", asdict(self.control().queue.backlog()))
+
+    def limits(self, key: str | None = None) -> view_shapes.Limits:
+        """Limits in use; with `key`, who holds and awaits places in that one."""
+        return limits(self.control(), key)
 
     def runtime(self) -> view_shapes.Runtime:
         """Where work is carried out: there are no standing workers, so a pool is its queue and what may run from it at once."""

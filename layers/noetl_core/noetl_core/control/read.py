@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from noetl_core.control import unreadable
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, EventPlace, place_of
+from noetl_core.control.limit_views import awaited
 from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.engine.fold import fold
 from noetl_core.engine.records import RunEvent, StreamId, control_events, run_events
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BadCursor", "error_of", "head_as_dict", "load", "state_at", "status_of", "summary", "waiting_for"]
 
-WAITING_FOR = ("kind", "signal", "child", "task", "iteration", "description", "wait_id")
+WAITING_FOR = ("kind", "signal", "child", "limit", "task", "iteration", "description", "wait_id")
 BEGINNING_BYTES = 2_000
 """How much of an error's large details a summary shows."""
 
@@ -39,9 +40,9 @@ def load(control: Control, execution_id: str) -> State:
 
 
 def status_of(state: State) -> str:
-    """Return the status; a running execution whose open runs are all suspended is `waiting`."""
+    """Return the status; a running execution whose open runs are all suspended is `waiting`, and one that waits for a limit."""
     runs = [r for r in state.runs.values() if r.loop is None]
-    if state.status == "running" and runs and all(r.status == "suspended" for r in runs):
+    if state.status == "running" and (runs or state.awaits_limit) and all(r.status == "suspended" for r in runs):
         return "waiting"
     return state.status
 
@@ -71,7 +72,7 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         "events": state.events,
     }
     if status == "waiting":
-        out["waiting_for"] = waiting_for(state)
+        out["waiting_for"] = [*awaited(control, state), *waiting_for(state)]
     if state.stuck:
         out["reason"] = state.stuck
     if state.parent:

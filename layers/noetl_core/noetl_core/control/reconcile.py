@@ -16,6 +16,8 @@ from noetl_core.engine.effects import (
     RECONCILE_EVERY_S,
     end_effects,
     next_reconciliation,
+    places_asked,
+    places_freed,
 )
 from noetl_core.engine.heads import head_of
 from noetl_core.engine.records import MAX_TAKEOVERS, Boundary, Command, Commit, StreamId
@@ -67,7 +69,7 @@ def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int |
     if state.seq < 0:
         return _reconcile_without_log(control, execution_id, swept)
     if state.finished:
-        control.carry_out(execution_id, end_effects(state))
+        control.carry_out(execution_id, [*places_freed(state, state.freed), *end_effects(state)])
         return swept
     playbook = control.playbook(state.digest)
     late = [d for d in deadlines(playbook, state) if d.at <= now]
@@ -87,6 +89,7 @@ def reconcile(control: Control, execution_id: str, swept: Swept, again_at: int |
     if commands and state.status != "paused":
         control.queue.send(commands)
     state = control.route(execution_id, boundaries)
+    control.carry_out(execution_id, [*places_freed(state, state.freed), *places_asked(state)])
     for child in list(state.children):
         reconcile_child(control, state, child)
     if not state.finished:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, islice
 
 from noetl_core.control.core import Control
+from noetl_core.control.limits import DUE
 from noetl_core.control.reconcile import DEEP_QUEUE, UNFINISHED_AGAIN_S, Swept, reconcile
 from noetl_core.control.triggers.schedules import fire_due, give_up
 from noetl_core.control.unreadable import mark_head_stuck
@@ -65,7 +66,7 @@ def sweep(control: Control, until: int | None = None, mine: Callable[[str], bool
     for execution_id, attempts, again_at in doubtful:
         if until is not None and control.clock.now() >= until:
             break
-        if attempts <= MAX_ATTEMPTS:
+        if attempts <= MAX_ATTEMPTS or execution_id.startswith(DUE):
             swept = reconcile_safely(control, execution_id, swept.plus(looked=1), attempts, again_at)
             continue
         log.error("%s is given up: no look at it ends", execution_id)
@@ -85,8 +86,10 @@ def _hand_over(control: Control, rest: Iterator[Due], until: int | None) -> int:
 
 def reconcile_safely(control: Control, due: str, swept: Swept, attempts: int = 1, again_at: int | None = None) -> Swept:
     """Do what is due, with all errors logged and recorded for it alone; it raises nothing. `due` is an execution, which is
-    reconciled, or a trigger, which fires."""
+    reconciled, a trigger, which fires, or a limit, which is swept."""
     trigger = trigger_of(due)
+    if due.startswith(DUE):
+        return _sweep_limit(control, due, swept)
     try:
         if trigger is not None:
             fire_due(control, *trigger)
@@ -116,6 +119,16 @@ def _give_up(control: Control, due: str, why: str, mark: Callable[[Control, str,
         return
     mark(control, due, why)
     control.index.clear_due(due)
+
+
+def _sweep_limit(control: Control, due: str, swept: Swept) -> Swept:
+    try:
+        assert control.limits is not None
+        control.limits.sweep(control, due.removeprefix(DUE))
+    except Exception:  # it stays due, and the others go on
+        log.exception("looking at %s failed", due)
+        return swept.plus(broken=1)
+    return swept
 
 
 def mark_stuck(control: Control, execution_id: str, why: str) -> None:

@@ -23,6 +23,7 @@ from noetl_core.dsl.fields.flow import (
     STEP_POLICY,
     STEP_SPEC,
 )
+from noetl_core.dsl.fields.limits import CONCURRENCY, RATE
 from noetl_core.dsl.fields.playbook import (
     EXECUTOR,
     EXECUTOR_FAILURE,
@@ -41,12 +42,14 @@ from noetl_core.dsl.model import (
     UNSET,
     Admission,
     Arc,
+    Concurrency,
     Cursor,
     Executor,
     Join,
     Limits,
     Loop,
     Playbook,
+    Rate,
     Router,
     Step,
     Task,
@@ -86,6 +89,8 @@ def _executor(e: Executor) -> dict[str, Any]:
         results=RESULTS.written(reference_first=e.reference_first),
         limits=LIMITS_BLOCK.written(**{name: getattr(e.limits, name) for name in Limits.__slots__}),
         lifecycle=EXECUTOR_LIFECYCLE.written(timeout_s=e.timeout_s, lifetime_s=e.lifetime_s),
+        concurrency=_concurrency(e.concurrency),
+        priority=e.priority,
     )
     spec = {
         **e.spec,
@@ -122,6 +127,7 @@ def _step(step: Step, executor: Executor) -> dict[str, Any]:
         admit=_admission(step.admission),
         lifecycle=STEP_LIFECYCLE.written(timeout_s=step.timeout_s, deadline_s=step.deadline_s),
         failure=STEP_FAILURE.written(mode=step.failure_mode),
+        concurrency=_concurrency(step.concurrency),
     )
     pool = step.pool if step.pool != executor.pool else None
     return STEP.written(
@@ -148,8 +154,8 @@ def _tool(task: Task, outer: Mapping[str, Any]) -> dict[str, Any]:
     spec = dict(task.spec)
     if task.timeout_s is not None or "timeout_s" in outer:
         spec["timeout_s"] = task.timeout_s
-    if task.policy is not None:
-        spec["policy"] = _policy(task.policy)
+    if task.policy is not None or task.rate is not None:
+        spec["policy"] = {**({} if task.policy is None else _policy(task.policy)), **_rate(task.rate)}
     more = TASK.written(spec=spec, set_iter=dict(task.set_iter), set_ctx=dict(task.set_ctx))
     return {"kind": task.kind, **task.inputs, **more}
 
@@ -157,6 +163,14 @@ def _tool(task: Task, outer: Mapping[str, Any]) -> dict[str, Any]:
 def _policy(policy: TaskPolicy) -> dict[str, Any]:
     rules = [_rule(r.when, _then(r.then)) for r in policy.rules]
     return {**TASK_POLICY.written(on_unmatched=policy.on_unmatched), **policy.hooks, "rules": rules}
+
+
+def _concurrency(limit: Concurrency | None) -> dict[str, Any] | None:
+    return None if limit is None else CONCURRENCY.written(key=limit.key, max=limit.max, on_limit=limit.on_limit)
+
+
+def _rate(rate: Rate | None) -> dict[str, Any]:
+    return {} if rate is None else {"rate": RATE.written(key=rate.key, per_second=rate.per_second, burst=rate.burst)}
 
 
 def _rule(when: str | None, then: dict[str, Any]) -> dict[str, Any]:

@@ -80,6 +80,24 @@ class TaskPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """`task.spec.policy.rate`: how often tasks of one key begin, over all executions."""
+
+    key: Value
+    per_second: Value
+    burst: Value = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrency:
+    """`policy.concurrency` of an executor or a step: how many of one key run at the same time, over all executions."""
+
+    key: Value
+    max: Value
+    on_limit: Literal["wait", "skip", "cancel_oldest"] = "wait"
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """A labelled tool invocation of a pipeline, normalised (canonical step spec 7).
 
@@ -97,6 +115,8 @@ class Task:
     set_ctx: Mapping[str, Value] = field(default_factory=dict)
     """Written on the task itself: applied when it ends ok, before its policy."""
     timeout_s: Value = None
+    rate: Rate | None = None
+    """Its own, else that of the step's tasks, else that of the executor's."""
     label: str | None = field(default=None, compare=False)
     """How the author calls it when the task was made from sugar (`choose`, `while`, `until`)."""
     path: Path = field(default=(), compare=False)
@@ -222,6 +242,7 @@ class Step:
     compensate: tuple[Task, ...] = ()
     """What undoes a finished run of the step when the execution fails, or is cancelled with compensation."""
     compensate_loop: Loop | None = None
+    concurrency: Concurrency | None = None
     spec: Mapping[str, Value] = field(default_factory=dict)
     """What else was written under `step.spec`, without `policy`."""
     path: Path = field(default=(), compare=False)
@@ -298,6 +319,9 @@ class Executor:
     requirements: tuple[str, ...] = ()
     """Packages that python tasks import (`dsl.requirements`)."""
     triggers: tuple[Trigger, ...] = ()
+    concurrency: Concurrency | None = None
+    priority: Value = 0
+    """Of what waits for a limit, the one with the higher number comes first."""
     spec: Mapping[str, Value] = field(default_factory=dict)
 
 

@@ -86,6 +86,11 @@ TOLERATED_COUNT: Final = Range(0, ANY, whole=True)
 TOLERATED_PERCENT: Final = Range(0, 100)
 JOIN_COUNT: Final = Range(1, 10_000, whole=True, template=False, null=False)
 PRIORITY: Final = Range(-1e6, 1e6)
+PER_SECOND: Final = Range(1e-5, 100_000, null=False)
+"""One in a day, at least: who waits longer for a permit has another problem."""
+BURST: Final = Range(1, 10_000, whole=True)
+CONCURRENT: Final = Range(1, 1_000, whole=True, null=False)
+"""Those that run stand in one item."""
 WAIT: Final = Range(0, YEAR_S)
 """Of tasks that wait: seconds, which text may give with a unit (`15m`)."""
 ANSWER: Final = Range(0, YEAR_S, above=True)

@@ -26,9 +26,10 @@ from noetl_core.dsl.fields.playbook import (
 )
 from noetl_core.dsl.inputs import read_workload
 from noetl_core.dsl.keychain import read_keychain
+from noetl_core.dsl.limits import concurrency
 from noetl_core.dsl.load import Node, load
-from noetl_core.dsl.model import UNSET, Executor, Limits, Playbook, Step, Task, TaskPolicy
-from noetl_core.dsl.policy import task_policy
+from noetl_core.dsl.model import UNSET, Executor, Limits, Playbook, Step, Task
+from noetl_core.dsl.policy import OfTask, task_policy
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.references import check_references
 from noetl_core.dsl.requirements import read_requirements
@@ -191,6 +192,8 @@ def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
         pool=given.get("spec", "pool") or said("defaults", "resources", "pool") or Executor().pool,
         requirements=read_requirements(r, given.node("spec", "python", "requirements")),
         triggers=read_triggers(r, given.node("spec", "triggers")),
+        concurrency=concurrency(r, given.at("spec", "policy", "concurrency"), "executor", whole=True),
+        priority=_first(said("priority"), Executor().priority),
         spec=handed,
     )
     task_timeout = said("defaults", "timeouts", "task_s")
@@ -199,16 +202,16 @@ def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
     scope.on_unmatched = said("defaults", "on_unmatched") or DEFAULTS["on_unmatched"].default
     task = given.node("spec", "policy", "task")
     if task is not None:
-        scope.policy = _default_policy(r, task, scope)
+        scope.policy, scope.rate = _default_policy(r, task, scope)
     return executor, scope
 
 
-def _default_policy(r: Reader, node: Node, scope: StepScope) -> TaskPolicy | None:
+def _default_policy(r: Reader, node: Node, scope: StepScope) -> OfTask:
     jumps: list[tuple[Node, str]] = []
-    policy = task_policy(r, node, "tasks of executor", scope.on_unmatched, jumps)
+    read = task_policy(r, node, "tasks of executor", scope.on_unmatched, jumps)
     for target, _ in jumps:
         r.report("E202", target, "the executor's default task policy cannot jump: pipelines differ", "write it on the task")
-    return policy
+    return read
 
 
 def _first(value: Any, other: Any) -> Any:

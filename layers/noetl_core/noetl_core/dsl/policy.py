@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from noetl_core.dsl.fields.policies import ADMISSION, ALLOW, ERROR, RULE, TASK_POLICY, THEN
+from noetl_core.dsl.limits import check_complete, rate
 from noetl_core.dsl.load import Node
-from noetl_core.dsl.model import UNSET, Admission, AdmitRule, Do, Rule, TaskPolicy, Then
+from noetl_core.dsl.model import UNSET, Admission, AdmitRule, Do, Rate, Rule, TaskPolicy, Then
 from noetl_core.dsl.reader import Reader
 
 Scope = Literal["iteration", "loop"]
@@ -84,23 +85,36 @@ def _else_body(r: Reader, entry: Node, entries: dict[str, Node], place: str) -> 
 # --- task policy --------------------------------------------------------------------------------------------------------
 
 
-def task_policy(r: Reader, node: Node, what: str, on_unmatched: OnUnmatched, jumps: list[tuple[Node, str]]) -> TaskPolicy | None:
+class OfTask(NamedTuple):
+    """What stands in `spec.policy` of a task."""
+
+    policy: TaskPolicy | None = None
+    """None without rules: an error fails the pipeline."""
+    rate: Rate | None = None
+
+
+def task_policy(r: Reader, node: Node, what: str, on_unmatched: OnUnmatched, jumps: list[tuple[Node, str]]) -> OfTask:
     """Read `spec.policy` of a task. Jump targets are added to `jumps`, which the step checks."""
     if not isinstance(node.value, dict):
         r.report("E119", node, f"policy of {what} must be a mapping with rules, not {r.word(node)}", "policy: { rules: [...] }")
-        return None
+        return OfTask()
     given = r.read(node, TASK_POLICY, what)
+    check_complete(r, given, what)
+    limit = rate(given.below.get("rate"))
     listed = given.node("rules")
     if listed is None:
-        r.missing(node, "rules", f"policy of {what} has no rules", "policy: { rules: [...] }", code="E119")
-        return None
+        if "rate" not in given:
+            r.missing(node, "rules", f"policy of {what} has no rules", "policy: { rules: [...] }", code="E119")
+        elif "on_unmatched" in given:
+            r.report("E114", (node, "on_unmatched"), f"on_unmatched of {what} goes with rules", "add rules, or leave it out")
+        return OfTask(None, limit)
     unmatched: OnUnmatched = given.get("on_unmatched") or on_unmatched
     rules = tuple(_entries(r, listed, what, lambda when, body, entry: _rule(r, when, body, entry, what, jumps)))
     hooks: dict[str, Any] = {h: given.nodes[h].plain() for h in TASK_POLICY.idle if h in given and given.nodes[h].value}
     if unmatched == "continue" and all(rule.when not in (None, "{{ true }}") for rule in rules):
         message = f"policy of {what} goes on after an error that no rule matches"
         r.report("W402", (node, "rules"), message, "add an else rule, or on_unmatched: fail")
-    return TaskPolicy(rules, unmatched, hooks)
+    return OfTask(TaskPolicy(rules, unmatched, hooks), limit)
 
 
 def _rule(r: Reader, when: str | None, body: Node, entry: Node, what: str, jumps: list[tuple[Node, str]]) -> Rule:

@@ -57,6 +57,11 @@ class Given:
         given = self._at(path)
         return None if given is None else given.nodes.get(path[-1])
 
+    def at(self, *path: str) -> tuple[Node, Given] | None:
+        """Return the node and the content of a mapping below; None when it is left out."""
+        given, node = self._at(path), self.node(*path)
+        return None if given is None or node is None or path[-1] not in given.below else (node, given.below[path[-1]])
+
     def _at(self, path: tuple[str, ...]) -> Given | None:
         given: Given | None = self
         for name in path[:-1]:

@@ -281,7 +281,7 @@ def _parts() -> dict[str, Schema]:
         "trigger": _block(triggers.TRIGGER) | {"oneOf": [{"required": [source]} for source in triggers.SOURCES]},
         "router": _block(flow.ROUTER),
         "arc": _block(flow.ARC),
-        "task_policy": _block(policies.TASK_POLICY),
+        "task_policy": _block(policies.TASK_POLICY) | {"anyOf": [{"required": ["rules"]}, {"required": ["rate"]}]},
         "admission": _block(policies.ADMISSION),
         "value_schema": closed,
     }

@@ -9,9 +9,10 @@ from typing import Any, Final
 from noetl_core.dsl.cursors import check_cursor, refuse
 from noetl_core.dsl.diagnostics import MIGRATE, suggest
 from noetl_core.dsl.fields.flow import ARC, COMPENSATION, JOIN, ROUTER, ROUTER_POLICY, ROUTER_SPEC, STEP, STEP_FAILURE
+from noetl_core.dsl.limits import concurrency
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.loops import iterators, loop
-from noetl_core.dsl.model import Arc, Executor, FailureMode, Join, Loop, Router, Step, Task, TaskPolicy
+from noetl_core.dsl.model import Arc, Executor, FailureMode, Join, Loop, Rate, Router, Step, Task, TaskPolicy
 from noetl_core.dsl.policy import OnUnmatched, admission, task_policy, written
 from noetl_core.dsl.reader import Given, Reader
 from noetl_core.dsl.specs import LOOP_KEYS, STEP_KEYS, handed_down
@@ -32,6 +33,7 @@ class StepScope:
     spec: Mapping[str, Any] = field(default_factory=dict)
     """`executor.spec` as handed down."""
     policy: TaskPolicy | None = None
+    rate: Rate | None = None
     on_unmatched: OnUnmatched = "continue"
     step_timeout: Any = None
     workbook: Mapping[str, RawTask] = field(default_factory=dict)
@@ -52,13 +54,15 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
         name,
         _layers(r, name, scope, own, loop_node),
         scope.policy,
+        scope.rate,
         scope.on_unmatched,
         scope.workbook,
         scope.executor.extensions,
     )
     default_policy = given.node("spec", "policy", "task")
     if default_policy is not None:
-        tasks.policy = task_policy(r, default_policy, f"tasks of {what}", scope.on_unmatched, tasks.jumps) or scope.policy
+        policy, rate = task_policy(r, default_policy, f"tasks of {what}", scope.on_unmatched, tasks.jumps)
+        tasks.policy, tasks.rate = policy or scope.policy, rate or scope.rate
     body = _tool(r, given.node("tool"), tasks)
     check_jumps(r, tasks)
     _check_body(r, node, given, name)
@@ -93,6 +97,7 @@ def step(r: Reader, node: Node, name: str, scope: StepScope) -> Step:
         failure_mode=failure_mode,
         compensate=undoing,
         compensate_loop=undo_loop,
+        concurrency=concurrency(r, given.at("spec", "policy", "concurrency"), what, whole=False),
         spec=own,
         path=node.path,
     )
@@ -197,7 +202,7 @@ def _compensate(r: Reader, node: Node | None, name: str, body: TaskScope) -> tup
             r.missing(node, "tool", f"{what} has a loop but no tool", "tool: [...]", code="E114")
             return (), None
         node = given.nodes["tool"]
-    scope = TaskScope(name, body.spec, body.policy, body.on_unmatched, body.workbook, body.extensions)
+    scope = TaskScope(name, body.spec, body.policy, body.rate, body.on_unmatched, body.workbook, body.extensions)
     tasks = _tool(r, node, scope)
     check_jumps(r, scope)
     return tasks, looped

@@ -11,10 +11,11 @@ from noetl_core.dsl.diagnostics import suggest, suggest_word
 from noetl_core.dsl.fields.kind import KindSpec, words
 from noetl_core.dsl.fields.tools import BESIDE, LIBRARY, OUTPUT, TASK
 from noetl_core.dsl.kinds import KINDS
+from noetl_core.dsl.limits import WAITING
 from noetl_core.dsl.load import Node
-from noetl_core.dsl.model import Path, Task, TaskPolicy
+from noetl_core.dsl.model import Path, Rate, Task, TaskPolicy
 from noetl_core.dsl.numbers import BadNumber, Range, duration
-from noetl_core.dsl.policy import OnUnmatched, task_policy, written
+from noetl_core.dsl.policy import OfTask, OnUnmatched, task_policy, written
 from noetl_core.dsl.programs import check_program
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.scripts import read_script
@@ -58,6 +59,8 @@ class TaskScope:
     """executor < step < loop, as handed down."""
     policy: TaskPolicy | None = None
     """For tasks without one of their own (`executor.spec.policy.task`, `step.spec.policy.task`)."""
+    rate: Rate | None = None
+    """The same."""
     on_unmatched: OnUnmatched = "continue"
     workbook: Mapping[str, RawTask] = field(default_factory=dict)
     extensions: bool = False
@@ -79,6 +82,7 @@ class RawTask:
     node: Node
     task_ref: str | None = None
     """`kind: workbook`: the entry it runs."""
+    rate: Rate | None = None
 
 
 def single_task(r: Reader, node: Node, scope: TaskScope) -> tuple[Task, ...]:
@@ -146,9 +150,10 @@ def raw_task(
     spec = node.get("spec")
     own = own_spec(r, spec, kind, f"spec of {what}", extensions=scope.extensions)
     policy_node = spec.get("policy") if spec is not None else None
-    policy = None if policy_node is None else task_policy(r, policy_node, what, scope.on_unmatched, scope.jumps)
+    policy, rate = OfTask() if policy_node is None else task_policy(r, policy_node, what, scope.on_unmatched, scope.jumps)
     set_iter, set_ctx = written(r, node, what)
-    return RawTask(name, kind, inputs, own, policy, set_iter, set_ctx, node, task_ref or (name if kind == "workbook" else None))
+    entry = task_ref or (name if kind == "workbook" else None)
+    return RawTask(name, kind, inputs, own, policy, set_iter, set_ctx, node, entry, rate)
 
 
 _SPLICED: Final = re.compile(r"\{\{-?\s*(?:workload|ctx|iter|args|steps|keychain|job|outcome|_prev|_task)\b[^}]{0,60}")
@@ -311,6 +316,9 @@ def finish(r: Reader, raw: RawTask | None, scope: TaskScope, label: str | None =
         if resolved is None:
             return None
         raw = resolved
+    if raw.rate is not None and raw.kind in WAITING:
+        hint = "limit the tasks that call something; the concurrency of a playbook limits how many of it run"
+        r.report("E114", raw.node, f'task "{raw.name}" has a rate, and kind {raw.kind} calls nothing', hint)
     task = layered(raw, scope, raw.node.path, label)
     check_kind(r, task, raw.node)
     return _each_statement(r, task)
@@ -336,6 +344,7 @@ def layered(raw: RawTask, scope: TaskScope, path: Path, label: str | None = None
         raw.set_iter,
         raw.set_ctx,
         timeout,
+        None if raw.kind in WAITING else raw.rate or scope.rate,
         label,
         path,
         raw.node.line,
@@ -363,6 +372,7 @@ def _from_workbook(r: Reader, raw: RawTask, scope: TaskScope) -> RawTask | None:
         {**entry.set_iter, **raw.set_iter},
         {**entry.set_ctx, **raw.set_ctx},
         raw.node,
+        rate=raw.rate or entry.rate,
     )
 
 

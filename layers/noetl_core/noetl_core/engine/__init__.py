@@ -5,11 +5,13 @@
   `large_values` asks for parts; `graph` and `places` are the Petri net and the order of its branches.
 * `effects`, `commands` and `heads` are what follows from a commit; all of it can be derived again from the log.
 * `records` are the values of the event log, `state` is the state of an execution, `statuses` has the words for it, `fold` applies
-  events to it (the effects by subject are in `fold_execution`, `fold_news`, `fold_runs` and `fold_tokens`, registered in
-  `fold_table`), `snapshots` stores it.
+  events to it (the effects by subject are in `fold_execution`, `fold_limits`, `fold_news`, `fold_runs` and
+  `fold_tokens`, registered in `fold_table`), `snapshots` stores it.
 * `pipeline`, `policy` and `outcome` are the rules for the tasks of one step run, which the worker applies. `loops` cuts
   collections into chunks and merges the ctx writes of iterations.
 * `schedules` decides which `occurrences` of a schedule start.
+* `rates` says when tasks that share a rate may begin; `limit_keys` are the keys of what
+  executions share, and `places_in_limits` asks for places where only so many may be at a time.
 * `aggregates` counts what runs and iterations came to, `step_status` says what steps stand at.
 * `redrive` plans what is run again, over the `lineage` of tokens and runs. `ids` derives all identifiers.
 

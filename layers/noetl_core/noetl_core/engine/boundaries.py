@@ -18,7 +18,7 @@ from noetl_core.engine.routing import redriven, take_arcs
 from noetl_core.engine.state import ChunkState, LoopState, Run
 from noetl_core.engine.statuses import HELD
 from noetl_core.engine.waits import is_repeated_heartbeat, signal_name
-from noetl_core.events import control, runs
+from noetl_core.events import control, limits, runs
 from noetl_core.events.event import Fact, TerminalEvent
 from noetl_core.events.shapes import ChildRequest, ChunkDone, CommitPointer, Counts, Failure, LoopCounts, Undoes, Wait
 from noetl_core.expr import TemplateError, references_in
@@ -214,6 +214,18 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
             if fact.data["child"] not in s.children:
                 return False
             p.emit(control.ChildFinished, **fact.data)
+        case "LimitGranted":
+            use = s.limits.get(fact.data["holder"])
+            if use is None or use.held:
+                return False
+            p.emit(limits.LimitGranted, **fact.data)
+        case "LimitRefused":
+            use = s.limits.get(fact.data["holder"])
+            if use is None or use.held:
+                return False
+            p.emit(limits.LimitRefused, **fact.data)
+            if use.token is not None and use.step is not None:
+                p.emit(control.StepSkipped, token=use.token, step=use.step)
         case "ExecutionPaused":
             if s.status != "running":
                 return False

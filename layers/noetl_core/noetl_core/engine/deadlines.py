@@ -51,8 +51,8 @@ def execution_deadlines(playbook: Playbook, state: State) -> Iterator[Deadline]:
     if state.status == "paused":
         return  # time that passes in a pause brings nothing about before it ends
     whole = _seconds(executor.timeout_s, state.timeout_s)
-    if whole is not None:
-        yield Deadline(began + int(whole * SECOND), None, f"the execution took longer than {whole:g} s")
+    if whole is not None and not state.awaits_place:
+        yield Deadline((state.admitted_at or began) + int(whole * SECOND), None, f"the execution took longer than {whole:g} s")
 
 
 def run_deadlines(playbook: Playbook, state: State, runs: Iterable[Run]) -> Iterator[Deadline]:

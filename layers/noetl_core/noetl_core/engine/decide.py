@@ -18,6 +18,7 @@ from noetl_core.engine.deadlines import execution_limit
 from noetl_core.engine.effects import Effect, effects_of
 from noetl_core.engine.needs import Need
 from noetl_core.engine.passes import RoutingPass
+from noetl_core.engine.places_in_limits import ask_for_execution
 from noetl_core.engine.records import Boundary, ControlEvent
 from noetl_core.engine.routing import settle
 from noetl_core.engine.state import State
@@ -86,6 +87,7 @@ def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[N
     p.emit(control.WorkflowStarted, entry=playbook.entry_step, timeout_s=timeout)
     if wrong is not None:
         p.fail(wrong.kind, str(wrong))
+    ask_for_execution(p)
     p.emit(control.TokenEnqueued, token=ids.token_id(request.execution_id, None, 0), step=playbook.entry_step)
     settle(p)
     return _decision(p)

@@ -9,7 +9,7 @@ boundary that was already routed (`again`), and the sweeper (`commands_of`, `end
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from noetl_core.dsl.model import Playbook
@@ -18,7 +18,7 @@ from noetl_core.engine.deadlines import deadlines, execution_deadlines, run_dead
 from noetl_core.engine.heads import Head, head_of
 from noetl_core.engine.records import Command, ControlEvent, Snapshot
 from noetl_core.engine.snapshots import snapshot
-from noetl_core.engine.state import State, caller_of
+from noetl_core.engine.state import LimitUse, State, caller_of
 from noetl_core.engine.waits import due_at, signal_name
 from noetl_core.events.shapes import ChildRequest, Failure, ResultPointer, Wait
 from noetl_core.events.table import BEGINS, OPERATED
@@ -73,6 +73,23 @@ class EndChild:
 
 
 @dataclass(frozen=True, slots=True)
+class AcquirePlace:
+    """Ask for a place in a limit, for an execution that is the child of `parent`, if it is one."""
+
+    use: LimitUse
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePlace:
+    """Free a place in a limit, or no longer wait for one."""
+
+    key: str
+    holder: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteHead:
     """Write the head that lists show."""
 
@@ -109,7 +126,19 @@ class ClearDue:
     """Remove the due item: nothing is left to reconcile."""
 
 
-Effect: TypeAlias = SendCommands | WakeAt | StartChild | EndChild | WriteHead | SaveSnapshot | TellParent | SetDue | ClearDue
+Effect: TypeAlias = (
+    SendCommands
+    | WakeAt
+    | StartChild
+    | EndChild
+    | AcquirePlace
+    | ReleasePlace
+    | WriteHead
+    | SaveSnapshot
+    | TellParent
+    | SetDue
+    | ClearDue
+)
 
 
 def effects_of(
@@ -126,13 +155,16 @@ def _effects(playbook: Playbook, state: State, events: Sequence[ControlEvent], n
     news = _news_of(state, events)
     if news.is_first and not state.finished:
         yield WriteHead(head_of(state))
-    if (news.goes_on or news.resumes) and not state.finished:
+    if (news.goes_on or news.resumes or news.is_granted) and not state.finished:
         yield SetDue(now + FIRST_RECONCILIATION_S * SECOND)
     runs = _open_runs(state) if news.goes_on or (again and not events) else news.scheduled
     if commands := commands_of(playbook, state, runs):
         yield SendCommands(tuple(commands))
     for at in dict.fromkeys(_wakes(playbook, state, news)):
         yield WakeAt(at)
+    yield from places_freed(state, news.freed if events or not (again or state.finished) else state.freed)
+    if news.asks or (again and not events):
+        yield from places_asked(state)
     for child in news.children:
         yield child_of(state, child)
     yield from orphans(state)
@@ -145,9 +177,23 @@ def _effects(playbook: Playbook, state: State, events: Sequence[ControlEvent], n
 
 
 def end_effects(state: State) -> tuple[Effect, ...]:
-    """Return the effects of an end: write the head, tell the parent, and only then remove the due item."""
+    """Return the effects of an end: write the head, tell the parent, free places in limits, and only then remove the due
+    item."""
     told = parent_news(state)
-    return (WriteHead(head_of(state)), *([told] if told is not None else ()), ClearDue())
+    freed = [ReleasePlace(use.key, use.holder, use.place) for use in state.limits.values() if use.shared is None]
+    return (WriteHead(head_of(state)), *([told] if told is not None else ()), *freed, ClearDue())
+
+
+def places_freed(state: State, holders: Iterable[str]) -> Iterator[ReleasePlace]:
+    """Return the places that runs have left, of `holders`."""
+    yield from (ReleasePlace(use.key, holder, use.place) for holder in holders if (use := state.freed.get(holder)) is not None)
+
+
+def places_asked(state: State) -> Iterator[AcquirePlace]:
+    """Return the places that a live execution has asked for and not got."""
+    if not state.finished:
+        parent = None if state.parent is not None and state.parent.get("detached") else caller_of(state.parent)
+        yield from (AcquirePlace(replace(use), parent) for use in state.limits.values() if not use.held)
 
 
 def parent_news(state: State) -> TellParent | None:
@@ -201,6 +247,12 @@ class _News:
     waits: list[list[Wait]] = field(default_factory=list)
     """Waits whose time begins, by the event that began it."""
     children: list[str] = field(default_factory=list)
+    asks: bool = False
+    """It asks for a place in a limit."""
+    freed: list[str] = field(default_factory=list)
+    """Holders of places that are free now."""
+    is_granted: bool = False
+    """It got one: the time of the whole begins, if it is its own."""
     is_first: bool = False
     begins: bool = False
     """It moves from here on, for the first time or again: the time of the whole begins."""
@@ -232,6 +284,12 @@ def _news_of(state: State, events: Iterable[ControlEvent]) -> _News:
                     news.waits.append([wait for wait in _open_waits(state) if signal_name(wait) == name])
             case "ChildRequested":
                 news.children.append(event.data["child"])
+            case "LimitRequested":
+                news.asks = True
+            case "LimitReleased":
+                news.freed.append(event.data["holder"])
+            case "LimitGranted":
+                news.is_granted = True
             case "PlaybookExecutionRequested":
                 news.is_first = True
             case "ExecutionResumed":
@@ -243,9 +301,9 @@ def _news_of(state: State, events: Iterable[ControlEvent]) -> _News:
 def _wakes(playbook: Playbook, state: State, news: _News) -> Iterator[int]:
     """Return when deadlines and waits that begin now are due. Of the waits of one event only the first counts; it leads to
     the next."""
-    if (news.scheduled or news.begins) and not state.finished:
+    if (news.scheduled or news.begins or news.is_granted) and not state.finished:
         begun = state.runs.values() if news.goes_on else [state.runs[run] for run in news.scheduled if run in state.runs]
-        if news.begins:
+        if news.begins or news.is_granted:
             yield from (deadline.at for deadline in execution_deadlines(playbook, state))
         yield from (deadline.at for deadline in run_deadlines(playbook, state, begun))
     for waits in news.waits:

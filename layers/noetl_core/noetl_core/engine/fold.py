@@ -11,6 +11,7 @@ from typing import Any
 
 from noetl_core.engine import aggregates
 from noetl_core.engine.fold_execution import folds as of_execution
+from noetl_core.engine.fold_limits import folds as of_limits
 from noetl_core.engine.fold_news import folds as of_news
 from noetl_core.engine.fold_runs import folds as of_runs
 from noetl_core.engine.fold_table import Fold
@@ -18,7 +19,7 @@ from noetl_core.engine.fold_tokens import folds as of_tokens
 from noetl_core.engine.records import Commit, ControlEvent, control_events
 from noetl_core.engine.state import State
 
-REDUCER = 6
+REDUCER = 7
 """Version of this fold, stored in snapshots. A snapshot of another version is ignored, and the log is folded again."""
 
 
@@ -37,6 +38,7 @@ _FOLD: Mapping[str, Fold[Any]] = {
     **of_tokens,
     **of_runs,
     **of_news,
+    **of_limits,
 }
 
 

@@ -81,6 +81,7 @@ def _redriven(s: State, e: ControlEvent, d: control.ExecutionRedriven, seq: int)
     s.status, s.epoch, s.redriven_at = "running", d["epoch"], e.ts
     s.failure = s.finished_at = s.result = s.stuck = None
     s.cancelled_for, s.undo, s.not_undone, s.children, s.rounds = "", False, [], {}, {}
+    s.limits, s.admitted_at = {}, 0
     places.put_back(s, (t["token"] for t in d["tokens"]))
     s.version, s.digest = d.get("version", s.version), d.get("digest", s.digest)
     if "digest" in d:

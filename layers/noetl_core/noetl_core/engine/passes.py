@@ -19,7 +19,7 @@ from noetl_core.engine.needs import AskedNeed, BoundaryNeed, Need, NeedValues, T
 from noetl_core.engine.records import ControlEvent, Event
 from noetl_core.engine.state import Run, State, StepState, trigger_seen
 from noetl_core.engine.workload import workload_of
-from noetl_core.events import control
+from noetl_core.events import control, limits
 from noetl_core.events.event import Keys
 from noetl_core.events.shapes import Counts, Failure, ResultPointer, StepSeen, TokenEvent
 from noetl_core.events.table import ENDS_RUN, ends_run
@@ -99,6 +99,10 @@ class RoutingPass:
         elif name in ENDS_RUN and ends_run(name, given):
             self.ended = True
         fold(self.state, event, self.seq)
+        if self.state.limits and name in ENDS_RUN and ends_run(name, given):
+            held = self.state.limits.get(f"{self.state.execution_id}/{given['run']}")
+            if held is not None:
+                self.emit(limits.LimitReleased, holder=held.holder, key=held.key)
 
     @property
     def workload(self) -> dict[str, Any]:

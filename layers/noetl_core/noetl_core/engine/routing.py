@@ -10,6 +10,7 @@ from noetl_core.engine import ids
 from noetl_core.engine.deadlines import run_limits
 from noetl_core.engine.joins import fire_joins, held_by_join, round_of
 from noetl_core.engine.passes import RoutingPass, boundary_event, event_namespace
+from noetl_core.engine.places_in_limits import ask_for_execution, ask_for_run, use_of
 from noetl_core.engine.qos import Quality, quality
 from noetl_core.engine.reads import admissions_on_steps, result_needs, wanted_result
 from noetl_core.engine.state import Run, Token
@@ -111,12 +112,12 @@ def _select(p: RoutingPass, step: Step, scope: Scope, failed: bool) -> list[Arc]
 
 def settle(p: RoutingPass) -> None:
     """Move tokens until none can move: joins, admission, scheduling; then, when nothing is open, complete the execution."""
-    while p.may_schedule:
+    while p.may_schedule and not p.state.awaits_place:
         if _move_tokens(p) or fire_joins(p, quiet=False):
             continue
-        if p.state.runs or not (_judge_parked(p) or fire_joins(p, quiet=True)):
+        if p.state.runs or p.state.awaits_limit or not (_judge_parked(p) or fire_joins(p, quiet=True)):
             break
-    if not (p.state.runs or p.state.finished or p.state.status in HELD):
+    if not (p.state.runs or p.state.finished or p.state.status in HELD or (p.may_schedule and p.state.awaits_limit)):
         _finish(p)
 
 
@@ -157,8 +158,12 @@ def _admit(p: RoutingPass, token: Token) -> bool:
     """Decide about the admission of one token (formal specification 4.2, resolution 12). Returns True unless the token stays
     parked."""
     step = p.playbook.by_name[token.step]
+    place = use_of(p, token)
+    if place is not None and not place.held:
+        return False
     try:
-        if token.id in p.state.tokens_carried_over or _allowed(p, step, token):  # what goes on was admitted when it began
+        # what goes on was admitted when it began, and what has a place when it asked for it
+        if place is not None or token.id in p.state.tokens_carried_over or _allowed(p, step, token):
             _schedule(p, step, token)
             return True
     except TemplateError as error:
@@ -249,6 +254,8 @@ def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
         args = {**render(step.args, p.scope(token.args, event), undefined_ok=True), **token.args}
     try:
         limits = run_limits(p, step, args)
+        if use_of(p, token) is None and ask_for_run(p, step, token, args):
+            return
     except TemplateError as wrong:
         _fail_unrun(p, step, token, args, wrong.kind, str(wrong))
         return
@@ -305,6 +312,7 @@ def redriven(p: RoutingPass, d: control.ExecutionRedriven) -> bool:
     if not s.finished or d["after"] != s.seq:
         return False
     p.emit(control.ExecutionRedriven, **d)
+    ask_for_execution(p)
     for token in d["tokens"]:
         p.emit(
             control.TokenEnqueued,

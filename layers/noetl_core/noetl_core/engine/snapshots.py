@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl_core.engine.fold import REDUCER
 from noetl_core.engine.records import Snapshot
-from noetl_core.engine.state import Child, ChunkState, LoopState, Run, State, StepState, Token
+from noetl_core.engine.state import Child, ChunkState, LimitUse, LoopState, Run, State, StepState, Token
 
 _STORED_AS = {"carried_over": "prior", "tokens_carried_over": "priors", "deduplicated": "made"}
 """Attributes that have another key in snapshots."""
@@ -39,6 +39,8 @@ def restore(snap: Snapshot) -> State:
     d["tokens"] = {k: Token(**v) for k, v in d["tokens"].items()}
     d["steps"] = {k: StepState(**v) for k, v in d["steps"].items()}
     d["children"] = {k: Child(**v) for k, v in d["children"].items()}
+    for places in ("limits", "freed"):
+        d[places] = {k: LimitUse(**v) for k, v in d[places].items()}
     d["runs"] = {k: _restore_run(v) for k, v in d["runs"].items()}
     return State(**d)
 

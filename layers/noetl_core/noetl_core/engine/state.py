@@ -31,6 +31,8 @@ from noetl_core.events.shapes import (
     Wait,
 )
 
+MAX_PRIORITY: Final = 1_000_000
+
 
 @dataclass(slots=True)
 class Token:
@@ -157,6 +159,29 @@ class StepState:
 
 
 @dataclass(slots=True)
+class LimitUse:
+    """A place in a limit that the execution, or a run of one of its steps, has asked for or holds."""
+
+    holder: str
+    key: str
+    max: int
+    on_limit: Literal["wait", "skip", "cancel_oldest"]
+    asked_at: int
+    priority: float = 0
+    step: str | None = None
+    token: str | None = None
+    """The token that becomes the run; None for the execution itself."""
+    held: bool = False
+    shared: str | None = None
+    """The place of another execution, a parent, which it shares: then it has none of its own."""
+
+    @property
+    def place(self) -> str:
+        """Where it stands among those that wait: by priority, then by when it asked."""
+        return f"{round((MAX_PRIORITY - self.priority) * 1000):010d}#{self.asked_at:018d}#{self.holder}"
+
+
+@dataclass(slots=True)
 class Child:
     """A child execution that this execution requested."""
 
@@ -223,6 +248,12 @@ class State:
     not_undone: list[NotUndone] = field(default_factory=list)
     """Compensations that failed: `{step, kind, message}`."""
     children: dict[str, Child] = field(default_factory=dict)
+    limits: dict[str, LimitUse] = field(default_factory=dict)
+    """Places in limits, by holder. At the end those that are left are released."""
+    freed: dict[str, LimitUse] = field(default_factory=dict)
+    """The last places that runs have left: whoever routes news again frees them again, for somebody may have died before."""
+    admitted_at: int = 0
+    """When the execution got its place, if it needs one: its timeout counts from there."""
     signals: list[Signal] = field(default_factory=list)
     """The mailbox: signals that were received and not yet matched to a wait."""
     seen_signals: list[str] = field(default_factory=list)
@@ -238,6 +269,22 @@ class State:
     def compensates(self) -> bool:
         """Whether finished steps are to be compensated when the execution ends now."""
         return self.undo if self.status == "cancelling" else self.failure is not None
+
+    @property
+    def holder(self) -> str:
+        """The name under which the execution itself holds a place in a limit: each redrive has another one."""
+        return f"{self.execution_id}.{self.epoch}" if self.epoch else self.execution_id
+
+    @property
+    def awaits_place(self) -> bool:
+        """Whether the execution itself waits for a place: nothing of it begins."""
+        own = self.limits.get(self.holder) if self.limits else None
+        return own is not None and not own.held
+
+    @property
+    def awaits_limit(self) -> bool:
+        """Whether the execution, or one of its tokens, waits for a place."""
+        return any(not use.held for use in self.limits.values())
 
     def step(self, name: str) -> StepState:
         return self.steps.setdefault(name, StepState())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NotRequired
 if TYPE_CHECKING:
     from typing import TypedDict
 
-    from noetl_core.events import control, runs
+    from noetl_core.events import control, limits, runs
     from noetl_core.events.event import Data, Name
     from noetl_core.events.table import Entity, Status
 
@@ -69,6 +69,10 @@ if TYPE_CHECKING:
         | Of[Literal["SignalMatched"], control.SignalMatched]
         | Of[Literal["ChildRequested"], control.ChildRequested]
         | Of[Literal["ChildFinished"], control.ChildFinished]
+        | Of[Literal["LimitRequested"], limits.LimitRequested]
+        | Of[Literal["LimitGranted"], limits.LimitGranted]
+        | Of[Literal["LimitRefused"], limits.LimitRefused]
+        | Of[Literal["LimitReleased"], limits.LimitReleased]
         | Of[Literal["CompensationStarted"], control.CompensationStarted]
         | Of[Literal["CompensationDone"], control.CompensationDone]
         | Of[Literal["StepStarted"], runs.StepStarted]

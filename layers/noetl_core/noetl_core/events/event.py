@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeGuard, TypeVar
 
-from noetl_core.events import control, runs
-from noetl_core.events.table import BOUNDARIES, NEWS, OPENS_RUN, ends_run
+from noetl_core.events import control, limits, runs
+from noetl_core.events.table import BOUNDARIES, LIMITS, NEWS, OPENS_RUN, ends_run
 
 Name = TypeVar("Name", covariant=True)
 Data = TypeVar("Data", covariant=True)
 Keys = ParamSpec("Keys")
 
-LOG_VERSION = 3
+LOG_VERSION = 4
 """The newest reader version, this code's. Readers refuse what they do not know."""
 FIRST_VERSION = 1
 """The reader version that most commits ask for."""
@@ -27,6 +27,8 @@ SPREAD_VERSION = 2
 
 CURSOR_VERSION = 3
 """The reader version that knows frames of claimed rows. Older code would take a cursor loop for one that has not begun."""
+LIMIT_VERSION = 4
+"""The reader version that knows limits. Older code would let begin what waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,10 @@ if TYPE_CHECKING:
         | Event[Literal["SignalMatched"], control.SignalMatched]
         | Event[Literal["ChildRequested"], control.ChildRequested]
         | Event[Literal["ChildFinished"], control.ChildFinished]
+        | Event[Literal["LimitRequested"], limits.LimitRequested]
+        | Event[Literal["LimitGranted"], limits.LimitGranted]
+        | Event[Literal["LimitRefused"], limits.LimitRefused]
+        | Event[Literal["LimitReleased"], limits.LimitReleased]
         | Event[Literal["CompensationStarted"], control.CompensationStarted]
         | Event[Literal["CompensationDone"], control.CompensationDone]
     )
@@ -136,6 +142,8 @@ if TYPE_CHECKING:
         | Event[Literal["ExecutionRedriven"], control.ExecutionRedriven]
         | Event[Literal["SignalReceived"], control.SignalReceived]
         | Event[Literal["ChildFinished"], control.ChildFinished]
+        | Event[Literal["LimitGranted"], limits.LimitGranted]
+        | Event[Literal["LimitRefused"], limits.LimitRefused]
     )
     """What happened outside the runs and is told to the control plane: a signal, a finished child, an operator's request."""
     TaskEvent = Event[Literal["TaskProcessed"], runs.TaskProcessed]
@@ -171,6 +179,9 @@ def closes_run(event: AnyEvent) -> TypeGuard[EndingEvent]:
 
 def version_of(events: Iterable[AnyEvent]) -> int:
     """Return `v` of a commit of `events`: the lowest reader version that may interpret it."""
+    events = tuple(events)
+    if any(event.name in LIMITS for event in events):
+        return LIMIT_VERSION
     for event in events:
         if event.name == "LoopFrameClaimed":
             return CURSOR_VERSION

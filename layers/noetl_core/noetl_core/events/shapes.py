@@ -113,6 +113,10 @@ class Wait(TypedDict):
     """The step of the child whose result is its result here."""
     part: NotRequired[str]
     """Which part of the child's result the task takes."""
+    limit: NotRequired[str]
+    """The key of the rate for which the task waits."""
+    permit: NotRequired[int]
+    """When the rate lets it begin, in microseconds: a little after `at`, for which the run wakes."""
 
 
 class ChildRequest(TypedDict):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from noetl_core.events import control, runs
+from noetl_core.events import control, limits, runs
 
 Entity = Literal["playbook", "workflow", "step", "task", "loop", "next"]
 Status = Literal["in_progress", "success", "error", "paused"]
@@ -105,6 +105,10 @@ _ROWS = (
     _row(control=control.SignalMatched, entity="workflow"),
     _row(control=control.ChildRequested, entity="workflow", status="in_progress"),
     _row(control=control.ChildFinished, entity="workflow", news=True),
+    _row(control=limits.LimitRequested, entity="workflow", status="in_progress", version=4),
+    _row(control=limits.LimitGranted, entity="workflow", news=True, version=4),
+    _row(control=limits.LimitRefused, entity="workflow", status="error", news=True, version=4),
+    _row(control=limits.LimitReleased, entity="workflow", version=4),
     _row(control=control.CompensationStarted, entity="step", status="in_progress", of_run="opens"),
     _row(control=control.CompensationDone, entity="step"),
     _row(run=runs.StepStarted, entity="step", status="in_progress", of_run="claims"),
@@ -146,6 +150,8 @@ TERMINAL = frozenset(name for name in BOUNDARIES if EVENTS[name].of_run == "ends
 """Boundaries behind which nothing is written to the stream."""
 NEWS = frozenset(row.name for row in _ROWS if row.news)
 """Facts: what came from outside the runs, and is told to the control plane before it stands in the log."""
+LIMITS = frozenset(row.name for row in _ROWS if row.name.startswith("Limit"))
+"""Places in limits that executions share."""
 OPERATED = frozenset(row.name for row in _ROWS if row.news and row.becomes is not None)
 """The execution's status changed while it was kept: lists must show it."""
 BEGINS = frozenset(row.name for row in _ROWS if row.becomes == "running")

@@ -1,7 +1,8 @@
 """The ports: small protocols through which the engine reaches the outside world. Each has one contract test suite
 (`tests/contract`) that all its adapters pass.
 
-They are in `log`, `queue`, `objects`, `catalog`, `triggers`, `secrets`, `key_values` and `process`, their errors in `errors`;
+They are in `log`, `queue`, `objects`, `catalog`, `triggers`, `secrets`, `key_values`, `limits` and `process`, their errors in
+`errors`;
 whoever needs one imports it from here. Nothing here is an adapter.
 
 The errors of the ports, by who must act:
@@ -41,6 +42,13 @@ from noetl_core.ports.key_values import KeyValues as KeyValues
 from noetl_core.ports.key_values import OtherRevision as OtherRevision
 from noetl_core.ports.key_values import check_entry as check_entry
 from noetl_core.ports.key_values import check_listed as check_listed
+from noetl_core.ports.limits import LimitPlaces as LimitPlaces
+from noetl_core.ports.limits import LimitQueue as LimitQueue
+from noetl_core.ports.limits import LimitRecord as LimitRecord
+from noetl_core.ports.limits import LimitStore as LimitStore
+from noetl_core.ports.limits import LimitWaiter as LimitWaiter
+from noetl_core.ports.limits import RateInUse as RateInUse
+from noetl_core.ports.limits import RateLimits as RateLimits
 from noetl_core.ports.log import CommitReader as CommitReader
 from noetl_core.ports.log import EventStore as EventStore
 from noetl_core.ports.objects import Inbox as Inbox

@@ -2,7 +2,8 @@
 
 * `service` takes commands; `claim` claims a run (`run_lease` is the lease it holds), `handled` says what became of the command.
 * `runner` drives one activation (`activation` is what its parts share): `pipeline_passes` begins passes, `waiting_passes` has
-  those that sleep or wait, `waiting` the tasks that the engine itself carries out, `running_attempts` those on `threads`.
+  those that sleep or wait, `rate_permits` when a rate lets them begin,
+  `waiting` the tasks that the engine itself carries out, `running_attempts` those on `threads`.
 * `loop_runner` runs loops: `loop_collections` has their items and numbers, `loop_chunks` cuts them, `loop_spread` says when the
   rest is handed over (`processor` measures what holds it up), `loop_frames` claims the rows of a cursor (`frame_items` has them),
   `loop_results` collects what iterations leave. `nodes` is the tree

@@ -11,7 +11,7 @@ from noetl_core.engine.loops import SpreadRule
 from noetl_core.events.event import BoundaryEvent, Keys, new
 from noetl_core.events.shapes import ChunkOfLoop
 from noetl_core.expr import Scope
-from noetl_core.ports import Clock, ResultStore
+from noetl_core.ports import Clock, RateLimits, ResultStore
 from noetl_core.run_history import RunHistory
 from noetl_core.worker.journal import Journal
 from noetl_core.worker.nodes import CtxLayer
@@ -42,6 +42,8 @@ class Activation:
     """When the invocation ends (microseconds), if it does."""
     spread: SpreadRule | None = None
     """When a loop is handed over to other workers; None: never, where there are none."""
+    rates: RateLimits | None = None
+    """The rates that tasks share; None where the worker has no access to them."""
     halt: Literal["", "pause", "deadline"] = ""
     ended: BoundaryEvent | None = None
 

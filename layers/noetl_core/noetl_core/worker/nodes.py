@@ -59,6 +59,8 @@ class PipelinePass:
     args: Mapping[str, Any] | None = None
     """The run's args with those of the iteration, once they have been evaluated."""
     wait: Wait | None = None
+    permit: tuple[str, int] | None = None
+    """The permit that its next task has of a rate: the id of its wait, and when it may be used (microseconds)."""
 
     @property
     def path(self) -> Path:

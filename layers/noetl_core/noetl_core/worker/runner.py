@@ -4,7 +4,7 @@ own."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noetl_core.dsl.model import Task
@@ -20,6 +20,7 @@ from noetl_core.worker.loop_runner import LoopRunner
 from noetl_core.worker.nodes import CtxLayer, LoopNode, PipelinePass
 from noetl_core.worker.outcomes import Outcomes
 from noetl_core.worker.pipeline_passes import PipelinePasses
+from noetl_core.worker.rate_permits import RatePermits
 from noetl_core.worker.run_lease import Cancelled
 from noetl_core.worker.running_attempts import RunningAttempt, RunningAttempts
 from noetl_core.worker.task_inputs import TaskInputs
@@ -41,6 +42,7 @@ class Runner:
         self._outcomes = Outcomes(activation, passes)
         self._waiting = WaitingPasses(activation, passes)
         self._attempts = RunningAttempts(tool_caller)
+        self._permits = RatePermits(activation, self._inputs, self._waiting)
         self._loops = LoopRunner(activation, self._start_pass, tool_caller.for_loop)
         self._ready: deque[PipelinePass] = deque()
         self._started_any = False
@@ -59,6 +61,8 @@ class Runner:
                     self._ready += self._waiting.woken(self._clock.now())
                 if self._ready and not activation.halt:
                     self._advance(self._ready.popleft())
+                elif not activation.halt and self._permits.asked(self._clock.now()):
+                    self._refuse(self._permits.take())
                 elif self._attempts:
                     self._collect()
                 elif self._loops.go_on():
@@ -105,7 +109,7 @@ class Runner:
         """Sleep until the next short wait is over, when there is nothing else to do. Returns False when there is no short
         wait."""
         wake_at = self._waiting.wake_at
-        if self._activation.halt or wake_at is None:
+        if self._activation.halt or wake_at is None or not self._waiting.soon(wake_at):
             return False
         self._journal.flush()
         self._clock.sleep(max(0, wake_at - self._clock.now()) / SECOND)
@@ -177,6 +181,8 @@ class Runner:
         """Run the next task of a pass. Returns False when the pass cannot go on now."""
         started = self._clock.now()
         try:
+            if task.rate is not None and not self._permits.lets(pass_, task, task.rate):
+                return False
             given = self._inputs.of(pass_, task)
         except Unloaded as error:
             self._outcomes.take(pass_, task, error.outcome, started)
@@ -203,6 +209,12 @@ class Runner:
             return True
         self._attempts.begin(pass_, task, call, started_task, started)
         return False
+
+    def _refuse(self, refused: Sequence[tuple[PipelinePass, Outcome]]) -> None:
+        """End the tasks that get no permit in time."""
+        for pass_, outcome in refused:
+            self._outcomes.take(pass_, self._activation.step.tasks[pass_.pipe.pc], outcome, self._clock.now())
+            self._ready.append(pass_)
 
     def _too_late(self, timeout: float | None, now: int) -> bool:
         """Return whether the task might not end before the invocation does. The first task of an invocation is always tried."""

@@ -15,7 +15,18 @@ from noetl_core.events.event import BoundaryEvent, new
 from noetl_core.events.runs import StepFailed, StepSuspended
 from noetl_core.events.shapes import ChunkOfLoop, Failure
 from noetl_core.expr import TemplateError
-from noetl_core.ports import Clock, EventStore, Gates, PortError, ReadsSecrets, ResultStore, Sealer, TokenCache, Unavailable
+from noetl_core.ports import (
+    Clock,
+    EventStore,
+    Gates,
+    PortError,
+    RateLimits,
+    ReadsSecrets,
+    ResultStore,
+    Sealer,
+    TokenCache,
+    Unavailable,
+)
 from noetl_core.tools.execution_tokens import ExecutionTokens
 from noetl_core.tools.registry import ToolRegistry
 from noetl_core.worker.activation import Activation
@@ -65,6 +76,8 @@ class Worker:
     """Where workers share access tokens."""
     spread: SpreadRule | None = None
     """When a loop without `exec` is handed over to other workers; None: never."""
+    rates: RateLimits | None = None
+    """The rates that tasks share; None where the worker has no access to them."""
     callback_key: Callable[[], bytes] | None = None
     callback_url: str = LOCAL_URL
     """The URL at which callbacks are answered, with `{token}` in it."""
@@ -152,7 +165,7 @@ class Worker:
             rules = [rule for task in step.tasks if task.policy is not None for rule in task.policy.rules]
             turns = any(rule.then.do in ("retry", "jump") for rule in rules)
             looped = step.loop is not None and (step.loop.inner is not None or step.loop.cursor is not None)
-            quick = all(t.kind not in WAITING_KINDS and self.tools.inline(t.kind) for t in step.tasks)
+            quick = all(t.kind not in WAITING_KINDS and t.rate is None and self.tools.inline(t.kind) for t in step.tasks)
             known[command.step] = quick and not turns and not looped
         few = command.chunk is not None and command.loop is not None and command.loop["chunk_size"] <= FEW
         return known[command.step] and (few or playbook.by_name[command.step].loop is None)
@@ -186,6 +199,7 @@ class Worker:
             chunk=_chunk(command),
             deadline=deadline,
             spread=None if command.undoes is not None else self.spread,
+            rates=self.rates,
         )
         seals = Seals(self.sealer, command.execution_id, command.run_id) if self.sealer is not None else None
         key, url = self.callback_key, self.callback_url

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from noetl_core.dsl.kinds import KINDS
-from noetl_core.dsl.model import Task
-from noetl_core.dsl.numbers import TIMEOUT, value_of
+from noetl_core.dsl.model import Rate, Task
+from noetl_core.dsl.numbers import BURST, PER_SECOND, TIMEOUT, value_of
+from noetl_core.engine.limit_keys import limit_key
 from noetl_core.engine.outcome import Outcome
+from noetl_core.engine.rates import Pace
 from noetl_core.expr import Scope, TemplateError, contains_lost, render
 from noetl_core.expr.reading import GONE
 from noetl_core.ports import NotFound
@@ -63,6 +65,19 @@ class TaskInputs:
             raise Unloaded(Outcome.failed("not_found", f"inputs of task {task.name}: {error}")) from None
         names = {"args": scope["args"], "workload": self._activation.view.workload, "ctx": pass_.ctx.view}
         return Inputs({**inputs, **raw} if raw else inputs, spec, timeout, names)
+
+    def rate(self, pass_: PipelinePass, task: Task, rate: Rate) -> tuple[str, Pace]:
+        """The key and the pace of the rate that the pass's next task shares. Raises `Unloaded`."""
+        what = f"rate of task {task.name}"
+        try:
+            scope = self._passes.scope(pass_).over(pass_.pipe.locals(task))
+            key = limit_key(render(rate.key, scope, whole=True), f"rate.key of task {task.name}")
+            per_second = value_of(rate.per_second, PER_SECOND, f"per_second in {what}", scope)
+            burst = value_of(rate.burst, BURST, f"burst in {what}", scope)
+        except TemplateError as error:
+            raise Unloaded(Outcome.failed(error.kind, f"{what}: {error}", retryable=False)) from None
+        assert per_second is not None
+        return key, Pace(per_second, int(burst or 1))
 
     def _loaded(self, task: Task, given: Mapping[str, Any]) -> dict[str, Any]:
         return loaded(task.kind, task.name, given, self._activation.resolve, self._limit)

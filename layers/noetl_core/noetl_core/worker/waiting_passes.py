@@ -76,7 +76,7 @@ class WaitingPasses:
                 started,
                 activation.execution_id,
                 handed,
-                self._lives_until(started),
+                self.lives_until(started),
             )
         except BadWait as error:
             kind: ErrorKind = "limit" if isinstance(error, TooLong) else "schema"
@@ -91,12 +91,18 @@ class WaitingPasses:
         for section in CHILD_DATA:
             if section in wait:
                 wait[section] = activation.offload.each(wait[section], f"values/{pipe.task_run(task)}-{section}")
-        wait = _placed(pass_, task, wait)
+        wait = placed_wait(pass_, task, wait)
         activation.history.waits[wait["wait_id"]] = wait
         self._add(pass_, wait)
         return None
 
-    def _lives_until(self, started: int) -> int:
+    def sleep_until(self, pass_: PipelinePass, at: int) -> None:
+        """A pass sleeps here until `at`, however far that is; should the run be suspended before, it waits as `pass_.wait`
+        says."""
+        heapq.heappush(self._sleeping, (at, next(self._order), pass_))
+        self.wake_at = self._sleeping[0][0]
+
+    def lives_until(self, started: int) -> int:
         """When the execution must have ended, at the latest."""
         lives_until = started + int(self._activation.playbook.executor.lifetime_s * SECOND)
         expires_at = self._activation.journal.expires_at
@@ -106,13 +112,13 @@ class WaitingPasses:
         """Let a pass wait: in this process when the wait is short, otherwise as a wait of the suspension."""
         pass_.wait = wait
         at = wait["at"] if wait["kind"] == "timer" else None
-        if at is not None and self._soon(at):
-            heapq.heappush(self._sleeping, (at, next(self._order), pass_))
-            self.wake_at = self._sleeping[0][0]
+        if at is not None and self.soon(at):
+            self.sleep_until(pass_, at)
         else:
             self._waiting.append(pass_)
 
-    def _soon(self, at: int) -> bool:
+    def soon(self, at: int) -> bool:
+        """Return whether `at` is so near that this process may sleep until then."""
         if at - self._activation.clock.now() > INLINE_WAIT_S * SECOND:
             return False
         deadline = self._activation.deadline
@@ -121,7 +127,7 @@ class WaitingPasses:
     def _retry_wait(self, pass_: PipelinePass, at: int) -> Wait:
         task = self._activation.step.tasks[pass_.pipe.pc]
         wait_id = ids.wait_id(pass_.pipe.task_run(task), pass_.pipe.attempt, "retry")
-        return _placed(pass_, task, {"wait_id": wait_id, "kind": "timer", "at": at})
+        return placed_wait(pass_, task, {"wait_id": wait_id, "kind": "timer", "at": at})
 
     @property
     def latest(self) -> int:
@@ -149,7 +155,8 @@ class WaitingPasses:
         activation.end(StepSuspended, **suspended)
 
 
-def _placed(pass_: PipelinePass, task: Task, wait: Wait) -> Wait:
+def placed_wait(pass_: PipelinePass, task: Task, wait: Wait) -> Wait:
+    """Return a wait with the task, and the iteration, that waits."""
     placed: Wait = {**wait, "task": task.name}
     if pass_.path:
         placed["iteration"] = list(pass_.path)  # `path` is a child playbook's

@@ -1,6 +1,6 @@
 """The ports over AWS services.
 
-* DynamoDB: `events`, `catalog`, `index`, `gates`, `triggers`, `tokens` and `key_values`, over `table`.
+* DynamoDB: `events`, `catalog`, `index`, `gates`, `triggers`, `tokens`, `rates`, `limits` and `key_values`, over `table`.
 * SQS: `queue`, `gathering` (full requests) and
   `dead_letters`. S3: `results`, `object_writer` and `inbox`. Secrets Manager: `secrets` and `keys`. KMS:
   `sealer`.

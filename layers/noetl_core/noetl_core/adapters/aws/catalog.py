@@ -13,6 +13,9 @@
 | what became of an occurrence | `fired#<path>#<name>` | `<instant>#<occurrence>` | expires |
 | what could not start | `refused` | `<id>`, which begins with its instant | expires |
 | entry of a task | `kv#<bucket>` | `<key>` | `key_values`: only workers touch it, and nothing else by it |
+| limit | `limit#<0-15>` | `<key>` | who holds a place, and a revision for conditional writes (`limits`) |
+| who waits for a limit | `waits#<key>` | priority, instant, holder | in the order of their turns |
+| rate of tasks | `rate#<0-7>` | `<key>` | `free_at`: when nothing is reserved any more (`rates`); only workers write it |
 | access token | `token#<digest>` | `token` | encrypted (`tokens`); only workers write it, and only they can open it |
 """
 

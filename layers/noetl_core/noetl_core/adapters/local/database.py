@@ -33,6 +33,12 @@ CREATE TABLE IF NOT EXISTS refused (id TEXT PRIMARY KEY, path TEXT, name TEXT, k
   code TEXT, reason TEXT, facts TEXT, expires_at INTEGER);
 """
 _HEAD_TRIGGER = "ALTER TABLE heads ADD COLUMN trigger TEXT;"
+_LIMITS = """
+CREATE TABLE IF NOT EXISTS rates (key TEXT PRIMARY KEY, free_at INTEGER, interval INTEGER);
+CREATE TABLE IF NOT EXISTS limits (key TEXT PRIMARY KEY, holders TEXT, most INTEGER, waiting INTEGER, revision INTEGER);
+CREATE TABLE IF NOT EXISTS limit_waiters (key TEXT, place TEXT, holder TEXT, most INTEGER, cancels TEXT,
+  PRIMARY KEY (key, place));
+"""
 _SCHEMA = (
     """
 CREATE TABLE IF NOT EXISTS commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,
@@ -58,6 +64,7 @@ CREATE TABLE IF NOT EXISTS gates (execution_id TEXT PRIMARY KEY, mode TEXT, stop
     + _TOKENS
     + _KEY_VALUES
     + _TRIGGERS
+    + _LIMITS
 )
 _UPGRADES = {
     1: """
@@ -71,6 +78,7 @@ CREATE INDEX IF NOT EXISTS heads_by_path ON heads (path, started_at DESC, execut
     3: _TOKENS,
     4: _KEY_VALUES,
     5: _HEAD_TRIGGER + _TRIGGERS,
+    6: _LIMITS,
 }
 """Statements that upgrade a store from one version to the next."""
 _NO_STORAGE = frozenset(
@@ -84,7 +92,7 @@ _NO_STORAGE = frozenset(
     }
 )
 """Errors that waiting does not repair. Extended codes have them in the lowest byte."""
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler import Response
 
 from noetl_core.client import view_shapes
 from noetl_core.control.api.callers import READS
 from noetl_core.control.api.page import page
+from noetl_core.control.api.parameters import asked
 from noetl_core.control.api.resolver import Resolver
 
 OBJECT = {"application/json": {"schema": {"type": "object"}}}
@@ -31,6 +32,10 @@ def add(app: Resolver) -> None:
     @app.operation("GET", "/api/runtime", "Pools, their limits, and the tool kinds", view_shapes.Runtime, right=READS)
     def get_runtime() -> Any:
         return operations.runtime()
+
+    @app.operation("GET", "/api/limits", "Limits that executions share", view_shapes.Limits, right=READS)
+    def get_limits(key: Annotated[str | None, asked("of one limit, with those that hold and await its places")] = None) -> Any:
+        return operations.limits(key)
 
     @app.operation("GET", "/api/openapi.json", "This document", {200: OBJECT})
     def get_document() -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from noetl_core.dsl.fields.cursor import CURSOR
+from noetl_core.dsl.fields.limits import CONCURRENCY_OF_STEP
 from noetl_core.dsl.fields.playbook import RESOURCES
 from noetl_core.dsl.fields.policies import ADMISSION, FAILURE_MODE, SET, SET_CTX, TASK_POLICY
 from noetl_core.dsl.fields.tools import ASSERT, OUTPUT, RETRY
@@ -218,6 +219,7 @@ STEP_POLICY: Final = Block(
         link="loops.md#failures",
     ),
     Field("task", Part(TASK_POLICY), "The task policy of the tasks of the step that have none.", link="policies.md#task-policy"),
+    CONCURRENCY_OF_STEP,
     Field("resources", RESOURCES, "The worker pool that runs the step."),
     Field(
         "compensation",

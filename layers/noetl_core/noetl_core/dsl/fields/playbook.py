@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from noetl_core.dsl.fields.keychain import CREDENTIAL
+from noetl_core.dsl.fields.limits import LIMITS_OF_EXECUTOR
 from noetl_core.dsl.fields.policies import FAILURE_MODE, TASK_POLICY, UNMATCHED
 from noetl_core.dsl.fields.triggers import TRIGGER
 from noetl_core.dsl.fields.types import (
@@ -187,6 +188,7 @@ EXECUTOR_POLICY: Final = Block(
         "The task policy of all tasks that have none. Its rules cannot `jump`.",
         link="policies.md#task-policy",
     ),
+    *LIMITS_OF_EXECUTOR,
     Field(
         "failure",
         EXECUTOR_FAILURE,

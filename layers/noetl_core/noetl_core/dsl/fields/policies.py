@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from noetl_core.dsl.fields.limits import RATE
 from noetl_core.dsl.fields.types import Anything, Block, Choice, Condition, Field, Flag, Name, Shape, Text, Values
 from noetl_core.dsl.model import Admission, TaskPolicy, Then
 from noetl_core.dsl.numbers import ATTEMPTS, DELAY, JITTER, MULTIPLIER
@@ -185,8 +186,15 @@ TASK_POLICY: Final = Block(
         "rules",
         Shape("rules", "a list of rules"),
         "The rules, tried in order; the first that holds is taken.",
-        required=True,
+        otherwise="an error fails the pipeline",
         link="policies.md#rules",
+    ),
+    Field(
+        "rate",
+        RATE,
+        "How often the task may begin per second, over all executions.",
+        otherwise="that of `policy.task` of the step, else of the executor",
+        link="../limits.md#rate",
     ),
     Field(
         "mode",

@@ -127,6 +127,8 @@ def _places(bound: Names, step: Step, node: Node) -> Iterator[tuple[Node, Scope]
     admit = policy.get("admit") if policy is not None else None
     if admit is not None:
         yield admit, entering
+    if policy is not None and (limit := policy.get("concurrency")) is not None:
+        yield limit, replace(entering, where="concurrency of a step", args=args)
     for key in ("args", "input"):
         if (part := node.get(key)) is not None:
             for name, child in part.value.items() if isinstance(part.value, dict) else ():

@@ -1,0 +1,60 @@
+"""The command about limits that executions share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from noetl_cli import output
+from noetl_cli.app import On, Output, Store, app
+from noetl_cli.backends import backend
+from noetl_cli.errors import say
+
+if TYPE_CHECKING:
+    from noetl_core.client.view_shapes import LimitInUse
+
+
+@app.command()
+def limits(
+    key: Annotated[str | None, typer.Argument(help="Of one limit: who holds its places, and who waits")] = None,
+    on: On = None,
+    store: Store = None,
+    output_: Output = "human",
+) -> None:
+    """Show limits that executions share: how many hold places, who waits for whom, how far rates are reserved."""
+    with closing(backend(on or "local", store)) as where:
+        found = where.api.limits(key)
+        absent = where.absent
+    if output_ == "json":
+        output.as_json(found)
+        return
+    rows = [row for limit in found["limits"] for row in (_all if key is None else _whole)(limit)]
+    for rate in found["rates"]:
+        reserved = f"reserved for {rate['behind_s']:.1f} s" if rate["behind_s"] > 0 else ""
+        if key is None:
+            rows.append({"limit": rate["key"], "kind": "rate", "in use": f"{rate['per_second']:g}/s", "waiting": reserved})
+        else:
+            rows.append({"execution": "", "holder": f"rate {rate['per_second']:g}/s", "state": reserved})
+    if rows or output_ != "human":
+        output.rows(rows, output_)
+    else:
+        say(absent or ("no limit is in use" if key is None else f"limit {key} is not in use"))
+    if any(limit.get("more") for limit in found["limits"]):
+        say("more wait behind these")
+
+
+def _all(limit: LimitInUse) -> Iterator[dict[str, Any]]:
+    """One row of a limit."""
+    waits = "some wait" if limit["waiting"] else ""
+    yield {"limit": limit["key"], "kind": "concurrency", "in use": f"{limit['held']}/{limit['max']}", "waiting": waits}
+
+
+def _whole(limit: LimitInUse) -> Iterator[dict[str, Any]]:
+    """A row for each that holds a place or waits for one."""
+    for held in limit.get("holders", ()):
+        yield {"execution": held["execution_id"], "holder": held["holder"], "state": f"since {held.get('since')}"}
+    for n, waits in enumerate(limit.get("waiters", ()), 1):
+        yield {"execution": waits["execution_id"], "holder": waits["holder"], "state": f"waits, {output.nth(n)}"}

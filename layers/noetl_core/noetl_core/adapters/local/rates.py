@@ -1,0 +1,33 @@
+"""Rates in SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from noetl_core.adapters.local.database import Database
+from noetl_core.engine.rates import FORGOTTEN_S
+from noetl_core.instants import SECOND
+from noetl_core.ports import RateInUse
+
+
+class SqliteRateLimits:
+    """`RateLimits` over a `Database`; all processes that have it open share its rates."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def reserve(self, key: str, interval: int, count: int, now: int) -> int:
+        length = interval * count
+        rows = self._db.rows(
+            "INSERT INTO rates (key, free_at, interval) VALUES (?,?,?) ON CONFLICT (key) DO UPDATE SET"
+            " free_at=max(free_at, ?)+?, interval=excluded.interval RETURNING free_at",
+            (key, now + length, interval, now, length),
+        )
+        end: int = rows[0][0]
+        return end - length
+
+    def rates(self, now: int) -> Sequence[RateInUse]:
+        rows = self._db.rows(
+            "SELECT key, free_at, interval FROM rates WHERE free_at>? ORDER BY key", (now - FORGOTTEN_S * SECOND,)
+        )
+        return [RateInUse(*row) for row in rows]

@@ -1,0 +1,89 @@
+"""What readers see of limits: who holds places, who waits for whom, and how far rates are reserved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from noetl_core.control.core import Control
+from noetl_core.engine.places_in_limits import execution_of
+from noetl_core.engine.rates import USED
+from noetl_core.engine.state import LimitUse, State
+from noetl_core.instants import SECOND, to_rfc3339
+from noetl_core.ports import LimitRecord
+
+if TYPE_CHECKING:
+    from noetl_core.client import view_shapes
+
+SHOWN: Final = 100
+"""How many of those that wait are shown."""
+COUNTED: Final = 1_000
+"""How many of those that wait are counted, to say which one an execution is."""
+
+
+def limits(control: Control, key: str | None) -> view_shapes.Limits:
+    """Return all limits in use; with `key`, who holds and awaits places in that one."""
+    if control.limits is None:
+        return {"limits": [], "rates": []}
+    places, now = control.limits.places, control.clock.now()
+    records = places.records(now) if key is None else [places.read(key)]
+    rates = [rate for rate in control.limits.rates.rates(now) if key is None or rate.key == key]
+    return {
+        "limits": [_limit(control, record, whole=key is not None) for record in records if record.holders or record.waiting],
+        "rates": [
+            {
+                "key": rate.key,
+                "per_second": round(SECOND / (rate.interval * USED), 6),
+                "free_at": to_rfc3339(rate.free_at),
+                "behind_s": max(0, rate.free_at - now) / SECOND,
+            }
+            for rate in rates
+        ],
+    }
+
+
+def _limit(control: Control, record: LimitRecord, *, whole: bool) -> view_shapes.LimitInUse:
+    assert control.limits is not None
+    shown: view_shapes.LimitInUse = {
+        "key": record.key,
+        "held": len(record.holders),
+        "max": record.most,
+        "waiting": record.waiting,
+    }
+    if whole:
+        oldest = sorted(record.holders.items(), key=lambda held: held[1])
+        shown["holders"] = [{"execution_id": execution_of(h), "holder": h, "since": to_rfc3339(at)} for h, at in oldest]
+        waiting = control.limits.places.waiters(record.key, SHOWN + 1)
+        shown["waiters"] = [{"execution_id": execution_of(w.holder), "holder": w.holder} for w in waiting[:SHOWN]]
+        shown["more"] = len(waiting) > SHOWN
+    return shown
+
+
+def awaited(control: Control, state: State) -> Iterator[dict[str, Any]]:
+    """Yield the limits that a live execution waits for: with how many hold places, who they are, and which one it is of those
+    that wait."""
+    if control.limits is None or state.finished:
+        return
+    for use in state.limits.values():
+        if not use.held:
+            yield _awaited(control, use)
+
+
+def _awaited(control: Control, use: LimitUse) -> dict[str, Any]:
+    assert control.limits is not None
+    record, waiting = control.limits.places.read(use.key), control.limits.places.waiters(use.key, COUNTED)
+    before = next((n for n, waiter in enumerate(waiting, 1) if waiter.holder == use.holder), None)
+    oldest = sorted(record.holders, key=lambda holder: record.holders[holder])
+    shown: dict[str, Any] = {
+        "kind": "limit",
+        "wait_id": use.holder,
+        "limit": use.key,
+        "held": len(record.holders),
+        "max": use.max,
+        "held_by": [execution_of(holder) for holder in oldest[:5]],
+    }
+    if before is not None:
+        shown["position"] = before
+    if use.step is not None:
+        shown["step"] = use.step
+    return shown

@@ -1,0 +1,216 @@
+"""Places in limits that executions share: who gets one, who waits, and who is next (docs/limits.md).
+
+A limit has a record of those that hold a place, and those that wait stand in order beside it. Whoever frees a place gives it to
+the next and wakes it, so nobody asks again while it waits. Two rules let no place be lost, whoever dies when:
+
+* Who waits is written down before `waiting` of the record is read, and `waiting` is cleared only on the record that was read
+  before nobody was found. So of one that frees a place and one that begins to wait, the later one sees the other.
+* Who got a place is removed from those that wait only after it was woken. So where a process died in between, the next one to
+  look finds a waiter that holds a place, and wakes it again.
+
+The limit has a due item while somebody waits: the sweeper frees places whose holders are over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from noetl_core.control.core import Control, Limits
+from noetl_core.control.operate import NotNow, cancel
+from noetl_core.engine.effects import RECONCILE_EVERY_S, AcquirePlace, ReleasePlace
+from noetl_core.engine.places_in_limits import execution_of
+from noetl_core.engine.state import LimitUse, caller_of
+from noetl_core.events.event import fact
+from noetl_core.events.limits import LimitGranted, LimitRefused
+from noetl_core.instants import SECOND
+from noetl_core.ports import LimitPlaces, LimitRecord, LimitWaiter, NotFound, PortError, RateLimits, Unavailable
+
+log = logging.getLogger(__name__)
+
+DUE: Final = "limit:"
+"""What the ids of due items of limits begin with; ids of executions are numbers."""
+TRIES: Final = 100
+"""How often a record is written that others write too, before the caller tries again later."""
+LOOK: Final = 50
+"""How many of those that wait are read at a time."""
+MOST_WAITING: Final = 1_000
+"""How many of those that wait `cancel_oldest` looks at."""
+CHECKED: Final = 25
+"""How many holders one sweep of a limit looks at."""
+GRACE_S: Final = 60
+"""How long a holder is not looked at: it may be about to hear of its place."""
+MAX_DEPTH: Final = 20
+
+
+class SharedLimits(Limits):
+    """`Limits` over the records of limits."""
+
+    def __init__(self, places: LimitPlaces, rates: RateLimits) -> None:
+        self._places, self._rates = places, rates
+
+    @property
+    def places(self) -> LimitPlaces:
+        return self._places
+
+    @property
+    def rates(self) -> RateLimits:
+        """Rates, which workers keep and lists show."""
+        return self._rates
+
+    # --- asking ---------------------------------------------------------------------------------------------------------
+
+    def acquire(self, control: Control, execution_id: str, wanted: AcquirePlace) -> None:
+        """As `Limits.acquire`. Without anybody waiting: one read and one write."""
+        use = wanted.use
+        shared = _held_above(control, wanted)
+        if shared is not None:
+            control.route(execution_id, facts=[fact(LimitGranted, holder=use.holder, shared=shared)])
+        elif self._taken(control, use):
+            control.route(execution_id, facts=[fact(LimitGranted, holder=use.holder)])
+        elif use.on_limit == "skip":
+            reason = f"limit {use.key} is full: {use.max} of {use.max} are taken, and on_limit is skip"
+            control.route(execution_id, facts=[fact(LimitRefused, holder=use.holder, reason=reason)])
+        else:
+            self._wait(control, execution_id, use)
+
+    def _taken(self, control: Control, use: LimitUse) -> bool:
+        """Return whether it has a place, maybe since just now."""
+        for _ in range(TRIES):
+            record = self.places.read(use.key)
+            if use.holder in record.holders:
+                return True
+            if record.waiting or len(record.holders) >= use.max:
+                return False
+            now = control.clock.now()
+            held = replace(record, holders={**record.holders, use.holder: now}, most=use.max)
+            if self.places.write(held, now):
+                return True
+        raise Unavailable(f"limit {use.key} is contended: {TRIES} tries were not enough")
+
+    def _wait(self, control: Control, execution_id: str, use: LimitUse) -> None:
+        due = DUE + use.key
+        control.index.set_due(due, control.clock.now() + RECONCILE_EVERY_S * SECOND)
+        mine = LimitWaiter(use.holder, use.place, use.max)
+        if use.on_limit == "cancel_oldest":
+            mine = next((w for w in self.places.waiters(use.key, MOST_WAITING) if w.holder == use.holder), mine)
+        self.places.enqueue(use.key, mine)
+        if use.holder in self._grant(control, use.key, but=use.holder):
+            control.route(execution_id, facts=[fact(LimitGranted, holder=use.holder)])
+        elif use.on_limit == "cancel_oldest":
+            self._cancel_oldest(control, use, mine)
+
+    def _cancel_oldest(self, control: Control, use: LimitUse, mine: LimitWaiter) -> None:
+        """Cancel the oldest of those that hold a place or wait for one, if there are too many with this one. Whom is written
+        down first: who does this again cancels nobody else."""
+        if mine.cancels is None:
+            record, waiting = self.places.read(use.key), self.places.waiters(use.key, MOST_WAITING)
+            given_up = {waiter.cancels for waiter in waiting}
+            known = [*sorted(record.holders, key=lambda holder: record.holders[holder]), *(w.holder for w in waiting)]
+            stay = [holder for holder in dict.fromkeys(known) if holder not in given_up]
+            if len(stay) <= use.max or stay[0] == use.holder:
+                return
+            mine = replace(mine, cancels=stay[0])
+            self.places.enqueue(use.key, mine)
+        assert mine.cancels is not None
+        with suppress(NotFound, NotNow):
+            cancel(control, execution_of(mine.cancels), f"limit {use.key}: execution {execution_of(use.holder)} takes its place")
+
+    # --- freeing --------------------------------------------------------------------------------------------------------
+
+    def release(self, control: Control, freed: ReleasePlace) -> None:
+        """As `Limits.release`. Without anybody waiting: one read and one write."""
+        for _ in range(TRIES):
+            record = self.places.read(freed.key)
+            if freed.holder not in record.holders:
+                break
+            left = {holder: since for holder, since in record.holders.items() if holder != freed.holder}
+            if self.places.write(replace(record, holders=left), control.clock.now()):
+                break
+        else:
+            raise Unavailable(f"limit {freed.key} is contended: {TRIES} tries were not enough")
+        if record.waiting:
+            self.places.dequeue(freed.key, freed.place)
+            self._grant(control, freed.key)
+
+    def _grant(self, control: Control, key: str, but: str = "") -> Sequence[str]:
+        """Give free places to those that wait, in order, and wake all but `but`. Returns who has one now."""
+        got: list[str] = []
+        for _ in range(TRIES):
+            record, waiting = self.places.read(key), self.places.waiters(key, LOOK)
+            now = control.clock.now()
+            given, holders = _next(record, waiting, now)
+            after = replace(record, holders=holders, waiting=bool(waiting), most=waiting[0].most if waiting else record.most)
+            changed = after != record
+            if changed and not self.places.write(after, now):
+                continue
+            for waiter in given:
+                if waiter.holder != but:
+                    execution_id = execution_of(waiter.holder)
+                    control.index.set_due(execution_id, now)
+                    control.queue.wake(execution_id)
+                self.places.dequeue(key, waiter.place)
+                got.append(waiter.holder)
+            if not given or len(given) < len(waiting):
+                return got
+        raise Unavailable(f"limit {key} is contended: {TRIES} tries were not enough")
+
+    # --- sweeping -------------------------------------------------------------------------------------------------------
+
+    def sweep(self, control: Control, key: str) -> None:
+        """As `Limits.sweep`: a few reads, and the logs of some holders."""
+        now, record = control.clock.now(), self.places.read(key)
+        old = sorted(holder for holder, since in record.holders.items() if since < now - GRACE_S * SECOND)
+        first = now // (RECONCILE_EVERY_S * SECOND) * CHECKED % len(old) if len(old) > CHECKED else 0
+        for holder in (old + old)[first : first + min(CHECKED, len(old))]:
+            use, over = _standing(control, holder)
+            if over:
+                log.warning("limit %s: the place of %s is freed, which is over", key, holder)
+                self.release(control, ReleasePlace(key, holder, "" if use is None else use.place))
+            elif use is not None and not use.held:
+                control.queue.wake(execution_of(holder))  # it has not heard of it
+        self._grant(control, key)
+        if self.places.read(key).waiting:
+            control.index.set_due(DUE + key, now + RECONCILE_EVERY_S * SECOND)
+        else:
+            control.index.clear_due(DUE + key)
+
+
+def _next(record: LimitRecord, waiting: Sequence[LimitWaiter], now: int) -> tuple[list[LimitWaiter], dict[str, int]]:
+    """Return who is next, those included that have a place already and were perhaps not woken; and who holds places then. The
+    first that finds no place keeps those behind it from overtaking."""
+    holders, given = dict(record.holders), []
+    for waiter in waiting:
+        if waiter.holder not in holders:
+            if len(holders) >= waiter.most:
+                break
+            holders[waiter.holder] = now
+        given.append(waiter)
+    return given, holders
+
+
+def _held_above(control: Control, wanted: AcquirePlace) -> str | None:
+    """Return the place that a parent has in the same limit: its child shares it, for the parent waits for the child."""
+    parent = wanted.parent
+    for _ in range(MAX_DEPTH):
+        if parent is None:
+            break
+        state = control.load(parent)
+        for use in state.limits.values():
+            if use.key == wanted.use.key and use.held:
+                return use.holder
+        parent = None if state.parent is not None and state.parent.get("detached") else caller_of(state.parent)
+    return None
+
+
+def _standing(control: Control, holder: str) -> tuple[LimitUse | None, bool]:
+    """Return what a holder's execution says of its place, and whether it is over."""
+    try:
+        state = control.load(execution_of(holder))
+    except PortError:
+        return None, False  # a log that does not read says nothing: somebody must act, and `cancel` closes it
+    use = state.limits.get(holder)
+    return use, state.seq < 0 or state.finished or use is None

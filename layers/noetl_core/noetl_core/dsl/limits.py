@@ -1,0 +1,46 @@
+"""Limits that executions share, as a playbook writes them (docs/limits.md)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from noetl_core.dsl.load import Node
+from noetl_core.dsl.model import Concurrency, Rate
+from noetl_core.dsl.reader import Given, Reader
+
+WAITING: Final = frozenset({"wait", "callback", "playbook"})
+"""Kinds of tasks that call nothing: a worker begins them, and something else ends them."""
+
+
+def rate(given: Given | None) -> Rate | None:
+    """Return `policy.rate`; None when it is left out, or was reported."""
+    if given is None or given.get("key") is None or given.get("per_second") is None:
+        return None
+    return Rate(given.get("key"), given.get("per_second"), given.filled("burst"))
+
+
+def check_complete(r: Reader, policy: Given, owner: str) -> None:
+    """Report what a rate lacks."""
+    node, given = policy.node("rate"), policy.below.get("rate")
+    if node is None or given is None:
+        return
+    for name in ("key", "per_second"):
+        if name not in given:
+            r.missing(node, name, f"rate of {owner} has no {name}", "rate: { key: ..., per_second: ... }")
+
+
+def concurrency(r: Reader, written: tuple[Node, Given] | None, owner: str, *, whole: bool) -> Concurrency | None:
+    """Return `policy.concurrency` of a playbook (`whole`) or of a step; None when it is left out, or was reported."""
+    if written is None:
+        return None
+    node, given = written
+    for name in ("key", "max"):
+        if name not in given:
+            r.missing(node, name, f"concurrency of {owner} has no {name}", "concurrency: { key: ..., max: ... }")
+    on_limit = given.filled("on_limit")
+    if on_limit == "cancel_oldest" and not whole:
+        hint = "wait, or skip; cancel_oldest stands in executor.spec.policy.concurrency"
+        r.report("E114", (node, "on_limit"), f"concurrency of {owner} cannot cancel: a step belongs to its execution", hint)
+    if given.get("key") is None or given.get("max") is None:
+        return None
+    return Concurrency(given.get("key"), given.get("max"), on_limit)

@@ -1,0 +1,32 @@
+"""Keys of limits that executions share: what a template gave, as text."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from noetl_core.expr import TemplateError, contains_secret
+
+MAX_LIMIT_KEY: Final = 200
+"""The most characters of a key: it is shown, and is part of the keys of items."""
+
+
+class BadKey(TemplateError):
+    """A key is no text that could be one. Who acts: the author."""
+
+    kind = "schema"
+
+
+def limit_key(value: Any, what: str) -> str:
+    """Return a rendered key. A number counts as text; what gives nothing is an error, for all that lack a value would share one
+    limit. Raises `BadKey`, which names `what`."""
+    if contains_secret(value):
+        raise BadKey(f"{what} reads a secret: keys are shown to everybody who may look at limits")
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
+        shown = "nothing" if value is None or value == "" else repr(value)[:60]
+        raise BadKey(f"{what} must be text, and gives {shown}; give what may be missing a default(...)")
+    text = str(value).strip()
+    if len(text) > MAX_LIMIT_KEY or not text.isprintable():
+        raise BadKey(
+            f"{what} has at most {MAX_LIMIT_KEY} characters that can be shown, this one has {len(text)}: {text[:40]!r}..."
+        )
+    return text

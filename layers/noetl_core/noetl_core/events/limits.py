@@ -1,0 +1,43 @@
+"""Payloads of the control stream about places in limits that executions share (docs/limits.md)."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired
+
+from noetl_core.events.typed import TypedDict
+
+
+class LimitRequested(TypedDict):
+    """The execution, or a run of one of its steps, needs a place in a limit; it begins once it has one."""
+
+    holder: str
+    """Who will hold the place: `<execution id>`, or `<execution id>/<run id>`."""
+    key: str
+    max: int
+    on_limit: Literal["wait", "skip", "cancel_oldest"]
+    priority: NotRequired[float | None]
+    step: NotRequired[str | None]
+    token: NotRequired[str | None]
+    """The token that becomes the run."""
+
+
+class LimitGranted(TypedDict):
+    """It has its place."""
+
+    holder: str
+    shared: NotRequired[str | None]
+    """Another execution's place, which it shares: that of a parent."""
+
+
+class LimitRefused(TypedDict):
+    """It gets no place, and does not wait for one."""
+
+    holder: str
+    reason: str
+
+
+class LimitReleased(TypedDict):
+    """A run has ended, and its place is free. At its end the execution frees what it has without saying so."""
+
+    holder: str
+    key: str
