@@ -196,6 +196,18 @@ SCENARIOS: Mapping[str, Scenario] = {
     "join_all": Scenario("a step that waits for every token that may come", JOIN.format(mode="all")),
     "join_any": Scenario("a step that runs on the first token and drops the rest", JOIN.format(mode="any")),
     "join_count": Scenario("a step that runs on the second token", JOIN.format(mode="{ count: 2 }")),
+    "limits": Scenario(
+        "an execution that needs a place in a limit, and of two runs of steps the one that finds none is skipped",
+        "  - step: start\n"
+        "    next: { spec: { mode: inclusive }, arcs: [{ step: one }, { step: two }] }\n"
+        "  - step: one\n"
+        "    spec: { policy: { concurrency: { key: shop, max: 1 } } }\n"
+        "    tool: { kind: noop, result: 1 }\n"
+        "  - step: two\n"
+        "    spec: { policy: { concurrency: { key: shop, max: 1, on_limit: skip } } }\n"
+        "    tool: { kind: noop, result: 2 }\n",
+        "executor: { spec: { policy: { concurrency: { key: orders, max: 2 }, priority: 3 } } }\n",
+    ),
     "parallel_loop": Scenario(
         "a loop in one worker, three iterations at once, one of which fails and is tolerated",
         "  - step: start\n"

@@ -100,6 +100,7 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     assert api.changes(id, after=changed["cursor"], known=changed["etag"]) is None
     assert api.step_summary(id, "start")["runs"]["count"] == 1
     assert api.queue()["dead_letters"] == {}
+    assert api.limits("none") == {"limits": [], "rates": []}
     ref = local.results.put(f"{id}/values/x.json", b"[1]")
     assert api.object_piece(id, ref["key"], 1) == {"data": "MV0=", "next": None}
     run = api.events(id, name="StepDone")["events"][0]["step_run_id"]

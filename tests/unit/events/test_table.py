@@ -18,7 +18,7 @@ from noetl_core.control.envelopes import expand
 from noetl_core.engine.fold import fold
 from noetl_core.engine.records import Commit
 from noetl_core.engine.state import State
-from noetl_core.events import control, runs, shapes
+from noetl_core.events import control, limits, runs, shapes
 from noetl_core.events.event import Event, new
 from noetl_core.events.page import page
 from noetl_core.events.schema import event_schema, is_shape, keys_of, payload_schema
@@ -50,10 +50,11 @@ def payloads_of(module: Any) -> dict[str, type]:
     }
 
 
-@pytest.mark.parametrize(("module", "names"), [(control, CONTROL_EVENTS), (runs, RUN_EVENTS)])
-def test_each_payload_has_a_row_and_each_row_a_payload(module: Any, names: frozenset[str]) -> None:
-    assert payloads_of(module).keys() == names
-    for name, payload in payloads_of(module).items():
+@pytest.mark.parametrize(("modules", "names"), [((control, limits), CONTROL_EVENTS), ((runs,), RUN_EVENTS)])
+def test_each_payload_has_a_row_and_each_row_a_payload(modules: tuple[Any, ...], names: frozenset[str]) -> None:
+    payloads = {name: kind for module in modules for name, kind in payloads_of(module).items()}
+    assert payloads.keys() == names
+    for name, payload in payloads.items():
         assert payload in (EVENTS[name].control, EVENTS[name].run)
 
 
@@ -67,10 +68,10 @@ def union(name: str, text: str = EVENT_PY) -> list[tuple[str, str]]:
     return [(event, payload) for event, payload in members]
 
 
-@pytest.mark.parametrize(("name", "module"), [("ControlEvent", control), ("RunEvent", runs)])
-def test_the_unions_that_type_checkers_narrow_name_each_payload_once(name: str, module: Any) -> None:
-    alias = module.__name__.rpartition(".")[2]
-    assert union(name) == [(payload, f"{alias}.{payload}") for payload in payloads_of(module)]
+@pytest.mark.parametrize(("name", "modules"), [("ControlEvent", (control, limits)), ("RunEvent", (runs,))])
+def test_the_unions_that_type_checkers_narrow_name_each_payload_once(name: str, modules: tuple[Any, ...]) -> None:
+    named = [(payload, module.__name__.rpartition(".")[2]) for module in modules for payload in payloads_of(module)]
+    assert union(name) == [(payload, f"{alias}.{payload}") for payload, alias in named]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes, shapes, trigger_shapes, view_shapes
+    from noetl_core.client import following_shapes, limit_shapes, shapes, trigger_shapes, view_shapes
 
 Drawn = Literal["mermaid", "dot", "svg"]
 
@@ -22,7 +22,7 @@ class Api(Protocol):
 
     def runtime(self) -> view_shapes.Runtime: ...
 
-    def limits(self, key: str | None = None) -> view_shapes.Limits:
+    def limits(self, key: str | None = None) -> limit_shapes.Limits:
         """Limits in use; with `key`, who holds and awaits places in that one."""
         ...
 

@@ -14,7 +14,7 @@ from noetl_core.client.errors import Refused, Unreachable
 if TYPE_CHECKING:
     import httpx
 
-    from noetl_core.client import following_shapes, shapes, trigger_shapes, view_shapes
+    from noetl_core.client import following_shapes, limit_shapes, shapes, trigger_shapes, view_shapes
     from noetl_core.client.api import Drawn
 
 ATTEMPTS = 8
@@ -46,8 +46,8 @@ class Client:
     def runtime(self) -> view_shapes.Runtime:
         return cast("view_shapes.Runtime", self._get("runtime"))
 
-    def limits(self, key: str | None = None) -> view_shapes.Limits:
-        return cast("view_shapes.Limits", self._get("limits", key=key))
+    def limits(self, key: str | None = None) -> limit_shapes.Limits:
+        return cast("limit_shapes.Limits", self._get("limits", key=key))
 
     # --- catalog ---
 

@@ -301,42 +301,6 @@ class Backlog(TypedDict):
     dead_letters: dict[str, int]
 
 
-class LimitHolder(TypedDict):
-    """Who holds a place in a limit, or waits for one: an execution, or a run of one of its steps."""
-
-    execution_id: str
-    holder: str
-    since: NotRequired[str]
-
-
-class LimitInUse(TypedDict):
-    """A limit on how many run at a time. `max` is that of the last one that asked."""
-
-    key: str
-    held: int
-    max: int
-    waiting: bool
-    holders: NotRequired[list[LimitHolder]]
-    waiters: NotRequired[list[LimitHolder]]
-    more: NotRequired[bool]
-
-
-class RateInUse(TypedDict):
-    """A rate of tasks: from `free_at` on nothing is reserved, `behind_s` seconds from now."""
-
-    key: str
-    per_second: float
-    free_at: str
-    behind_s: float
-
-
-class Limits(TypedDict):
-    """What executions share."""
-
-    limits: list[LimitInUse]
-    rates: list[RateInUse]
-
-
 class Runtime(Wiring):
     """Where work is carried out, and what can be."""
 

@@ -13,7 +13,7 @@ from noetl_core.instants import SECOND, to_rfc3339
 from noetl_core.ports import LimitRecord
 
 if TYPE_CHECKING:
-    from noetl_core.client import view_shapes
+    from noetl_core.client import limit_shapes
 
 SHOWN: Final = 100
 """How many of those that wait are shown."""
@@ -21,7 +21,7 @@ COUNTED: Final = 1_000
 """How many of those that wait are counted, to say which one an execution is."""
 
 
-def limits(control: Control, key: str | None) -> view_shapes.Limits:
+def limits(control: Control, key: str | None) -> limit_shapes.Limits:
     """Return all limits in use; with `key`, who holds and awaits places in that one."""
     if control.limits is None:
         return {"limits": [], "rates": []}
@@ -42,9 +42,9 @@ def limits(control: Control, key: str | None) -> view_shapes.Limits:
     }
 
 
-def _limit(control: Control, record: LimitRecord, *, whole: bool) -> view_shapes.LimitInUse:
+def _limit(control: Control, record: LimitRecord, *, whole: bool) -> limit_shapes.LimitInUse:
     assert control.limits is not None
-    shown: view_shapes.LimitInUse = {
+    shown: limit_shapes.LimitInUse = {
         "key": record.key,
         "held": len(record.holders),
         "max": record.most,

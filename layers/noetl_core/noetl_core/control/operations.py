@@ -30,7 +30,7 @@ from noetl_core.engine.waits import BY_TOKEN
 from noetl_core.ports import NotFound, Secrets, TooLarge, Unavailable
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes, shapes, trigger_shapes, view_shapes
+    from noetl_core.client import following_shapes, limit_shapes, shapes, trigger_shapes, view_shapes
     from noetl_core.client.api import Drawn
     from noetl_core.engine.state import State
 
@@ -83,7 +83,7 @@ class Operations:
         """Numbers are SQS's approximations on a stack; of a local store they are this process's own."""
         return cast("view_shapes.Backlog", asdict(self.control().queue.backlog()))
 
-    def limits(self, key: str | None = None) -> view_shapes.Limits:
+    def limits(self, key: str | None = None) -> limit_shapes.Limits:
         """Limits in use; with `key`, who holds and awaits places in that one."""
         return limits(self.control(), key)
 

@@ -81,12 +81,12 @@ if TYPE_CHECKING:
         | Event[Literal["SignalMatched"], control.SignalMatched]
         | Event[Literal["ChildRequested"], control.ChildRequested]
         | Event[Literal["ChildFinished"], control.ChildFinished]
+        | Event[Literal["CompensationStarted"], control.CompensationStarted]
+        | Event[Literal["CompensationDone"], control.CompensationDone]
         | Event[Literal["LimitRequested"], limits.LimitRequested]
         | Event[Literal["LimitGranted"], limits.LimitGranted]
         | Event[Literal["LimitRefused"], limits.LimitRefused]
         | Event[Literal["LimitReleased"], limits.LimitReleased]
-        | Event[Literal["CompensationStarted"], control.CompensationStarted]
-        | Event[Literal["CompensationDone"], control.CompensationDone]
     )
     """Every event of the control stream."""
     RunEvent = (

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler import Response
 
-from noetl_core.client import view_shapes
+from noetl_core.client import limit_shapes, view_shapes
 from noetl_core.control.api.callers import READS
 from noetl_core.control.api.page import page
 from noetl_core.control.api.parameters import asked
@@ -33,7 +33,7 @@ def add(app: Resolver) -> None:
     def get_runtime() -> Any:
         return operations.runtime()
 
-    @app.operation("GET", "/api/limits", "Limits that executions share", view_shapes.Limits, right=READS)
+    @app.operation("GET", "/api/limits", "Limits that executions share", limit_shapes.Limits, right=READS)
     def get_limits(key: Annotated[str | None, asked("of one limit, with those that hold and await its places")] = None) -> Any:
         return operations.limits(key)
 

@@ -1,0 +1,43 @@
+"""What the API answers about limits that executions share."""
+
+from __future__ import annotations
+
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+
+class LimitHolder(TypedDict):
+    """Who holds a place in a limit, or waits for one: an execution, or a run of one of its steps."""
+
+    execution_id: str
+    holder: str
+    since: NotRequired[str]
+
+
+class LimitInUse(TypedDict):
+    """A limit on how many run at a time. `max` is that of the last one that asked."""
+
+    key: str
+    held: int
+    max: int
+    waiting: bool
+    holders: NotRequired[list[LimitHolder]]
+    waiters: NotRequired[list[LimitHolder]]
+    more: NotRequired[bool]
+
+
+class RateInUse(TypedDict):
+    """A rate of tasks: from `free_at` on nothing is reserved, `behind_s` seconds from now."""
+
+    key: str
+    per_second: float
+    free_at: str
+    behind_s: float
+
+
+class Limits(TypedDict):
+    """What executions share."""
+
+    limits: list[LimitInUse]
+    rates: list[RateInUse]
