@@ -30,6 +30,15 @@ workflow:
   - step: start
     tool: { kind: noop, message: said, result: "Hello, {{ workload.name }}!" }
 """
+LOOPED = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: looped, path: docs/looped }
+workflow:
+  - step: map
+    loop: { in: [a, b, c], iterator: x }
+    tool: { kind: noop, result: "{{ iter.x }}" }
+"""
 ASK = HELLO.replace("docs/hello", "docs/ask").replace(
     'kind: noop, message: said, result: "Hello, {{ workload.name }}!"', "kind: callback, description: Ship it?"
 )
@@ -99,6 +108,10 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     assert changed is not None and changed["ended"] and len(changed["events"]) == 3
     assert api.changes(id, after=changed["cursor"], known=changed["etag"]) is None
     assert api.step_summary(id, "start")["runs"]["count"] == 1
+    looped = api.start(playbook=LOOPED)["execution_id"]
+    assert local.run(looped, timeout_s=20)
+    assert [i["index"] for i in api.iterations(looped, "map", begin=1, limit=5)["iterations"]] == [1, 2]
+    assert api.iteration(looped, "map", "1")["item"] == "b"
     assert api.queue()["dead_letters"] == {}
     assert api.limits("none") == {"limits": [], "rates": []}
     ref = local.results.put(f"{id}/values/x.json", b"[1]")
@@ -172,12 +185,13 @@ def test_a_token_is_not_sent_in_the_clear() -> None:
 
 
 def test_annotations_of_the_client_are_types() -> None:
-    from noetl_core.client import api, following_shapes, shapes, view_shapes
+    from noetl_core.client import api, following_shapes, shapes, step_shapes, view_shapes
 
     names: dict[str, Any] = {
         **vars(api),
         "following_shapes": following_shapes,
         "shapes": shapes,
+        "step_shapes": step_shapes,
         "view_shapes": view_shapes,
     }
     for name in METHODS:

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from noetl_core.engine.loops import LEFT_S, MEASURED_S, SpreadRule, chunk_of, chunk_plan, chunk_range
+from noetl_core.engine.loops import LEFT_S, MEASURED_S, SpreadRule, chunk_of, chunk_plan, chunk_range, slice_key
 from noetl_core.engine.outcome import Outcome
 from noetl_core.tools.base import ToolCall
-from noetl_core.worker.loop_chunks import slice_key
 from noetl_core.worker.processor import processor_seconds, processors
 from tests.sim.ports import SECOND
 

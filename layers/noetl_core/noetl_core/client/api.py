@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes, limit_shapes, shapes, trigger_shapes, view_shapes
+    from noetl_core.client import following_shapes, limit_shapes, shapes, step_shapes, trigger_shapes, view_shapes
 
 Drawn = Literal["mermaid", "dot", "svg"]
 
@@ -187,6 +187,24 @@ class Api(Protocol):
 
     def step_summary(self, execution_id: str, step: str) -> view_shapes.StepAggregates:
         """Durations, retries, errors by kind and message, and failed iterations of a step, however many there are."""
+        ...
+
+    def iterations(
+        self,
+        execution_id: str,
+        step: str,
+        *,
+        status: str | None = None,
+        q: str | None = None,
+        begin: int | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> step_shapes.Iterations:
+        """A page of the iterations of the newest run of a step; `q` is looked for in their errors, `begin` is an index."""
+        ...
+
+    def iteration(self, execution_id: str, step: str, iteration: str) -> step_shapes.IterationDetail:
+        """One iteration, `617` or `3.5`, with its item and the attempts of its tasks."""
         ...
 
     def object_piece(self, execution_id: str, key: str, start: int = 0) -> view_shapes.ObjectPiece:

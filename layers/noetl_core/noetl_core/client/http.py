@@ -10,19 +10,19 @@ from urllib.parse import quote
 
 from noetl_core.client.authorization import authorize
 from noetl_core.client.errors import Refused, Unreachable
+from noetl_core.client.looking import Looking, path_of
 
 if TYPE_CHECKING:
     import httpx
 
-    from noetl_core.client import following_shapes, limit_shapes, shapes, trigger_shapes, view_shapes
-    from noetl_core.client.api import Drawn
+    from noetl_core.client import limit_shapes, shapes, trigger_shapes, view_shapes
 
 ATTEMPTS = 8
 """How often a request is sent that is answered 429: nothing was done, and `Retry-After` says when to come again."""
 LONGEST_WAIT_S = 10.0
 
 
-class Client:
+class Client(Looking):
     """The operations of the API at `url`, which ends before `/api`. All raise `Refused` and
     `Unreachable`.
 
@@ -133,28 +133,15 @@ class Client:
         return cast("shapes.Executions", found)
 
     def execution(self, execution_id: str) -> shapes.Execution:
-        return cast("shapes.Execution", self._get(_of(execution_id)))
+        return cast("shapes.Execution", self._get(path_of(execution_id)))
 
     def events(
         self, execution_id: str, *, after: str | None = None, name: str | None = None, limit: int | None = None
     ) -> shapes.Events:
-        return cast("shapes.Events", self._get(_of(execution_id, "events"), after=after, name=name, limit=limit))
-
-    def changes(
-        self,
-        execution_id: str,
-        *,
-        after: str | None = None,
-        limit: int | None = None,
-        fields: str | None = None,
-        known: str | None = None,
-    ) -> following_shapes.Changes | None:
-        what, query = _of(execution_id, "changes"), {"after": after, "limit": limit, "fields": fields}
-        text = self.send("GET", what, None, query, headers={"if-none-match": f'"{known}"'} if known else None)
-        return cast("following_shapes.Changes", self._parsed(what, text)) if text else None
+        return cast("shapes.Events", self._get(path_of(execution_id, "events"), after=after, name=name, limit=limit))
 
     def state(self, execution_id: str, at: str | None = None) -> shapes.ExecutionState:
-        return cast("shapes.ExecutionState", self._get(_of(execution_id, "state"), at=at))
+        return cast("shapes.ExecutionState", self._get(path_of(execution_id, "state"), at=at))
 
     def ctx(self, execution_id: str) -> shapes.Ctx:
         return cast("shapes.Ctx", self._get(f"vars/{quote(execution_id, safe='')}"))
@@ -167,13 +154,13 @@ class Client:
 
     def cancel(self, execution_id: str, *, reason: str | None = None, compensate: bool | None = None) -> shapes.Operated:
         body = {"reason": reason, "compensate": compensate}
-        return cast("shapes.Operated", self._post(_of(execution_id, "cancel"), body))
+        return cast("shapes.Operated", self._post(path_of(execution_id, "cancel"), body))
 
     def pause(self, execution_id: str) -> shapes.Operated:
-        return cast("shapes.Operated", self._post(_of(execution_id, "pause"), {}))
+        return cast("shapes.Operated", self._post(path_of(execution_id, "pause"), {}))
 
     def resume(self, execution_id: str) -> shapes.Operated:
-        return cast("shapes.Operated", self._post(_of(execution_id, "resume"), {}))
+        return cast("shapes.Operated", self._post(path_of(execution_id, "resume"), {}))
 
     def redrive(
         self,
@@ -187,29 +174,24 @@ class Client:
         preview: bool | None = None,
     ) -> shapes.Redriven:
         body = {"from": begin, "ctx": ctx, "args": args, "playbook": playbook, "version": version, "preview": preview}
-        return cast("shapes.Redriven", self._post(_of(execution_id, "redrive"), body))
+        return cast("shapes.Redriven", self._post(path_of(execution_id, "redrive"), body))
 
     def signal(self, execution_id: str, name: str, data: Any = None, signal_id: str | None = None) -> shapes.Operated:
         body = {"execution_id": execution_id, "name": name, "data": data, "id": signal_id}
         return cast("shapes.Operated", self._post("events", body))
 
     def callbacks(self, execution_id: str) -> shapes.OpenCallbacks:
-        return cast("shapes.OpenCallbacks", self._get(_of(execution_id, "callbacks")))
-
-    def waiting_callbacks(
-        self, *, path: str | None = None, limit: int | None = None, cursor: str | None = None
-    ) -> following_shapes.WaitingCallbacks:
-        return cast("following_shapes.WaitingCallbacks", self._get("callbacks", path=path, limit=limit, cursor=cursor))
+        return cast("shapes.OpenCallbacks", self._get(path_of(execution_id, "callbacks")))
 
     def answer_wait(
         self, execution_id: str, wait_id: str, data: Any = None, error: Mapping[str, Any] | str | None = None
     ) -> shapes.CallbackReply:
         answer = {"data": data} if error is None else {"status": "error", "error": error}
-        return cast("shapes.CallbackReply", self._post(_of(execution_id, f"callbacks/{quote(wait_id, safe='')}"), answer))
+        return cast("shapes.CallbackReply", self._post(path_of(execution_id, f"callbacks/{quote(wait_id, safe='')}"), answer))
 
     def wait_heartbeat(self, execution_id: str, wait_id: str) -> shapes.CallbackReply:
         beat = {"heartbeat": True}
-        return cast("shapes.CallbackReply", self._post(_of(execution_id, f"callbacks/{quote(wait_id, safe='')}"), beat))
+        return cast("shapes.CallbackReply", self._post(path_of(execution_id, f"callbacks/{quote(wait_id, safe='')}"), beat))
 
     def answer_callback(self, token: str, data: Any = None, error: Mapping[str, Any] | str | None = None) -> shapes.CallbackReply:
         answer = {"data": data} if error is None else {"status": "error", "error": error}
@@ -217,50 +199,6 @@ class Client:
 
     def callback_heartbeat(self, token: str) -> shapes.CallbackReply:
         return cast("shapes.CallbackReply", self._post("callbacks", {"token": token, "heartbeat": True}))
-
-    # --- views ---
-
-    def timeline(self, execution_id: str, limit: int | None = None) -> view_shapes.Timeline:
-        return cast("view_shapes.Timeline", self._get(_of(execution_id, "timeline"), limit=limit))
-
-    def graph(self, execution_id: str, *, layout: bool | None = None, at: str | None = None) -> view_shapes.Graph:
-        return cast("view_shapes.Graph", self._get(_of(execution_id, "graph"), layout=layout, at=at))
-
-    def playbook_graph(self, source: str, *, layout: bool | None = None) -> view_shapes.PlaybookGraph:
-        return cast("view_shapes.PlaybookGraph", self._post("playbooks/graph", source, layout=layout))
-
-    def drawing(self, execution_id: str, form: Drawn) -> str:
-        return self.send("GET", _of(execution_id, "graph"), None, {"format": form})
-
-    def cost(self, execution_id: str) -> view_shapes.Cost:
-        return cast("view_shapes.Cost", self._get(_of(execution_id, "cost")))
-
-    def step_summary(self, execution_id: str, step: str) -> view_shapes.StepAggregates:
-        return cast("view_shapes.StepAggregates", self._get(_of(execution_id, f"steps/{quote(step, safe='')}/summary")))
-
-    def object_piece(self, execution_id: str, key: str, start: int = 0) -> view_shapes.ObjectPiece:
-        return cast("view_shapes.ObjectPiece", self._get(_of(execution_id, "object"), key=key, start=start or None))
-
-    def page_result(self, execution_id: str, run: str, seq: int) -> view_shapes.PageResult:
-        return cast("view_shapes.PageResult", self._get(_of(execution_id, "pages"), run=run, seq=seq))
-
-    def logs(
-        self,
-        execution_id: str,
-        *,
-        step: str | None = None,
-        task: str | None = None,
-        full: bool | None = None,
-        after: str | None = None,
-        limit: int | None = None,
-    ) -> view_shapes.Logs:
-        found = self._get(_of(execution_id, "logs"), step=step, task=task, full=full, after=after, limit=limit)
-        return cast("view_shapes.Logs", found)
-
-    def replay(self, execution_id: str, *, after: str | None = None, playbook: str | None = None) -> view_shapes.Replay:
-        what = _of(execution_id, "replay")
-        found = self._get(what, after=after) if playbook is None else self._post(what, {"playbook": playbook}, after=after)
-        return cast("view_shapes.Replay", found)
 
     # --- credentials ---
 
@@ -286,24 +224,6 @@ class Client:
         return cast("view_shapes.Deleted", self._json("DELETE", f"credentials/{quote(name)}", None, {}))
 
     # --- the way ---
-
-    def _get(self, what: str, **query: Any) -> Any:
-        return self._json("GET", what, None, query)
-
-    def _post(self, what: str, body: Mapping[str, Any] | str, **query: Any) -> Any:
-        given = body if isinstance(body, str) else {k: v for k, v in body.items() if v is not None}
-        return self._json("POST", what, given, query)
-
-    def _json(
-        self, method: str, what: str, body: Mapping[str, Any] | str | None, query: Mapping[str, Any], also: tuple[int, ...] = ()
-    ) -> Any:
-        return self._parsed(what, self.send(method, what, body, query, also))
-
-    def _parsed(self, what: str, text: str) -> Any:
-        try:
-            return json.loads(text)
-        except ValueError:
-            raise Unreachable(f"{self.url}/api/{what}: not JSON: {text[:300]}") from None
 
     def send(
         self,
@@ -343,10 +263,6 @@ class Client:
         if not isinstance(said, dict) or "message" not in said:
             raise Unreachable(f"{url}: HTTP {answer.status_code}: {answer.text[:300]}")
         raise Refused(answer.status_code, said)
-
-
-def _of(execution_id: str, view: str = "") -> str:
-    return f"executions/{quote(execution_id, safe='')}" + (f"/{view}" if view else "")
 
 
 def _trigger(path: str, name: str, verb: str = "") -> str:

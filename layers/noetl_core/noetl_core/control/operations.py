@@ -9,19 +9,18 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from noetl_core import __version__
-from noetl_core.control import callbacks, changes, credentials, listing, operate, pages, read, views, waiting
+from noetl_core.control import callbacks, credentials, listing, operate, pages, read, waiting
 from noetl_core.control.admit import StartRequest, admit, register
 from noetl_core.control.core import Control
 from noetl_core.control.limit_views import limits
-from noetl_core.control.objects import object_piece, page_result
+from noetl_core.control.looking import Looking, limited
 from noetl_core.control.redrive import redrive
-from noetl_core.control.refusals import BadRequest, NoRoute, diagnostic, nearest, within
+from noetl_core.control.refusals import BadRequest, NoRoute, diagnostic, nearest
 from noetl_core.control.render import render_context
-from noetl_core.control.step_summary import step_summary
 from noetl_core.control.triggers import operate as triggers
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.parse import check
@@ -30,8 +29,7 @@ from noetl_core.engine.waits import BY_TOKEN
 from noetl_core.ports import NotFound, Secrets, TooLarge, Unavailable
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes, limit_shapes, shapes, trigger_shapes, view_shapes
-    from noetl_core.client.api import Drawn
+    from noetl_core.client import limit_shapes, shapes, trigger_shapes, view_shapes
     from noetl_core.engine.state import State
 
 ERROR_TYPES: Mapping[str, tuple[type, ...]] = {
@@ -62,16 +60,13 @@ def cursor_key(control: Callable[[], Control]) -> Callable[[], bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Operations:
+class Operations(Looking):
     """What the operations stand on; asked for when the first that needs it is called: cold starts stay short.
 
     `facts` are what only the wiring knows (`runtime`): where it runs, its pools and their limits. `secrets` None: credentials
     are another function's; this one has no way to them.
     """
 
-    control: Callable[[], Control]
-    cursor_key: Callable[[], bytes]
-    facts: Mapping[str, Any] = field(default_factory=dict)
     secrets: Callable[[], Secrets] | None = None
 
     # --- the service ---
@@ -196,7 +191,7 @@ class Operations:
         limit: int | None = None,
         cursor: str | None = None,
     ) -> shapes.Executions:
-        most = _limit(limit, listing.LISTED)
+        most = limited(limit, listing.LISTED)
         key = self.cursor_key
         return listing.page(self.control(), key, status=status, path=path, since=since, limit=most, cursor=cursor)
 
@@ -207,26 +202,9 @@ class Operations:
         self, execution_id: str, *, after: str | None = None, name: str | None = None, limit: int | None = None
     ) -> shapes.Events:
         found, cursor, more = pages.page(
-            self.control(), execution_id, name=name, after=after, limit=_limit(limit, pages.MAX_PAGE), key=self.cursor_key()
+            self.control(), execution_id, name=name, after=after, limit=limited(limit, pages.MAX_PAGE), key=self.cursor_key()
         )
         return {"events": cast("list[shapes.Event]", found), "cursor": cursor, "more": more}
-
-    def changes(
-        self,
-        execution_id: str,
-        *,
-        after: str | None = None,
-        limit: int | None = None,
-        fields: str | None = None,
-        known: str | None = None,
-    ) -> following_shapes.Changes | None:
-        """None: nothing has changed since the answer with the tag `known`, whose cursor is `after`."""
-        control, key = self.control(), self.cursor_key()
-        most = changes.EVENTS if limit is None else within("limit", limit, 0, pages.MAX_PAGE)
-        shown = changes.named_fields(fields)
-        if known and after and known == changes.tag_of(after) and changes.unchanged(control, execution_id, after, key):
-            return None
-        return changes.changes(control, execution_id, key, after=after, limit=most, fields=shown)
 
     def state(self, execution_id: str, at: str | None = None) -> shapes.ExecutionState:
         return cast("shapes.ExecutionState", read.state_at(self.control(), execution_id, at))
@@ -285,12 +263,6 @@ class Operations:
         found = callbacks.open_callbacks(self.control(), execution_id)
         return {"callbacks": cast("list[shapes.OpenCallback]", found)}
 
-    def waiting_callbacks(
-        self, *, path: str | None = None, limit: int | None = None, cursor: str | None = None
-    ) -> following_shapes.WaitingCallbacks:
-        most = _limit(limit, waiting.SHOWN)
-        return waiting.waiting_callbacks(self.control(), self.cursor_key, path=path, limit=most, cursor=cursor)
-
     def answer_wait(
         self, execution_id: str, wait_id: str, data: Any = None, error: Mapping[str, Any] | str | None = None
     ) -> shapes.CallbackReply:
@@ -306,51 +278,6 @@ class Operations:
 
     def callback_heartbeat(self, token: str) -> shapes.CallbackReply:
         return _reply(callbacks.heartbeat(self.control(), token))
-
-    # --- views ---
-
-    def timeline(self, execution_id: str, limit: int | None = None) -> view_shapes.Timeline:
-        return views.timeline(self.control(), execution_id, _limit(limit, views.SPANS, views.MAX_SPANS))
-
-    def graph(self, execution_id: str, *, layout: bool | None = None, at: str | None = None) -> view_shapes.Graph:
-        return views.graph(self.control(), execution_id, layout=bool(layout), at=at)
-
-    def playbook_graph(self, source: str, *, layout: bool | None = None) -> view_shapes.PlaybookGraph:
-        return views.playbook_graph(self.control(), source, layout=bool(layout))
-
-    def drawing(self, execution_id: str, form: Drawn) -> str:
-        return views.drawing(self.control(), execution_id, form)
-
-    def cost(self, execution_id: str) -> view_shapes.Cost:
-        memory = self.facts.get("worker_memory_mb")
-        return views.cost(self.control(), execution_id, int(memory) if memory else None)
-
-    def step_summary(self, execution_id: str, step: str) -> view_shapes.StepAggregates:
-        return step_summary(self.control(), execution_id, step)
-
-    def object_piece(self, execution_id: str, key: str, start: int = 0) -> view_shapes.ObjectPiece:
-        return object_piece(self.control(), execution_id, key, start)
-
-    def page_result(self, execution_id: str, run: str, seq: int) -> view_shapes.PageResult:
-        return page_result(self.control(), execution_id, run, seq)
-
-    def logs(
-        self,
-        execution_id: str,
-        *,
-        step: str | None = None,
-        task: str | None = None,
-        full: bool | None = None,
-        after: str | None = None,
-        limit: int | None = None,
-    ) -> view_shapes.Logs:
-        key = self.cursor_key()
-        return views.logs(
-            self.control(), execution_id, key, step=step, task=task, full=bool(full), after=after, limit=_limit(limit, views.LOGS)
-        )
-
-    def replay(self, execution_id: str, *, after: str | None = None, playbook: str | None = None) -> view_shapes.Replay:
-        return views.replayed(self.control(), execution_id, after, playbook)
 
     # --- credentials ---
 
@@ -406,10 +333,6 @@ def task_error(error: Any) -> dict[str, Any]:
             wanted = " or ".join(t.__name__ for t in ERROR_TYPES[key])
             raise BadRequest(f"error.{key} is a JSON {type(value).__name__}; {wanted} is expected", f"body.error.{key}")
     return dict(error)
-
-
-def _limit(limit: int | None, default: int, most: int = pages.MAX_PAGE) -> int:
-    return default if limit is None else within("limit", limit, 1, most)
 
 
 def _reply(reply: callbacks.Reply) -> shapes.CallbackReply:

@@ -93,6 +93,14 @@ def chunk_range(plan: LoopPlan, chunk: int) -> range:
     return range(start, min(start + size, plan["total"]))
 
 
+def slice_key(execution_id: str, step_run: str, chunk: int, plan: LoopPlan) -> str:
+    """Return the key under which the slice of a chunk is stored. Two workers may store slices of one loop, cut otherwise, and the
+    overtaken one may go on: so the key of a plan says which claim made it, and where a loop that is handed over was cut."""
+    claim = f"{plan['claim']}/" if "claim" in plan else ""
+    cut = f"{plan['first']}-{plan['chunk_size']}-" if "first" in plan else ""
+    return f"{execution_id}/loops/{step_run}/{claim}{cut}{chunk}.json"
+
+
 def chunk_of(plan: LoopPlan, item: int) -> int:
     """Return the chunk that has an item."""
     first = plan.get("first")

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from noetl_core.dsl.model import Loop
-from noetl_core.engine.loops import chunk_plan, chunk_range
+from noetl_core.engine.loops import chunk_plan, chunk_range, slice_key
 from noetl_core.events.runs import StepSuspended
 from noetl_core.events.shapes import ChunkOfLoop, LoopPlan
 from noetl_core.instants import SECOND
@@ -114,11 +114,3 @@ class LoopChunks:
         """Seconds that an iteration took of late, by step: what this process saw of the playbook's chunks."""
         seen: dict[str, float] = self._activation.playbook.memo.setdefault("iteration_s", {})
         return seen
-
-
-def slice_key(execution_id: str, step_run: str, chunk: int, plan: LoopPlan) -> str:
-    """Return the key under which the slice of a chunk is stored. Two workers may store slices of one loop, cut otherwise, and the
-    overtaken one may go on: so the key of a plan says which claim made it, and where a loop that is handed over was cut."""
-    claim = f"{plan['claim']}/" if "claim" in plan else ""
-    cut = f"{plan['first']}-{plan['chunk_size']}-" if "first" in plan else ""
-    return f"{execution_id}/loops/{step_run}/{claim}{cut}{chunk}.json"

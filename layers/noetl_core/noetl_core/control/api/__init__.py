@@ -2,8 +2,8 @@
 
 * `app` builds it over a `service`. `resolver` and `reading` are what is particular to it: strict bodies, rights, paths with
   slashes. `callers` says what a caller may do, `parameters` and `responses` are the types of what routes take and answer.
-* The routes, by subject: `catalog`, `executions`, `following`, `operating`, `callbacks`, `context`, `views`, `credentials` and
-  `service_routes`.
+* The routes, by subject: `catalog`, `executions`, `following`, `operating`, `callbacks`, `context`, `views`, `steps`,
+  `triggers`, `credentials` and `service_routes`.
 * `document` and `page` describe it all.
 
 Nothing is decided here: what an operation does is in `control.operations`, how a request is refused in `control.refusals`.

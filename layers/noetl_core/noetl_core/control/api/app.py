@@ -20,6 +20,7 @@ from noetl_core.control.api import (
     following,
     operating,
     service_routes,
+    steps,
     triggers,
     views,
 )
@@ -38,6 +39,7 @@ ROUTES: tuple[ModuleType, ...] = (
     following,
     operating,
     views,
+    steps,
     context,
     callbacks,
     catalog,

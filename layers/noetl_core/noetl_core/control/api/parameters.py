@@ -44,6 +44,11 @@ def asked(description: str) -> Any:
     return Query(description=description)
 
 
+def asked_as(name: str, description: str) -> Any:
+    """A query parameter whose name is a word of Python."""
+    return Query(alias=name, description=description)
+
+
 Switch = Literal["0", "1", "false", "true"]
 
 

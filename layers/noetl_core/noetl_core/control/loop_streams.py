@@ -1,0 +1,132 @@
+"""Where the iterations of a step's loop are recorded: in the stream of its run, or in those of its chunks. Of a stream of any
+length only the commits are read that a question is about: iterations begin in the order of their indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from noetl_core.control.core import Control
+from noetl_core.engine.ids import chunk_run_id
+from noetl_core.engine.loops import chunk_of, chunk_range
+from noetl_core.engine.records import Commit, StreamId
+from noetl_core.engine.state import LoopState, State
+from noetl_core.engine.step_status import standings
+from noetl_core.events.shapes import Aggregates, LoopPlan
+from noetl_core.history import commits_of
+
+MAX_PROBES = 40
+"""Commits that a search looks at, at most: twice what halving a stream of a million commits takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStreams:
+    """The newest run of a step, and where its iterations are. `plan` None: the run carries them out itself. `said`: what the log
+    says of them together."""
+
+    control: Control
+    state: State
+    step: str
+    run: str
+    plan: LoopPlan | None
+    loop: LoopState | None
+    open: bool
+    said: Aggregates
+
+    @property
+    def count(self) -> int:
+        """How many streams there are."""
+        return 1 if self.plan is None else self.plan["chunks"]
+
+    @property
+    def total(self) -> int:
+        """How many iterations the outermost loop has, as far as that is known."""
+        if self.plan is not None:
+            return self.plan["total"]
+        known = self.state.steps[self.step].loop
+        if known is not None and not self.open:
+            return known["total"]
+        return self.said.get("items", sum(self.said.get("us", {}).values()))
+
+    def stream_of(self, index: int) -> int:
+        """Return which stream has an iteration of the outermost loop."""
+        return 0 if self.plan is None else min(max(chunk_of(self.plan, index), 0), self.count - 1)
+
+    def indexes(self, number: int) -> range:
+        """Return the iterations of a stream."""
+        return range(self.total) if self.plan is None else chunk_range(self.plan, number)
+
+    def stream(self, number: int) -> StreamId | None:
+        """Return a stream by its number; None: its chunk has not begun, or a redrive kept it."""
+        execution_id = self.state.execution_id
+        if self.plan is None or (number == 0 and "first" in self.plan):
+            return StreamId(execution_id, self.run)
+        if self.loop is not None:
+            done = self.loop.done.get(str(number))
+            run = done.run if done is not None else next((r for r, n in self.loop.open.items() if n == number), None)
+            return None if run is None else StreamId(execution_id, run)
+        for epoch in range(self.state.epoch, -1, -1):
+            found = StreamId(execution_id, chunk_run_id(execution_id, self.run, number, epoch))
+            if self.state.epoch == 0 or self.control.recent.read(found, limit=1):
+                return found
+        return None
+
+    def commits(self, stream: StreamId, seq: int) -> Iterator[Commit]:
+        """Yield the commits of a stream from `seq` on, and the one before: what begins there may end behind it."""
+        return commits_of(self.control.recent, stream, max(seq - 2, -1))
+
+    def seek(self, number: int, index: int) -> int:
+        """Return a position of a stream at or before which iteration `index` began, and shortly before which none did."""
+        stream = self.stream(number)
+        last = None if stream is None else self.control.store.last(stream)
+        if stream is None or last is None:
+            return 0
+        span = self.indexes(number)
+        low, high, least, most = 0, last.seq, span.start, max(span.stop, span.start + 1)
+        for probe in range(MAX_PROBES):
+            if low >= high:
+                break
+            guess = low + (index - least) * (high - low) // max(most - least, 1) if probe % 2 == 0 else (low + high + 1) // 2
+            middle = min(max(guess, low + 1), high)
+            first = _first_begun(self.control.recent.read(stream, after=middle - 1, limit=1))
+            if first is None or first > index:
+                high, most = middle - 1, most if first is None else first
+            else:
+                low, least = middle, first
+        return low
+
+
+def _first_begun(found: Sequence[Commit]) -> int | None:
+    """Return the index of the first iteration that begins in a commit."""
+    events = found[0].events if found else ()
+    return next((event.data["path"][0] for event in events if event.name == "LoopIterationStarted"), None)
+
+
+def loop_streams(control: Control, state: State, step: str) -> LoopStreams | None:
+    """Return where the iterations of the newest run of a step are; None where it has not run."""
+    found = standings(state).get(step)
+    if found is None:
+        return None
+    if found.runs:
+        run = found.runs[-1]
+        last = control.store.last(StreamId(state.execution_id, run.id)) if run.loop is None else None
+        said = run.loop.aggregates if run.loop is not None else last.tally.aggregates if last and last.tally else None
+        return LoopStreams(control, state, step, run.id, run.loop.plan if run.loop else None, run.loop, True, said or {})
+    if found.known is None or found.known.last_run is None:
+        return None
+    run_id = found.known.last_run
+    said = found.known.iterations or {}
+    return LoopStreams(control, state, step, run_id, _plan(control, state, run_id), None, False, said)
+
+
+def _plan(control: Control, state: State, run_id: str) -> LoopPlan | None:
+    """Return the plan with which a finished run handed its loop over. The control plane may have ended it after that."""
+    stream = StreamId(state.execution_id, run_id)
+    last = control.store.last(stream)
+    if last is None:
+        return None
+    for commit in (last, *control.recent.read(stream, after=last.seq - 2, limit=1)):
+        for event in commit.events:
+            if event.name == "StepSuspended" and "loop" in event.data:
+                return event.data["loop"]
+    return None
