@@ -112,6 +112,7 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     assert local.run(looped, timeout_s=20)
     assert [i["index"] for i in api.iterations(looped, "map", begin=1, limit=5)["iterations"]] == [1, 2]
     assert api.iteration(looped, "map", "1")["item"] == "b"
+    assert len(api.step_summary(looped, "map", buckets=2)["buckets"]["cells"]) == 2
     assert api.queue()["dead_letters"] == {}
     assert api.limits("none") == {"limits": [], "rates": []}
     ref = local.results.put(f"{id}/values/x.json", b"[1]")

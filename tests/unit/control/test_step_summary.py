@@ -133,3 +133,23 @@ def test_runs_of_a_step_are_summed_up_with_their_retries_and_errors() -> None:
 
 
 RETRY = {"do": "retry", "attempts": 3, "delay": 0}
+
+
+@pytest.mark.parametrize("where", ["local", "distributed"])
+def test_neighbouring_iterations_together_are_said_without_reading_their_streams(where: str) -> None:
+    local = LocalWiring()
+    execution_id = local.start(StartRequest(playbook=source(3_000, where, **FAILING))).execution_id
+    assert local.run(execution_id)
+    service = Service(lambda: local.control, lambda: b"key")
+    path = f"/api/executions/{execution_id}/steps/map/summary"
+    found = ask(service, "GET", path, {"buckets": "256"})
+    assert len(found.sent) < 40_000
+    width, cells = found.body["buckets"]["width"], found.body["buckets"]["cells"]
+    assert (width, len(cells)) == (16, 188)
+    assert sum(ended for _, ended, *_ in cells) == 3_000
+    assert [number * width for number, _, failed, *_ in cells if failed] == [n - n % 16 for n in range(0, 1_000, 100)]
+    few = ask(service, "GET", path, {"buckets": "10"}).body["buckets"]
+    assert len(few["cells"]) <= 10 and sum(ended for _, ended, *_ in few["cells"]) == 3_000
+    assert "buckets" not in ask(service, "GET", path).body
+    assert ask(service, "GET", path, {"buckets": "0"}).status == 400
+    local.close()

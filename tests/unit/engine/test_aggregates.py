@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from noetl_core.engine.aggregates import MAX_GROUPS, MAX_RANGES, RunAggregates, condensed, fail, merged
+from noetl_core.engine.aggregates import MAX_CELLS, MAX_GROUPS, MAX_RANGES, RunAggregates, condensed, fail, merged
 from noetl_core.engine.records import Event, RunEvent
 from noetl_core.events.shapes import Aggregates
 
@@ -49,6 +49,7 @@ def test_durations_retries_errors_and_failed_ranges_of_a_loop() -> None:
             {"kind": "http", "code": 503, "task": "call", "message": "item 20 is away", "count": 11, "first": [20]},
         ],
         "failed": [[20, 29, 10], [77, 77, 1]],
+        "cells": {"bits": 0, "at": {str(n): [1, int(20 <= n < 30 or n == 77), 1_000 + n, 1_000 + n] for n in range(100)}},
     }
 
 
@@ -79,7 +80,7 @@ def test_however_many_fail_and_how_differently_it_is_bounded_and_complete(order:
         random.Random(7).shuffle(numbers)
     words = [f"{'abcdefghijklmnopqrstuvwxyz'[n % 26]}{'xyz'[n // 26 % 3] * (n % 400)} {n}" for n in numbers]
     said = folded([ended([n], n, {"kind": "x", "message": word}) for n, word in zip(numbers, words, strict=True)])
-    assert len(json.dumps(said)) < 12_000
+    assert len(json.dumps(said)) < 16_000
     assert len(said["errors"]) == MAX_GROUPS
     assert failures(said) == len(numbers)
     ranges = said["failed"]
@@ -114,3 +115,24 @@ def test_chunks_together_are_what_one_run_would_state() -> None:
         together = merged(together, part)
         assert json.dumps(part) == before, "payloads are not changed"
     assert together == folded([e for pair in events for e in pair])
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 100, 5_000])
+def test_cells_count_every_iteration_once_however_the_loop_is_cut(chunk: int) -> None:
+    """The chunks of a loop, added one by one, say what one run of all of them says."""
+    total = 5_000
+    failing = set(range(0, total, 137))
+    wrong = {"kind": "x", "message": "no"}
+    every = [(started([n], 0), ended([n], n % 50, wrong if n in failing else None)) for n in range(total)]
+    together: Aggregates | None = None
+    for first in range(0, total, chunk):
+        together = merged(together, folded([event for pair in every[first : first + chunk] for event in pair]))
+    assert together is not None
+    cells = together["cells"]
+    assert len(cells["at"]) <= MAX_CELLS
+    width = 1 << cells["bits"]
+    for key, (count, failed, took, longest) in cells["at"].items():
+        within = range(int(key) * width, min((int(key) + 1) * width, total))
+        assert (count, failed) == (len(within), len(failing & set(within)))
+        assert (took, longest) == (sum(n % 50 for n in within), max(n % 50 for n in within))
+    assert sum(counts[0] for counts in cells["at"].values()) == total

@@ -185,8 +185,9 @@ class Api(Protocol):
 
     def cost(self, execution_id: str) -> view_shapes.Cost: ...
 
-    def step_summary(self, execution_id: str, step: str) -> view_shapes.StepAggregates:
-        """Durations, retries, errors by kind and message, and failed iterations of a step, however many there are."""
+    def step_summary(self, execution_id: str, step: str, buckets: int | None = None) -> view_shapes.StepAggregates:
+        """Durations, retries, errors by kind and message, and failed iterations of a step, however many there are; with `buckets`
+        neighbouring iterations together, in so many at most."""
         ...
 
     def iterations(

@@ -64,8 +64,9 @@ class Looking:
     def cost(self, execution_id: str) -> view_shapes.Cost:
         return cast("view_shapes.Cost", self._get(path_of(execution_id, "cost")))
 
-    def step_summary(self, execution_id: str, step: str) -> view_shapes.StepAggregates:
-        return cast("view_shapes.StepAggregates", self._get(path_of(execution_id, f"steps/{quote(step, safe='')}/summary")))
+    def step_summary(self, execution_id: str, step: str, buckets: int | None = None) -> view_shapes.StepAggregates:
+        what = path_of(execution_id, f"steps/{quote(step, safe='')}/summary")
+        return cast("view_shapes.StepAggregates", self._get(what, buckets=buckets))
 
     def iterations(
         self,

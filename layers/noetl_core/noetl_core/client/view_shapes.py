@@ -199,6 +199,14 @@ class Aggregates(TypedDict):
     failed: list[FailedRange]
 
 
+class Buckets(TypedDict):
+    """Neighbouring iterations together. A cell is `[number, ended, failed, mean_ms, max_ms]`, of the iterations with indexes from
+    `number * width` on of the outermost loop; cells in which none has ended are left out."""
+
+    width: int
+    cells: list[list[float]]
+
+
 class StepAggregates(TypedDict):
     """What a step came to: its runs, from when they were scheduled, and the iterations of its newest run. `open` counts the runs
     that have not ended."""
@@ -211,6 +219,7 @@ class StepAggregates(TypedDict):
     open: int
     loop: NotRequired[LoopCounts]
     iterations: NotRequired[Aggregates]
+    buckets: NotRequired[Buckets]
 
 
 class Metered(TypedDict):

@@ -11,6 +11,7 @@ from noetl_core.control.core import Control
 from noetl_core.control.objects import object_piece, page_result
 from noetl_core.control.refusals import BadRequest, within
 from noetl_core.control.step_summary import step_summary
+from noetl_core.engine.aggregates import MAX_CELLS
 
 if TYPE_CHECKING:
     from noetl_core.client import following_shapes, step_shapes, view_shapes
@@ -64,8 +65,10 @@ class Looking:
         memory = self.facts.get("worker_memory_mb")
         return views.cost(self.control(), execution_id, int(memory) if memory else None)
 
-    def step_summary(self, execution_id: str, step: str) -> view_shapes.StepAggregates:
-        return step_summary(self.control(), execution_id, step)
+    def step_summary(self, execution_id: str, step: str, buckets: int | None = None) -> view_shapes.StepAggregates:
+        return step_summary(
+            self.control(), execution_id, step, None if buckets is None else within("buckets", buckets, 1, MAX_CELLS)
+        )
 
     def iterations(
         self,

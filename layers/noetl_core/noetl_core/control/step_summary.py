@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING
 from noetl_core.control import read
 from noetl_core.control.core import Control
 from noetl_core.control.refusals import nearest
+from noetl_core.engine.aggregates import coarser
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import StepState
 from noetl_core.ports import NotFound
 
 if TYPE_CHECKING:
     from noetl_core.client import view_shapes
+    from noetl_core.events.aggregates import Cells
     from noetl_core.events.shapes import Aggregates, Counts
 
 
-def step_summary(control: Control, execution_id: str, step: str) -> view_shapes.StepAggregates:
-    """Return the summary of `step`. Raises `NotFound`."""
+def step_summary(control: Control, execution_id: str, step: str, buckets: int | None = None) -> view_shapes.StepAggregates:
+    """Return the summary of `step`, with at most so many `buckets` of its iterations. Raises `NotFound`."""
     state = read.load(control, execution_id)
     playbook = control.playbook(state.digest)
     if step not in playbook.by_name:
@@ -46,7 +48,21 @@ def step_summary(control: Control, execution_id: str, step: str) -> view_shapes.
         out["loop"] = {"total": counts["total"], "succeeded": counts["succeeded"], "failed": counts["failed"]}
     if playbook.by_name[step].loop is not None:
         out["iterations"] = shown(iterations, sum((iterations or {}).get("us", {}).values()))
+        cells = (iterations or {}).get("cells")
+        if buckets is not None and cells is not None:
+            out["buckets"] = _buckets(cells, buckets)
     return out
+
+
+def _buckets(cells: Cells, most: int) -> view_shapes.Buckets:
+    """Return cells in the form of the API, at most so many."""
+    wide = coarser(cells, most)
+    ordered = sorted((int(key), counts) for key, counts in wide["at"].items())
+    rows = [
+        [number, ended, failed, round(total / ended / 1000, 3), round(longest / 1000, 3)]
+        for number, (ended, failed, total, longest) in ordered
+    ]
+    return {"width": 1 << wide["bits"], "cells": rows}
 
 
 def under_way(last: Commit | None) -> tuple[Aggregates | None, Counts | None]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from noetl_core.engine.records import ControlEvent, RunEvent
 from noetl_core.engine.state import State
+from noetl_core.events.aggregates import Cells
 from noetl_core.events.shapes import Aggregates, ErrorGroup, Failure
 
 MAX_GROUPS = 20
@@ -25,6 +26,9 @@ FOLDED = 4
 """While events are folded, so many times as much is kept: what is stated at the end is chosen from that."""
 MESSAGE = 200
 """Characters of an error's message that are stated."""
+
+MAX_CELLS, FEW_CELLS = 256, 64
+"""Cells that a boundary states, and a commit of a loop that goes on: those are read by whoever looks, each second anew."""
 
 _NUMBERS = re.compile(r"\d+")
 
@@ -44,6 +48,7 @@ class RunAggregates:
     errors: dict[tuple[Any, ...], ErrorGroup] = field(default_factory=dict)
     others: int = 0
     failed: list[list[int]] = field(default_factory=list)
+    cells: Cells = field(default_factory=lambda: Cells(bits=0, at={}))
 
     def observe(self, event: RunEvent) -> None:
         """Fold one event."""
@@ -54,8 +59,10 @@ class RunAggregates:
             began = self.began.pop(tuple(path), None)
             if "loop" in event.data:
                 return  # the iterations of the loop inside it are counted
+            took = 0 if began is None else max(event.ts - began, 0)
             if began is not None:
-                self._took(event.ts - began)
+                self._took(took)
+            _add(self.cells, path[0], [1, int(event.data["status"] == "error"), took, took])
             if event.data["status"] == "error":
                 fail(self.failed, path[0])
                 self._error(event.data.get("error") or {"kind": "unknown", "message": ""}, path)
@@ -67,7 +74,6 @@ class RunAggregates:
             self.items = event.data["first"] + len(event.data["keys"])
 
     def _took(self, us: int) -> None:
-        us = max(us, 0)
         key = str(us.bit_length())
         self.us[key] = self.us.get(key, 0) + 1
         self.total_us += us
@@ -86,13 +92,13 @@ class RunAggregates:
 
     def so_far(self) -> Aggregates | None:
         """Return what a commit of a loop that goes on says; None for a run without iterations that have ended."""
-        said = self.stated()
+        said = self.stated(FEW_CELLS)
         if said is None or "us" not in said:
             return None
         return said if self.items is None else {**said, "items": self.items}
 
-    def stated(self) -> Aggregates | None:
-        """Return what a boundary says; None when there is nothing."""
+    def stated(self, cells: int = MAX_CELLS) -> Aggregates | None:
+        """Return what a boundary says, with so many cells at most; None when there is nothing."""
         found = Aggregates()
         if self.us:
             found["us"], found["total_us"], found["max_us"] = dict(self.us), self.total_us, self.max_us
@@ -101,6 +107,8 @@ class RunAggregates:
         _state_errors(found, self.errors.values(), self.others)
         if self.failed:
             found["failed"] = condensed(self.failed)
+        if self.cells["at"]:
+            found["cells"] = coarser(self.cells, cells)
         return found or None
 
 
@@ -160,7 +168,58 @@ def merged(one: Aggregates | None, other: Aggregates | None) -> Aggregates | Non
     _state_errors(found, groups.values(), one.get("others", 0) + other.get("others", 0))
     if ranges := [*one.get("failed", ()), *other.get("failed", ())]:
         found["failed"] = condensed(ranges)
+    if (cells := one.get("cells")) is not None and (others := other.get("cells")) is not None:
+        found["cells"] = _together(cells, others)
+    elif cells is not None or "cells" in other:
+        found["cells"] = cells if cells is not None else other["cells"]
     return found
+
+
+def _add(cells: Cells, index: int, counts: list[int]) -> None:
+    """Add counts to the cell of an index. Cells become wider when there are more than are kept."""
+    at = cells["at"]
+    key = str(index >> cells["bits"])
+    known = at.get(key)
+    if known is not None:
+        known[0] += counts[0]
+        known[1] += counts[1]
+        known[2] += counts[2]
+        known[3] = max(known[3], counts[3])
+        return
+    at[key] = counts
+    while len(cells["at"]) > MAX_CELLS * FOLDED:
+        wider = coarser(cells, MAX_CELLS * FOLDED // 2)
+        cells["bits"], cells["at"] = wider["bits"], wider["at"]
+
+
+def coarser(cells: Cells, most: int, bits: int = 0) -> Cells:
+    """Return cells as wide as it takes for `most` of them, and at least `bits`; the lists in it are new."""
+    bits = max(bits, cells["bits"])
+    while len({int(key) >> (bits - cells["bits"]) for key in cells["at"]}) > most:
+        bits += 1
+    found: dict[str, list[int]] = {}
+    for key, counts in cells["at"].items():
+        wide = str(int(key) >> (bits - cells["bits"]))
+        known = found.get(wide)
+        found[wide] = list(counts) if known is None else _sum(known, counts)
+    return {"bits": bits, "at": found}
+
+
+def _sum(one: list[int], other: list[int]) -> list[int]:
+    return [one[0] + other[0], one[1] + other[1], one[2] + other[2], max(one[3], other[3])]
+
+
+def _together(one: Cells, other: Cells) -> Cells:
+    """Return the cells of both. Those of `one` that `other` does not touch are not copied: chunks are added one by one."""
+    bits = max(one["bits"], other["bits"])
+    one = one if one["bits"] == bits else coarser(one, MAX_CELLS, bits)
+    found = dict(one["at"])
+    for key, counts in other["at"].items():
+        wide = str(int(key) >> (bits - other["bits"]))
+        known = found.get(wide)
+        found[wide] = counts if known is None else _sum(known, counts)
+    together: Cells = {"bits": bits, "at": found}
+    return together if len(found) <= MAX_CELLS else coarser(together, MAX_CELLS)
 
 
 def _key(error: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -20,6 +20,14 @@ class ErrorGroup(TypedDict):
     """Indexes of the first iteration that failed with it, from the outermost loop in."""
 
 
+class Cells(TypedDict):
+    """What neighbouring iterations came to: cell `n` has those with indexes from `n << bits` on, up to the next cell."""
+
+    bits: int
+    at: dict[str, list[int]]
+    """Cell -> `[ended, failed, total_us, max_us]`."""
+
+
 class Aggregates(TypedDict, total=False):
     """What many runs or iterations came to, bounded however many they are (`engine.aggregates`)."""
 
@@ -37,3 +45,5 @@ class Aggregates(TypedDict, total=False):
     """Failures of groups that are not listed."""
     failed: list[list[int]]
     """Ranges `[first, last, failed]` of indexes of the outermost loop: how many iterations failed in each."""
+    cells: Cells
+    """By index of the outermost loop."""

@@ -14,6 +14,7 @@ from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, Step
 from noetl_core.control.api.resolver import Resolver
 from noetl_core.control.refusals import BadRequest
 from noetl_core.control.views import MAX_SPANS
+from noetl_core.engine.aggregates import MAX_CELLS
 
 VIEW = "/api/executions/{execution_id}/"
 TYPES = {"mermaid": "text/plain", "dot": "text/plain", "svg": "image/svg+xml"}
@@ -21,6 +22,7 @@ TEXT = {"schema": {"type": "string"}}
 Spans = Annotated[int, written("limit", 1, MAX_SPANS)]
 Start = Annotated[int, written("start", 0, 999_999_999)]
 Position = Annotated[int, written("seq", 0, 999_999_999)]
+Cells = Annotated[int, written("buckets", 1, MAX_CELLS)]
 AFTER = "the cursor of the answer before"
 
 
@@ -100,8 +102,12 @@ def add(app: Resolver) -> None:
         view_shapes.StepAggregates,
         right=READS,
     )
-    def get_step_summary(execution_id: ExecutionId, step: StepName) -> Any:
-        return operations.step_summary(execution_id, step)
+    def get_step_summary(
+        execution_id: ExecutionId,
+        step: StepName,
+        buckets: Annotated[Cells | None, asked("also neighbouring iterations together, in so many cells at most")] = None,
+    ) -> Any:
+        return operations.step_summary(execution_id, step, buckets)
 
     @app.operation(
         "GET", VIEW + "object", "A piece of a stored value that a reference leads to", view_shapes.ObjectPiece, right=READS
