@@ -10,7 +10,7 @@ import typer
 from noetl_cli import output
 from noetl_cli.app import On, Output, Store, app
 from noetl_cli.backends import backend
-from noetl_cli.errors import say
+from noetl_cli.errors import FAILED, Exit, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,8 +123,6 @@ def _fired(where: Backend, firing: Firing, how: str) -> None:
     """Say what became of it; a local execution is carried out here, to its end."""
     execution_id = firing.get("execution_id")
     if execution_id is None:
-        from noetl_cli.errors import FAILED, Exit
-
         raise Exit(FAILED, f"{firing['id']} is {firing['result']}: {firing.get('reason', '')}")
     if where.name == "local":
         from noetl_cli.follow import Watch, ended  # 17 ms: only who follows an execution

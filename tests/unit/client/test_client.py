@@ -92,6 +92,7 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     assert api.execution(id)["result"] == "Hello, Ada!"
     assert id in [e["execution_id"] for e in api.executions(status="completed", path="docs/hello")["executions"]]
     assert api.events(id, name="StepDone")["events"][0]["step"] == "start"
+    assert api.events(id, tail=2, fields="name")["events"][-1]["name"] == "PlaybookProcessed"
     assert api.state(id)["status"] == "completed"
     assert api.ctx(id)["ctx"] == {}
     assert api.render(id, "{{ steps.start.result }}")["value"] == "Hello, Ada!"

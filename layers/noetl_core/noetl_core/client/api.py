@@ -97,9 +97,23 @@ class Api(Protocol):
     def execution(self, execution_id: str) -> shapes.Execution: ...
 
     def events(
-        self, execution_id: str, *, after: str | None = None, name: str | None = None, limit: int | None = None
+        self,
+        execution_id: str,
+        *,
+        after: str | None = None,
+        name: str | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+        at: str | None = None,
+        tail: int | None = None,
+        step: str | None = None,
+        task: str | None = None,
+        status: str | None = None,
+        iteration: str | None = None,
+        fields: str | None = None,
     ) -> shapes.Events:
-        """A page of the history, after a cursor or the id of an event."""
+        """A page of the history: after a cursor or the id of an event, before the id of one, from `at` (an id, an instant, a
+        number) on, or the last `tail`; of these names (separated by commas), step, task, status, iteration; these `fields`."""
         ...
 
     def changes(

@@ -135,11 +135,6 @@ class Client(Looking):
     def execution(self, execution_id: str) -> shapes.Execution:
         return cast("shapes.Execution", self._get(path_of(execution_id)))
 
-    def events(
-        self, execution_id: str, *, after: str | None = None, name: str | None = None, limit: int | None = None
-    ) -> shapes.Events:
-        return cast("shapes.Events", self._get(path_of(execution_id, "events"), after=after, name=name, limit=limit))
-
     def state(self, execution_id: str, at: str | None = None) -> shapes.ExecutionState:
         return cast("shapes.ExecutionState", self._get(path_of(execution_id, "state"), at=at))
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from noetl_core.client.errors import Unreachable
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes, step_shapes, view_shapes
+    from noetl_core.client import following_shapes, shapes, step_shapes, view_shapes
     from noetl_core.client.api import Drawn
 
 
@@ -43,6 +43,38 @@ class Looking:
         what, query = path_of(execution_id, "changes"), {"after": after, "limit": limit, "fields": fields}
         text = self.send("GET", what, None, query, headers={"if-none-match": f'"{known}"'} if known else None)
         return cast("following_shapes.Changes", self._parsed(what, text)) if text else None
+
+    def events(
+        self,
+        execution_id: str,
+        *,
+        after: str | None = None,
+        name: str | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+        at: str | None = None,
+        tail: int | None = None,
+        step: str | None = None,
+        task: str | None = None,
+        status: str | None = None,
+        iteration: str | None = None,
+        fields: str | None = None,
+    ) -> shapes.Events:
+        found = self._get(
+            path_of(execution_id, "events"),
+            after=after,
+            name=name,
+            limit=limit,
+            before=before,
+            at=at,
+            tail=tail,
+            step=step,
+            task=task,
+            status=status,
+            iteration=iteration,
+            fields=fields,
+        )
+        return cast("shapes.Events", found)
 
     def waiting_callbacks(
         self, *, path: str | None = None, limit: int | None = None, cursor: str | None = None

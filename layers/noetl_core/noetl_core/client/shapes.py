@@ -224,11 +224,24 @@ class Event(TypedDict):
 
 class Events(TypedDict):
     """A page of a history, in causal order. `more`: ask on at once with `cursor`; `cursor` null: the execution has ended, and
-    this was all."""
+    this was all. `back`: the page before ends `before` this event. `position`: the number of the first event, where it was asked
+    for by its number."""
 
     events: list[Event]
     cursor: str | None
     more: bool
+    back: str | None
+    position: NotRequired[int]
+
+
+class EventParts(TypedDict):
+    """As `Events`; of each event the `fields` that were asked for, if some were."""
+
+    events: list[Event | dict[str, Any]]
+    cursor: str | None
+    more: bool
+    back: str | None
+    position: NotRequired[int]
 
 
 class TokenState(TypedDict):

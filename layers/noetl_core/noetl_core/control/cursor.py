@@ -162,11 +162,14 @@ def _signature(body: bytes, key: bytes) -> bytes:
     return hmac.new(key, body, hashlib.sha256).digest()[:SIGNATURE_BYTES]
 
 
-def history(store: CommitReader, execution_id: str, since: Position | None = None, *, runs: bool = True) -> Iterator[Commit]:
+def history(
+    store: CommitReader, execution_id: str, since: Position | None = None, *, runs: bool = True, step: str | None = None
+) -> Iterator[Commit]:
     """Yield commits in causal order from `since`. The control stream gives the order: the commits of a run up to a boundary
     come before the control commit that processed it; commits that nothing has processed yet come last. Without `runs`, yield
-    the control stream only."""
+    the control stream only; with `step`, of run streams those of its runs."""
     since = since or Position()
+    others = {run for run, at in since.runs.items() if step is not None and at.step != step}
     held: dict[str, Iterator[Commit]] = {}
     ahead: dict[str, Commit] = {}
     open_runs = {run: at.seq for run, at in since.runs.items()}
@@ -184,17 +187,20 @@ def history(store: CommitReader, execution_id: str, since: Position | None = Non
 
     for commit in commits_of(store, StreamId(execution_id), since.control.seq - 1):
         for event in commit.events:
-            if event.name == "BoundaryRouted" and runs:
+            if event.name == "BoundaryRouted" and runs and event.data["run"] not in others:
                 yield from upto(event.data["run"], event.data["seq"])
         yield commit
         for event in commit.events:
             if opens_run(event):
                 open_runs[event.data["run"]] = 0
+                if step is not None and event.data["step"] != step:
+                    others.add(event.data["run"])
             elif closes_run(event):
                 open_runs.pop(event.data["run"], None)
+                others.discard(event.data["run"])
                 held.pop(event.data["run"], None)
                 ahead.pop(event.data["run"], None)
-    for run in open_runs if runs else ():
+    for run in (run for run in open_runs if runs and run not in others):
         yield from upto(run, None)
 
 

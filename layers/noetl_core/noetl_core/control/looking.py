@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from noetl_core.control import changes, iterations, pages, views, waiting
+from noetl_core.control import changes, event_pages, iterations, pages, views, waiting
 from noetl_core.control.core import Control
 from noetl_core.control.objects import object_piece, page_result
 from noetl_core.control.refusals import BadRequest, within
@@ -14,7 +14,7 @@ from noetl_core.control.step_summary import step_summary
 from noetl_core.engine.aggregates import MAX_CELLS
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes, step_shapes, view_shapes
+    from noetl_core.client import following_shapes, shapes, step_shapes, view_shapes
     from noetl_core.client.api import Drawn
 
 
@@ -42,6 +42,33 @@ class Looking:
         if known and after and known == changes.tag_of(after) and changes.unchanged(control, execution_id, after, key):
             return None
         return changes.changes(control, execution_id, key, after=after, limit=most, fields=shown)
+
+    def events(
+        self,
+        execution_id: str,
+        *,
+        after: str | None = None,
+        name: str | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+        at: str | None = None,
+        tail: int | None = None,
+        step: str | None = None,
+        task: str | None = None,
+        status: str | None = None,
+        iteration: str | None = None,
+        fields: str | None = None,
+    ) -> shapes.Events:
+        path = None if iteration is None else iteration_path(iteration, "query.iteration")
+        shown = event_pages.Filter(event_pages.named(name), step, task, status, path)
+        wanted, last = changes.named_fields(fields), None if tail is None else limited(tail, 0)
+        most, key = limited(limit, pages.MAX_PAGE), self.cursor_key()
+        found = event_pages.page(
+            self.control(), execution_id, key, shown, after=after, before=before, at=at, tail=last, limit=most
+        )
+        events = [changes.trimmed(event, wanted) for event in found.events]
+        out = {"events": events, "cursor": found.cursor, "more": found.more, "back": found.back}
+        return cast("shapes.Events", out if found.position is None else {**out, "position": found.position})
 
     def waiting_callbacks(
         self, *, path: str | None = None, limit: int | None = None, cursor: str | None = None
@@ -122,11 +149,11 @@ class Looking:
         return views.replayed(self.control(), execution_id, after, playbook)
 
 
-def iteration_path(text: str) -> tuple[int, ...]:
+def iteration_path(text: str, loc: str = "path.iteration") -> tuple[int, ...]:
     """The indexes of an iteration as a path or a query has them, `617` or `3.5`. Raises `BadRequest`."""
     parts = text.split(".")
     if len(parts) > 10 or not all(part.isascii() and part.isdecimal() and len(part) <= 9 for part in parts):
-        raise BadRequest(f"{text[:100]!r} is no iteration", "path.iteration", "its index, `617`; in nested loops all, `3.5`")
+        raise BadRequest(f"{text[:100]!r} is no iteration", loc, "its index, `617`; in nested loops all, `3.5`")
     return tuple(int(part) for part in parts)
 
 

@@ -198,14 +198,6 @@ class Operations(Looking):
     def execution(self, execution_id: str) -> shapes.Execution:
         return cast("shapes.Execution", read.summary(self.control(), execution_id))
 
-    def events(
-        self, execution_id: str, *, after: str | None = None, name: str | None = None, limit: int | None = None
-    ) -> shapes.Events:
-        found, cursor, more = pages.page(
-            self.control(), execution_id, name=name, after=after, limit=limited(limit, pages.MAX_PAGE), key=self.cursor_key()
-        )
-        return {"events": cast("list[shapes.Event]", found), "cursor": cursor, "more": more}
-
     def state(self, execution_id: str, at: str | None = None) -> shapes.ExecutionState:
         return cast("shapes.ExecutionState", read.state_at(self.control(), execution_id, at))
 

@@ -111,12 +111,17 @@ def since(
     key: bytes,
     *,
     names: frozenset[str] | None = None,
+    step: str | None = None,
     bounded: bool = True,
     examined: int | None = None,
+    position: Position | None = None,
 ) -> Reading:
-    """Read envelopes after a cursor or an event id, of events called `names` if that is given. When none of them is written in
-    run streams, no run stream is read. Raises `NotFound`, `BadCursor`."""
-    if after is not None and not after.startswith(f"{execution_id}."):
+    """Read envelopes after a cursor or an event id, or from a `position`, of events called `names` if that is given. When none of
+    them is written in run streams, no run stream is read; with `step` those of its runs alone are. Raises `NotFound`,
+    `BadCursor`."""
+    if position is not None:
+        pass
+    elif after is not None and not after.startswith(f"{execution_id}."):
         position = Position.open(after, execution_id, key)
     else:
         first = control.recent.read(StreamId(execution_id), limit=1)
@@ -126,11 +131,16 @@ def since(
         if after is None:
             position = Position(trace_id=trace_id)
         else:
-            position = position_behind(control.store, after, execution_id, trace_id)
+            position = position_of(control, execution_id, after, trace_id)
     runs = names is None or not names <= CONTROL_EVENTS or bool(names & RUN_EVENTS)
-    commits: Iterator[Commit] = history(control.recent, execution_id, position, runs=runs)
+    commits: Iterator[Commit] = history(control.recent, execution_id, position, runs=runs, step=step)
     commits = Bounded(commits, control, examined) if bounded else commits
     return Reading(envelopes(commits, execution_id, position, names), position, commits)
+
+
+def position_of(control: Control, execution_id: str, event_id: str, trace_id: str | None) -> Position:
+    """Return the position just behind an event. Raises `BadCursor`."""
+    return position_behind(control.store, event_id, execution_id, trace_id)
 
 
 def onward(control: Control, execution_id: str, reading: Reading, over: bool, key: bytes) -> tuple[str | None, bool]:

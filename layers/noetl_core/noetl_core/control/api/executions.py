@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from aws_lambda_powertools.event_handler.openapi.params import Body, Header
 from pydantic import Field
 
 from noetl_core.client import shapes
 from noetl_core.control.api.callers import INLINE, READS, STARTS
-from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, Text, Whole, asked
+from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, Text, Whole, asked, written
 from noetl_core.control.api.resolver import Resolver
+from noetl_core.control.pages import MAX_PAGE
+
+Tail = Annotated[int, written("tail", 1, MAX_PAGE)]
 
 
 class ParentOf(JsonBody):
@@ -84,14 +87,35 @@ def add(app: Resolver) -> None:
     def get_execution(execution_id: ExecutionId) -> Any:
         return operations.execution(execution_id)
 
-    @app.operation("GET", "/api/executions/{execution_id}/events", "History in causal order", shapes.Events, right=READS)
+    @app.operation("GET", "/api/executions/{execution_id}/events", "History in causal order", shapes.EventParts, right=READS)
     def list_events(
         execution_id: ExecutionId,
         after: Annotated[str | None, asked("a cursor, or the id of an event")] = None,
-        name: Annotated[str | None, asked("of this name, StepDone or step.done")] = None,
+        before: Annotated[str | None, asked("the id of an event: the page ends before it")] = None,
+        at: Annotated[str | None, asked("the page begins with it: the id of an event, an instant, or a number from 0")] = None,
+        tail: Annotated[Tail | None, asked("the last ones, so many")] = None,
+        name: Annotated[str | None, asked("of these names, StepDone or step.done, separated by commas")] = None,
+        step: Annotated[str | None, asked("of this step")] = None,
+        task: Annotated[str | None, asked("of this task")] = None,
+        status: Annotated[Literal["in_progress", "success", "error", "paused"] | None, asked("of this status")] = None,
+        iteration: Annotated[str | None, asked("of this iteration and those in it, 617 or 3.5")] = None,
+        fields: Annotated[str | None, asked("keys of events to show, separated by commas")] = None,
         limit: Annotated[Limit | None, asked("at most so many")] = None,
     ) -> Any:
-        return operations.events(execution_id, after=after, name=name, limit=limit)
+        return operations.events(
+            execution_id,
+            after=after,
+            before=before,
+            at=at,
+            tail=tail,
+            name=name,
+            step=step,
+            task=task,
+            status=status,
+            iteration=iteration,
+            fields=fields,
+            limit=limit,
+        )
 
     @app.operation("GET", "/api/executions/{execution_id}/state", "State now or at an event", shapes.ExecutionState, right=READS)
     def get_state(

@@ -1,0 +1,131 @@
+"""Positions in a history: of the n-th event, of an instant. The control stream is read up to there, for it says how much runs
+have written; of their streams a few commits are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from noetl_core.control.cursor import Position, StreamPosition
+from noetl_core.engine.records import Commit, StreamId, envelopes_of
+from noetl_core.history import commits_of
+from noetl_core.ports import CommitReader
+
+
+def position_of_number(reader: CommitReader, execution_id: str, number: int, trace_id: str | None) -> tuple[Position, int]:
+    """Return the position before the event with that number in causal order, from 0, and its number; behind the last one, if
+    there are fewer."""
+    position, counted = Position(trace_id=trace_id), 0
+    known: dict[str, int] = {}
+    for commit in commits_of(reader, StreamId(execution_id)):
+        for event in commit.events:
+            if event.name != "BoundaryRouted":
+                continue
+            run, at = event.data["run"], position.runs[event.data["run"]]
+            stream = StreamId(execution_id, run)
+            before = known.get(run, 0)
+            behind = _written(reader, stream, event.data["seq"], event.data.get("events"))
+            if counted + behind - before > number:
+                _advance(reader, stream, at, event.data["seq"], before + number - counted)
+                return position, number
+            counted += behind - before
+            known[run] = behind
+            at.seq, at.taken = event.data["seq"] + 1, 0
+        here = sum(envelopes_of(event) for event in commit.events)
+        if counted + here > number:
+            position.control.taken = number - counted
+            return position, number
+        counted += here
+        position.passed(commit)
+    for run, at in position.runs.items():
+        for commit in commits_of(reader, StreamId(execution_id, run), at.seq - 1):
+            here = sum(envelopes_of(event) for event in commit.events)
+            if counted + here > number:
+                at.taken = number - counted
+                return position, number
+            counted += here
+            at.seq = commit.seq + 1
+    return position, counted
+
+
+def _written(reader: CommitReader, stream: StreamId, seq: int, said: int | None) -> int:
+    """Return how many envelopes a stream has up to a boundary: as routing recorded it, or its commit says."""
+    if said is not None:
+        return said
+    found = reader.read(stream, after=seq - 1, limit=1)
+    if found and found[0].tally is not None:
+        return found[0].tally.events
+    return sum(envelopes_of(event) for commit in reader.read(stream, limit=seq + 1) for event in commit.events)
+
+
+def _advance(reader: CommitReader, stream: StreamId, at: StreamPosition, last: int, number: int) -> None:
+    """Set a position of a stream before its envelope `number`, which lies at or before commit `last`."""
+
+    def reaches(commit: Commit) -> bool:
+        return commit.tally is not None and commit.tally.events > number
+
+    seq = _first(reader, stream, at.seq, last, reaches)
+    found = reader.read(stream, after=seq - 1, limit=1)
+    here = sum(envelopes_of(event) for event in found[0].events)
+    tally = found[0].tally
+    before = (tally.events if tally is not None else here) - here
+    at.seq, at.taken = seq, max(number - before, 0)
+
+
+def position_of_instant(reader: CommitReader, execution_id: str, ts: int, trace_id: str | None) -> Position:
+    """Return the position before the first event at `ts` (microseconds) or later: of the first part of the causal order that has
+    one."""
+    position = Position(trace_id=trace_id)
+    for commit in commits_of(reader, StreamId(execution_id)):
+        for event in commit.events:
+            if event.name != "BoundaryRouted":
+                continue
+            at, stream = position.runs[event.data["run"]], StreamId(execution_id, event.data["run"])
+            if commit.ts >= ts and _at_instant(reader, stream, at, event.data["seq"], ts):
+                return position
+            at.seq, at.taken = event.data["seq"] + 1, 0
+        if (taken := _before(commit, ts)) is not None:
+            position.control.taken = taken
+            return position
+        position.passed(commit)
+    for run, at in position.runs.items():
+        for commit in commits_of(reader, StreamId(execution_id, run), at.seq - 1):
+            if (taken := _before(commit, ts)) is not None:
+                at.taken = taken
+                return position
+            at.seq = commit.seq + 1
+    return position
+
+
+def _at_instant(reader: CommitReader, stream: StreamId, at: StreamPosition, last: int, ts: int) -> bool:
+    """Set a position of a stream before its first event at `ts` or later; False: there is none up to commit `last`."""
+    seq = _first(reader, stream, at.seq, last, lambda commit: commit.ts >= ts)
+    for commit in reader.read(stream, after=seq - 1, limit=min(2, last - seq + 1)):
+        if (taken := _before(commit, ts)) is not None:
+            at.seq, at.taken = commit.seq, taken
+            return True
+    return False
+
+
+def _before(commit: Commit, ts: int) -> int | None:
+    """Return how many envelopes of a commit come before its first one at `ts` or later; None: it has no such one. What happened
+    in a commit happened before it was written."""
+    taken = 0
+    for event in commit.events if commit.ts >= ts else ():
+        if event.name == "TaskProcessed" and "started" in event.data and event.data["started"] >= ts:
+            return taken
+        taken += envelopes_of(event)
+        if event.ts >= ts:
+            return taken - 1
+    return None
+
+
+def _first(reader: CommitReader, stream: StreamId, low: int, high: int, wanted: Callable[[Commit], bool]) -> int:
+    """Return the first position from `low` to `high` whose commit is `wanted`, as are all after it; `high` if none is."""
+    while low < high:
+        middle = (low + high) // 2
+        found = reader.read(stream, after=middle - 1, limit=1)
+        if found and wanted(found[0]):
+            high = middle
+        else:
+            low = middle + 1
+    return low

@@ -1,0 +1,163 @@
+"""Parts of a history: every way to ask for one gives what the whole history has there."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from noetl_core.adapters.local import events as adapter
+from noetl_core.codec import decode_events
+from noetl_core.control import pages
+from noetl_core.control.admit import StartRequest
+from noetl_core.control.api import Service
+from noetl_core.local import LocalWiring, run_text
+from tests.asking import ask
+from tests.unit.control.test_changes import WORKFLOWS, source
+from tests.unit.control.test_pages import loop
+
+WAITING: list[dict[str, Any]] = [
+    {
+        "step": "start",
+        "tool": [{"name": "w", "kind": "wait", "seconds": 0.01}, {"name": "n", "kind": "noop"}],
+        "next": {"arcs": [{"step": "again"}]},
+    },
+    {"step": "again", "tool": [{"name": n, "kind": "wait", "seconds": 0.01} for n in "abc"]},
+]
+ALL = {**WORKFLOWS, "waiting": WAITING}
+
+
+class History:
+    """A whole history, and questions about it."""
+
+    def __init__(self, workflow: list[dict[str, Any]]) -> None:
+        self.local, state = run_text(source(workflow))
+        self.id = state.execution_id
+        self.service = Service(lambda: self.local.control, lambda: b"key")
+        self.events, _ = pages.events(self.local.control, self.id)
+        self.ids = [e["event_id"] for e in self.events]
+
+    def get(self, **query: Any) -> Any:
+        asked = {name: str(value) for name, value in query.items()}
+        answer = ask(self.service, "GET", f"/api/executions/{self.id}/events", asked)
+        assert answer.status == 200, answer.sent
+        return answer.body
+
+    def shown(self, **query: Any) -> list[str]:
+        return [e["event_id"] for e in self.get(**query)["events"]]
+
+
+@pytest.fixture(params=ALL)
+def history(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[History]:
+    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 40)
+    made = History(ALL[request.param])
+    yield made
+    made.local.close()
+
+
+def test_a_page_begins_at_the_event_with_a_number_or_an_id(history: History) -> None:
+    chosen = random.Random(3)
+    count = len(history.ids)
+    for number in {0, 1, count - 1, *(chosen.randrange(count) for _ in range(40))}:
+        found = history.get(at=number, limit=3)
+        assert [e["event_id"] for e in found["events"]] == history.ids[number : number + 3]
+        assert found["position"] == number
+        assert history.shown(at=history.ids[number], limit=2) == history.ids[number : number + 2]
+        if found["cursor"] is not None:
+            assert history.shown(after=found["cursor"], limit=4) == history.ids[number + 3 : number + 7]
+    assert history.shown(at=count + 5) == []
+
+
+def test_a_page_begins_at_an_instant(history: History) -> None:
+    stamps = [e["timestamp"] for e in history.events]
+    for stamp in stamps[:: max(1, len(stamps) // 30)]:
+        found = history.get(at=stamp, limit=5)["events"]
+        assert found[0]["timestamp"] >= stamp
+        place = history.ids.index(found[0]["event_id"])
+        assert place <= stamps.index(stamp)
+        assert found[0]["timestamp"] == stamp or place == 0 or stamps[place - 1] < found[0]["timestamp"]
+    assert history.shown(at="2001-01-01T00:00:00Z", limit=1) == history.ids[:1]
+
+
+def test_pages_lead_back_to_the_beginning(history: History) -> None:
+    found = history.get(tail=7)
+    assert [e["event_id"] for e in found["events"]] == history.ids[-7:]
+    walked = [e["event_id"] for e in found["events"]]
+    while found["back"] is not None:
+        found = history.get(before=found["back"], limit=23)
+        walked = [e["event_id"] for e in found["events"]] + walked
+        assert len(walked) <= len(history.ids)
+    assert walked == history.ids
+    chosen = random.Random(5)
+    for _ in range(20):
+        number = chosen.randrange(len(history.ids))
+        assert history.shown(before=history.ids[number], limit=4) == history.ids[max(0, number - 4) : number]
+
+
+def test_filters_combine_and_read_on(history: History) -> None:
+    step = history.events[len(history.events) // 2].get("step") or "start"
+    wanted = [e["event_id"] for e in history.events if e.get("step") == step and e["status"] == "success"]
+    found: list[str] = []
+    page = history.get(step=step, status="success", limit=11)
+    while True:
+        found += [e["event_id"] for e in page["events"]]
+        if not page["more"]:
+            break
+        page = history.get(step=step, status="success", limit=11, after=page["cursor"])
+    assert found == wanted
+    assert history.shown(tail=5, step=step, status="success") == wanted[-5:]
+    names = history.shown(name="StepDone,task.processed")
+    assert names == [e["event_id"] for e in history.events if e["name"] in ("StepDone", "TaskProcessed")]
+    trimmed = history.get(fields="name,step", limit=5)["events"]
+    assert all(set(e) <= {"event_id", "name", "step"} for e in trimmed)
+
+
+def test_events_of_an_iteration_are_found() -> None:
+    history = History(loop(60, "distributed"))
+    found = history.get(iteration="17", step="map")["events"]
+    assert {tuple(e["iteration"]) for e in found} == {(17,)} and "TaskProcessed" in [e["name"] for e in found]
+    history.local.close()
+
+
+def test_any_place_of_a_long_loop_decodes_a_few_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 100)
+    history = History(loop(4_000, "local"))
+    stored = history.local.database.rows("SELECT count(*) FROM commits WHERE execution_id=?", (history.id,))[0][0]
+    decoded: Counter[bytes] = Counter()
+
+    def counted(body: bytes, v: int) -> Any:
+        decoded[body] += 1
+        return decode_events(body, v)
+
+    monkeypatch.setattr(adapter, "decode_events", counted)
+    local = history.local
+    local.control.recent.__init__(local.store)  # type: ignore[misc]  # as a process that has read nothing
+    assert history.shown(at=9_001, limit=2) == history.ids[9_001:9_003]
+    assert stored > 100 and sum(decoded.values()) < 30
+    history.local.close()
+
+
+def test_what_is_asked_wrongly_is_refused() -> None:
+    history = History(ALL["chain"])
+    local = LocalWiring()
+    other = local.start(StartRequest(playbook=source(ALL["chain"]))).execution_id
+    asked: list[dict[str, str]] = [
+        {"at": "x"},
+        {"at": "1", "tail": "3"},
+        {"before": f"{other}.control.0.0"},
+        {"before": f"{history.id}.control.99.0"},
+        {"at": f"{history.id}.control.99.0"},
+        {"iteration": "a"},
+        {"fields": "nam"},
+        {"tail": "0"},
+    ]
+    for query in asked:
+        answer = ask(history.service, "GET", f"/api/executions/{history.id}/events", query)
+        assert (answer.status, answer.body["error"]["code"]) == (400, "malformed"), query
+    assert json.loads(ask(history.service, "GET", "/api/executions/1/events", {"tail": "3"}).sent)["error"]["code"] == "not_found"
+    history.local.close()
+    local.close()
