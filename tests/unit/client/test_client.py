@@ -97,6 +97,7 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     assert api.ctx(id)["ctx"] == {}
     assert api.render(id, "{{ steps.start.result }}")["value"] == "Hello, Ada!"
     assert api.timeline(id)["spans"][0]["step"] == "start"
+    assert api.timeline(id, rows=5, step="start", begin="0")["rows"] == {"total": 1, "shown": 1}
     assert api.graph(id)["nodes"][0]["status"] == "ok"
     assert api.graph(id, layout=True)["layout"]["layers"] == api.playbook_graph(HELLO, layout=True)["layout"]["layers"] == 1
     assert api.drawing(id, "mermaid").startswith("flowchart")

@@ -183,7 +183,18 @@ class Api(Protocol):
 
     # --- views ---
 
-    def timeline(self, execution_id: str, limit: int | None = None) -> view_shapes.Timeline: ...
+    def timeline(
+        self,
+        execution_id: str,
+        limit: int | None = None,
+        *,
+        rows: int | None = None,
+        step: str | None = None,
+        begin: str | None = None,
+        end: str | None = None,
+    ) -> view_shapes.Timeline:
+        """Spans; with `rows` of at most so many runs, those that failed or are open and then the slowest."""
+        ...
 
     def graph(self, execution_id: str, *, layout: bool | None = None, at: str | None = None) -> view_shapes.Graph:
         """Steps and arcs, now or just after the event `at`; with `layout` also where they are drawn."""

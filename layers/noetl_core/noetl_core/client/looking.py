@@ -81,8 +81,18 @@ class Looking:
     ) -> following_shapes.WaitingCallbacks:
         return cast("following_shapes.WaitingCallbacks", self._get("callbacks", path=path, limit=limit, cursor=cursor))
 
-    def timeline(self, execution_id: str, limit: int | None = None) -> view_shapes.Timeline:
-        return cast("view_shapes.Timeline", self._get(path_of(execution_id, "timeline"), limit=limit))
+    def timeline(
+        self,
+        execution_id: str,
+        limit: int | None = None,
+        *,
+        rows: int | None = None,
+        step: str | None = None,
+        begin: str | None = None,
+        end: str | None = None,
+    ) -> view_shapes.Timeline:
+        query = {"limit": limit, "rows": rows, "step": step, "from": begin, "to": end}
+        return cast("view_shapes.Timeline", self._get(path_of(execution_id, "timeline"), **query))
 
     def graph(self, execution_id: str, *, layout: bool | None = None, at: str | None = None) -> view_shapes.Graph:
         return cast("view_shapes.Graph", self._get(path_of(execution_id, "graph"), layout=layout, at=at))

@@ -68,13 +68,22 @@ class Span(TypedDict):
     attempt: NotRequired[int]
     iteration: NotRequired[list[int]]
     chunk: NotRequired[int]
+    loop: NotRequired[LoopCounts]
     worker: NotRequired[str | None]
     takeover: NotRequired[Any]
     waits: NotRequired[list[dict[str, Any]]]
 
 
+class Rows(TypedDict):
+    """How many runs there are of the step and the time that were asked for, and how many of them are shown."""
+
+    total: int
+    shown: int
+
+
 class Timeline(TypedDict):
-    """An execution as spans in parallel lanes. `partial`: the history is long, and this is its beginning."""
+    """An execution as spans in parallel lanes. `partial`: the history is long, and this is its beginning. `rows` where so many
+    were asked for."""
 
     execution_id: str
     status: str
@@ -83,6 +92,7 @@ class Timeline(TypedDict):
     omitted: int
     spans: list[Span]
     partial: bool
+    rows: NotRequired[Rows]
 
 
 class JoinCount(TypedDict):

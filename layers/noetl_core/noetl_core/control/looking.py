@@ -76,8 +76,21 @@ class Looking:
         most = limited(limit, waiting.SHOWN)
         return waiting.waiting_callbacks(self.control(), self.cursor_key, path=path, limit=most, cursor=cursor)
 
-    def timeline(self, execution_id: str, limit: int | None = None) -> view_shapes.Timeline:
-        return views.timeline(self.control(), execution_id, limited(limit, views.SPANS, views.MAX_SPANS))
+    def timeline(
+        self,
+        execution_id: str,
+        limit: int | None = None,
+        *,
+        rows: int | None = None,
+        step: str | None = None,
+        begin: str | None = None,
+        end: str | None = None,
+    ) -> view_shapes.Timeline:
+        most = limited(limit, views.SPANS, views.MAX_SPANS)
+        if rows is None and step is None and begin is None and end is None:
+            return views.timeline(self.control(), execution_id, most)
+        shown = limited(rows, views.ROWS, views.SPANS)
+        return views.timeline_rows(self.control(), execution_id, shown, step=step, begin=begin, end=end, limit=most)
 
     def graph(self, execution_id: str, *, layout: bool | None = None, at: str | None = None) -> view_shapes.Graph:
         return views.graph(self.control(), execution_id, layout=bool(layout), at=at)

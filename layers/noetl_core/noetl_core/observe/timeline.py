@@ -109,6 +109,17 @@ class Timeline:
         elif e["name"] == "TaskProcessed":
             self._end(key, at, e["data"]["outcome"]["status"])
 
+    def add_run(self, span: Span, parent: str | None) -> None:
+        """Add a run that is known already; events of its stream may follow."""
+        span.parent = self._open.get(("run", parent))
+        self._open[("run", span.run)] = len(self.spans)
+        self.spans.append(span)
+
+    @property
+    def full(self) -> bool:
+        """Whether it has all the details that it may."""
+        return self._left <= 0
+
     def _detail(self, key: tuple[Any, ...], span: Span) -> None:
         if self._left <= 0:
             self.omitted += 1

@@ -10,16 +10,17 @@ from pydantic import Field
 
 from noetl_core.client import view_shapes
 from noetl_core.control.api.callers import READS
-from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, StepName, Switch, Text, asked, on, written
+from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, StepName, Switch, Text, asked, asked_as, on, written
 from noetl_core.control.api.resolver import Resolver
 from noetl_core.control.refusals import BadRequest
-from noetl_core.control.views import MAX_SPANS
+from noetl_core.control.views import MAX_SPANS, SPANS
 from noetl_core.engine.aggregates import MAX_CELLS
 
 VIEW = "/api/executions/{execution_id}/"
 TYPES = {"mermaid": "text/plain", "dot": "text/plain", "svg": "image/svg+xml"}
 TEXT = {"schema": {"type": "string"}}
 Spans = Annotated[int, written("limit", 1, MAX_SPANS)]
+RunRows = Annotated[int, written("rows", 1, SPANS)]
 Start = Annotated[int, written("start", 0, 999_999_999)]
 Position = Annotated[int, written("seq", 0, 999_999_999)]
 Cells = Annotated[int, written("buckets", 1, MAX_CELLS)]
@@ -69,8 +70,16 @@ def add(app: Resolver) -> None:
     def get_timeline(
         execution_id: ExecutionId,
         limit: Annotated[Spans | None, asked("spans of tasks and iterations at most")] = None,
+        rows: Annotated[
+            RunRows | None, asked("runs at most: those that failed or are open first, then the slowest; all by default")
+        ] = None,
+        step: Annotated[str | None, asked("runs of this step")] = None,
+        begin: Annotated[
+            str | None, asked_as("from", "runs at this instant or later; or milliseconds from the beginning")
+        ] = None,
+        end: Annotated[str | None, asked_as("to", "runs up to this instant; or milliseconds from the beginning")] = None,
     ) -> Any:
-        return operations.timeline(execution_id, limit)
+        return operations.timeline(execution_id, limit, rows=rows, step=step, begin=begin, end=end)
 
     @app.operation(
         "GET",
