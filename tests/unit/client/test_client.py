@@ -91,6 +91,7 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     assert local.run(id, timeout_s=20)
     assert api.execution(id)["result"] == "Hello, Ada!"
     assert id in [e["execution_id"] for e in api.executions(status="completed", path="docs/hello")["executions"]]
+    assert api.stats(path="docs/hello")["counts"]["completed"] >= 1
     assert api.events(id, name="StepDone")["events"][0]["step"] == "start"
     assert api.events(id, tail=2, fields="name")["events"][-1]["name"] == "PlaybookProcessed"
     assert api.state(id)["status"] == "completed"

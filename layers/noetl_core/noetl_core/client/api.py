@@ -161,6 +161,10 @@ class Api(Protocol):
 
     def callbacks(self, execution_id: str) -> shapes.OpenCallbacks: ...
 
+    def stats(self, *, path: str | None = None, since: str | None = None) -> following_shapes.Stats:
+        """Executions by status and by playbook, since an instant; since a day by default."""
+        ...
+
     def waiting_callbacks(
         self, *, path: str | None = None, limit: int | None = None, cursor: str | None = None
     ) -> following_shapes.WaitingCallbacks:

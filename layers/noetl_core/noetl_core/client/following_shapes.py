@@ -65,3 +65,35 @@ class WaitingCallbacks(TypedDict):
 
     callbacks: list[WaitingCallback]
     cursor: str | None
+
+
+class StatusCounts(TypedDict):
+    """Executions by what they do: of those that run, `waiting` and `retrying` ones apart."""
+
+    running: int
+    waiting: int
+    retrying: int
+    paused: int
+    cancelling: int
+    stuck: int
+    completed: int
+    failed: int
+    cancelled: int
+
+
+class PathStats(TypedDict):
+    """Executions of one playbook, and when the newest began."""
+
+    path: str
+    counts: StatusCounts
+    newest: str
+
+
+class Stats(TypedDict):
+    """Executions that began since an instant, by status and by playbook. `exact` false: there are more of a status than were
+    counted, or more are running than were looked at; those count as running."""
+
+    since: str
+    counts: StatusCounts
+    paths: list[PathStats]
+    exact: bool

@@ -37,7 +37,7 @@ def page(
     heads = control.index.heads(
         status="running" if status == "waiting" else status,
         path=path,
-        since=None if since is None else _instant(since),
+        since=None if since is None else instant(since),
         limit=limit,
         before=None if cursor is None else before(cursor, key()),
     )
@@ -63,7 +63,8 @@ def _waits(control: Control, execution_id: str) -> bool:
         return False  # it cannot be said, and the others of the list can
 
 
-def _instant(text: str) -> int:
+def instant(text: str) -> int:
+    """The instant that `since` says. Raises `BadRequest`."""
     try:
         return in_microseconds(from_text(text))
     except ValueError as error:

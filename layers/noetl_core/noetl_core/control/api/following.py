@@ -1,4 +1,4 @@
-"""Routes for those who follow executions: what has changed in one."""
+"""Routes for those who follow executions: what has changed in one, and how many there are."""
 
 from __future__ import annotations
 
@@ -25,6 +25,15 @@ Known = Annotated[
 def add(app: Resolver) -> None:
     """Add them."""
     operations = app.service.operations
+
+    @app.operation("GET", "/api/executions/stats", "Executions by status and by playbook", following_shapes.Stats, right=READS)
+    def get_stats(
+        path: Annotated[str | None, asked("of this playbook")] = None,
+        since: Annotated[
+            str | None, asked("started at this instant (ISO 8601) or later; in the last 24 hours by default")
+        ] = None,
+    ) -> Any:
+        return operations.stats(path=path, since=since)
 
     @app.operation(
         "GET",
