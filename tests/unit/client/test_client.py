@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import pytest
 
@@ -16,6 +18,7 @@ from noetl_core.control.api import Api as Served
 from noetl_core.control.api import Service
 from noetl_core.control.operations import Operations, cursor_key
 from noetl_core.local import LocalWiring
+from noetl_core.ports import RefusedDelivery
 from tests.served import served
 from tests.waiting import run_until_it_waits
 
@@ -124,6 +127,26 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     assert api.page_result(id, run, 1)["result"] == "Hello, Ada!"
 
 
+SCHEDULED = HELLO.replace("docs/hello", "docs/scheduled").replace(
+    "workload:", 'executor: { spec: { triggers: [{ schedule: "@daily", payload: { name: "{{ trigger.name }}" } }] } }\nworkload:'
+)
+
+
+def test_triggers_are_listed_switched_and_fired(url: str, local: LocalWiring) -> None:
+    api = Client(url)
+    api.register(SCHEDULED)
+    assert [t["name"] for t in api.triggers(path="docs/scheduled", kind="schedule")["triggers"]] == ["schedule"]
+    assert api.switch_trigger("docs/scheduled", "schedule", on=False)["enabled"] is False
+    fired = api.fire_trigger("docs/scheduled", "schedule", at="2026-11-22T00:00:00Z")
+    assert api.fire_trigger("docs/scheduled", "schedule", at="2026-11-22T00:00:00Z") == fired
+    assert api.trigger("docs/scheduled", "schedule")["firings"] == [fired]
+    local.triggers.refuse(RefusedDelivery("1", "docs/scheduled", "schedule", "schedule", "o", 0, "workload", "why"))
+    assert [r["reason"] for r in api.refused(path="docs/scheduled", limit=5)["refused"]] == ["why"]
+    assert api.fire_refused("1")["result"] == "started"
+    local.triggers.refuse(RefusedDelivery("2", "docs/scheduled", "schedule", "schedule", "o", 0, "workload", "why"))
+    assert api.forget_refused("2")["deleted"] is True
+
+
 def test_what_waits_is_paused_answered_and_cancelled(url: str, local: LocalWiring) -> None:
     api = Client(url)
     ids = [api.start(playbook=ASK)["execution_id"] for _ in range(2)]
@@ -189,14 +212,10 @@ def test_a_token_is_not_sent_in_the_clear() -> None:
 
 
 def test_annotations_of_the_client_are_types() -> None:
-    from noetl_core.client import api, following_shapes, shapes, step_shapes, view_shapes
+    import noetl_core.client
+    from noetl_core.client import api
 
-    names: dict[str, Any] = {
-        **vars(api),
-        "following_shapes": following_shapes,
-        "shapes": shapes,
-        "step_shapes": step_shapes,
-        "view_shapes": view_shapes,
-    }
+    shapes = [found.name for found in pkgutil.iter_modules(noetl_core.client.__path__) if found.name.endswith("shapes")]
+    names = {**vars(api), **{name: importlib.import_module(f"noetl_core.client.{name}") for name in shapes}}
     for name in METHODS:
         assert get_type_hints(getattr(Client, name), {**names, **vars(inspect.getmodule(Client))})["return"]
