@@ -75,8 +75,15 @@ UNUSED = (
     "botocore/data/*/*/examples-1.json",
     "cffi",  # of cryptography's requirements it is `_cffi_backend` alone that runs
     "cffi-*.dist-info",
+    "dateutil/tz/win.py",
+    "dateutil/tzwin.py",
     "dateutil/zoneinfo",  # a copy of what the system has
+    "duckdb/_expression_namespaces.py",  # of expressions made in Python: it is SQL that is used
     "duckdb/experimental",
+    "duckdb/polars_io.py",
+    "duckdb/query_graph",
+    "httpcore/_backends/trio.py",
+    "httpx/_main.py",  # its command line
     "multidict/_testcapi*",
     "pycparser",
     "pycparser-*.dist-info",

@@ -21,7 +21,7 @@ from noetl_core.control.looking import Looking, limited
 from noetl_core.control.redrive import redrive
 from noetl_core.control.refusals import BadRequest, NoRoute, diagnostic, nearest
 from noetl_core.control.render import render_context
-from noetl_core.control.triggers import operate as triggers
+from noetl_core.control.triggers.operations import TriggerOperations
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.parse import check
 from noetl_core.engine.redrive import From, Redrive
@@ -29,7 +29,7 @@ from noetl_core.engine.waits import BY_TOKEN
 from noetl_core.ports import NotFound, Secrets, TooLarge, Unavailable
 
 if TYPE_CHECKING:
-    from noetl_core.client import limit_shapes, shapes, trigger_shapes, view_shapes
+    from noetl_core.client import limit_shapes, shapes, view_shapes
     from noetl_core.engine.state import State
 
 ERROR_TYPES: Mapping[str, tuple[type, ...]] = {
@@ -60,7 +60,7 @@ def cursor_key(control: Callable[[], Control]) -> Callable[[], bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Operations(Looking):
+class Operations(Looking, TriggerOperations):
     """What the operations stand on; asked for when the first that needs it is called: cold starts stay short.
 
     `facts` are what only the wiring knows (`runtime`): where it runs, its pools and their limits. `secrets` None: credentials
@@ -111,32 +111,6 @@ class Operations(Looking):
         if not found:
             raise NotFound(f"no playbook {path}")
         return {"versions": [read.version_as_dict(v) for v in found]}
-
-    # --- triggers ---
-
-    def triggers(self, path: str | None = None, kind: str | None = None) -> trigger_shapes.Triggers:
-        return {"triggers": triggers.listed(self.control(), path, kind)}
-
-    def trigger(self, path: str, name: str) -> trigger_shapes.TriggerDetails:
-        return triggers.described(self.control(), path, name)
-
-    def switch_trigger(self, path: str, name: str, *, on: bool) -> trigger_shapes.Trigger:
-        return triggers.switch(self.control(), path, name, on=on)
-
-    def fire_trigger(
-        self, path: str, name: str, *, at: str | None = None, idempotency_key: str | None = None
-    ) -> trigger_shapes.Firing:
-        return triggers.fire(self.control(), path, name, at, idempotency_key)
-
-    def refused(self, path: str | None = None, limit: int | None = None) -> trigger_shapes.RefusedDeliveries:
-        return {"refused": triggers.list_refused(self.control(), path, limit)}
-
-    def fire_refused(self, id: str) -> trigger_shapes.Firing:
-        return triggers.fire_refused(self.control(), id)
-
-    def forget_refused(self, id: str) -> trigger_shapes.Forgotten:
-        triggers.forget_refused(self.control(), id)
-        return {"id": id, "deleted": True}
 
     # --- executions ---
 
