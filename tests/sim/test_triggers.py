@@ -6,7 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
+import pytest
+
 from noetl_core.control import read
+from noetl_core.control.admit import Started, StartRequest, admit
+from noetl_core.control.core import Control
 from noetl_core.control.registration import install, register
 from noetl_core.engine.ids import trigger_id
 from noetl_core.engine.records import request_of
@@ -138,3 +142,132 @@ def test_an_earlier_version_installs_nothing_over_a_later_one() -> None:
     install(control, first, version)
     assert not world.triggers.records
     assert not world.index.due_at
+
+
+# --- overlap, while executions take their time ----------------------------------------------------------------------------
+
+WAITING = "\n  - step: after\n    tool: {kind: wait, seconds: 5400}\n"
+
+
+def slow(*triggers: str, path: str = PATH) -> str:
+    """A playbook whose executions take an hour and a half."""
+    return (
+        playbook(*triggers, path=path).replace(
+            'trigger.previous_at] }}"}', 'trigger.previous_at] }}"}\n    next: {arcs: [{step: after}]}'
+        )
+        + WAITING
+    )
+
+
+def spans(world: World) -> list[tuple[str, str, int, int]]:
+    """Of each execution: its occurrence, how it ended, and from when to when it went on, in minutes."""
+    begin = at("2026-03-28T12:00:00")
+    out = []
+    for execution_id in {stream.execution_id for stream in world.store.streams}:
+        state = world.state(execution_id)
+        assert state.trigger is not None
+        ended = (state.finished_at or 0) - begin
+        out.append(
+            (state.trigger["id"][11:16], state.status, (state.started_at - begin) // (60 * SECOND), ended // (60 * SECOND))
+        )
+    return sorted(out)
+
+
+def lived(overlap: str, seed: int = 0) -> list[tuple[str, str, int, int]]:
+    faults = Faults(seed=seed, crash=0.01 if seed else 0, throttle=0.01 if seed else 0, duplicate=0.1 if seed else 0)
+    world = world_at("2026-03-28T12:00:30", faults)
+    register_in(world, slow(f'schedule: "0 * * * *", overlap: {overlap}'))
+    pass_time(world, "2026-03-28T16:30:00")
+    record = world.triggers.trigger(PATH, "schedule") if not seed else None
+    faults.quiet = True
+    register_in(world, playbook(more="# none\n"))
+    pass_time(world, "2026-03-28T23:30:00")
+    assert record is None or record.enabled
+    return spans(world)
+
+
+def test_what_overlaps_is_skipped_queued_allowed_or_takes_its_place() -> None:
+    assert [(o, s, begin) for o, s, begin, _ in lived("skip")] == [("13:00", "completed", 60), ("15:00", "completed", 180)]
+    assert [(o, s) for o, s, *_ in lived("allow")] == [(f"{hour}:00", "completed") for hour in (13, 14, 15, 16)]
+    cancelled = lived("cancel")
+    assert [(o, s) for o, s, *_ in cancelled] == [
+        ("13:00", "cancelled"),
+        ("14:00", "cancelled"),
+        ("15:00", "cancelled"),
+        ("16:00", "completed"),
+    ]
+    assert [begin for *_, begin, _ in cancelled] == [60, 120, 180, 240]
+    queued = lived("queue")
+    assert [o for o, *_ in queued] == ["13:00", "14:00", "15:00"]
+    for before, after in pairwise(queued):
+        assert 0 <= after[2] - before[3] <= 2, queued
+
+
+def test_executions_that_must_not_overlap_do_not_whatever_crashes() -> None:
+    for seed in range(1, 16):
+        for overlap in ("skip", "queue", "cancel"):
+            found = sorted(lived(overlap, seed), key=lambda span: span[2])
+            assert len({occurrence for occurrence, *_ in found}) == len(found) >= 2
+            for before, after in pairwise(found):
+                assert after[2] >= before[3], (seed, overlap, found)
+
+
+# --- what goes wrong stays with its trigger -------------------------------------------------------------------------------
+
+
+def test_a_playbook_that_does_not_read_any_more_is_refused_and_the_others_fire() -> None:
+    world = world_at("2026-03-28T12:00:30")
+    for path in ("a/broken", "b/well"):
+        register_in(world, playbook('schedule: "0 * * * *"', path=path))
+    (version,) = world.catalog.by_path["a/broken"]
+    world.catalog.by_path["a/broken"] = [replace(version, source="kind: Nothing")]
+    world.controls = [world.new_control()]
+    pass_time(world, "2026-03-28T14:30:00")
+    assert [o[11:16] for o, _ in started(world)] == ["13:00", "14:00"]
+    refused = world.triggers.list_refused(0, 9)
+    assert [(r.path, r.occurrence[11:16], r.code) for r in refused] == [
+        ("a/broken", "14:00", "invalid_playbook"),
+        ("a/broken", "13:00", "invalid_playbook"),
+    ]
+
+
+def test_a_payload_that_cannot_be_rendered_is_refused_with_the_reason() -> None:
+    world = world_at("2026-03-28T12:00:30")
+    register_in(world, playbook('schedule: "0 * * * *", payload: {day: "{{ trigger.nothing.at_all }}"}'))
+    pass_time(world, "2026-03-28T13:30:00")
+    (refused,) = world.triggers.list_refused(0, 9)
+    assert refused.code == "template"
+    assert refused.facts["scheduled_at"] == "2026-03-28T13:00:00Z"
+    (firing,) = world.triggers.firings(PATH, "schedule", 0, 9)
+    assert (firing.result, firing.reason) == ("refused", refused.reason)
+
+
+def test_a_trigger_that_ends_processes_is_switched_off_and_stops_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_at("2026-03-28T12:00:30")
+    register_in(world, playbook('schedule: "0 * * * *"', path="a/deadly"))
+    register_in(world, playbook('schedule: "*/10 * * * *"', path="b/well"))
+
+    def admit_or_die(control: Control, request: StartRequest) -> Started:
+        if request.path == "a/deadly":
+            raise Crash
+        return admit(control, request)
+
+    monkeypatch.setattr("noetl_core.control.triggers.start.admit", admit_or_die)
+    pass_time(world, "2026-03-28T15:30:00")
+    assert len(started(world)) == 20
+    record = world.triggers.trigger("a/deadly", "schedule")
+    assert record is not None
+    assert not record.enabled
+    assert "did not end" in record.state["stopped"]
+    assert [r.code for r in world.triggers.list_refused(0, 9, "a/deadly")] == ["stuck"]
+    assert trigger_id("a/deadly", "schedule") not in world.index.due_at
+
+
+def test_while_the_store_is_throttled_occurrences_stay_due() -> None:
+    world = world_at("2026-03-28T12:00:30", Faults(seed=3, throttle=0.1))
+    register_in(world, playbook('schedule: "*/10 * * * *", overlap: queue, catch_up: all'))
+    pass_time(world, "2026-03-28T15:05:00")
+    world.faults.quiet = True
+    pass_time(world, "2026-03-28T15:09:00")
+    times = [f"{hour}:{minute:02}" for hour in (12, 13, 14, 15) for minute in range(0, 60, 10)][1:19]
+    assert [o[11:16] for o, _ in started(world)] == times
