@@ -19,8 +19,9 @@ service see more than it was promised."""
 RESERVED_S: Final = 2
 """The most seconds' worth of permits that a worker reserves at a time. If it dies, nobody uses them."""
 LATE_S: Final = 0.05
-"""How late a permit may be used, beside half of an interval. Together with `USED`, a second then never has more than the rate and
-the burst."""
+"""How late a permit may be used, beside `LATE_PART` of an interval. Together with `USED`, a second then never has more than the
+rate and the burst, and some time is left for the way to the service."""
+LATE_PART: Final = 0.75
 FORGOTTEN_S: Final = 24 * 3600
 """How long an unused rate is kept."""
 
@@ -45,7 +46,7 @@ class Pace:
     @property
     def late(self) -> int:
         """Microseconds after which a permit that was not used is lost."""
-        return int(LATE_S * SECOND) + int(SECOND / self.per_second) // 2
+        return int((LATE_S + LATE_PART / self.per_second) * SECOND)
 
     def permits(self, free_at: int, now: int, count: int) -> list[int]:
         """Return when each of `count` permits may be used that were reserved at `now`; the row was free from `free_at` on."""

@@ -18,7 +18,7 @@ from noetl_core.instants import SECOND
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.inputs import Unloaded
 from noetl_core.worker.nodes import PipelinePass
-from noetl_core.worker.task_inputs import TaskInputs
+from noetl_core.worker.task_inputs import Inputs, TaskInputs
 from noetl_core.worker.waiting_passes import WaitingPasses, placed_wait
 
 AHEAD_S: Final = 3
@@ -33,8 +33,16 @@ class RatePermits:
         self._asking: dict[tuple[str, Pace], list[PipelinePass]] = {}
         self._reserved_until: dict[str, int] = {}
         """Key -> when the last permit that this activation reserved may be used."""
+        self._given: dict[int, tuple[str, Inputs]] = {}
+        """Of passes that wait: their inputs, and the wait that these are for."""
 
-    def lets(self, pass_: PipelinePass, task: Task, rate: Rate) -> bool:
+    def given(self, pass_: PipelinePass, task: Task) -> Inputs | None:
+        """Return the inputs with which the next task of a pass waits: they are there when its permit comes, whatever it took to
+        load them."""
+        wait_id, given = self._given.get(id(pass_), ("", None))
+        return given if given is not None and wait_id == _wait_id(pass_, task) else None
+
+    def lets(self, pass_: PipelinePass, task: Task, rate: Rate, given: Inputs) -> bool:
         """Return whether a pass may begin its next task now. Otherwise it asks for a permit, or waits until it may use it.
 
         Raises `Unloaded`.
@@ -43,7 +51,8 @@ class RatePermits:
             message = f"task {task.name} has a rate, and the workers of pool {self._activation.step.pool} have no access to rates"
             raise Unloaded(Outcome.failed("unsupported", f"{message}: let its step run in another pool", retryable=False))
         key, pace = self._inputs.rate(pass_, task, rate)
-        wait_id = ids.wait_id(pass_.pipe.task_run(task), pass_.pipe.attempt, "rate")
+        wait_id = _wait_id(pass_, task)
+        self._given[id(pass_)] = (wait_id, given)
         at = self._permit(pass_, wait_id)
         if at is not None:
             now = self._activation.clock.now()
@@ -52,6 +61,7 @@ class RatePermits:
                 return False
             self._give_up(pass_, wait_id)
             if now <= at + pace.late:
+                del self._given[id(pass_)]
                 return True
         self._asking.setdefault((key, pace), []).append(pass_)
         return False
@@ -83,7 +93,7 @@ class RatePermits:
                     refused.append((pass_, Outcome.failed("rate_limit", message, retryable=False)))
                     continue
                 task = activation.step.tasks[pass_.pipe.pc]
-                self._sleep(pass_, task, key, ids.wait_id(pass_.pipe.task_run(task), pass_.pipe.attempt, "rate"), at)
+                self._sleep(pass_, task, key, _wait_id(pass_, task), at)
         return refused
 
     def _permit(self, pass_: PipelinePass, wait_id: str) -> int | None:
@@ -103,3 +113,8 @@ class RatePermits:
         wait: Wait = {"wait_id": wait_id, "kind": "timer", "at": at - AHEAD_S * SECOND, "limit": key, "permit": at}
         pass_.wait = placed_wait(pass_, task, wait)
         self._waiting.sleep_until(pass_, at)
+
+
+def _wait_id(pass_: PipelinePass, task: Task) -> str:
+    """The same for an attempt of a task, wherever it waits; another attempt has another permit."""
+    return ids.wait_id(pass_.pipe.task_run(task), pass_.pipe.attempt, "rate")

@@ -181,9 +181,10 @@ class Runner:
         """Run the next task of a pass. Returns False when the pass cannot go on now."""
         started = self._clock.now()
         try:
-            if task.rate is not None and not self._permits.lets(pass_, task, task.rate):
+            given = self._permits.given(pass_, task) or self._inputs.of(pass_, task)
+            if task.rate is not None and not self._permits.lets(pass_, task, task.rate, given):
+                self._tool_caller.inline(task.kind)  # loads the tool, which takes time that a permit does not have
                 return False
-            given = self._inputs.of(pass_, task)
         except Unloaded as error:
             self._outcomes.take(pass_, task, error.outcome, started)
             return True

@@ -1,0 +1,66 @@
+"""When permits of a rate may be used: never more in a second than the rate and its burst, hardly less."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noetl_core.engine.limit_keys import BadKey, limit_key
+from noetl_core.engine.rates import Pace
+from noetl_core.expr import Secret
+from noetl_core.instants import SECOND
+
+NOW = 1_800_000_000 * SECOND
+PACES = st.builds(Pace, st.floats(0.01, 5_000), st.integers(1, 50))
+
+
+def reserved(pace: Pace, count: int, idle_s: float = 3600) -> list[int]:
+    """When permits may be used that are all asked for at once, after a while in which nobody asked."""
+    return pace.permits(NOW, NOW, count)
+
+
+@given(PACES)
+def test_a_second_has_no_more_than_the_rate_and_the_burst_however_late_they_are_used(pace: Pace) -> None:
+    permits = reserved(pace, min(int(2 * pace.per_second) + pace.burst + 2, 12_000))
+    window, first = SECOND + pace.late, 0
+    for last, at in enumerate(permits):  # the earliest of a second as late as may be, the last of it in time
+        while at - permits[first] >= window:
+            first += 1
+        assert last - first + 1 <= ceil(pace.per_second) + pace.burst
+
+
+@given(PACES)
+def test_over_a_long_time_it_is_within_six_per_cent_of_the_rate(pace: Pace) -> None:
+    count = min(int(100 * pace.per_second) + 100, 20_000)
+    permits = reserved(Pace(pace.per_second), count)
+    took = (permits[-1] - permits[0]) / SECOND
+    assert 0.94 * pace.per_second <= (count - 1) / took <= 0.951 * pace.per_second or pace.interval < 1_000
+
+
+def test_a_burst_is_had_at_once_and_what_follows_is_spaced() -> None:
+    pace = Pace(10, 3)
+    permits = [at - NOW for at in reserved(pace, 5)]
+    assert permits == [0, 0, 0, pace.interval, 2 * pace.interval]
+
+
+def test_who_asks_while_others_wait_comes_after_them() -> None:
+    pace = Pace(10)
+    assert pace.permits(NOW + 5 * SECOND, NOW, 2) == [NOW + 5 * SECOND, NOW + 5 * SECOND + pace.interval]
+
+
+@pytest.mark.parametrize("value", [None, "", "  ", True, [], {}, ["a"], "x" * 201, "a\nb"])
+def test_what_is_no_key_is_refused(value: object) -> None:
+    with pytest.raises(BadKey):
+        limit_key(value, "key")
+
+
+def test_a_secret_is_no_key() -> None:
+    with pytest.raises(BadKey, match="reads a secret"):
+        limit_key(Secret("hush"), "key")
+
+
+def test_a_number_is_a_key() -> None:
+    assert (limit_key(7, "key"), limit_key(" a ", "key")) == ("7", "a")
