@@ -522,6 +522,28 @@ def test_keys_of_any_type(key: str, uri: str, db: psycopg.Connection[Any]) -> No
     assert db.execute("SELECT count(*) FROM others WHERE state = 'done'").fetchone() == (5,)
 
 
+def test_names_with_percent_signs(uri: str, db: psycopg.Connection[Any]) -> None:
+    db.execute('DROP TABLE IF EXISTS "50%"')
+    columns = '"%s" int PRIMARY KEY, id int, "%(a" text, "by%" text, "until%(limit)s" timestamptz'
+    db.execute(f'CREATE TABLE "50%" ({columns})'.encode())
+    db.execute(b'INSERT INTO "50%" SELECT n, n FROM generate_series(1, 5) AS n')
+    cursor = {
+        "kind": "postgres",
+        "auth": "pg",
+        "table": '"50%"',
+        "key": '"%s"',
+        "done": {'"%(a"': "100%"},
+        "claimed_by": '"by%"',
+        "claimed_until": '"until%(limit)s"',
+        "set": {'"%(a"': "99%"},
+        "where": '"%%(a" IS NULL',
+    }
+    run = claiming(uri, dying_at(3), cursor)
+    assert run.to_the_end() == 1
+    assert set(run.ran) == {1, 2, 3, 4, 5} and "renew" in run.asked
+    assert db.execute('SELECT count(*) FROM "50%" WHERE "%(a" = \'100%\'').fetchone() == (5,)
+
+
 OWN: dict[str, Any] = {
     "kind": "postgres",
     "auth": "pg",

@@ -38,7 +38,7 @@ class PostgresCursor:
             raise BadInput(f"`cursor.params` cannot have {taken[0]}: the cursor binds that itself")
         self._params = dict(params)
         self._key = _name(fields.get("key") or "id", COLUMN, "key")
-        self._statements: _Table | _Author = _Author(fields) if fields.get("claim") else _Table(fields, self._key)
+        self._statements: _Table | _Author = _Author(fields) if fields.get("claim") else _Table(fields, _in_sql(self._key))
         self.fills = self._statements.fills
 
     def claim(self, ids: ClaimIds, limit: int, lease_s: float) -> Inputs:
@@ -89,18 +89,19 @@ class _Table:
     fills = True
 
     def __init__(self, fields: Mapping[str, Any], key: str) -> None:
-        self._table = _name(fields.get("table"), TABLE, "table")
+        self._table = _in_sql(_name(fields.get("table"), TABLE, "table"))
         self._alias = self._table.rpartition(".")[2] if '"' not in self._table else self._table.split(".")[-1]
-        self._by = _name(fields.get("claimed_by") or "claimed_by", COLUMN, "claimed_by")
-        self._until = _name(fields.get("claimed_until") or "claimed_until", COLUMN, "claimed_until")
+        by = _name(fields.get("claimed_by") or "claimed_by", COLUMN, "claimed_by")
+        until = _name(fields.get("claimed_until") or "claimed_until", COLUMN, "claimed_until")
+        self._by, self._until = _in_sql(by), _in_sql(until)
         self._key = key
         self._where = _sql(fields.get("where") or "true")
-        self._order = _sql(fields.get("order") or key)
+        self._order = _sql(fields["order"]) if fields.get("order") else key
         self._set = _values(fields.get("set"), "set", "s")
         self._done, self._failed = fields.get("done"), fields.get("failed")
         if self._done is None:
             raise BadInput("`cursor.done` is missing: columns to set in rows that are done, or the word delete")
-        self.hidden = frozenset({KEY, KEY_TYPE, self._by.strip('"'), self._until.strip('"')})
+        self.hidden = frozenset({KEY, KEY_TYPE, by.strip('"'), until.strip('"')})
 
     def claim(self) -> list[tuple[str, Mapping[str, Any]]]:
         assigned, values = self._set
@@ -184,6 +185,11 @@ def _name(given: Any, form: re.Pattern[str], what: str) -> str:
     return given
 
 
+def _in_sql(name: str) -> str:
+    """Return a name as it stands in SQL for psycopg, which reads percent signs."""
+    return name.replace("%", "%%")
+
+
 def _sql(text: Any) -> str:
     """Return SQL for psycopg: a percent sign is itself, unless the text binds parameters."""
     if not isinstance(text, str):
@@ -197,6 +203,6 @@ def _values(given: Any, what: str, prefix: str) -> tuple[str, dict[str, Any]]:
         return "", {}
     if not isinstance(given, Mapping):
         raise BadInput(f"`cursor.{what}` must be a mapping of columns to values{'' if what == 'set' else ', or the word delete'}")
-    names = [_name(column, COLUMN, what) for column in given]
+    names = [_in_sql(_name(column, COLUMN, what)) for column in given]
     values = {f"{prefix}_{n}": value for n, value in enumerate(given.values())}
     return "".join(f", {name} = %({place})s" for name, place in zip(names, values, strict=True)), values
