@@ -325,10 +325,19 @@ class TestRefusals:
         with pytest.raises(TooLarge, match="etl/huge"):
             DynamoPlaybookCatalog(make_table("CatalogTable")).register("etl/huge", "sha256:1", noise, START)
 
-    def test_a_credential_that_is_not_an_object_is_refused_without_being_shown(self) -> None:
-        client("secretsmanager").create_secret(Name="odd/plain", SecretString="hunter2")
+    @pytest.mark.parametrize("text", ["hunter2", "123456", '["a"]', "two\nlines\n", '"quoted"', "true"])
+    def test_a_secret_that_is_plain_text_is_a_credential_with_a_value(self, text: str) -> None:
+        name = f"plain-{text[:3].encode().hex()}"
+        client("secretsmanager").create_secret(Name=f"odd/{name}", SecretString=text)
+        for secrets in (SecretsManager("odd/"), RecentSecrets("odd/")):
+            assert secrets.get(name) == {"value": text.rstrip("\n")}
+
+    @pytest.mark.parametrize("text", ['{"password": "hunter2"', "{hunter2}", " \n"])
+    def test_a_credential_that_is_broken_off_is_refused_without_being_shown(self, text: str) -> None:
+        name = f"broken-{text[:3].encode().hex()}"
+        client("secretsmanager").create_secret(Name=f"odd/{name}", SecretString=text)
         with pytest.raises(NotFound) as refused:
-            SecretsManager("odd/").get("plain")
+            SecretsManager("odd/").get(name)
         assert "hunter2" not in str(refused.value)
         assert refused.value.__cause__ is None
 

@@ -288,7 +288,16 @@ class TestLocalSecrets:
         assert stat.S_IMODE((tmp_path / "c.json").stat().st_mode) == 0o600
 
     def test_what_is_not_a_credential_is_refused_without_being_shown(self, tmp_path: Path) -> None:
-        secrets = LocalSecrets(tmp_path / "c.json", {"NOETL_CREDENTIAL_A": "hunter2"})
+        secrets = LocalSecrets(tmp_path / "c.json", {"NOETL_CREDENTIAL_A": "{hunter2"})
         with pytest.raises(NotFound) as refused:
             secrets.get("a")
         assert "hunter2" not in str(refused.value)
+
+
+def test_a_variable_that_is_plain_text_is_a_credential_with_a_value(tmp_path: Path) -> None:
+    secrets = LocalSecrets(
+        tmp_path / "credentials.json", {"NOETL_CREDENTIAL_TOKEN": "hunter2\n", "NOETL_CREDENTIAL_BROKEN": '{"a": '}
+    )
+    assert secrets.get("token") == {"value": "hunter2"}
+    with pytest.raises(NotFound):
+        secrets.get("broken")

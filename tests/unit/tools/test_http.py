@@ -191,6 +191,7 @@ def test_the_tools_own_retry_happens_only_when_declared(http: Http, server: Serv
     [
         pytest.param("basic_cred", "Basic " + base64.b64encode(b"ada:lovelace1").decode(), id="stored basic"),
         pytest.param("token_cred", "Bearer tok-123456", id="stored bearer"),
+        pytest.param({"type": "bearer", "credential": "plain"}, "Bearer plain-token-1", id="plain text"),
         pytest.param({"type": "bearer", "token": "inline-token"}, "Bearer inline-token", id="inline bearer"),
         pytest.param(
             {"credential": "basic_cred"}, "Basic " + base64.b64encode(b"ada:lovelace1").decode(), id="mapping naming one"
@@ -200,6 +201,7 @@ def test_the_tools_own_retry_happens_only_when_declared(http: Http, server: Serv
 def test_auth(http: Http, server: Server, auth: object, header: str) -> None:
     stored = {
         "basic_cred": {"type": "basic", "data": {"username": "ada", "password": "lovelace1"}},
+        "plain": {"value": "plain-token-1"},
         "token_cred": {"type": "bearer", "token": "tok-123456"},
     }
     assert http(server.base + "/x", auth=auth, secrets=stored.__getitem__).status == "ok"

@@ -1,16 +1,27 @@
-"""The form of a stored credential: one JSON object."""
+"""The form of a stored credential: one JSON object, or text that is its only field."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from noetl_core import strict_json
 from noetl_core.ports import NotFound
 
+VALUE: Final = "value"
+"""The field of a credential that is plain text."""
+
 
 def fields_of(name: str, text: str) -> Mapping[str, Any]:
-    """Return the fields of a credential's text. Raises `NotFound` for anything but a JSON object, without showing it."""
+    """Return the fields of a credential's text. What is no JSON object is its only field, `value`. Raises `NotFound` for no text,
+    and for an object that is broken off, without showing it."""
+    if text.strip() and not text.lstrip().startswith("{"):
+        return {VALUE: text.strip("\r\n")}
+    return json_object(name, text)
+
+
+def json_object(name: str, text: str) -> dict[str, Any]:
+    """Return the JSON object of a text. Raises `NotFound` for anything else, without showing it."""
     try:
         fields = strict_json.loads(text)
     except ValueError:

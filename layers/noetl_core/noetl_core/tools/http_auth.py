@@ -53,7 +53,7 @@ def read_auth(call: ToolCall) -> Auth:
 
 def _scheme(fields: Mapping[str, Any]) -> Auth:
     kind = str(fields.get("type") or "").lower()
-    token = fields.get("token") or fields.get("access_token")
+    token = fields.get("token") or fields.get("access_token") or (fields.get("value") if kind == "bearer" else None)
     password = fields.get("password")
     if kind in ("basic", "http_basic") or (not token and password is not None):
         user = fields.get("username", fields.get("user", ""))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from noetl_core.adapters.credentials import fields_of
+from noetl_core.adapters.credentials import fields_of, json_object
 from noetl_core.ports import NotFound
 
 PREFIX = "NOETL_CREDENTIAL_"
@@ -38,7 +38,7 @@ class LocalSecrets:
                 f"there is no credential {name!r} on this machine{self._nearest(name, held)}: "
                 f"noetl credentials put {name} --data @FILE --on local, or the environment variable {variable}"
             )
-        return fields_of(name, json.dumps(held[name]))
+        return json_object(name, json.dumps(held[name]))
 
     def _nearest(self, name: str, held: Iterable[str]) -> str:
         given = (key.removeprefix(PREFIX).lower() for key in self._environment if key.startswith(PREFIX))
@@ -62,7 +62,7 @@ class LocalSecrets:
             text = self._path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return {}
-        return dict(fields_of(str(self._path), text))
+        return json_object(str(self._path), text)
 
     def _keep(self, held: Mapping[str, Any]) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
