@@ -130,3 +130,9 @@ def test_a_name_that_begins_alike_is_found_among_thousands() -> None:
     names = [f"step_{n:04d}" for n in range(5_000)]
     assert suggest("step_123", names).startswith('did you mean "step_1')
     assert suggest("x" * 1_000_000, names) == ""
+
+
+def test_on_of_a_retry_is_a_word_of_the_language() -> None:
+    text = flow("{step: a, tool: {kind: http, url: 'http://x/', retry: {attempts: 2, on: [500]}}}")
+    assert [d.code for d in check(text)[1]] == []
+    assert [d.code for d in check(flow("{step: a, tool: {kind: noop, result: {on: 1}}}"))[1]] == ["W401"]

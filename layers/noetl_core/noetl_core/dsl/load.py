@@ -302,12 +302,13 @@ class _Builder:
         if event.anchor is not None:
             self._report("E104", mark.line + 1, mark.column + 1, "an anchor on a key", "anchor the value")
         key: str = event.value
+        own = key == "on" and len(self.stack) > 1 and self.stack[-2].key == "retry"  # a word of the language
         if event.tag is not None and event.tag != "!":
             self._report("E104", mark.line + 1, mark.column + 1, f"tag {event.tag!r}", "playbooks hold plain values")
         if key in frame.node.keys and not (key == "<<" and not event.style):
             message = f'"{key}" is written twice (first at line {frame.node.keys[key][0]})'
             self._report("E103", mark.line + 1, mark.column + 1, message, "remove one")
-        elif event.implicit[0] and not event.style and surprise(key) == "a boolean":
+        elif event.implicit[0] and not event.style and surprise(key) == "a boolean" and not own:
             message = f"{key} is text here (YAML 1.2); YAML 1.1 reads a boolean"
             self._report("W401", mark.line + 1, mark.column + 1, message, "quote it", "warning")
         frame.key = key
