@@ -163,6 +163,8 @@ def test_what_waits_is_paused_answered_and_cancelled(url: str, local: LocalWirin
     assert api.answer_callback(open_callback["token"], {"ok": True})["callback"] == "answered"
     assert api.signal(ids[1], "nobody waits for it", signal_id="once")["execution_id"] == ids[1]
     assert api.cancel(ids[1], reason="enough")["status"] == "cancelled"
+    batched = api.batch("cancel", ids=[ids[0]], preview=True)
+    assert [each["execution_id"] for each in batched["executions"]] == [ids[0]]
     (other,) = [Client(url).start(playbook=ASK)["execution_id"]]
     run_until_it_waits(local, other)
     token = api.callbacks(other)["callbacks"][0]["token"]

@@ -157,6 +157,26 @@ class Api(Protocol):
         """Run what has ended again, from `begin`: `STEP`, `STEP/TASK`, `STEP@3` or `STEP/TASK@0.3`."""
         ...
 
+    def batch(
+        self,
+        action: Literal["cancel", "pause", "resume", "redrive"],
+        *,
+        ids: Sequence[str] | None = None,
+        status: str | None = None,
+        path: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        reason: str | None = None,
+        compensate: bool | None = None,
+        begin: str | None = None,
+        preview: bool | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> following_shapes.Batch:
+        """Do an operation to the executions of a status, a playbook or a time, or with these ids, a page at a time; with
+        `preview` only say to which."""
+        ...
+
     def signal(self, execution_id: str, name: str, data: Any = None, signal_id: str | None = None) -> shapes.Operated: ...
 
     def callbacks(self, execution_id: str) -> shapes.OpenCallbacks: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -97,3 +97,29 @@ class Stats(TypedDict):
     counts: StatusCounts
     paths: list[PathStats]
     exact: bool
+
+
+class BatchError(TypedDict):
+    """Why an operation was refused."""
+
+    code: str
+    message: str
+
+
+class BatchEntry(TypedDict):
+    """What came of an operation on one execution. `status` is that after it, or before where nothing was done."""
+
+    execution_id: str
+    playbook: PlaybookVersion
+    status: str
+    outcome: Literal["would", "done", "refused"]
+    error: NotRequired[BatchError]
+
+
+class Batch(TypedDict):
+    """A page of a batch. `cursor` goes on with the same request, null: these were the last."""
+
+    action: Literal["cancel", "pause", "resume", "redrive"]
+    preview: bool
+    executions: list[BatchEntry]
+    cursor: str | None

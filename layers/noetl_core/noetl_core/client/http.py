@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import quote
 
 from noetl_core.client.authorization import authorize
@@ -15,7 +15,7 @@ from noetl_core.client.looking import Looking, path_of
 if TYPE_CHECKING:
     import httpx
 
-    from noetl_core.client import limit_shapes, shapes, trigger_shapes, view_shapes
+    from noetl_core.client import following_shapes, limit_shapes, shapes, trigger_shapes, view_shapes
 
 ATTEMPTS = 8
 """How often a request is sent that is answered 429: nothing was done, and `Retry-After` says when to come again."""
@@ -170,6 +170,34 @@ class Client(Looking):
     ) -> shapes.Redriven:
         body = {"from": begin, "ctx": ctx, "args": args, "playbook": playbook, "version": version, "preview": preview}
         return cast("shapes.Redriven", self._post(path_of(execution_id, "redrive"), body))
+
+    def batch(
+        self,
+        action: Literal["cancel", "pause", "resume", "redrive"],
+        *,
+        ids: Sequence[str] | None = None,
+        status: str | None = None,
+        path: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        reason: str | None = None,
+        compensate: bool | None = None,
+        begin: str | None = None,
+        preview: bool | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> following_shapes.Batch:
+        which = {"ids": ids, "status": status, "path": path, "since": since, "until": until}
+        given = {"reason": reason, "compensate": compensate, "from": begin}
+        body = {
+            "filter": {name: value for name, value in which.items() if value is not None},
+            "action": action,
+            "with": {name: value for name, value in given.items() if value is not None},
+            "preview": preview,
+            "limit": limit,
+            "cursor": cursor,
+        }
+        return cast("following_shapes.Batch", self._post("executions/batch", body))
 
     def signal(self, execution_id: str, name: str, data: Any = None, signal_id: str | None = None) -> shapes.Operated:
         body = {"execution_id": execution_id, "name": name, "data": data, "id": signal_id}

@@ -1,8 +1,8 @@
 """The control plane: it admits requests, turns news into commits of control streams, sends commands to workers, and answers
 reads.
 
-* `core.Control` is the one way from news to a commit and its effects. `admit` starts executions, `operate`, `redrive` and
-  `callbacks` take requests about existing ones, `children` starts and ends child executions, `limits` gives places in
+* `core.Control` is the one way from news to a commit and its effects. `admit` starts executions, `operate`, `batch`, `redrive`
+  and `callbacks` take requests about existing ones, `children` starts and ends child executions, `limits` gives places in
   limits that executions share, `fence` ends runs, `uploads`
   handles the inbox, `credentials` lists and keeps credentials.
 * `registration` registers playbooks and installs their triggers, and `triggers` starts them by themselves.

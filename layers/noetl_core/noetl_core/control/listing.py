@@ -44,7 +44,7 @@ def page(
     onward = sign(heads[-1].execution_id, key()) if len(heads) == limit else None
     shown = [cast("ListedExecution", read.head_as_dict(h)) for h in heads]
     if status == "waiting":
-        shown = [{**e, "status": "waiting"} for e in shown if _waits(control, e["execution_id"])]
+        shown = [{**e, "status": "waiting"} for e in shown if waits(control, e["execution_id"])]
     return {"executions": shown, "cursor": onward}
 
 
@@ -56,7 +56,8 @@ def before(cursor: str, key: bytes) -> str:
     return last
 
 
-def _waits(control: Control, execution_id: str) -> bool:
+def waits(control: Control, execution_id: str) -> bool:
+    """Whether an execution that runs, as its head says, waits."""
     try:
         return read.status_of(control.load(execution_id)) == "waiting"
     except (CorruptLog, NewerLog):

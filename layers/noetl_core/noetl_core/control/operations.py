@@ -10,16 +10,16 @@ import hmac
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from noetl_core import __version__
-from noetl_core.control import callbacks, credentials, listing, operate, pages, read, waiting
+from noetl_core.control import batch, callbacks, credentials, listing, operate, pages, read, waiting
 from noetl_core.control.admit import StartRequest, admit, register
 from noetl_core.control.core import Control
 from noetl_core.control.limit_views import limits
 from noetl_core.control.looking import Looking, limited
 from noetl_core.control.redrive import redrive
-from noetl_core.control.refusals import BadRequest, NoRoute, diagnostic, nearest
+from noetl_core.control.refusals import BadRequest, NoRoute, diagnostic, nearest, within
 from noetl_core.control.render import render_context
 from noetl_core.control.triggers.operations import TriggerOperations
 from noetl_core.dsl.kinds import KINDS
@@ -29,7 +29,7 @@ from noetl_core.engine.waits import BY_TOKEN
 from noetl_core.ports import NotFound, Secrets, TooLarge, Unavailable
 
 if TYPE_CHECKING:
-    from noetl_core.client import limit_shapes, shapes, view_shapes
+    from noetl_core.client import following_shapes, limit_shapes, shapes, view_shapes
     from noetl_core.engine.state import State
 
 ERROR_TYPES: Mapping[str, tuple[type, ...]] = {
@@ -219,6 +219,29 @@ class Operations(Looking, TriggerOperations):
             registers=registers,
         )
         return {**operated(done.state), "redrive": cast("shapes.RedrivePlan", done.shown)}
+
+    def batch(
+        self,
+        action: Literal["cancel", "pause", "resume", "redrive"],
+        *,
+        ids: Sequence[str] | None = None,
+        status: str | None = None,
+        path: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        reason: str | None = None,
+        compensate: bool | None = None,
+        begin: str | None = None,
+        preview: bool | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> following_shapes.Batch:
+        known = None if ids is None else [execution_id(each) for each in ids]
+        which = batch.Selection(known, status, path, since, until)
+        given = batch.Arguments(reason, compensate, begin)
+        most = batch.DONE if limit is None else within("limit", limit, 1, batch.MAX_DONE)
+        key, control = self.cursor_key, self.control()
+        return batch.batch(control, key, which, action, given, preview=bool(preview), limit=most, cursor=cursor)
 
     def signal(self, execution_id: str, name: str, data: Any = None, signal_id: str | None = None) -> shapes.Operated:
         if name.startswith(BY_TOKEN):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from aws_lambda_powertools.event_handler.openapi.params import Body
 from pydantic import Field
 
-from noetl_core.client import shapes
+from noetl_core.client import following_shapes, shapes
 from noetl_core.control.api.callers import INLINE, OPERATES
 from noetl_core.control.api.parameters import ExecutionId, Flag, JsonBody, Text, Whole
 from noetl_core.control.api.resolver import Resolver
@@ -45,6 +45,35 @@ class Redrive(JsonBody):
 
 
 REDRIVE = Redrive()
+
+
+class Which(JsonBody):
+    """Which executions a batch is for."""
+
+    ids: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = Field(default=None, description="these")
+    status: shapes.ExecutionStatus | None = Field(default=None, description="of this status")
+    path: Text | None = Field(default=None, description="of this playbook")
+    since: Text | None = Field(default=None, description="started at this instant (ISO 8601) or later")
+    until: Text | None = Field(default=None, description="started at this instant or before")
+
+
+class Given(JsonBody):
+    """What the operations of a batch are given."""
+
+    reason: Text | None = Field(default=None, description="of cancelling: why, for the record")
+    compensate: Flag | None = Field(default=None, description="of cancelling: whether finished steps are undone")
+    begin: Text | None = Field(default=None, alias="from", description="of redriving: where, as in a redrive of one")
+
+
+class Batch(JsonBody):
+    """One operation on many executions."""
+
+    filter: Which = Field(description="which executions: one of its keys at least")
+    action: Literal["cancel", "pause", "resume", "redrive"] = Field(description="what is done")
+    given: Given | None = Field(default=None, alias="with", description="what it is given")
+    preview: Flag | None = Field(default=None, description="only say to which")
+    limit: Whole | None = Field(default=None, description="executions at most, 50 by default, up to 100")
+    cursor: Text | None = Field(default=None, description="go on after the page that gave this cursor")
 
 
 class Signal(JsonBody):
@@ -100,3 +129,30 @@ def add(app: Resolver) -> None:
     @app.operation("POST", "/api/events", "A named signal", shapes.Operated, right=OPERATES, status=accepted, refuses=(404, 409))
     def send_signal(body: Annotated[Signal, Body()]) -> Any:
         return operations.signal(checked_id(body.execution_id), body.name, body.data, body.id)
+
+    @app.operation(
+        "POST",
+        "/api/executions/batch",
+        "One operation on many executions, a page at a time",
+        {HTTPStatus.OK: following_shapes.Batch, accepted: following_shapes.Batch},
+        right=OPERATES,
+        status=accepted,
+        refuses=(404, 422),
+    )
+    def operate_batch(body: Annotated[Batch, Body()]) -> Any:
+        which, given = body.filter, body.given or Given()
+        done = operations.batch(
+            body.action,
+            ids=which.ids,
+            status=which.status,
+            path=which.path,
+            since=which.since,
+            until=which.until,
+            reason=given.reason,
+            compensate=given.compensate,
+            begin=given.begin,
+            preview=body.preview,
+            limit=body.limit,
+            cursor=body.cursor,
+        )
+        return done, HTTPStatus.OK if body.preview else accepted

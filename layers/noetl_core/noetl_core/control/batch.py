@@ -1,0 +1,131 @@
+"""One operation on many executions, a page at a time: what it would be done to, or what came of it for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from noetl_core.control import operate, read
+from noetl_core.control.core import Control
+from noetl_core.control.cursor import sign
+from noetl_core.control.listing import before, instant, waits
+from noetl_core.control.redrive import redrive
+from noetl_core.control.refusals import BadRequest, refusal
+from noetl_core.engine.redrive import From, Redrive
+from noetl_core.engine.state import State
+from noetl_core.ports import Head
+
+if TYPE_CHECKING:
+    from noetl_core.client import following_shapes
+
+Action = Literal["cancel", "pause", "resume", "redrive"]
+FITS: Final[dict[str, frozenset[str]]] = {
+    "cancel": frozenset({"running", "paused", "cancelling", "stuck"}),
+    "pause": frozenset({"running"}),
+    "resume": frozenset({"paused", "stuck"}),
+    "redrive": frozenset({"failed", "cancelled"}),
+}
+"""Statuses of heads to which an action is done. Who wants it for others names their ids."""
+DONE: Final = 50
+MAX_DONE: Final = 100
+"""Executions of one request: an operation takes some milliseconds, an API call ends after 29 seconds."""
+LISTED: Final = 200
+"""Heads that one request looks through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which executions: those with these ids, or of a status, a playbook, a time."""
+
+    ids: Sequence[str] | None = None
+    status: str | None = None
+    path: str | None = None
+    since: str | None = None
+    until: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What the operation is given."""
+
+    reason: str | None = None
+    compensate: bool | None = None
+    begin: str | None = None
+
+
+def batch(
+    control: Control,
+    key: Callable[[], bytes],
+    which: Selection,
+    action: Action,
+    given: Arguments,
+    *,
+    preview: bool = False,
+    limit: int = DONE,
+    cursor: str | None = None,
+) -> following_shapes.Batch:
+    """Do `action` to a page of executions; with `preview` only say to which. What is refused of one says so and stops no other.
+    Raises `BadRequest`, `BadCursor`."""
+    if not any((which.ids, which.status, which.path, which.since, which.until)):
+        raise BadRequest("a batch names its executions", "body.filter", "ids, status, path, since or until")
+    found: list[dict[str, Any]] = []
+    last: str | None = None
+    for looked, head in enumerate(_heads(control, key, which, cursor), 1):
+        if which.ids or _chosen(control, head, which, action):
+            found.append(_one(control, head, action, given, preview))
+        if len(found) >= limit or looked >= LISTED:
+            last = head.execution_id
+            break
+    onward = None if last is None or which.ids else sign(last, key())
+    return cast("following_shapes.Batch", {"action": action, "preview": preview, "executions": found, "cursor": onward})
+
+
+def _heads(control: Control, key: Callable[[], bytes], which: Selection, cursor: str | None) -> Iterator[Head]:
+    if which.ids:
+        if len(which.ids) > MAX_DONE:
+            raise BadRequest(f"a batch has {MAX_DONE} ids at most", "body.filter.ids")
+        for execution_id in dict.fromkeys(which.ids):
+            head = control.index.head(execution_id)
+            yield head or Head(execution_id, "unknown", "", 0, "", 0, 0)
+        return
+    since = None if which.since is None else instant(which.since)
+    status = "running" if which.status == "waiting" else which.status
+    yield from control.index.heads(
+        status, which.path, since, limit=LISTED, before=None if cursor is None else before(cursor, key())
+    )
+
+
+def _chosen(control: Control, head: Head, which: Selection, action: Action) -> bool:
+    if which.until is not None and head.started_at > instant(which.until):
+        return False
+    return head.status in FITS[action] and (which.status != "waiting" or waits(control, head.execution_id))
+
+
+def _one(control: Control, head: Head, action: Action, given: Arguments, preview: bool) -> dict[str, Any]:
+    about: dict[str, Any] = {
+        "execution_id": head.execution_id,
+        "playbook": {"path": head.path, "version": head.version, "digest": head.digest},
+    }
+    if preview:
+        fits = head.status in FITS[action] or (action, head.status) == ("redrive", "completed")
+        return {**about, "status": head.status, "outcome": "would" if fits else "refused"}
+    try:
+        state = _done(control, head.execution_id, action, given)
+    except Exception as error:  # what is refused of one is said of it; what is a bug is logged with its traceback
+        said = refusal(error, head.execution_id).body["error"]
+        return {**about, "status": head.status, "outcome": "refused", "error": {k: said[k] for k in ("code", "message")}}
+    return {**about, "status": read.status_of(state), "outcome": "done"}
+
+
+def _done(control: Control, execution_id: str, action: Action, given: Arguments) -> State:
+    match action:
+        case "cancel":
+            return operate.cancel(control, execution_id, given.reason or "", compensate=bool(given.compensate))
+        case "pause":
+            return operate.pause(control, execution_id)
+        case "resume":
+            return operate.resume(control, execution_id)
+        case "redrive":
+            begin = None if given.begin is None else From.parse(given.begin)
+            return redrive(control, execution_id, Redrive(begin, {}, {})).state
