@@ -134,6 +134,8 @@ class Cold:
         taken["sweeper"], _ = self.start("sweeper", {})
         taken["credentials"], answer = self.start("credentials", request("GET", "/api/credentials"))
         assert answer["statusCode"] == 200, answer
+        taken["hooks"], answer = self.start("hooks", request("POST", "/api/hooks/bench/cold/webhook", {}))
+        assert answer["statusCode"] == 401, answer
         return taken
 
 
@@ -172,6 +174,7 @@ def environment(endpoint: str) -> dict[str, str]:
         "COMMAND_QUEUES": json.dumps({"default": f"{queues}/commands"}),
         "CONTROL_QUEUE_URL": f"{queues}/control",
         "DEAD_LETTER_QUEUES": json.dumps([f"{queues}/dead"]),
+        "INBOX_QUEUE_URL": f"{queues}/inbox",
         "CALLBACK_SECRET": "signing",
         "API_AUTH": "NONE",
         "LAMBDA_TASK_ROOT": "/var/task",

@@ -1,11 +1,10 @@
-"""Admit function: the HTTP API, and uploads to the inbox bucket."""
+"""Admit function: the HTTP API, and what comes by queues: uploads, events, signed requests to webhooks, messages."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import unquote_plus
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.logging import correlation_paths
@@ -15,67 +14,99 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from noetl_core.adapters.aws.inbox import PARTS_FROM
 from noetl_core.adapters.aws.invocation import LoggedBatch, OutOfTime, TimeLeft, at_most
+from noetl_core.adapters.aws.webhooks import read_webhook
 from noetl_core.control.api import build_resolver
-from noetl_core.control.uploads import take_upload
+from noetl_core.control.triggers.deliveries import Deliveries, Delivery, UploadDelivery
+from noetl_core.control.triggers.notifications import (
+    EventDelivery,
+    NoNotification,
+    is_event,
+    queue_delivery,
+    uploads_in,
+    value_of,
+)
+from noetl_core.control.uploads import is_of_a_path, take_upload
 from noetl_core.observe.telemetry import traced
-from noetl_core.ports import Upload
-from noetl_core.wiring import control, inbox
+from noetl_core.ports import NotFound, TriggerRecord
+from noetl_core.wiring import control, inbox, results
 
 logger = Logger()
 metrics = Metrics()
-uploads = LoggedBatch(logger, lambda record: {"notification": record.body[:1000]})
+taking = LoggedBatch(logger, lambda record: {"message_id": record.message_id, "queue": _queue_of(record)})
 api = build_resolver(control)
 SPARE_S = 5
 """What is kept of the invocation to report what was not processed."""
 LONGEST_S = 20
-"""The longest time of one upload while others of its batch wait, unless it is large and must be copied. An upload that comes
+"""The longest time of one delivery while others of its batch wait, unless it is a large upload and must be copied. What comes
 again may use all the time there is."""
 left = TimeLeft(None, SPARE_S)
+triggers: Sequence[TriggerRecord] | None = None
+"""All of them, read once in an invocation that needs them."""
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_REST)
 @metrics.log_metrics
 @traced
 def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
-    """Handle an API request, or a batch of upload notifications."""
-    global left
+    """Handle an API request, or a batch of messages."""
+    global left, triggers
     if "Records" in event:
-        left = TimeLeft(context, SPARE_S)
-        return process_partial_response(event=event, record_handler=_notified, processor=uploads, context=context)
+        left, triggers = TimeLeft(context, SPARE_S), None
+        return process_partial_response(event=event, record_handler=_came, processor=taking, context=context)
     answer = api.resolve(event, context)
     logger.info("answered", extra={"route": api.route(event), "status": answer["statusCode"]})
     return answer
 
 
-def _notified(record: SQSRecord) -> None:
+def _came(record: SQSRecord) -> None:
     first = record.attributes.approximate_receive_count == "1"
-    for upload in _uploads(record.body):
+    for delivery in _deliveries(record):
         if left.seconds <= 0:
             raise TimeoutError("no time was left for it in this invocation")
+        short = first and not (isinstance(delivery, UploadDelivery) and delivery.upload.size > PARTS_FROM)
+        named = _named(delivery)
         try:
-            with at_most(min(LONGEST_S, left.seconds) if first and upload.size <= PARTS_FROM else left.seconds):
-                outcome = take_upload(control(), upload, inbox())
+            with at_most(min(LONGEST_S, left.seconds) if short else left.seconds):
+                outcome = _take(delivery)
         except OutOfTime as late:
-            raise TimeoutError(f"taking upload {upload.key}: {late}") from late
-        logger.info("upload taken", extra={"key": upload.key, "outcome": outcome})
+            raise TimeoutError(f"taking {' '.join(named.values())}: {late}") from late
+        logger.info("taken", extra={**named, "outcome": outcome})
 
 
-def _uploads(body: str) -> list[Upload]:
-    """Return the puts in a notification. A notification that cannot be read is logged and dropped, because it can never be
-    read."""
+def _deliveries(record: SQSRecord) -> list[Delivery]:
+    """Return what a message brings. One of the inbox queue that cannot be read is logged and dropped: it can never be read."""
+    if _queue_of(record) != os.environ.get("INBOX_QUEUE", _queue_of(record)):
+        return [queue_delivery(record.raw_event)]
+    message = value_of(record.body)
     try:
-        told = [r["s3"] for r in json.loads(body).get("Records", ())]  # a test notification has none
-        return [
-            Upload(
-                bucket=str(s3["bucket"]["name"]),
-                key=unquote_plus(s3["object"]["key"]),
-                size=int(s3["object"].get("size", 0)),
-                etag=str(s3["object"].get("eTag", "")),
-                version_id=s3["object"].get("versionId"),
-                sequencer=s3["object"].get("sequencer"),
-            )
-            for s3 in told
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        logger.exception("a notification does not read", extra={"body": body[:1000]})
+        webhook = read_webhook(message, results())
+        if webhook is not None:
+            return [webhook]
+        found: list[Delivery] = [EventDelivery(message)] if is_event(message) else []
+        return found + [UploadDelivery(upload, inbox()) for upload in uploads_in(message)]
+    except (NoNotification, NotFound) as error:
+        logger.error("a message does not read", extra={"message_id": record.message_id, "reason": str(error)})
         return []
+
+
+def _take(delivery: Delivery) -> str:
+    global triggers
+    bucket = os.environ.get("INBOX_BUCKET", "")
+    if isinstance(delivery, UploadDelivery) and is_of_a_path(delivery.upload, bucket):
+        return take_upload(control(), delivery.upload, delivery.inbox)
+    deliveries = Deliveries(control(), bucket)
+    if triggers is None and deliveries.needs_all(delivery):
+        triggers = control().triggers.triggers()
+    done = deliveries.take(delivery, triggers)
+    return ", ".join(f"{one.result} {one.execution_id or one.reason}" for one in done) or "nothing takes it"
+
+
+def _named(delivery: Delivery) -> dict[str, str]:
+    """What a delivery is called in the log: never what it holds."""
+    if isinstance(delivery, UploadDelivery):
+        return {"what": "upload", "key": delivery.upload.key}
+    return {"what": delivery.kind, "id": delivery.id}
+
+
+def _queue_of(record: SQSRecord) -> str:
+    return record.event_source_arn.rpartition(":")[2]

@@ -51,7 +51,10 @@ MATCHES = {
     "a mapping is no value that exists": {"detail": [{"exists": False}]},
     "an empty list has no value": {"detail": {"disks": [{"exists": False}]}},
     "either": {"$or": [{"source": ["aws.s3"]}, {"detail": {"state": ["terminated"]}}]},
-    "either, and": {"source": ["aws.ec2"], "detail": {"$or": [{"cpu": [{"numeric": ["<", 5]}]}, {"state": [{"prefix": "term"}]}]}},
+    "either, and": {
+        "source": ["aws.ec2"],
+        "detail": {"$or": [{"cpu": [{"numeric": ["<", 5]}]}, {"state": [{"prefix": "term"}]}]},
+    },
 }
 DOES_NOT = {
     "another value": {"source": ["aws.ec3"]},

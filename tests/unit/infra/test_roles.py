@@ -12,7 +12,16 @@ import pytest
 
 from tests.unit.infra.translated import CHOICES, deployed, listed, of_type, statements
 
-EVERYTHING = {"PythonPool": "yes", "SubnetIds": "subnet-0a1b2c3d", "SecurityGroupIds": "sg-0a1b2c3d"}
+QUEUE = "arn:aws:sqs:us-east-1:123456789012:orders"
+EVERYTHING = {
+    "PythonPool": "yes",
+    "SubnetIds": "subnet-0a1b2c3d",
+    "SecurityGroupIds": "sg-0a1b2c3d",
+    "EventBus": "default",
+    "TriggerQueue": QUEUE,
+    "TriggerQueue4": f"{QUEUE}.fifo",
+    "UploadBuckets": "scans,drop-zone",
+}
 UNSCOPED = {
     "xray:PutTraceSegments": "the action knows no resource",
     "xray:PutTelemetryRecords": "the action knows no resource",
@@ -21,7 +30,9 @@ UNSCOPED = {
 }
 """Actions that may stand beside `*`, and why."""
 CREDENTIALS = "arn:aws:secretsmanager:us-east-1:123456789012:secret:noetl/*"
-INBOX = ("", "/playbooks/*", "/triggers/*", "/rejected/*")
+HOOKS = "arn:aws:secretsmanager:us-east-1:123456789012:secret:noetl/hooks/*"
+INBOX = ("", "/playbooks/*", "/triggers/*", "/uploads/*", "/rejected/*")
+FURTHER = {f"arn:*:s3:::{bucket}{below}" for bucket in ("scans", "drop-zone") for below in ("", "/*")}
 NETWORK = "arn:aws:ec2:us-east-1:123456789012:*/*"
 TOUCHES: dict[str, dict[str, set[str]]] = {
     "AdmitFunction": {
@@ -31,13 +42,20 @@ TOUCHES: dict[str, dict[str, set[str]]] = {
             "${CatalogTable.Arn}/index/heads",
             "${CatalogTable.Arn}/index/heads_by_path",
         },
-        "s3": {"${ResultsBucket.Arn}", "${ResultsBucket.Arn}/*", *(f"arn:aws:s3:::${{InboxBucket}}{p}" for p in INBOX)},
-        "sqs receives": {"${InboxQueue.Arn}"},
+        "s3": {"${ResultsBucket.Arn}", "${ResultsBucket.Arn}/*", *(f"arn:aws:s3:::${{InboxBucket}}{p}" for p in INBOX), *FURTHER},
+        "sqs receives": {"${InboxQueue.Arn}", QUEUE, f"{QUEUE}.fifo"},
         "sqs sends": {"${CommandQueue.Arn}", "${ControlQueue.Arn}", "${PythonQueue.Arn}"},
         "secretsmanager": {"${SigningSecret}"},
         "logs": {"${AdmitLogs.Arn}"},
     },
     "CredentialsFunction": {"secretsmanager": {CREDENTIALS, "*"}, "logs": {"${AdmitLogs.Arn}"}},
+    "HooksFunction": {
+        "dynamodb": {"${CatalogTable.Arn}"},
+        "secretsmanager": {HOOKS},
+        "s3": {"${ResultsBucket.Arn}/hooks/*"},
+        "sqs sends": {"${InboxQueue.Arn}"},
+        "logs": {"${HooksLogs.Arn}"},
+    },
     "RouterFunction": {
         "dynamodb": {"${EventsTable.Arn}", "${EventsTable.StreamArn}", "${EventsTable.Arn}/stream/*", "${CatalogTable.Arn}"},
         "s3": {"${ResultsBucket.Arn}", "${ResultsBucket.Arn}/*"},
@@ -151,6 +169,7 @@ EXECUTIONS = {"x#*", "due#*", "trigger#*", "fired#*", "refused", "limit#*", "wai
         ("WorkerFunction", {"r#*"}, {"token#*", "rate#*", "kv#*"}),
         ("PythonWorkerFunction", {"r#*"}, set()),
         ("CredentialsFunction", set(), set()),
+        ("HooksFunction", set(), set()),
     ],
 )
 def test_a_function_writes_under_its_own_keys_alone(function: str, log: set[str], catalog: set[str]) -> None:
@@ -164,6 +183,12 @@ def test_whoever_reads_objects_of_a_bucket_is_told_which_are_missing(function: s
     allowed = [(a, r) for s in statements(function, **EVERYTHING) for a in listed(s["Action"]) for r in listed(s["Resource"])]
     read = {re.sub(r"/.*", "", resource) for action, resource in allowed if action == "s3:GetObject"}
     assert read == {resource for action, resource in allowed if action == "s3:ListBucket" and "/" not in resource}
+
+
+def test_whoever_checks_signatures_reads_which_webhooks_there_are_and_nothing_else_of_the_catalog() -> None:
+    assert keys("HooksFunction", "${CatalogTable.Arn}", "dynamodb:GetItem") == {"trigger#*"}
+    read = [a for s in statements("HooksFunction", **EVERYTHING) for a in listed(s["Action"]) if a.startswith(("dynamodb", "s3"))]
+    assert sorted(read) == ["dynamodb:GetItem", "s3:PutObject"]
 
 
 def test_a_function_outside_a_vpc_makes_no_network_interfaces() -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.infra.translated import deployed, of_type, source
 
 ON = {"SnapStart": "2026-11-22T08", "PythonPool": "yes"}
-STARTED = {"AdmitFunction", "CredentialsFunction", "RouterFunction", "WorkerFunction", "PythonWorkerFunction"}
+STARTED = {"AdmitFunction", "CredentialsFunction", "HooksFunction", "RouterFunction", "WorkerFunction", "PythonWorkerFunction"}
 
 
 def callers(**parameters: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from tests.unit.infra.translated import listed, source
 FUNCTIONS = (
     "AdmitFunction",
     "CredentialsFunction",
+    "HooksFunction",
     "RouterFunction",
     "SweeperFunction",
     "WorkerFunction",
@@ -23,6 +24,8 @@ FUNCTIONS = (
 )
 CONTROL = ("AdmitFunction", "RouterFunction", "SweeperFunction")
 WORKERS = ("WorkerFunction", "PythonWorkerFunction")
+HOOKS = "/api/hooks/{proxy+}"
+"""The one path whose callers prove who they are by what they send."""
 
 
 def of_type(kind: str, **parameters: str) -> dict[str, Mapping[str, Any]]:
@@ -37,8 +40,10 @@ def statements(function: str) -> Iterator[Mapping[str, Any]]:
 def test_only_the_control_plane_can_send() -> None:
     for function in FUNCTIONS:
         environment = of_type("AWS::Lambda::Function")[function]["Environment"]["Variables"]
-        sends = any("sqs:SendMessage" in listed(s["Action"]) for s in statements(function))
-        assert ("COMMAND_QUEUES" in environment, sends) == (function in CONTROL, function in CONTROL)
+        sends = {r for s in statements(function) if "sqs:SendMessage" in listed(s["Action"]) for r in listed(s["Resource"])}
+        commands = bool(sends & {"${CommandQueue.Arn}", "${PythonQueue.Arn}", "${ControlQueue.Arn}"})
+        assert ("COMMAND_QUEUES" in environment, commands) == (function in CONTROL, function in CONTROL)
+        assert commands or sends == ({"${InboxQueue.Arn}"} if function == "HooksFunction" else set())
 
 
 def test_the_python_pool_reads_no_secrets() -> None:
@@ -108,7 +113,8 @@ def test_functions_may_call_each_other_through_queues_without_end() -> None:
 def test_every_method_of_the_api_asks_who_calls(parameters: dict[str, str], schemes: list[set[str]]) -> None:
     (api,) = of_type("AWS::ApiGateway::RestApi", **parameters).values()
     body = api["Body"]
-    methods = [m for path in body["paths"].values() for m in path.items() if m[0] in ("get", "post", "put", "delete", "options")]
+    asking = {path: methods for path, methods in body["paths"].items() if path != HOOKS}
+    methods = [m for path in asking.values() for m in path.items() if m[0] in ("get", "post", "put", "delete", "options")]
     assert len(methods) >= 4
     assert all([set(wanted) for wanted in operation["security"]] == schemes for _, operation in methods)
     for scheme in (name for wanted in schemes for name in wanted):
@@ -124,7 +130,7 @@ def test_with_tokens_every_method_names_scopes_that_let_in_whoever_the_routes_be
         return {str(scope).removeprefix("noetl/") for scope in wanted["JWT"]}
 
     for path, methods in paths.items():
-        assert all("groups" in scopes(path, method) for method in methods if method != "options")
+        assert path == HOOKS or all("groups" in scopes(path, method) for method in methods if method != "options")
     for route in routes():
         exact = re.sub(r"\{(\w+)\+\}", "{proxy+}", route.path)
         behind = re.sub(r"^(/api/\w+)/.+", r"\1/{proxy+}", route.path)
@@ -145,7 +151,40 @@ def test_a_callback_may_be_opened_to_whoever_has_its_token_and_nothing_else_with
     (api,) = of_type("AWS::ApiGateway::RestApi", CallbackAuth="TOKEN").values()
     paths = api["Body"]["paths"]
     opened = {(path, m) for path, methods in paths.items() for m, o in methods.items() if m != "options" and not o["security"]}
-    assert opened == {("/api/callbacks", "post"), ("/api/callbacks/{token}", "post")}
+    assert opened == {("/api/callbacks", "post"), ("/api/callbacks/{token}", "post"), (HOOKS, "post")}
+
+
+def test_webhooks_are_open_go_to_their_own_function_and_have_a_rate_of_their_own() -> None:
+    (api,) = of_type("AWS::ApiGateway::RestApi", ApiAuth="JWT").values()
+    (stage,) = of_type("AWS::ApiGateway::Stage").values()
+    hooks = api["Body"]["paths"][HOOKS]
+    assert hooks["post"]["security"] == []
+    assert "HooksFunction" in json.dumps(hooks["post"]["x-amazon-apigateway-integration"])
+    assert [m for m in hooks if m != "options"] == ["post"]
+    (rate,) = [m for m in stage["MethodSettings"] if m["ResourcePath"] == "/~1api~1hooks~1{proxy+}"]
+    assert (rate["HttpMethod"], rate["ThrottlingRateLimit"], rate["ThrottlingBurstLimit"]) == ("POST", "50", "100")
+
+
+def test_events_come_from_the_bus_and_the_sources_that_are_named_and_from_no_other_rule() -> None:
+    assert of_type("AWS::Events::Rule").keys() == {"SweeperFunctionEveryMinute"}
+    for sources, wanted in (("", [{"prefix": ""}]), ("shop.orders,aws.s3", ["shop.orders", "aws.s3"])):
+        named = {"EventBus": "shop", "EventSources": sources}
+        rule = of_type("AWS::Events::Rule", **named)["EventRule"]
+        assert (rule["EventBusName"], rule["EventPattern"]) == ("shop", {"source": wanted})
+        (target,) = rule["Targets"]
+        assert (target["Arn"], target["DeadLetterConfig"]["Arn"]) == ("${InboxQueue.Arn}", "${InboxDeadLetters.Arn}")
+        for policy in ("InboxQueuePolicy", "InboxDeadLettersPolicy"):
+            told = of_type("AWS::SQS::QueuePolicy", **named)[policy]["PolicyDocument"]["Statement"]
+            (allowed,) = [s for s in told if s["Principal"] == {"Service": "events.amazonaws.com"}]
+            assert allowed["Condition"] == {"ArnEquals": {"aws:SourceArn": "${EventRule.Arn}"}}
+
+
+def test_each_queue_that_is_named_has_a_mapping_that_reports_single_failures() -> None:
+    arn = "arn:aws:sqs:us-east-1:123456789012:orders"
+    mapped = of_type("AWS::Lambda::EventSourceMapping", TriggerQueue=arn, TriggerQueue3=f"{arn}-3")
+    queues = {name: m["EventSourceArn"] for name, m in mapped.items() if name.startswith("AdmitFunctionQueue")}
+    assert queues == {"AdmitFunctionQueue": arn, "AdmitFunctionQueue3": f"{arn}-3"}
+    assert all(mapped[name]["FunctionResponseTypes"] == ["ReportBatchItemFailures"] for name in queues)
 
 
 def test_functions_behind_the_api_know_how_it_asks_who_calls() -> None:

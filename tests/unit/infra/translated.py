@@ -43,6 +43,15 @@ CHOICES: tuple[Mapping[str, str], ...] = (
     },
     {"SnapStart": "2026-11-22", "PythonPool": "yes"},
     {
+        "EventBus": "default",
+        "EventSources": "shop.orders,aws.s3",
+        "TriggerQueue": "arn:aws:sqs:us-east-1:123456789012:orders",
+        "TriggerQueue2": "arn:aws:sqs:us-east-1:123456789012:orders-2",
+        "TriggerQueue3": "arn:aws:sqs:us-east-1:123456789012:orders-3",
+        "TriggerQueue4": "arn:aws:sqs:us-east-1:123456789012:orders.fifo",
+        "UploadBuckets": "scans,drop-zone",
+    },
+    {
         "ToolBuckets": "reports,raw-*",
         "ToolQueues": "orders,jobs-*",
         "ToolTables": "stock",

@@ -16,6 +16,7 @@ from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool, admit
 from noetl_core.control.core import Control
 from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.load import MAX_BYTES
+from noetl_core.dsl.sources import UPLOADS
 from noetl_core.engine import ids
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.ports import Inbox, NotFound, PlaybookVersion, TooLarge, Upload
@@ -33,6 +34,12 @@ class Refused(Exception):
     def __init__(self, code: str, message: str, details: list[dict[str, Any]] | None = None) -> None:
         super().__init__(message)
         self.code, self.details = code, details or []
+
+
+def is_of_a_path(upload: Upload, bucket: str) -> bool:
+    """Return whether an upload is for the playbook, or the registration, that its key names: in the inbox bucket (`bucket`, empty
+    where there is no other), and not in the folder of triggers."""
+    return bucket in ("", upload.bucket) and not upload.key.startswith(UPLOADS)
 
 
 def take_upload(control: Control, upload: Upload, inbox: Inbox) -> str:
@@ -91,7 +98,7 @@ def _start(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
     if control.load(execution_id).seq >= 0:
         return "started before"
     try:
-        s3["object"] = _reference(inbox, upload, execution_id)
+        s3["object"] = copied(inbox, upload, execution_id)
         return f"started {admit(control, request).execution_id}"
     except BadWorkload as error:
         details = [{"loc": "workload", "message": wrong, "hint": ""} for wrong in error.wrong]
@@ -102,7 +109,7 @@ def _start(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
         return "started before"  # the path's latest version has moved since the first delivery
 
 
-def _reference(inbox: Inbox, upload: Upload, execution_id: str) -> Mapping[str, Any]:
+def copied(inbox: Inbox, upload: Upload, execution_id: str) -> Mapping[str, Any]:
     """Return a copy of the object among the execution's own objects; it is the same for every delivery of the same put."""
     suffix = upload.key.rpartition("/")[2].rpartition(".")[2].lower()
     form = FORMATS.get(suffix)

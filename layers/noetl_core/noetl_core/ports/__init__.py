@@ -1,9 +1,8 @@
 """The ports: small protocols through which the engine reaches the outside world. Each has one contract test suite
 (`tests/contract`) that all its adapters pass.
 
-They are in `log`, `queue`, `objects`, `catalog`, `triggers`, `secrets`, `key_values`, `limits` and `process`, their errors in
-`errors`;
-whoever needs one imports it from here. Nothing here is an adapter.
+They are in `log`, `queue`, `objects`, `catalog`, `triggers`, `deliveries`, `secrets`, `key_values`, `limits` and `process`, their
+errors in `errors`; whoever needs one imports it from here. Nothing here is an adapter.
 
 The errors of the ports, by who must act:
 
@@ -27,6 +26,8 @@ from noetl_core.ports.catalog import Gates as Gates
 from noetl_core.ports.catalog import Heads as Heads
 from noetl_core.ports.catalog import PlaybookCatalog as PlaybookCatalog
 from noetl_core.ports.catalog import PlaybookVersion as PlaybookVersion
+from noetl_core.ports.deliveries import WebhookDelivery as WebhookDelivery
+from noetl_core.ports.deliveries import WebhookSink as WebhookSink
 from noetl_core.ports.errors import Conflict as Conflict
 from noetl_core.ports.errors import CorruptLog as CorruptLog
 from noetl_core.ports.errors import Forbidden as Forbidden

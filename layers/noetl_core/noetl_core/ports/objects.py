@@ -53,6 +53,8 @@ class Upload:
     etag: str = ""
     version_id: str | None = None
     sequencer: str | None = None
+    at: int = 0
+    """When it was put (microseconds), as the notification says."""
 
     @property
     def identity(self) -> str:

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.keys import MAX_KEY, check_key
-from noetl_core.ports import NotFound, Upload
+from noetl_core.ports import Forbidden, NotFound, Upload
 from noetl_core.result_refs import unchecked_reference
 
 REJECTED, SUFFIX = "rejected/", ".error.json"
@@ -102,4 +102,8 @@ def _found(upload: Upload) -> Iterator[None]:
     except ClientError as error:
         if code_of(error) in GONE:
             raise NotFound(f"{upload.key} is gone") from error
+        if code_of(error) in ("AccessDenied", "403"):
+            raise Forbidden(
+                f"this stack may not read the bucket {upload.bucket}: its parameter UploadBuckets names those it may"
+            ) from error
         raise

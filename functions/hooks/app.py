@@ -1,0 +1,62 @@
+"""Hooks function: requests to webhooks, which come with a signature and no other proof. It reads the secrets of webhooks and no
+others, starts nothing, and hands on through the inbox queue what was signed."""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64decode
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+from urllib.parse import unquote
+
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.logging import correlation_paths
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from noetl_core.adapters.aws.triggers import DynamoTriggers
+
+from noetl_core.adapters.aws.named import results
+from noetl_core.adapters.aws.secrets import SecretsManager
+from noetl_core.adapters.aws.snapshots import on_snapshots
+from noetl_core.adapters.aws.webhooks import SqsWebhookSink
+from noetl_core.adapters.clock import SystemClock
+from noetl_core.control.triggers.hooks import Answer, Hooks
+from noetl_core.observe.telemetry import traced
+
+logger = Logger()
+metrics = Metrics()
+on_snapshots("dynamodb", "s3", "secretsmanager", "sqs")
+ROUTE = "/api/hooks/"
+HEADERS = {"Content-Type": "application/json", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+
+
+def _hooks() -> Hooks:
+    """Made at the first request, so that a snapshot holds none of it."""
+    find = DynamoTriggers(os.environ["CATALOG_TABLE"]).trigger
+    sink = SqsWebhookSink(os.environ["INBOX_QUEUE_URL"], results())
+    return Hooks(find, SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/")), sink, SystemClock())
+
+
+hooks = cache(_hooks)
+
+
+@logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_REST)
+@metrics.log_metrics
+@traced
+def handler(event: dict[str, Any], context: LambdaContext) -> Mapping[str, Any]:
+    """Answer a request to a webhook. Neither its body nor its headers are logged or traced."""
+    path, _, name = event["path"].partition(ROUTE)[2].rpartition("/")
+    answer = _answer(unquote(path), unquote(name), event)
+    logger.info("answered", extra={"route": f"POST {ROUTE}{{path+}}/{{name}}", "status": int(answer.status)})
+    body = {"error": {**answer.body["error"], "request_id": context.aws_request_id}} if "error" in answer.body else answer.body
+    return {"statusCode": int(answer.status), "headers": HEADERS, "body": json.dumps(body)}
+
+
+def _answer(path: str, name: str, event: Mapping[str, Any]) -> Answer:
+    text = event.get("body") or ""
+    try:
+        body = b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode()
+    except ValueError:  # not base64, or halves of characters
+        return Answer(400, {"error": {"code": "malformed", "message": "the body does not read", "details": []}})
+    return hooks().answer(path, name, event.get("headers") or {}, body)

@@ -1,0 +1,44 @@
+"""Signed requests to webhooks, handed on through the inbox queue; of a large one the message says where it is in the results
+bucket."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Any
+
+from noetl_core.adapters.aws.clients import client, errors_of
+from noetl_core.adapters.aws.queue import MAX_MESSAGE
+from noetl_core.ports import ResultStore, WebhookDelivery
+
+WEBHOOK, STORED = "noetl_webhook", "stored"
+FOLDER = "hooks"
+"""Where large ones are in the results bucket."""
+
+
+class SqsWebhookSink:
+    """`WebhookSink` over SQS. `queue` is the URL of the inbox queue."""
+
+    def __init__(self, queue: str, results: ResultStore) -> None:
+        self._queue, self._results = queue, results
+
+    def hand_on(self, delivery: WebhookDelivery) -> None:
+        named = {"path": delivery.path, "name": delivery.name, "id": delivery.id, "at": delivery.at}
+        message = json.dumps({WEBHOOK: {**named, "event": delivery.event}}, separators=(",", ":"))
+        if len(message) > MAX_MESSAGE:
+            body = json.dumps(delivery.event, separators=(",", ":")).encode()
+            mark = sha256(json.dumps(named).encode() + body).hexdigest()
+            stored = self._results.put(f"{FOLDER}/{mark}.json", body)["key"]
+            message = json.dumps({WEBHOOK: {**named, STORED: stored}})
+        with errors_of("hand on a webhook"):
+            client("sqs").send_message(QueueUrl=self._queue, MessageBody=message)
+
+
+def read_webhook(message: Any, results: ResultStore) -> WebhookDelivery | None:
+    """Return the request in a message of the inbox queue, as JSON data; None where it is something else. Raises `NotFound` where
+    what it points to is gone, `Unavailable`."""
+    if not isinstance(message, dict) or set(message) != {WEBHOOK}:
+        return None
+    told = message[WEBHOOK]
+    event = told["event"] if "event" in told else json.loads(results.get(told[STORED]))
+    return WebhookDelivery(told["path"], told["name"], told["id"], event, told["at"])

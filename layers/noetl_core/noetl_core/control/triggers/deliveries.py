@@ -1,0 +1,148 @@
+"""What comes from outside - events, messages, webhooks, uploads - and starts the playbooks whose triggers take it.
+
+Every delivery has an id of its own, by which it is the same when it comes again: each trigger that takes it starts one execution.
+A trigger that cannot be started keeps no other from it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from noetl_core.control.core import Control
+from noetl_core.control.triggers.notifications import EventDelivery, QueueDelivery
+from noetl_core.control.triggers.start import refuse, start_triggered
+from noetl_core.control.triggers.webhooks import short_id
+from noetl_core.control.uploads import MAX_UPLOAD, copied
+from noetl_core.engine import ids
+from noetl_core.event_patterns import matches
+from noetl_core.ports import Firing, Forbidden, Inbox, NotFound, TooLarge, TriggerRecord, Upload, WebhookDelivery
+
+log = logging.getLogger(__name__)
+
+INLINE: Final = 8 * 1024
+"""Bytes of an event up to which it is in the log itself, and in every command. A larger one is stored beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class UploadDelivery:
+    """An object that was put into a bucket. `inbox` is where it can be read."""
+
+    kind: ClassVar[str] = "upload"
+    upload: Upload
+    inbox: Inbox
+
+
+Delivery = EventDelivery | QueueDelivery | WebhookDelivery | UploadDelivery
+
+
+class NobodyTakes(Exception):
+    """No trigger that is switched on reads the queue, so the message stays in it. Who acts: whoever switched it off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """Takes what comes. `bucket` is the inbox bucket's name, in which triggers look unless they name another one."""
+
+    control: Control
+    bucket: str = ""
+
+    @staticmethod
+    def needs_all(delivery: Delivery) -> bool:
+        """Return whether any trigger may take it; a webhook's delivery names the one that does."""
+        return not isinstance(delivery, WebhookDelivery)
+
+    def take(self, delivery: Delivery, records: Sequence[TriggerRecord] | None = None) -> list[Firing]:
+        """Start an execution for each trigger that takes `delivery`, and return what became of it. `records`: the triggers, where
+        they have been read a moment ago.
+
+        It is safe to repeat. Raises `NobodyTakes` for a message that nobody takes; what a trigger raised, after the others had
+        their turn: then the delivery is to come again.
+        """
+        taking = [record for record in self._records(delivery, records) if self._takes(record, delivery)]
+        done, failed = [], []
+        for record in taking:
+            try:
+                done += self._start(record, delivery)
+            except Exception as error:  # whatever keeps one trigger from it must not keep the others
+                log.error("trigger %s of %s: a delivery is to come again: %s", record.name, record.path, error)
+                failed.append(error)
+        if failed:
+            raise failed[0]
+        return done
+
+    def _records(self, delivery: Delivery, records: Sequence[TriggerRecord] | None) -> Sequence[TriggerRecord]:
+        """Return the triggers of the delivery's kind that are switched on."""
+        kind = delivery.kind
+        if isinstance(delivery, WebhookDelivery):
+            found = self.control.triggers.trigger(delivery.path, delivery.name)
+            records = [found] if found is not None else []
+        elif records is None:
+            records = self.control.triggers.triggers(kind=kind)
+        on = [record for record in records if record.kind == kind and record.enabled]
+        if isinstance(delivery, QueueDelivery) and not any(record.source["queue"] == delivery.queue for record in on):
+            raise NobodyTakes(
+                f"no trigger that is switched on reads the queue {delivery.queue}: message {delivery.id} stays in it"
+            )
+        return on
+
+    def _takes(self, record: TriggerRecord, delivery: Delivery) -> bool:
+        source = record.source
+        match delivery:
+            case EventDelivery():
+                return matches(source["pattern"], delivery.event)
+            case QueueDelivery():
+                return source["queue"] == delivery.queue and matches(source["match"] or {}, delivery.event)
+            case WebhookDelivery():
+                return True  # its signature was that of this trigger, and it was matched then
+            case UploadDelivery():
+                put = delivery.upload
+                wanted = source["bucket"] or self.bucket
+                return put.bucket == wanted and put.key.startswith(source["prefix"]) and put.key.endswith(source["suffix"])
+
+    def _start(self, record: TriggerRecord, delivery: Delivery) -> Iterable[Firing]:
+        occurrence, at = _identity(delivery)
+        execution_id = ids.execution_id_from_key(ids.occurrence_key(record.path, record.name, occurrence))
+        if isinstance(delivery, UploadDelivery):
+            if self.control.load(execution_id).seq >= 0:  # before the object is copied once more
+                return []
+            try:
+                event: Mapping[str, Any] = _uploaded(delivery, execution_id)
+            except NotFound as gone:
+                log.warning("upload %s starts nothing: %s", delivery.upload.key, gone)
+                return []
+            except (Forbidden, TooLarge) as error:
+                facts = {"kind": record.kind, "name": record.name, "id": occurrence, "event": _told(delivery.upload)}
+                code = "forbidden" if isinstance(error, Forbidden) else "too_large"
+                return [refuse(self.control, record, occurrence, at, facts, code, str(error))]
+        else:
+            event = delivery.event
+        return [start_triggered(self.control, record, occurrence, at, {"event": self._small(event, execution_id)})]
+
+    def _small(self, event: Mapping[str, Any], execution_id: str) -> Mapping[str, Any]:
+        """Return an event as the log takes it: itself, or a reference to it among the objects of its execution."""
+        body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
+        return event if len(body) <= INLINE else self.control.results.put(f"{execution_id}/trigger/event.json", body)
+
+
+def _identity(delivery: Delivery) -> tuple[str, int]:
+    """Return the id of a delivery, and when it happened (microseconds)."""
+    match delivery:
+        case EventDelivery() | QueueDelivery() | WebhookDelivery():
+            return short_id(delivery.id), delivery.at
+        case UploadDelivery():
+            return short_id(delivery.upload.identity), delivery.upload.at
+
+
+def _uploaded(delivery: UploadDelivery, execution_id: str) -> Mapping[str, Any]:
+    upload = delivery.upload
+    if upload.size > MAX_UPLOAD:
+        raise TooLarge(f"an upload has {MAX_UPLOAD // 1024**3} GB at most, this object {upload.size} bytes")
+    return {**_told(upload), "object": copied(delivery.inbox, upload, execution_id)}
+
+
+def _told(upload: Upload) -> dict[str, Any]:
+    return {"bucket": upload.bucket, "key": upload.key, "size": upload.size, "etag": upload.etag, "version_id": upload.version_id}

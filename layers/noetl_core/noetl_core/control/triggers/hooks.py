@@ -1,0 +1,169 @@
+"""Requests to webhooks: what is signed is handed on, everything else hears the same and leaves nothing (docs/triggers.md).
+
+A webhook that does not exist is answered as a wrong signature is, and with the same work: its trigger is read, a secret is read,
+the body is signed. So neither the answer nor its time tells which webhooks there are.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets as random
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from http import HTTPStatus
+from threading import Lock
+from typing import Any, Final
+
+from noetl_core.control.triggers.signatures import DECOY, is_signed, scheme_of
+from noetl_core.control.triggers.webhooks import challenge_of, delivery_id, event_of
+from noetl_core.dsl.sources import CREDENTIALS, Webhook
+from noetl_core.engine import ids
+from noetl_core.event_patterns import matches
+from noetl_core.instants import SECOND
+from noetl_core.ports import (
+    Clock,
+    Forbidden,
+    NotFound,
+    ReadsSecrets,
+    TooLarge,
+    TriggerRecord,
+    Unavailable,
+    WebhookDelivery,
+    WebhookSink,
+)
+
+log = logging.getLogger(__name__)
+
+MAX_BODY: Final = 4 * 1024 * 1024
+"""Bytes of a request's body: what reaches a function through API Gateway when a third of it is the cost of base64."""
+MAX_PART: Final = 512
+"""Bytes of a path, which is as long as playbooks' may be, and of a name."""
+MAX_AGE_S: Final = 60
+"""How long a secret is used that was read: one that was replaced is in use after a minute."""
+MOST_KEPT: Final = 1_000
+"""Webhooks whose secrets a process keeps, those that do not exist among them."""
+NOBODY: Final = {"code": "unauthorized", "message": "no webhook has this address and this signature"}
+
+
+Find = Callable[[str, str], TriggerRecord | None]
+"""Returns the trigger of a path and a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a sender is told."""
+
+    status: int
+    body: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Kept:
+    read_at: int
+    secrets: Sequence[bytes]
+
+
+@dataclass
+class Hooks:
+    """Answers requests; `find` reads triggers. Thread-safe."""
+
+    find: Find
+    secrets: ReadsSecrets
+    sink: WebhookSink
+    clock: Clock
+    _kept: OrderedDict[tuple[str, str], _Kept] = field(default_factory=OrderedDict)
+    """Webhook -> its secrets. The key is the webhook and not the credential, so that one that does not exist is read as often."""
+    _lock: Lock = field(default_factory=Lock)
+
+    def answer(self, path: str, name: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Answer a request; never raises for what a sender or a service does. `headers` have names in any case."""
+        if len(body) > MAX_BODY:
+            return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"a body has {MAX_BODY} bytes at most")
+        lower = {key.lower(): value for key, value in headers.items()}
+        try:
+            return self._answer(path, name, lower, body)
+        except Unavailable as error:
+            log.error("webhook %s of %s is not answered now: %s", name[:200], path[:200], error)
+            return _refused(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", "try again later")
+        except TooLarge:
+            return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", "the request is too large")
+
+    def _answer(self, path: str, name: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        path, name = _short(path), _short(name)
+        found = self.find(path, name)
+        hook = found if found is not None and found.kind == Webhook.kind else None
+        known = self._secrets(path, name, hook)
+        scheme = DECOY if hook is None else scheme_of(hook.source)
+        signed = is_signed(scheme, headers, body, known or [random.token_bytes(32)], self.clock.now() / SECOND)
+        if hook is None or not signed:
+            return Answer(HTTPStatus.UNAUTHORIZED, {"error": {**NOBODY, "details": []}})
+        event = event_of(hook.source, headers, body)
+        asked = challenge_of(hook.source, event)
+        if asked is not None:
+            return Answer(HTTPStatus.OK, asked)
+        if not hook.enabled:
+            return _refused(HTTPStatus.CONFLICT, "disabled", f"the trigger {name} of {path} is switched off")
+        wanted = hook.source["match"]
+        if wanted and not matches(wanted, event):
+            return Answer(HTTPStatus.ACCEPTED, {"status": "ignored"})
+        delivery = WebhookDelivery(path, name, delivery_id(hook.source, headers, event, body), event, self.clock.now())
+        self.sink.hand_on(delivery)
+        started = ids.execution_id_from_key(ids.occurrence_key(path, name, delivery.id))
+        return Answer(HTTPStatus.ACCEPTED, {"status": "accepted", "delivery": delivery.id, "execution_id": started})
+
+    def _secrets(self, path: str, name: str, hook: TriggerRecord | None) -> Sequence[bytes]:
+        """Return the secrets of a webhook, none where its credential is missing or is no secret, as read in the last
+        `MAX_AGE_S`. A webhook that does not exist asks for a credential that nobody has."""
+        key, now = (path, name), self.clock.now()
+        with self._lock:
+            kept = self._kept.get(key)
+        if kept is not None and 0 <= now - kept.read_at < MAX_AGE_S * SECOND:
+            return kept.secrets
+        wanted = _nobodys(path, name) if hook is None else str(hook.source["credential"])
+        try:
+            if not wanted.startswith(CREDENTIALS):
+                raise NotFound(f"credential {wanted!r} is for no webhook: its name begins with {CREDENTIALS}")
+            found = secrets_of(wanted, self.secrets.get(wanted), path)
+        except (NotFound, Forbidden) as error:
+            found = []
+            if hook is not None:
+                log.error("webhook %s of %s refuses everybody: %s", name, path, error)
+        with self._lock:
+            self._kept[key] = _Kept(now, found)
+            self._kept.move_to_end(key)
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+
+def secrets_of(name: str, credential: Mapping[str, Any], path: str) -> list[bytes]:
+    """Return the secrets in a credential for webhooks of the playbook `path`: `data.secret`, one or a list of at most three, of
+    which each is right. Raises `NotFound` for another shape, `Forbidden` where it is kept for other playbooks."""
+    paths = credential.get("paths")
+    if paths is not None and not (isinstance(paths, list) and any(isinstance(p, str) and fnmatchcase(path, p) for p in paths)):
+        raise Forbidden(f"credential {name!r} is kept for other playbooks")
+    data = credential.get("data", credential)
+    given = data.get("secret") if isinstance(data, Mapping) else None
+    texts = given if isinstance(given, list) else [given]
+    if not 0 < len(texts) <= 3 or not all(isinstance(t, str) and t for t in texts):
+        raise NotFound(f"credential {name!r} holds no secret: its field secret is a text, or a list of at most three")
+    return [text.encode() for text in texts]
+
+
+def _short(text: str) -> str:
+    """Return a part of an address as a key may hold it: what no path or name can be is its digest, which none is."""
+    body = text.encode("utf-8", "surrogatepass")
+    whole = len(body) <= MAX_PART and body == text.encode("utf-8", "replace")
+    return text if whole else sha256(body).hexdigest()
+
+
+def _nobodys(path: str, name: str) -> str:
+    """The name of a credential that nobody has: other webhooks ask for others, as those that exist do."""
+    return f"{CREDENTIALS}none-{sha256(f'{path}:{name}'.encode()).hexdigest()[:32]}"
+
+
+def _refused(status: HTTPStatus, code: str, message: str) -> Answer:
+    return Answer(status, {"error": {"code": code, "message": message, "details": []}})

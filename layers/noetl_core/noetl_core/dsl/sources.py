@@ -1,0 +1,74 @@
+"""What triggers fire on, beside times: events, messages of a queue, webhooks, uploads. Frozen values, as the model's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Literal, get_args
+
+Form = Literal["github", "stripe", "slack", "hmac"]
+FORMS: Final[tuple[Form, ...]] = get_args(Form)
+Algorithm = Literal["sha256", "sha1", "sha384", "sha512"]
+ALGORITHMS: Final[tuple[Algorithm, ...]] = get_args(Algorithm)
+Encoding = Literal["hex", "base64"]
+ENCODINGS: Final[tuple[Encoding, ...]] = get_args(Encoding)
+CREDENTIALS: Final = "hooks/"
+"""How the names of credentials begin that sign webhooks: whoever checks signatures may read no others."""
+UPLOADS: Final = "uploads/"
+"""The folder of the inbox bucket whose objects are for triggers."""
+PROOFS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key", "x-amz-security-token"})
+"""Headers that prove who sends; no event has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events of EventBridge that match a pattern (`event_patterns`)."""
+
+    kind: ClassVar[str] = "event"
+    pattern: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages of an SQS queue, and of those the ones that match a pattern, if there is one."""
+
+    kind: ClassVar[str] = "queue"
+    queue: str
+    """Its name."""
+    match: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """Signed requests. All after `headers` is of the form `hmac` alone; the others say it themselves."""
+
+    kind: ClassVar[str] = "webhook"
+    form: Form
+    credential: str
+    match: Mapping[str, Any] = field(default_factory=dict)
+    headers: tuple[str, ...] = ()
+    """Further headers that an event has."""
+    header: str | None = None
+    """The header with the signature."""
+    algorithm: Algorithm = "sha256"
+    encoding: Encoding = "hex"
+    prefix: str = ""
+    """Stands before the signature."""
+    timestamp: str | None = None
+    """The header with the instant of signing."""
+    tolerance_s: float = 300
+    signed: str | None = None
+    """What is signed: text with `{timestamp}` and `{body}`."""
+    id: str | None = None
+    """The header with the id of the delivery."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uploads:
+    """Objects that are put into a bucket, under keys with a beginning and an end."""
+
+    kind: ClassVar[str] = "upload"
+    prefix: str = ""
+    suffix: str = ""
+    bucket: str | None = None
+    """None: the stack's inbox bucket."""

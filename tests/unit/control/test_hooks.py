@@ -1,0 +1,223 @@
+"""Requests to webhooks: what a sender is told, what is handed on, and that nobody learns which webhooks there are."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from noetl_core.control.triggers.hooks import MAX_BODY, MOST_KEPT, Hooks
+from noetl_core.dsl.sources import Webhook
+from noetl_core.engine import ids
+from noetl_core.instants import SECOND
+from noetl_core.ports import NotFound, TooLarge, TriggerRecord, Unavailable, WebhookDelivery
+
+SECRET = "It's a Secret to Everybody"
+NOW = 1_800_000_000
+BODY = json.dumps({"ref": "refs/heads/main"}).encode()
+GITHUB = TriggerRecord("ci/build", "push", "webhook", 1, "d", True, asdict(Webhook("github", "hooks/github")))
+
+
+@dataclass
+class World:
+    """A clock, a catalog with `records`, credentials and a queue, which count what is asked of them."""
+
+    records: dict[tuple[str, str], TriggerRecord] = field(default_factory=lambda: {("ci/build", "push"): GITHUB})
+    credentials: dict[str, Any] = field(default_factory=lambda: {"hooks/github": {"data": {"secret": SECRET}}})
+    at: int = NOW * SECOND
+    asked: list[str] = field(default_factory=list)
+    sent: list[WebhookDelivery] = field(default_factory=list)
+    fails: Exception | None = None
+
+    def find(self, path: str, name: str) -> TriggerRecord | None:
+        self.asked.append("trigger")
+        return self.records.get((path, name))
+
+    def get(self, name: str) -> Mapping[str, Any]:
+        self.asked.append("credential")
+        assert name.startswith("hooks/")
+        if name not in self.credentials:
+            raise NotFound(name)
+        found: Mapping[str, Any] = self.credentials[name]
+        return found
+
+    def hand_on(self, delivery: WebhookDelivery) -> None:
+        if self.fails:
+            raise self.fails
+        self.sent.append(delivery)
+
+    def now(self) -> int:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    def nonce(self) -> str:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def hooks(world: World) -> Hooks:
+    return Hooks(world.find, world, world, world)
+
+
+def signed(body: bytes = BODY, secret: str = SECRET, **more: str) -> dict[str, str]:
+    made = hmac.new(secret.encode(), body, "sha256").hexdigest()
+    return {"X-Hub-Signature-256": f"sha256={made}", "Content-Type": "application/json", "X-GitHub-Delivery": "guid-1", **more}
+
+
+def test_what_is_signed_is_handed_on_and_its_execution_named(world: World, hooks: Hooks) -> None:
+    answer = hooks.answer("ci/build", "push", signed(), BODY)
+    (delivery,) = world.sent
+    assert (delivery.path, delivery.name, delivery.id, delivery.at) == ("ci/build", "push", "guid-1", NOW * SECOND)
+    assert delivery.event["body"] == {"ref": "refs/heads/main"}
+    execution_id = ids.execution_id_from_key(ids.occurrence_key("ci/build", "push", "guid-1"))
+    assert (answer.status, answer.body) == (202, {"status": "accepted", "delivery": "guid-1", "execution_id": execution_id})
+
+
+def test_the_secret_and_the_signature_are_in_nothing_that_is_handed_on(world: World, hooks: Hooks) -> None:
+    hooks.answer("ci/build", "push", signed(Authorization="Bearer t0ken"), BODY)
+    handed = json.dumps(asdict(world.sent[0]))
+    assert SECRET not in handed
+    assert signed()["X-Hub-Signature-256"].partition("=")[2] not in handed
+    assert "t0ken" not in handed
+
+
+WRONG: dict[str, tuple[str, str, dict[str, str]]] = {
+    "another secret": ("ci/build", "push", signed(secret="guess")),
+    "no signature": ("ci/build", "push", {}),
+    "another body": ("ci/build", "push", signed(b"{}")),
+    "no such trigger": ("ci/build", "pull", signed()),
+    "no such playbook": ("ci/other", "push", signed()),
+    "nothing": ("", "", signed()),
+    "a path that no key can hold": ("\ud800" * 10, "x" * 5_000, signed()),
+    "a schedule": ("ci/build", "nightly", signed()),
+}
+
+
+@pytest.mark.parametrize(("path", "name", "headers"), WRONG.values(), ids=WRONG)
+def test_whatever_is_wrong_is_answered_alike_with_the_same_work_and_leaves_nothing(
+    world: World, hooks: Hooks, path: str, name: str, headers: dict[str, str]
+) -> None:
+    world.records["ci/build", "nightly"] = replace(GITHUB, name="nightly", kind="schedule", source={})
+    answer = hooks.answer(path, name, headers, BODY)
+    assert answer.status == 401
+    assert answer.body == hooks.answer("ci/build", "push", signed(secret="guess"), BODY).body
+    assert world.asked[:2] == ["trigger", "credential"]
+    world.asked.clear()
+    hooks.answer(path, name, headers, BODY)
+    assert world.asked == ["trigger"], "its credential was read a moment ago, whether there is one or not"
+    assert world.sent == []
+
+
+@pytest.mark.parametrize(
+    "credential",
+    [
+        None,
+        {"data": {}},
+        {"data": {"secret": ""}},
+        {"data": {"secret": []}},
+        {"data": {"secret": 7}},
+        {"data": "x"},
+        {"data": {"secret": ["a"] * 4}},
+        {"paths": ["other/*"], "data": {"secret": SECRET}},
+        {"paths": "ci/build", "data": {"secret": SECRET}},
+    ],
+    ids=str,
+)
+def test_a_webhook_whose_credential_is_not_right_refuses_everybody_and_the_log_says_why(
+    world: World, hooks: Hooks, credential: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.credentials = {} if credential is None else {"hooks/github": credential}
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 401
+    assert "refuses everybody" in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_a_credential_of_another_name_is_never_read(world: World, hooks: Hooks) -> None:
+    world.records["ci/build", "push"] = replace(GITHUB, source={**GITHUB.source, "credential": "payroll"})
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 401
+    assert world.asked == ["trigger"]
+
+
+def test_a_credential_is_for_the_playbooks_that_it_names(world: World, hooks: Hooks) -> None:
+    world.credentials["hooks/github"] = {"paths": ["ci/*"], "data": {"secret": SECRET}}
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 202
+
+
+def test_a_secret_that_changes_is_right_after_a_minute_and_meanwhile_both_are(world: World, hooks: Hooks) -> None:
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 202
+    world.credentials["hooks/github"] = {"data": {"secret": ["new", SECRET]}}
+    world.at += 61 * SECOND
+    for secret in ("new", SECRET):
+        assert hooks.answer("ci/build", "push", signed(secret=secret), BODY).status == 202
+    world.credentials["hooks/github"] = {"data": {"secret": "new"}}
+    world.at += 61 * SECOND
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 401
+
+
+def test_one_that_is_switched_off_says_so_to_who_signed_and_to_nobody_else(world: World, hooks: Hooks) -> None:
+    world.records["ci/build", "push"] = replace(GITHUB, enabled=False)
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 409
+    assert hooks.answer("ci/build", "push", signed(secret="guess"), BODY).status == 401
+    assert world.sent == []
+
+
+def test_what_does_not_match_is_taken_and_starts_nothing(world: World, hooks: Hooks) -> None:
+    match = {"headers": {"x-github-event": ["push"]}}
+    world.records["ci/build", "push"] = replace(GITHUB, source={**GITHUB.source, "match": match})
+    answer = hooks.answer("ci/build", "push", signed(**{"X-GitHub-Event": "ping"}), BODY)
+    assert (answer.status, answer.body) == (202, {"status": "ignored"})
+    assert world.sent == []
+    assert hooks.answer("ci/build", "push", signed(**{"X-GitHub-Event": "push"}), BODY).body["status"] == "accepted"
+
+
+def test_an_old_signature_is_none(world: World, hooks: Hooks) -> None:
+    world.records["pay", "stripe"] = TriggerRecord(
+        "pay", "stripe", "webhook", 1, "d", True, asdict(Webhook("stripe", "hooks/github"))
+    )
+    body = b'{"id": "evt_1"}'
+    made = hmac.new(SECRET.encode(), b"%d." % NOW + body, "sha256").hexdigest()
+    headers = {"Stripe-Signature": f"t={NOW},v1={made}", "content-type": "application/json"}
+    assert hooks.answer("pay", "stripe", headers, body).body["delivery"] == "evt_1"
+    world.at += 301 * SECOND
+    assert hooks.answer("pay", "stripe", headers, body).status == 401
+
+
+def test_slack_gets_its_challenge_when_it_has_signed_it(world: World, hooks: Hooks) -> None:
+    world.records["chat", "slack"] = TriggerRecord(
+        "chat", "slack", "webhook", 1, "d", True, asdict(Webhook("slack", "hooks/github"))
+    )
+    body = b'{"type": "url_verification", "challenge": "3eZb"}'
+    made = hmac.new(SECRET.encode(), b"v0:%d:" % NOW + body, "sha256").hexdigest()
+    headers = {"X-Slack-Signature": f"v0={made}", "X-Slack-Request-Timestamp": str(NOW), "Content-Type": "application/json"}
+    answer = hooks.answer("chat", "slack", headers, body)
+    assert (answer.status, answer.body) == (200, {"challenge": "3eZb"})
+    assert hooks.answer("chat", "slack", {**headers, "X-Slack-Signature": "v0=00"}, body).status == 401
+    assert world.sent == []
+
+
+def test_a_large_body_is_refused_before_anything_is_read(world: World, hooks: Hooks) -> None:
+    assert hooks.answer("ci/build", "push", signed(), b"x" * (MAX_BODY + 1)).status == 413
+    assert world.asked == []
+
+
+@pytest.mark.parametrize(("error", "status"), [(Unavailable("busy"), 503), (TooLarge("much"), 413)])
+def test_what_cannot_be_handed_on_is_not_accepted(world: World, hooks: Hooks, error: Exception, status: int) -> None:
+    world.fails = error
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == status
+
+
+def test_guesses_fill_no_memory(world: World, hooks: Hooks) -> None:
+    for n in range(MOST_KEPT + 100):
+        hooks.answer("ci/build", f"guess-{n}", signed(), BODY)
+    assert len(hooks._kept) == MOST_KEPT

@@ -1,0 +1,208 @@
+"""The hooks function and admit over mocked AWS: signed requests, events, messages and uploads become executions, each once."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from noetl_core.adapters.aws.clients import client
+from noetl_core.wiring import control
+from tests.contract.aws import environment, make_bucket, make_queue
+from tests.unit.functions.conftest import Context, Function, lines
+
+pytestmark = pytest.mark.filterwarnings("ignore:No application metrics to publish")
+SECRET = "It's a Secret to Everybody"
+PLAYBOOK = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: taker, path: team/taker}
+executor:
+  spec:
+    triggers:
+      - {name: push, webhook: {form: github, credential: hooks/github}, payload: {n: "{{ trigger.event.body.n }}"}}
+      - {event: {source: [shop]}, payload: {n: "{{ trigger.event.detail.n }}"}}
+      - {queue: orders, payload: {n: "{{ trigger.event.body.n }}"}}
+      - {upload: {prefix: uploads/in/}, payload: {n: "{{ trigger.event.object.n }}"}}
+workload: {n: null}
+workflow: [{step: only, tool: {kind: noop}}]
+"""
+
+
+@pytest.fixture
+def stack(function: Function) -> Iterator[Function]:
+    """With an inbox queue and bucket, a secret, and a playbook with a trigger of each kind."""
+    with environment(INBOX_QUEUE_URL=make_queue("InboxQueue"), INBOX_QUEUE="inbox", INBOX_BUCKET=make_bucket()):
+        kept = json.dumps({"data": {"secret": SECRET}})
+        client("secretsmanager").create_secret(Name="noetl/hooks/github", SecretString=kept)
+        request = {
+            "httpMethod": "POST",
+            "path": "/api/playbooks",
+            "headers": {},
+            "requestContext": {},
+            "body": json.dumps({"playbook": PLAYBOOK}),
+        }
+        assert function("admit").handler(request, Context())["statusCode"] in (200, 201)
+        yield function
+
+
+def request(body: str, delivery: str = "1", secret: str = SECRET, path: str = "team/taker/push") -> dict[str, Any]:
+    made = hmac.new(secret.encode(), body.encode(), "sha256").hexdigest()
+    headers = {"x-hub-signature-256": f"sha256={made}", "Content-Type": "application/json", "X-GitHub-Delivery": delivery}
+    return {"httpMethod": "POST", "path": f"/api/hooks/{path}", "headers": headers, "requestContext": {}, "body": body}
+
+
+def message(body: str, number: int = 0, queue: str = "inbox") -> dict[str, Any]:
+    return {
+        "messageId": f"m-{number}",
+        "receiptHandle": "r",
+        "body": body,
+        "attributes": {"ApproximateReceiveCount": "1", "SentTimestamp": "1795373028000"},
+        "messageAttributes": {},
+        "eventSource": "aws:sqs",
+        "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{queue}",
+    }
+
+
+def handed_on() -> list[str]:
+    """Take what lies in the inbox queue."""
+    found: list[str] = []
+    url = os.environ["INBOX_QUEUE_URL"]
+    while got := client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
+        for one in got:
+            found.append(one["Body"])
+            client("sqs").delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
+    return found
+
+
+def deliver(admit: ModuleType, records: list[dict[str, Any]]) -> None:
+    for first in range(0, len(records), 10):
+        assert admit.handler({"Records": records[first : first + 10]}, Context()) == {"batchItemFailures": []}
+
+
+def payloads() -> list[Any]:
+    """What the executions were started with."""
+    heads = control().index.heads(limit=1_000)
+    return sorted(control().load(head.execution_id).payload["n"] for head in heads)
+
+
+def test_200_webhooks_delivered_twice_are_200_executions(stack: Function) -> None:
+    hooks, admit = stack("hooks"), stack("admit")
+    told = []
+    for n in [*range(200), *range(200)]:
+        answer = hooks.handler(request(json.dumps({"n": n}), f"guid-{n}"), Context())
+        assert answer["statusCode"] == 202
+        told.append(json.loads(answer["body"])["execution_id"])
+    assert len(set(told)) == 200
+    deliver(admit, [message(body, number) for number, body in enumerate(handed_on())])
+    assert payloads() == list(range(200))
+    assert {head.execution_id for head in control().index.heads(limit=1_000)} == set(told)
+
+
+def everything() -> list[Any]:
+    """All that is stored anywhere."""
+    tables = [client("dynamodb").scan(TableName=os.environ[name])["Items"] for name in ("EVENTS_TABLE", "CATALOG_TABLE")]
+    buckets = [
+        client("s3").list_objects_v2(Bucket=os.environ[name]).get("Contents", ()) for name in ("RESULTS_BUCKET", "INBOX_BUCKET")
+    ]
+    return [*tables, *([o["Key"] for o in bucket] for bucket in buckets)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        request("{}", secret="guess"),
+        request("{}", path="team/taker/pull"),
+        request("{}", path="team/taker"),
+        request("{}", path=""),
+        request("{}", path="%00/%ff/" + "x" * 3_000),
+        {**request("{}"), "headers": None},
+        {**request("{}"), "body": None},
+        request("{}") | {"body": '{"n": 1}'},
+    ],
+    ids=["secret", "trigger", "playbook", "nothing", "hostile", "headers", "body", "another body"],
+)
+def test_a_wrong_signature_is_401_and_leaves_nothing(
+    stack: Function, wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    before = everything()
+    hooks = stack("hooks")
+    answer = hooks.handler(wrong, Context())
+    told = {
+        "code": "unauthorized",
+        "message": "no webhook has this address and this signature",
+        "details": [],
+        "request_id": "req-1",
+    }
+    assert (answer["statusCode"], json.loads(answer["body"])) == (401, {"error": told})
+    assert (everything(), handed_on()) == (before, [])
+    assert SECRET not in caplog.text
+
+
+def test_a_body_that_the_gateway_sends_as_base64_is_the_same_body(stack: Function) -> None:
+    from base64 import b64encode
+
+    body = json.dumps({"n": 1})
+    coded = {**request(body), "body": b64encode(body.encode()).decode(), "isBase64Encoded": True}
+    assert stack("hooks").handler(coded, Context())["statusCode"] == 202
+    assert stack("hooks").handler({**coded, "body": "no base64!"}, Context())["statusCode"] == 400
+
+
+def test_a_large_webhook_goes_by_the_results_bucket_and_reads_the_same(stack: Function) -> None:
+    body = json.dumps({"n": 1, "pad": "x" * 600_000})
+    assert stack("hooks").handler(request(body), Context())["statusCode"] == 202
+    (handed,) = handed_on()
+    assert len(handed) < 1_000
+    deliver(stack("admit"), [message(handed)])
+    assert payloads() == [1]
+
+
+def test_the_log_has_neither_bodies_nor_signatures(stack: Function, caplog: pytest.LogCaptureFixture) -> None:
+    sent = request(json.dumps({"n": 1, "private": "patient 7"}))
+    stack("hooks").handler(sent, Context())
+    deliver(stack("admit"), [message(body) for body in handed_on()])
+    written = "".join(str(vars(record)) for record in caplog.records)
+    assert "patient 7" not in written
+    assert sent["headers"]["x-hub-signature-256"] not in written
+    assert [line["id"] for line in lines(caplog, "taken")] == ["1"]
+
+
+def test_an_event_a_message_and_an_upload_start_what_takes_them_once(stack: Function) -> None:
+    admit, bucket = stack("admit"), os.environ["INBOX_BUCKET"]
+    event = {"id": "e1", "source": "shop", "detail-type": "Placed", "time": "2026-11-22T18:43:48Z", "detail": {"n": 1}}
+    client("s3").put_object(Bucket=bucket, Key="uploads/in/a b.json", Body=b'{"n": 3}')
+    put = {"s3": {"bucket": {"name": bucket}, "object": {"key": "uploads/in/a+b.json", "size": 8, "sequencer": "1"}}}
+    came = [
+        message(json.dumps(event), 1),
+        message(json.dumps({"n": 2}), 2, queue="orders"),
+        message(json.dumps({"Records": [put]}), 3),
+    ]
+    deliver(admit, [*came, *came])
+    assert payloads() == [1, 2, 3]
+
+
+def test_a_message_of_a_queue_that_nothing_reads_stays_there(stack: Function) -> None:
+    answer = stack("admit").handler({"Records": [message("{}", 7, queue="others")]}, Context())
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "m-7"}]}
+
+
+def test_a_bucket_that_the_stack_may_not_read_is_said_on_the_list_of_the_refused(
+    stack: Function, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from noetl_core.ports import Forbidden
+
+    admit = stack("admit")
+
+    def denied(*_: Any) -> Any:
+        raise Forbidden("this stack may not read the bucket")
+
+    monkeypatch.setattr("noetl_core.adapters.aws.inbox.S3Inbox.copy", denied)
+    put = {"s3": {"bucket": {"name": os.environ["INBOX_BUCKET"]}, "object": {"key": "uploads/in/a", "size": 8, "sequencer": "1"}}}
+    deliver(admit, [message(json.dumps({"Records": [put]}))])
+    (refused,) = control().triggers.list_refused(0, 10)
+    assert (refused.name, refused.code, refused.facts["event"]["key"]) == ("upload", "forbidden", "uploads/in/a")
