@@ -14,11 +14,11 @@ from urllib.parse import unquote
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.logging import correlation_paths
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from noetl_core.adapters.aws.triggers import DynamoTriggers
 
 from noetl_core.adapters.aws.named import results
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.adapters.aws.snapshots import on_snapshots
+from noetl_core.adapters.aws.triggers import DynamoTriggers
 from noetl_core.adapters.aws.webhooks import SqsWebhookSink
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.control.triggers.hooks import Answer, Hooks

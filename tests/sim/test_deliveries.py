@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from noetl_core.control.registration import register
 
+from noetl_core.control.registration import register
 from noetl_core.control.triggers.deliveries import Deliveries, Delivery, NobodyTakes, UploadDelivery
 from noetl_core.control.triggers.notifications import EventDelivery, QueueDelivery
 from noetl_core.engine.state import State

@@ -128,7 +128,7 @@ def _folded(operand: Any, value: Leaf, test: Callable[[str, str], bool]) -> bool
 
 
 def _numeric(operand: list[Any], value: Leaf) -> bool:
-    if _kind(value) != "number":
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return all(COMPARISONS[word](value, bound) for word, bound in zip(operand[::2], operand[1::2], strict=True))
 

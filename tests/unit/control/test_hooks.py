@@ -175,10 +175,10 @@ def test_one_that_is_switched_off_says_so_to_who_signed_and_to_nobody_else(world
 def test_what_does_not_match_is_taken_and_starts_nothing(world: World, hooks: Hooks) -> None:
     match = {"headers": {"x-github-event": ["push"]}}
     world.records["ci/build", "push"] = replace(GITHUB, source={**GITHUB.source, "match": match})
-    answer = hooks.answer("ci/build", "push", signed(**{"X-GitHub-Event": "ping"}), BODY)
+    answer = hooks.answer("ci/build", "push", {**signed(), "X-GitHub-Event": "ping"}, BODY)
     assert (answer.status, answer.body) == (202, {"status": "ignored"})
     assert world.sent == []
-    assert hooks.answer("ci/build", "push", signed(**{"X-GitHub-Event": "push"}), BODY).body["status"] == "accepted"
+    assert hooks.answer("ci/build", "push", {**signed(), "X-GitHub-Event": "push"}, BODY).body["status"] == "accepted"
 
 
 def test_an_old_signature_is_none(world: World, hooks: Hooks) -> None:

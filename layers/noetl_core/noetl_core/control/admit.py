@@ -148,6 +148,16 @@ def settled_inputs(
 
     Raises `BadWorkload` when they cannot be rendered, or when the workload does not conform to the playbook's `x-schema`.
     """
+    resolve = loading(values)
+    rendered = rendered_defaults(playbook, payload, execution_id, resolve, trigger)
+    if playbook.inputs is not None:
+        workload = deep_merge(deep_merge(playbook.workload, payload), rendered)
+        check_inputs(playbook, _looked_into(workload, playbook.inputs, resolve))
+    return rendered
+
+
+def loading(values: Values) -> Callable[[Any], Any]:
+    """Return what loads references for templates that are rendered at admission."""
 
     def resolve(ref: Any) -> Any:
         value = values(("object", ref["key"], ref))
@@ -157,11 +167,7 @@ def settled_inputs(
             raise TemplateError(value.reason)
         return value
 
-    rendered = rendered_defaults(playbook, payload, execution_id, resolve, trigger)
-    if playbook.inputs is not None:
-        workload = deep_merge(deep_merge(playbook.workload, payload), rendered)
-        check_inputs(playbook, _looked_into(workload, playbook.inputs, resolve))
-    return rendered
+    return resolve
 
 
 def _looked_into(value: Any, schema: Mapping[str, Any], resolve: Callable[[Any], Any]) -> Any:

@@ -107,7 +107,7 @@ def source_of(trigger: Trigger) -> Mapping[str, Any]:
 def _state(trigger: Trigger, stored: TriggerRecord | None, now: int) -> Mapping[str, Any]:
     """Return what the trigger is at under its new version."""
     same = stored if stored is not None and stored.kind == trigger.kind else None
-    if trigger.kind != Schedule.kind:
+    if not isinstance(trigger.source, Schedule):
         return {} if same is None else same.state
     former = None if same is None else schedule_of(same.source)
     state = ScheduleState() if same is None else ScheduleState.read(same.state)

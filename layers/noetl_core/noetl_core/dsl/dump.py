@@ -35,6 +35,7 @@ from noetl_core.dsl.fields.playbook import (
     RESULTS,
 )
 from noetl_core.dsl.fields.policies import ADMISSION, TASK_POLICY, THEN
+from noetl_core.dsl.fields.sources import QUEUE, UPLOAD, WEBHOOK
 from noetl_core.dsl.fields.tools import TASK
 from noetl_core.dsl.fields.triggers import TRIGGER
 from noetl_core.dsl.inputs import SCHEMA_KEY
@@ -51,6 +52,8 @@ from noetl_core.dsl.model import (
     Playbook,
     Rate,
     Router,
+    Schedule,
+    Source,
     Step,
     Task,
     TaskPolicy,
@@ -58,6 +61,7 @@ from noetl_core.dsl.model import (
     Trigger,
 )
 from noetl_core.dsl.scalars import NotANumber, resolve, surprise
+from noetl_core.dsl.sources import Events, Messages, Uploads, Webhook
 
 
 def dump(playbook: Playbook) -> str:
@@ -108,17 +112,29 @@ def _executor(e: Executor) -> dict[str, Any]:
 
 
 def _trigger(trigger: Trigger) -> dict[str, Any]:
-    source = trigger.source
-    return TRIGGER.written(
-        name=trigger.name,
-        schedule=source.cron if source.cron is not None else {"rate": source.every_s},
-        timezone=source.timezone,
-        overlap=source.overlap,
-        catch_up=source.catch_up,
-        jitter=source.jitter_s,
-        payload=dict(trigger.payload),
-        enabled=trigger.enabled,
-    )
+    return TRIGGER.written(name=trigger.name, **_source(trigger.source), payload=dict(trigger.payload), enabled=trigger.enabled)
+
+
+def _source(source: Source) -> dict[str, Any]:
+    match source:
+        case Schedule():
+            return {
+                "schedule": source.cron if source.cron is not None else {"rate": source.every_s},
+                "timezone": source.timezone,
+                "overlap": source.overlap,
+                "catch_up": source.catch_up,
+                "jitter": source.jitter_s,
+            }
+        case Events():
+            return {"event": dict(source.pattern)}
+        case Messages():
+            return {"queue": QUEUE.written(name=source.queue, match=dict(source.match))}
+        case Webhook():
+            said = {name: getattr(source, name) for name in WEBHOOK.keys - {"match", "headers", "tolerance", "prefix"}}
+            more = {"match": dict(source.match), "headers": list(source.headers), "tolerance": source.tolerance_s}
+            return {"webhook": WEBHOOK.written(**said, **more, prefix=source.prefix or None)}
+        case Uploads():
+            return {"upload": UPLOAD.written(prefix=source.prefix or None, suffix=source.suffix or None, bucket=source.bucket)}
 
 
 def _step(step: Step, executor: Executor) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, get_args
 
+from noetl_core.dsl.sources import Events, Messages, Uploads, Webhook
+
 Value = Any
 """A plain YAML/JSON value whose strings may be templates."""
 
@@ -278,7 +280,7 @@ class Schedule:
     jitter_s: float = 0
 
 
-Source = Schedule
+Source = Schedule | Events | Messages | Webhook | Uploads
 """What a trigger fires on."""
 
 

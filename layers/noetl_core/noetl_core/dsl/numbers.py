@@ -105,6 +105,8 @@ KEPT: Final = Range(1, 10 * YEAR_S)
 SCHEDULE_RATE: Final = Range(60, YEAR_S, whole=True, template=False, null=False, time=True)
 """A stack looks at what is due once a minute."""
 SCHEDULE_JITTER: Final = Range(0, DAY_S, template=False, null=False, time=True)
+WEBHOOK_TOLERANCE: Final = Range(1, DAY_S, template=False, null=False, time=True)
+"""The age of a signature."""
 LOOP_ITEMS: Final = 1_000_000
 """The longest collection of one loop: its worker holds the collection, and a takeover reads what was done of it."""
 _HIGHEST: Final = {"max_payload_bytes": 200 * 1024, "max_input_bytes": 1024 * 1024 * 1024}

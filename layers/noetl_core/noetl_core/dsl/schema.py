@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from noetl_core.dsl import requirements
 from noetl_core.dsl.dialect.tasks import OPTION_SPELLINGS
-from noetl_core.dsl.fields import cursor, flow, keychain, playbook, policies, tools, triggers
+from noetl_core.dsl.fields import cursor, flow, keychain, playbook, policies, sources, tools, triggers
 from noetl_core.dsl.fields.kind import KindSpec
 from noetl_core.dsl.fields.types import (
     Anything,
@@ -43,6 +43,7 @@ from noetl_core.dsl.numbers import DURATION, QUOTED, SCHEDULE_RATE, TIMEOUT, Ran
 from noetl_core.dsl.reader import NAME
 from noetl_core.dsl.secret_results import FIELD_PATH
 from noetl_core.dsl.tasks import RESERVED, TASK_FIELDS
+from noetl_core.dsl.ways_in import MOST_HEADERS
 from noetl_core.expr.compiled import PATTERN as TEMPLATE
 from noetl_core.json_schema import TYPES
 
@@ -237,6 +238,8 @@ def _values() -> dict[str, Schema]:
         "set": {"type": "object", "propertyNames": {"pattern": r"^((ctx|iter)\..|[^.]+$)"}},
         "type_names": {"anyOf": [types, {"type": "array", "minItems": 1, "items": types}]},
         "schedule": {"anyOf": [_TEXT, _block(triggers.RATE)]},
+        "queue": {"anyOf": [_TEXT, _block(sources.QUEUE)]},
+        "header_names": {"type": "array", "maxItems": MOST_HEADERS, "items": _TEXT},
         "join": {"anyOf": [{"enum": ["all", "any"]}, _block(flow.JOIN)]},
         "script": {"anyOf": [_TEXT, _block(tools.SCRIPT, required=[])]},
         "error": {"anyOf": [_block(policies.ERROR), {"not": _MAP}]},

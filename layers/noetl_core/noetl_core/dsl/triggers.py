@@ -4,9 +4,9 @@ be."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.fields.triggers import OF_ALL, RATE, RATE_TEXT, SOURCES, TRIGGER
@@ -14,6 +14,7 @@ from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Schedule, Source, Trigger
 from noetl_core.dsl.numbers import SCHEDULE_JITTER, SCHEDULE_RATE, BadNumber, Range, duration
 from noetl_core.dsl.reader import Given, Reader
+from noetl_core.dsl.ways_in import read_events, read_messages, read_uploads, read_webhook
 from noetl_core.expr import FUNCTIONS, is_template
 
 MOST: Final = 50
@@ -227,7 +228,13 @@ def _wrong(cron: str) -> str:
     return ""
 
 
-_SOURCES: Final[Mapping[str, Any]] = {"schedule": _schedule}
+_SOURCES: Final[Mapping[str, Callable[[Reader, Given, str], Source | None]]] = {
+    "schedule": _schedule,
+    "event": read_events,
+    "queue": read_messages,
+    "webhook": read_webhook,
+    "upload": read_uploads,
+}
 """How each source is read: `(reader, what is given, what it is called) -> Source`, None where it is reported."""
 
 __all__ = ["Source", "read_triggers"]

@@ -24,13 +24,15 @@ MOST_ALTERNATIVES: Final = 1_000
 """Values and filters of a pattern."""
 
 
-def read_events(r: Reader, node: Node, what: str) -> Events | None:
+def read_events(r: Reader, trigger: Given, what: str) -> Events | None:
     """Return an event pattern; None when it is reported."""
+    node = trigger.nodes["event"]
     return Events(node.plain()) if _is_pattern(r, node, f"event of {what}") else None
 
 
-def read_messages(r: Reader, node: Node, what: str) -> Messages | None:
+def read_messages(r: Reader, trigger: Given, what: str) -> Messages | None:
     """Return a queue, which is a name, or a mapping; None when it is reported."""
+    node = trigger.nodes["queue"]
     if not isinstance(node.value, dict):
         name = r.text(node, f"queue of {what}")
         return Messages(name) if name is not None and _is_queue(r, node, name, what) else None
@@ -43,8 +45,9 @@ def read_messages(r: Reader, node: Node, what: str) -> Messages | None:
     return Messages(name, _match(r, given, f"match of {what}"))
 
 
-def read_uploads(r: Reader, node: Node, what: str) -> Uploads | None:
+def read_uploads(r: Reader, trigger: Given, what: str) -> Uploads | None:
     """Return which objects of which bucket; None when it is reported."""
+    node = trigger.nodes["upload"]
     given = r.read(node, UPLOAD, what)
     if not isinstance(node.value, dict):
         return None
@@ -64,8 +67,9 @@ def read_uploads(r: Reader, node: Node, what: str) -> Uploads | None:
     return Uploads(prefix or "", suffix or "", bucket) if right else None
 
 
-def read_webhook(r: Reader, node: Node, what: str) -> Webhook | None:
+def read_webhook(r: Reader, trigger: Given, what: str) -> Webhook | None:
     """Return how requests are signed; None when it is reported."""
+    node = trigger.nodes["webhook"]
     given = r.read(node, WEBHOOK, what)
     if not isinstance(node.value, dict):
         return None

@@ -63,7 +63,8 @@ class Deliveries:
         their turn: then the delivery is to come again.
         """
         taking = [record for record in self._records(delivery, records) if self._takes(record, delivery)]
-        done, failed = [], []
+        done: list[Firing] = []
+        failed: list[Exception] = []
         for record in taking:
             try:
                 done += self._start(record, delivery)

@@ -43,6 +43,8 @@ MAX_PART: Final = 512
 """Bytes of a path, which is as long as playbooks' may be, and of a name."""
 MAX_AGE_S: Final = 60
 """How long a secret is used that was read: one that was replaced is in use after a minute."""
+MOST_SECRETS: Final = 3
+"""Of one webhook, while they are changed."""
 MOST_KEPT: Final = 1_000
 """Webhooks whose secrets a process keeps, those that do not exist among them."""
 NOBODY: Final = {"code": "unauthorized", "message": "no webhook has this address and this signature"}
@@ -140,16 +142,17 @@ class Hooks:
 
 
 def secrets_of(name: str, credential: Mapping[str, Any], path: str) -> list[bytes]:
-    """Return the secrets in a credential for webhooks of the playbook `path`: `data.secret`, one or a list of at most three, of
-    which each is right. Raises `NotFound` for another shape, `Forbidden` where it is kept for other playbooks."""
+    """Return the secrets in a credential for webhooks of the playbook `path`: `data.secret`, one or a list, of which
+    each is right. Raises `NotFound` for another shape, `Forbidden` where it is kept for other playbooks."""
     paths = credential.get("paths")
     if paths is not None and not (isinstance(paths, list) and any(isinstance(p, str) and fnmatchcase(path, p) for p in paths)):
         raise Forbidden(f"credential {name!r} is kept for other playbooks")
     data = credential.get("data", credential)
     given = data.get("secret") if isinstance(data, Mapping) else None
-    texts = given if isinstance(given, list) else [given]
-    if not 0 < len(texts) <= 3 or not all(isinstance(t, str) and t for t in texts):
-        raise NotFound(f"credential {name!r} holds no secret: its field secret is a text, or a list of at most three")
+    listed = given if isinstance(given, list) else [given]
+    texts = [text for text in listed if isinstance(text, str) and text]
+    if not texts or len(texts) < len(listed) or len(texts) > MOST_SECRETS:
+        raise NotFound(f"credential {name!r} holds no secret: its field secret is a text, or a list of at most {MOST_SECRETS}")
     return [text.encode() for text in texts]
 
 

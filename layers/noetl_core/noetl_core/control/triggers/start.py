@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, Final, cast
 
-from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool, admit
+from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool, admit, loading
 from noetl_core.control.core import Control
 from noetl_core.control.refusals import code_of
 from noetl_core.dsl.diagnostics import InvalidPlaybook
@@ -18,6 +18,7 @@ from noetl_core.events.shapes import Triggered
 from noetl_core.expr import Scope, TemplateError, render
 from noetl_core.instants import DAY_S, SECOND
 from noetl_core.ports import Firing, NotFound, RefusedDelivery, TooLarge, TriggerRecord
+from noetl_core.values import Values
 
 log = logging.getLogger(__name__)
 
@@ -32,15 +33,16 @@ NEVER = (BadWorkload, InvalidPlaybook, UnknownPool, NotFound, TemplateError, Too
 def start_triggered(control: Control, record: TriggerRecord, occurrence: str, at: int, facts: Mapping[str, Any]) -> Firing:
     """Start what a trigger starts for one occurrence or delivery, and record what became of it.
 
-    `at` is when it was to happen (microseconds), and `facts` is what templates read in `trigger` beside its kind, name and id;
-    both are the same however often the occurrence comes, and it starts one execution, whatever version was registered
-    meanwhile. What can never start is kept on the list of refused deliveries. Raises `Unavailable`: then it is to be tried
-    again.
+    `at` is when it was to happen (microseconds), and `facts` is what templates read in `trigger` beside its kind, name and id,
+    large values as references to objects of the execution; both are the same however often the occurrence comes, and it starts
+    one execution, whatever version was registered meanwhile. What can never start is kept on the list of refused deliveries.
+    Raises `Unavailable`: then it is to be tried again.
     """
     trigger = cast("Triggered", {"kind": record.kind, "name": record.name, "id": occurrence, **facts})
     key = ids.occurrence_key(record.path, record.name, occurrence)
     try:
-        payload = render(record.payload, Scope({"trigger": trigger_seen(trigger)}))
+        read = loading(Values(control.store, control.results, ids.execution_id_from_key(key)))
+        payload = render(record.payload, Scope({"trigger": trigger_seen(trigger)}, resolve=read))
         request = StartRequest(path=record.path, version=record.version, payload=payload, idempotency_key=key, trigger=trigger)
         execution_id = admit(control, request).execution_id
     except KeyReused:  # by an earlier version of the trigger

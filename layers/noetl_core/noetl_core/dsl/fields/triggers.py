@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from noetl_core.dsl.fields.types import Block, Choice, Duration, Field, Flag, Name, Shape, Text, Values
+from noetl_core.dsl.fields.sources import UPLOAD, WEBHOOK
+from noetl_core.dsl.fields.types import Block, Choice, Duration, Field, Flag, Name, Part, Shape, Text, Values
 from noetl_core.dsl.model import CATCH_UP, OVERLAP, Schedule, Trigger
 from noetl_core.dsl.numbers import SCHEDULE_JITTER
 
@@ -36,6 +37,17 @@ TRIGGER: Final = Block(
         "Starts the playbook at times: a cron expression of five fields, or `{rate: 5m}`.",
         link="../triggers.md#schedules",
     ),
+    Field(
+        "event", Values(), "Starts the playbook on events of EventBridge that match this pattern.", link="../triggers.md#events"
+    ),
+    Field(
+        "queue",
+        Shape("queue", "a name of a queue, or a mapping"),
+        "Starts the playbook on messages of an SQS queue: its name, or a mapping with `name` and `match`.",
+        link="../triggers.md#messages",
+    ),
+    Field("webhook", Part(WEBHOOK), "Starts the playbook on signed requests.", link="../triggers.md#webhooks"),
+    Field("upload", Part(UPLOAD), "Starts the playbook on objects that are put into a bucket.", link="../triggers.md#uploads"),
     Field(
         "name",
         Name("a trigger"),
@@ -88,6 +100,12 @@ TRIGGER: Final = Block(
 RATE_TEXT: Final = re.compile(r"[1-9][0-9]{0,6}[mhd]\Z")
 """A rate as text: whole minutes, hours or days."""
 
-SOURCES: Final[Mapping[str, frozenset[str]]] = {"schedule": frozenset({"timezone", "overlap", "catch_up", "jitter"})}
+SOURCES: Final[Mapping[str, frozenset[str]]] = {
+    "schedule": frozenset({"timezone", "overlap", "catch_up", "jitter"}),
+    "event": frozenset(),
+    "queue": frozenset(),
+    "webhook": frozenset(),
+    "upload": frozenset(),
+}
 """The sources, and the fields that belong to each."""
 OF_ALL: Final = frozenset({"name", "payload", "enabled"})
