@@ -10,7 +10,8 @@
 * `tools` run the tasks of playbooks. `observe` turns histories into timelines, graphs, costs and logs.
 * `embedded` is `run`, for programs, with `siblings`, the playbooks that lie beside one; `script_files` reads what its scripts
   name. `client` is the typed client of the API.
-* `instants`, `mappings`, `json_schema` and `strict_json` are about plain values, whatever they are for; `python_code` is about
+* `instants`, `mappings`, `json_schema`, `event_patterns` and `strict_json` are about plain values, whatever they are for;
+  `python_code` is about
   the program text of tasks.
 
 The command line (`cli`), the Lambda handlers (`functions`), the deployment (`infra`) and further tool kinds (`plugins`) are

@@ -32,8 +32,10 @@ READ: dict[str, tuple[str, Any]] = {
     "messages that match": ("queue: {name: orders, match: {body: {a: [1]}}}", Messages("orders", {"body": {"a": [1]}})),
     "a sender's form": ("webhook: {form: github, credential: hooks/a}", Webhook("github", "hooks/a")),
     "an own form": (
-        "webhook: {form: hmac, credential: hooks/a/b, header: X-S, algorithm: sha512, encoding: base64, prefix: 'v1=',"
-        " timestamp: X-T, tolerance: 2m, signed: '{timestamp}:{body}', id: X-I, headers: [X-More], match: {body: {a: [1]}}}",
+        (
+            "webhook: {form: hmac, credential: hooks/a/b, header: X-S, algorithm: sha512, encoding: base64, prefix: 'v1=',"
+            " timestamp: X-T, tolerance: 2m, signed: '{timestamp}:{body}', id: X-I, headers: [X-More], match: {body: {a: [1]}}}"
+        ),
         Webhook(
             "hmac",
             "hooks/a/b",

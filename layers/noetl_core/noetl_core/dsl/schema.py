@@ -282,6 +282,8 @@ def _parts() -> dict[str, Schema]:
         "loop": _block(flow.LOOP) | {"anyOf": [{"required": ["in"]}, {"required": ["cursor"]}]},
         "cursor": _block(cursor.CURSOR),
         "trigger": _block(triggers.TRIGGER) | {"oneOf": [{"required": [source]} for source in triggers.SOURCES]},
+        "webhook": _block(sources.WEBHOOK),
+        "upload": _block(sources.UPLOAD),
         "router": _block(flow.ROUTER),
         "arc": _block(flow.ARC),
         "task_policy": _block(policies.TASK_POLICY) | {"anyOf": [{"required": ["rules"]}, {"required": ["rate"]}]},

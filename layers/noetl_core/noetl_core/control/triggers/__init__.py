@@ -2,5 +2,8 @@
 time has come, `operate` is what people do with triggers, and `operations` has it as operations of the API. Registering a
 playbook installs them (`control.registration`).
 
-Sources that bring deliveries are served where the deliveries come in; none of that is here.
+`deliveries` starts what takes an event, a message, a signed request or an upload; `notifications` reads them as services hand
+them over. `hooks` answers requests to webhooks: `signatures` says which are signed, `webhooks` what they bring.
+
+Queues, buckets and HTTP are not here: who receives there hands on what came.
 """
