@@ -7,9 +7,14 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import boto3
 import pytest
+from botocore.config import Config
 
+from noetl_infra import REGION
+from noetl_infra.deploy import local_environment
 from noetl_infra.stack import Stack, down
 from noetl_infra.up import up
 from tests.packages import SAMPLE, index
@@ -22,6 +27,27 @@ PARAMETERS = {
 }
 """What tools may reach there: what the tool matrix makes."""
 PARAMETERS |= {"AllowShell": "all"}
+ORDERS, SCANS = "ways-in-orders", "ways-in-scans"
+"""A queue and a bucket whose messages and objects may start playbooks."""
+PARAMETERS |= {
+    "EventBus": "default",
+    "EventSources": "ways.in,aws.s3",
+    "TriggerQueue": f"arn:aws:sqs:{REGION}:000000000000:{ORDERS}",
+    "UploadBuckets": SCANS,
+}
+
+
+def client(service: str, endpoint: str) -> Any:
+    """A boto3 client of an endpoint."""
+    env = local_environment(endpoint)
+    return boto3.client(  # type: ignore[call-overload]
+        service,
+        endpoint_url=endpoint,
+        region_name=env["AWS_DEFAULT_REGION"],
+        aws_access_key_id=env["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
+        config=Config(s3={"addressing_style": "path"}),
+    )
 
 
 @contextmanager
@@ -29,6 +55,9 @@ def brought_up(folder: Path) -> Iterator[Stack]:
     """A stack with a folder and a port of its own, that ends with the block."""
     endpoint = os.environ.get("NOETL_E2E_ENDPOINT")
     if endpoint:
+        client("sqs", endpoint).create_queue(
+            QueueName=ORDERS, Attributes={"VisibilityTimeout": "360"}
+        )  # a mapping needs its queue
         yield up(folder, endpoint=endpoint, tools=[str(SCRIPTED_TOOL)], parameters=PARAMETERS)
         return
     with socket.socket() as probe:

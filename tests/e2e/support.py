@@ -12,11 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
-from botocore.config import Config
-
-from noetl_infra.deploy import local_environment
 from noetl_infra.stack import Stack
+from tests.stacks import client
 
 ENDED = frozenset({"completed", "failed", "cancelled", "stuck"})
 
@@ -71,15 +68,7 @@ class Api:
 
 def aws(stack: Stack, service: str) -> Any:
     """A boto3 client of the stack."""
-    env = local_environment(stack.endpoint)
-    return boto3.client(  # type: ignore[call-overload]
-        service,
-        endpoint_url=stack.endpoint,
-        region_name=env["AWS_DEFAULT_REGION"],
-        aws_access_key_id=env["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
-        config=Config(s3={"addressing_style": "path"}),
-    )
+    return client(service, stack.endpoint)
 
 
 def function_processes(stack: Stack, function: str) -> list[int]:
