@@ -11,8 +11,6 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-import pytest
-
 from noetl_infra.stack import Stack
 from tests.e2e.support import Api, aws
 from tests.stacks import ORDERS, SCANS
@@ -88,7 +86,6 @@ def signed(body: bytes, delivery: str, secret: str = SECRET) -> dict[str, str]:
     return {"X-Hub-Signature-256": f"sha256={made}", "X-GitHub-Delivery": delivery, "X-GitHub-Event": "push"}
 
 
-@pytest.mark.usefixtures("api")
 def test_webhooks_that_come_twice_start_one_execution_each_and_wrong_ones_none(stack: Stack, api: Api) -> None:
     status, answer = api.call("POST", "/api/credentials", {"name": "hooks/ways-in", "data": {"secret": SECRET}})
     assert status == 201, answer
@@ -97,12 +94,16 @@ def test_webhooks_that_come_twice_start_one_execution_each_and_wrong_ones_none(s
     bodies = {n: json.dumps({"n": n, "pad": "x" * (400_000 if n == 0 else 10)}).encode() for n in range(amount)}
 
     def deliver(n: int) -> tuple[int, str]:
-        status, told = post(stack, "ways-in/webhook/webhook", bodies[n], signed(bodies[n], f"guid-{n}"))
-        return status, told["execution_id"]
+        """As a sender does: a stack that is busy is asked again."""
+        while True:
+            status, told = post(stack, "ways-in/webhook/webhook", bodies[n], signed(bodies[n], f"guid-{n}"))
+            if status != 429:
+                return status, str(told.get("execution_id", told))
+            time.sleep(0.5)
 
     with ThreadPoolExecutor(4) as pool:
         told = list(pool.map(deliver, [*bodies, *bodies]))
-    assert {status for status, _ in told} == {202}
+    assert {status for status, _ in told} == {202}, [one for one in told if one[0] != 202]
     for path, headers in (
         ("ways-in/webhook/webhook", signed(b"{}", "guid-x", "guess")),
         ("ways-in/webhook/other", signed(b"{}", "guid-x")),
