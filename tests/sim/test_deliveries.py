@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from noetl_core.control.operate import NotNow
 from noetl_core.control.registration import register
 from noetl_core.control.triggers.deliveries import Deliveries, Delivery, NobodyTakes, UploadDelivery
 from noetl_core.control.triggers.notifications import EventDelivery, QueueDelivery
+from noetl_core.control.triggers.operate import fire_refused
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.ports import NotFound, PortError, Upload, WebhookDelivery
@@ -229,6 +231,28 @@ def test_what_can_never_start_is_refused_once_with_what_came_and_keeps_nobody_el
     (refused,) = world.triggers.refusals.values()
     assert (refused.path, refused.code, refused.facts["event"]["id"]) == ("a", "template", "e-1")
     assert [r["id"] for r in results(world)] == ["e-1"]
+
+
+def test_what_was_refused_starts_when_it_is_fired_again_by_a_trigger_that_is_right() -> None:
+    world = World()
+    registered(world, playbook("a", EVENT, got="{{ trigger.event.detail.total / 0 }}"))
+    deliver(world, event(1, pad=9_000))
+    (refused,) = world.triggers.refusals.values()
+    registered(world, playbook("a", EVENT, "{{ workload.got }}", got="{{ trigger.event.detail.total / 2 }}"))
+    assert fire_refused(world.controls[0], refused.id)["result"] == "started"
+    deliver(world, event(1, pad=9_000))
+    assert results(world) == [0.5]
+    assert world.triggers.refusals == {}
+
+
+def test_an_object_that_could_not_be_read_is_to_be_put_again() -> None:
+    world = World()
+    registered(world, playbook("u", UPLOAD))
+    deliver(world, UploadDelivery(Upload(BUCKET, "uploads/in/b.json", 1 << 40), SimInbox(world)))
+    (refused,) = world.triggers.refusals.values()
+    with pytest.raises(NotNow, match="put it there again"):
+        fire_refused(world.controls[0], refused.id)
+    assert executions(world) == []
 
 
 def test_a_message_that_no_trigger_reads_stays_in_its_queue_and_one_that_does_not_match_is_dropped() -> None:

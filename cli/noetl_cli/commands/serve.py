@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from noetl_cli import output
 from noetl_cli.app import Output, Store, app
@@ -15,18 +18,25 @@ from noetl_cli.local_store import IN_MEMORY, default_store
 from noetl_core.instants import to_rfc3339
 
 if TYPE_CHECKING:
+    from noetl_cli.local_backend import LocalBackend
     from noetl_core.engine.records import Commit
 
 
 @app.command()
-def serve(store: Store = None, output_: Output = "human") -> None:
+def serve(
+    port: Annotated[
+        int | None, typer.Option(help="Take webhooks on this port of this machine", metavar="N", min=0, max=65535)
+    ] = None,
+    store: Store = None,
+    output_: Output = "human",
+) -> None:
     """Start what is scheduled in the local store, and go on with what waits there, until Ctrl-C."""
     from noetl_cli.local_backend import LocalBackend  # 400 ms: only who asks the local store
 
     if store == IN_MEMORY:
         raise Exit(USAGE, "a store in memory ends with its process: there is nothing to serve")
     where = LocalBackend(store or default_store())
-    with closing(where):
+    with closing(where), _hooks(where, port):
         known = where.wiring.control.triggers.triggers()
         on = sum(1 for record in known if record.enabled)
         say(f"serving {store or default_store()}: {on} of {len(known)} triggers are on (noetl triggers ls); Ctrl-C ends it")
@@ -39,6 +49,23 @@ def serve(store: Store = None, output_: Output = "human") -> None:
 
         where.serve(tick)
         tick()
+
+
+@contextmanager
+def _hooks(where: LocalBackend, port: int | None) -> Iterator[None]:
+    """Take webhooks meanwhile, where a port says so."""
+    if port is None:
+        yield
+        return
+    from noetl_cli.hook_server import HookServer, serving  # 20 ms: only who takes webhooks
+
+    try:
+        server = HookServer(where.wiring, where.wiring.credentials, port)
+    except OSError as error:
+        raise Exit(USAGE, f"port {port} cannot be had: {error.strerror}") from None
+    say(f"webhooks are taken at {server.address}PATH/NAME")
+    with serving(server):
+        yield
 
 
 def _tell(commit: Commit, how: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,9 @@ triggers = typer.Typer(
     no_args_is_help=True, add_completion=False, help="What starts playbooks: list, switch on and off, fire, try again."
 )
 app.add_typer(triggers, name="triggers")
+
+PATTERN_SHOWN = 80
+"""Characters of an event pattern in a list."""
 
 Path = Annotated[str, typer.Argument(metavar="PATH", help="of the playbook")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="of the trigger")]
@@ -145,7 +149,7 @@ def _row(trigger: Trigger) -> dict[str, Any]:
     return {
         "path": trigger["path"],
         "name": trigger["name"],
-        "when": _when(trigger["source"]),
+        "when": _when(trigger),
         "on": _state(trigger),
         "next": trigger.get("next_at") or "",
         "last": f"{last['scheduled_at']} {last['execution_id']}" if last else "",
@@ -159,14 +163,30 @@ def _state(trigger: Trigger) -> str:
     return f"no: {trigger['stopped']}" if "stopped" in trigger else "no"
 
 
-def _when(source: Mapping[str, Any]) -> str:
+def _when(trigger: Trigger) -> str:
     """Return the source of a trigger in one line."""
+    source = trigger["source"]
+    if trigger["kind"] != "schedule":
+        return f"{trigger['kind']} {_outside(trigger['kind'], source)}".strip()
     if "every_s" in source:
         return f"every {_duration(source['every_s'])}"
     if "cron" in source:
         zone = source.get("timezone", "UTC")
         return f"{source['cron']} {zone}"
     return ", ".join(f"{key}: {value}" for key, value in source.items())
+
+
+def _outside(kind: str, source: Mapping[str, Any]) -> str:
+    """Return the words of a source that brings deliveries."""
+    match kind:
+        case "event":
+            return json.dumps(source["pattern"], ensure_ascii=False)[:PATTERN_SHOWN]
+        case "queue":
+            return str(source["queue"])
+        case "webhook":
+            return f"{source['form']} {source['credential']}"
+        case _:
+            return f"{source.get('bucket', '')} {source.get('prefix', '')}*{source.get('suffix', '')}".strip()
 
 
 def _duration(seconds: int) -> str:
@@ -178,9 +198,11 @@ def _duration(seconds: int) -> str:
 
 def _show(trigger: TriggerDetails) -> None:
     source = trigger["source"]
-    print(f"{output.styled(trigger['path'], 'bold')} {trigger['name']}: {_when(source)}, version {trigger['version']}")
+    print(f"{output.styled(trigger['path'], 'bold')} {trigger['name']}: {_when(trigger)}, version {trigger['version']}")
     print(f"on: {_state(trigger)}")
-    for key in ("overlap", "catch_up", "jitter_s"):
+    if trigger["kind"] == "webhook":
+        print(f"takes: POST /api/hooks/{trigger['path']}/{trigger['name']}")
+    for key in ("overlap", "catch_up", "jitter_s", "match"):
         if key in source:
             print(f"{key}: {source[key]}")
     if trigger["payload"]:

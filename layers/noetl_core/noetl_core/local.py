@@ -90,6 +90,7 @@ class LocalWiring:
         self.control.callback_key = key
         self.control.limits = SharedLimits(SqliteLimitPlaces(self.database), rates)
         self.control.pools = POOLS | {name.strip() for name in os.environ.get("NOETL_POOLS", "").split(",") if name.strip()}
+        self.credentials: Secrets = secrets or LocalSecrets(home() / "credentials.json")
         self.worker = Worker(
             self.store,
             self.results,
@@ -98,7 +99,7 @@ class LocalWiring:
             playbooks=self.control.playbook,
             registered=self.catalog.by_digest,
             tools=tools or ToolRegistry(),
-            secrets=secrets or LocalSecrets(home() / "credentials.json"),
+            secrets=self.credentials,
             name=name_of(),
             gone=has_ended,
             sealer=LocalSealer(file_key(Path(store).parent / "seal.key") if kept else memory_key()),

@@ -107,9 +107,9 @@ class Deliveries:
     def _start(self, record: TriggerRecord, delivery: Delivery) -> Iterable[Firing]:
         occurrence, at = _identity(delivery)
         execution_id = ids.execution_id_from_key(ids.occurrence_key(record.path, record.name, occurrence))
+        if isinstance(delivery, UploadDelivery | WebhookDelivery) and self.control.load(execution_id).seq >= 0:
+            return []  # before an object is copied once more; when a request came first is told already
         if isinstance(delivery, UploadDelivery):
-            if self.control.load(execution_id).seq >= 0:  # before the object is copied once more
-                return []
             try:
                 event: Mapping[str, Any] = _uploaded(delivery, execution_id)
             except NotFound as gone:

@@ -15,6 +15,7 @@ from noetl_core.control.registration import set_due
 from noetl_core.control.triggers.schedules import facts_of
 from noetl_core.control.triggers.start import record_firing, start_triggered
 from noetl_core.dsl.model import Schedule
+from noetl_core.dsl.sources import Uploads
 from noetl_core.engine import ids
 from noetl_core.engine.occurrences import name_of, next_occurrence, occurrences, previous_occurrence
 from noetl_core.engine.schedules import ScheduleState, schedule_of, switched_on
@@ -55,7 +56,7 @@ def as_listed(record: TriggerRecord) -> shapes.Trigger:
         "kind": record.kind,
         "version": record.version,
         "enabled": record.enabled,
-        "source": {key: value for key, value in record.source.items() if value not in (None, "", 0)},
+        "source": {key: value for key, value in record.source.items() if value not in (None, "", 0, [], {})},
     }
     if record.kind != Schedule.kind:
         return shown
@@ -202,6 +203,8 @@ def fire_refused(control: Control, id: str) -> shapes.Firing:
     if record.kind != refused.kind:
         raise NotNow(f"trigger {refused.name} of {refused.path} is a {record.kind} now, and was a {refused.kind}")
     facts: Mapping[str, Any] = {k: v for k, v in refused.facts.items() if k not in ("kind", "name", "id")}
+    if record.kind == Uploads.kind and "object" not in facts["event"]:
+        raise NotNow(f"the object {facts['event']['key'][:200]} could not be read when it was told of: put it there again")
     firing = start_triggered(control, record, refused.occurrence, refused.at, facts)
     if firing.result == "started":
         control.triggers.forget_refused(id)

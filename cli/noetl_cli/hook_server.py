@@ -1,0 +1,93 @@
+"""Webhooks of the local store, over HTTP on this machine alone: what is signed starts its playbook before it is answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from noetl_core.control.triggers.deliveries import Deliveries
+from noetl_core.control.triggers.hooks import MAX_BODY, Answer, Hooks
+from noetl_core.local import LocalWiring
+from noetl_core.ports import ReadsSecrets, WebhookDelivery
+
+ROUTE: Final = "/api/hooks/"
+HOST: Final = "127.0.0.1"
+PATIENCE_S: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Starts:
+    """`WebhookSink`: the execution is admitted here and carried out by who serves the store."""
+
+    deliveries: Deliveries
+
+    def hand_on(self, delivery: WebhookDelivery) -> None:
+        self.deliveries.take(delivery)
+
+
+class HookServer(ThreadingHTTPServer):
+    """Answers requests to webhooks."""
+
+    daemon_threads = True
+
+    def __init__(self, wiring: LocalWiring, secrets: ReadsSecrets, port: int) -> None:
+        super().__init__((HOST, port), _Handler)
+        self.hooks = Hooks(wiring.control.triggers.trigger, secrets, _Starts(Deliveries(wiring.control)), wiring.clock)
+
+    @property
+    def address(self) -> str:
+        return f"http://{HOST}:{self.server_port}{ROUTE}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: HookServer
+    timeout = PATIENCE_S
+
+    def do_POST(self) -> None:
+        address = urlsplit(self.path).path
+        path, _, name = address.removeprefix(ROUTE).rpartition("/")
+        length = self.headers.get("Content-Length", "")
+        if not address.startswith(ROUTE):
+            answer = _refused(HTTPStatus.NOT_FOUND, "not_found", f"webhooks are at {ROUTE}PATH/NAME")
+        elif not (length.isascii() and length.isdecimal()):
+            answer = _refused(HTTPStatus.LENGTH_REQUIRED, "malformed", "a request says how long its body is")
+        elif int(length) > MAX_BODY:
+            answer = _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"a body has {MAX_BODY} bytes at most")
+            self.close_connection = True
+        else:
+            body = self.rfile.read(int(length))
+            answer = self.server.hooks.answer(unquote(path), unquote(name), dict(self.headers.items()), body)
+        self._say(answer)
+
+    def _say(self, answer: Answer) -> None:
+        said = json.dumps(answer.body).encode()
+        self.send_response(answer.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: what is started is told by who serves the store."""
+
+
+@contextmanager
+def serving(server: HookServer) -> Iterator[None]:
+    """Answer requests until the block ends."""
+    Thread(target=server.serve_forever, name="hooks", daemon=True).start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _refused(status: HTTPStatus, code: str, message: str) -> Answer:
+    return Answer(status, {"error": {"code": code, "message": message, "details": []}})

@@ -1,0 +1,86 @@
+"""`noetl serve --port`: webhooks of the local store, over HTTP."""
+
+from __future__ import annotations
+
+import hmac
+import http.client
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl_cli.hook_server import HookServer, serving
+from noetl_core.adapters.local.secrets import LocalSecrets
+from noetl_core.control.registration import register
+from noetl_core.control.triggers.hooks import MAX_BODY
+from noetl_core.local import LocalWiring
+
+PLAYBOOK = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: build, path: ci/build}
+executor: {spec: {triggers: [{webhook: {form: github, credential: hooks/github}}]}}
+workflow: [{step: only, tool: {kind: noop}}]
+"""
+BODY = b'{"after": "82b3d5"}'
+HEADERS = {
+    "Content-Type": "application/json",
+    "X-GitHub-Delivery": "g1",
+    "X-Hub-Signature-256": "sha256=" + hmac.new(b"s3cret", BODY, "sha256").hexdigest(),
+}
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[LocalWiring]:
+    wiring = LocalWiring(tmp_path / "runs.db", secrets=LocalSecrets(tmp_path / "credentials.json"))
+    wiring.credentials.put("hooks/github", {"data": {"secret": "s3cret"}})
+    register(wiring.control, PLAYBOOK)
+    yield wiring
+    wiring.close()
+
+
+@pytest.fixture
+def server(local: LocalWiring) -> Iterator[HookServer]:
+    server = HookServer(local, local.credentials, 0)
+    with serving(server):
+        yield server
+
+
+def ask(server: HookServer, path: str, body: bytes = BODY, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    try:
+        connection.request("POST", path, body, HEADERS if headers is None else headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def test_what_is_signed_starts_once_and_is_there_when_it_is_answered(local: LocalWiring, server: HookServer) -> None:
+    for _ in range(2):
+        status, told = ask(server, "/api/hooks/ci/build/webhook")
+        assert status == 202
+        assert local.control.load(told["execution_id"]).status == "running"
+    assert len(local.control.index.heads()) == 1
+    assert len(local.control.triggers.firings("ci/build", "webhook", 0, 10)) == 1
+    assert local.run(told["execution_id"], timeout_s=30)
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/api/hooks/ci/build/webhook", {}, 401),
+        ("/api/hooks/ci/build/other", HEADERS, 401),
+        ("/api/hooks/", HEADERS, 401),
+        ("/api/other", HEADERS, 404),
+        ("/api/hooks/ci/build/webhook", {"Content-Length": "many"}, 411),
+        ("/api/hooks/ci/build/webhook", {"Content-Length": str(MAX_BODY + 1)}, 413),
+    ],
+)
+def test_what_is_not_signed_or_not_right_starts_nothing(
+    local: LocalWiring, server: HookServer, path: str, headers: dict[str, str], status: int
+) -> None:
+    assert ask(server, path, headers=headers)[0] == status
+    assert local.control.index.heads() == []
