@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from noetl_core.local import LocalWiring
 
@@ -16,3 +17,11 @@ def run_until_it_waits(local: LocalWiring, execution_id: str, timeout_s: float =
         if state.finished or (state.runs and all(run.status == "suspended" for run in state.runs.values())):
             return
         assert time.monotonic() < until, f"{execution_id} does not come to a wait"
+
+
+def eventually(holds: Callable[[], bool], timeout_s: float = 60) -> None:
+    """Until something that happens elsewhere has happened."""
+    until = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < until, "it does not happen"
+        time.sleep(0.02)

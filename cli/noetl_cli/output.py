@@ -107,6 +107,8 @@ def summary(s: Mapping[str, Any], on: str) -> None:
         where = "".join(f" in {k} {error[k]}" for k in ("step", "task") if error.get(k))
         print(f"{styled(error['kind'], 'red')}{where}: {error['message']}")
         _error_details(error.get("details"))
+    if trigger := s.get("trigger"):
+        print(f"started by {trigger['kind']} {trigger['name']}: {trigger['id']}")
     if s.get("reason"):
         print(s["reason"])
     for wait in s.get("waiting_for", ()):

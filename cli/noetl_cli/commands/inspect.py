@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from noetl_cli.backend import Backend
 from noetl_cli.backends import backend
 from noetl_cli.errors import TIMEOUT, Exit, say
 from noetl_core.engine.statuses import STOPPED
+
+if TYPE_CHECKING:
+    from noetl_core.client.shapes import TriggerName
 
 
 @app.command("ls")
@@ -42,8 +45,14 @@ def list_executions(
             }
             for e in found
         ]
+        if any(e.get("trigger") for e in found):  # a column that most stores would have empty
+            shown = [{**row, "by": _by(e.get("trigger"))} for row, e in zip(shown, found, strict=True)]
     output.rows(shown, output_)
     say(absent)
+
+
+def _by(trigger: TriggerName | None) -> str:
+    return f"{trigger['kind']} {trigger['name']}" if trigger else ""
 
 
 @app.command()
