@@ -64,6 +64,7 @@ class Watch:
         self._clock = SteadyClock()
         self._began = time.monotonic()
         self._said_at = self._began
+        self._waited_for = ""
         self._live: Live | None = None
         self._lock = threading.Lock()
 
@@ -90,6 +91,11 @@ class Watch:
 
     def _say(self, ended: Sequence[StepProgress]) -> None:
         now = self._now()
+        if self.progress.limit != self._waited_for:
+            self._waited_for = self.progress.limit
+            begun = f"[{max(0.0, now - (self.progress.began or now)):7.1f} s]"
+            told = f"waits for limit {self._waited_for} (`noetl limits {self._waited_for}` shows who holds it)"
+            say(f"{begun} {told}" if self._waited_for else f"{begun} it is its turn")
         lines = [(s, s.ended or now) for s in ended]
         if not lines and time.monotonic() - self._said_at > LINE_EVERY_S:
             lines = [(s, now) for s in self.progress.steps.values() if s.open]
@@ -119,7 +125,13 @@ class Watch:
         elapsed = max(0.0, (p.ended or now) - (p.began or now))
         tasks = sum(s.tasks for s in p.steps.values())
         rate = f"{tasks / elapsed:,.0f} tasks/s" if elapsed > 0 else ""
-        table.add_row("", f"[dim]{p.status}[/]", "", f"[dim]{tasks:,} tasks, {rate}[/]", f"[dim]{elapsed:.1f} s[/]")
+        table.add_row(
+            "",
+            f"[dim]{escape(f'waits for limit {p.limit}') if p.limit else p.status}[/]",
+            "",
+            f"[dim]{tasks:,} tasks, {rate}[/]",
+            f"[dim]{elapsed:.1f} s[/]",
+        )
         return table
 
 

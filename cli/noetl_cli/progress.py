@@ -42,6 +42,8 @@ class Progress:
 
     steps: dict[str, StepProgress] = field(default_factory=dict)
     status: str = "running"
+    limit: str = ""
+    """The limit that the execution as a whole waits for."""
     events: int = 0
     began: float | None = None
     ended: float | None = None
@@ -67,7 +69,11 @@ class Progress:
             for again in (self.steps[name] for name in e["data"].get("steps", ()) if name in self.steps):
                 again.done, again.failed = again.done - again.failed, 0  # what failed is still to be done
         elif e["name"] == "WorkflowFinished":
-            self.status, self.ended = e["data"]["status"], at
+            self.status, self.ended, self.limit = e["data"]["status"], at, ""
+        elif e["name"] == "LimitRequested" and "step" not in e:
+            self.limit = e["data"]["key"]
+        elif e["name"] == "LimitGranted" and "/" not in e["data"]["holder"]:
+            self.limit = ""
         if "step" not in e or e["entity"] == "next" or e["name"].startswith("Token"):
             return None
         step = self.steps.get(e["step"])
@@ -85,6 +91,8 @@ class Progress:
             case "CompensationStarted":
                 step.open.add(run)
                 step.status, step.ended = "undoing", None
+            case "LimitRequested":
+                step.status = "waiting"
             case "StepSkipped":
                 step.status, step.ended = "skipped", at
                 return step

@@ -33,7 +33,7 @@ def limits(control: Control, key: str | None) -> limit_shapes.Limits:
         "rates": [
             {
                 "key": rate.key,
-                "per_second": round(SECOND / (rate.interval * USED), 6),
+                "per_second": float(f"{SECOND / (rate.interval * USED):.4g}"),
                 "free_at": to_rfc3339(rate.free_at),
                 "behind_s": max(0, rate.free_at - now) / SECOND,
             }
