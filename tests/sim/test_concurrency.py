@@ -310,3 +310,40 @@ def test_a_redriven_execution_asks_again() -> None:
     assert world.state(first).awaits_place
     all_end(world, [*others, first])
     assert world.state(first).status in TERMINAL
+
+
+def test_with_the_stream_off_the_sweeper_alone_gives_places_on() -> None:
+    world = World(stream_on=False)
+    all_end(world, start(world, SHARED.replace("max: 5", "max: 1"), 4))
+
+
+def test_without_a_single_wake_the_sweeper_alone_gives_places_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    monkeypatch.setattr(world.queue, "wake", lambda *executions, delay_s=0: None)
+    began = world.clock.time
+    all_end(world, start(world, SHARED.replace("max: 5", "max: 1"), 4))
+    assert (world.clock.time - began) / SECOND < 4 * 130, "a sweep each"
+
+
+def test_a_crash_at_any_port_call_cancels_nobody_but_the_oldest() -> None:
+    source = SHARED.replace("max: 5", "max: 1, on_limit: cancel_oldest")
+
+    def play(world: World) -> None:
+        ids = start(world, source, 3)
+        for execution_id in ids:
+            world.run(execution_id, limit=50_000)
+        world.faults.quiet = True
+        world.drain(20_000)
+        states = [world.state(x) for x in ids]
+        assert states[-1].status == "completed", "nobody came after it"
+        assert {state.status for state in states[:-1]} <= {"cancelled", "completed"}
+        assert world.places.most_held["orders-all"] == 1
+        assert not any(record.holders or record.waiting for record in world.places.held.values()), world.places.held
+        for execution_id in ids:
+            invariants.check(world, execution_id)
+
+    calm = World()
+    play(calm)
+    for after in (False, True):
+        for point in range(1, calm.faults.calls + 1):
+            play(World(Faults(crash_at=point, crash_after=after)))
