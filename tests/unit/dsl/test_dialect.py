@@ -184,6 +184,38 @@ def test_a_task(accepted: str, canonical: str | None) -> None:
         same(one(accepted), one(canonical))
 
 
+@pytest.mark.parametrize(
+    ("accepted", "canonical"),
+    [
+        ("{kind: nats, auth: n, operation: kv_get, bucket: b, key: k}", "{kind: kv, action: get, bucket: b, key: k}"),
+        ("{kind: nats, operation: kv_put, key: k, value: [1], ttl: 60, url: 'nats://x'}", "{kind: kv, action: put, key: k, value: [1], ttl: 60}"),
+        ("{kind: nats, operation: kv_purge, key: '{{ workload.k }}'}", "{kind: kv, action: delete, key: '{{ workload.k }}'}"),
+        ("{kind: nats, operation: kv_keys, pattern: 'a.*'}", "{kind: kv, action: list, prefix: a.}"),
+        ("{kind: nats, operation: kv_keys, pattern: '>'}", "{kind: kv, action: list}"),
+        ("{kind: nats, operation: kv_get, spec: {bucket: b, key: k, timeout: 5}}", "{kind: kv, action: get, bucket: b, key: k, spec: {timeout: 5}}"),
+    ],
+)  # fmt: skip
+def test_key_values_of_nats(accepted: str, canonical: str) -> None:
+    same(one(accepted), one(canonical), editors=False)
+    told = [m for m in found(one(accepted), "note") if m.startswith("W403")]
+    assert len(told) == ("auth" in accepted) + ("url" in accepted)
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("{kind: nats, operation: js_publish, subject: s}", 'E118 "nats" is not a tool kind'),
+        ("{kind: nats, operation: kv_keys, pattern: '*.a'}", 'E112 pattern of task "a_task" must be a beginning with * after it'),
+        (
+            "{kind: nats, operation: kv_keys, pattern: '{{ ctx.a }}'}",
+            'E112 pattern of task "a_task" must be a beginning with * after it',
+        ),
+    ],
+)
+def test_what_of_nats_is_none(task: str, expected: str) -> None:
+    assert found(one(task))[0] == expected
+
+
 PLAIN = "tool: {kind: noop, result: 1}"
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from noetl_core.dsl.dialect.assertions import Check, expecting, rewrite_assert
 from noetl_core.dsl.dialect.conditions import Subject
 from noetl_core.dsl.dialect.edits import Edits
+from noetl_core.dsl.dialect.key_values import rewrite_key_values
 from noetl_core.dsl.dialect.retries import rewrite_retry
 from noetl_core.dsl.dialect.scalars import seconds
 from noetl_core.dsl.dialect.writes import Readers, rewrite_set
@@ -121,6 +122,8 @@ def subject_of(task: Node, name: str, tasks: TasksOf) -> Subject:
 
 def rewrite_task(e: Edits, task: Node, name: str, tasks: TasksOf) -> list[Check]:
     """Rewrite one tool object in place. Returns what its `assert` expects before it runs."""
+    if task.value["kind"].value == "nats":
+        rewrite_key_values(e, task, f'task "{name}"')
     kind = KINDS.get(task.value["kind"].value) if isinstance(task.value["kind"].value, str) else None
     if kind is None:
         return []
