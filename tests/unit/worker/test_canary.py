@@ -48,7 +48,9 @@ PLAYBOOK = f"""\
 apiVersion: noetl.io/v2
 kind: Playbook
 metadata: {{ name: canary, path: canary/all }}
-keychain: [{{ name: api, kind: credential }}]
+keychain:
+  - {{ name: api, kind: credential }}
+  - {{ name: granted, kind: oauth2, token_url: "{{{{ workload.url }}}}/token", client_id: other, client_secret: "{{{{ keychain.api.token }}}}" }}
 workload: {{ url: "", dsn: "" }}
 executor: {{ spec: {{ policy: {{ failure: {{ mode: best_effort }}, limits: {{ max_payload_bytes: 512 }} }} }} }}
 workbook:
@@ -70,6 +72,16 @@ workflow:
       - {{ name: nowhere, kind: http, url: "http://{{{{ keychain.api.token | lower }}}}.invalid/", spec: {ERROR} }}
       - {{ name: wrong, kind: http, url: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
       - {{ name: header, kind: http, url: "{{{{ workload.url }}}}", headers: {{ "{{{{ keychain.api.token }}}} x": 1 }}, spec: {ERROR} }}
+  - step: bodies
+    tool:
+      - {{ name: oauth, kind: http, url: "{{{{ workload.url }}}}/echo", auth: {{ type: oauth2, token_url: "{{{{ workload.url }}}}/token", client_id: me, client_secret: "{{{{ keychain.api.token }}}}" }} }}
+      - {{ name: declared, kind: http, url: "{{{{ workload.url }}}}/echo", headers: {{ X-Key: "{{{{ keychain.granted.access_token }}}}" }} }}
+      - {{ name: nogrant, kind: http, url: "{{{{ workload.url }}}}/echo", auth: {{ type: oauth2, token_url: "{{{{ workload.url }}}}/refuse", client_id: "{{{{ keychain.api.token }}}}", client_secret: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: files, kind: http, method: POST, url: "{{{{ workload.url }}}}/echo", form: {{ a: "{{{{ keychain.api.token }}}}" }}, files: {{ f: {{ content: "{{{{ keychain.api.token }}}}", filename: "{{{{ keychain.api.token }}}}" }}, g: {{ json: ["{{{{ keychain.api.token }}}}"], content_type: "{{{{ keychain.api.token }}}}" }} }}, spec: {ERROR} }}
+      - {{ name: formdata, kind: http, method: POST, url: "{{{{ workload.url }}}}/echo", form: {{ a: "{{{{ keychain.api.token }}}}" }}, files: {{ f: "{{{{ keychain.api.token }}}}" }} }}
+      - {{ name: kept, kind: http, url: "{{{{ workload.url }}}}/echo", headers: {{ X-Key: "{{{{ keychain.api.token }}}}" }}, spec: {{ store: true }} }}
+      - {{ name: keptbytes, kind: http, method: POST, url: "{{{{ workload.url }}}}/echo", body: "{{{{ keychain.api.token }}}}", spec: {{ store: bytes }} }}
+      - {{ name: sent, kind: http, method: POST, url: "{{{{ workload.url }}}}/echo", body: "{{{{ kept.data }}}}", auth: api }}
   - step: llm
     tool:
       - {{ name: asks, kind: llm, url: "{{{{ workload.url }}}}/v1", model: "{{{{ keychain.api.token }}}}", prompt: "{{{{ keychain.api.token }}}}", auth: {{ type: bearer, token: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
@@ -200,7 +212,7 @@ workflow:
       - {{ name: date, kind: noop, result: "{{{{ keychain.api.token | format_datetime }}}}", spec: {ERROR} }}
       - {{ name: one, kind: http, url: "{{{{ workload.url }}}}/echo", spec: {{ policy: {{ rules: [{{ when: "{{{{ outcome.result.data[keychain.api.token] + 1 }}}}", then: {{ do: continue }} }}, {{ else: {{ then: {{ do: fail }} }} }}] }} }} }}
 """
-STEPS = ("http", "llm", "mcp", "shell", "python", "sql", "others", "aws", "loop", "child", "waits", "templates")
+STEPS = ("http", "bodies", "llm", "mcp", "shell", "python", "sql", "others", "aws", "loop", "child", "waits", "templates")
 
 
 def mcp_answer(told: dict[str, Any]) -> dict[str, Any]:
@@ -227,7 +239,10 @@ class Echo(Handler):
     def answer(self) -> None:
         told = {"path": self.path, "headers": dict(self.headers), "body": self.told().decode()}
         self.seen.append(json.dumps(told))
-        body = json.dumps(mcp_answer(told) if self.path == "/mcp" else told).encode()
+        answer = mcp_answer(told) if self.path == "/mcp" else told
+        if self.path == "/token":
+            answer = {"access_token": f"{CANARY}-granted", "expires_in": 3600, "said": told}
+        body = json.dumps(answer).encode()
         self.say(418 if self.path.startswith("/refuse") else 200, body, Content_Type="application/json", X_Path=self.path)
 
     do_GET = do_POST = answer
@@ -362,8 +377,10 @@ def test_the_canary_leaves_the_worker_nowhere(
     assert local.run(started.execution_id, timeout_s=60)
     state = local.control.load(started.execution_id)
     assert sent and state.status in ("completed", "failed"), state.failure
-    if step in ("http", "mcp"):
+    if step in ("http", "bodies", "mcp"):
         assert CANARY in "".join(Echo.seen)  # it went where it was meant to go
+    if step == "bodies":
+        assert state.status == "completed", state.failure
     if step == "aws":
         assert client("s3").get_object(Bucket="canary", Key="a.txt")["Body"].read() == CANARY.encode()
     out = ways_out(local, tmp_path, sent)
