@@ -18,6 +18,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from samtranslator.yaml_helper import yaml_parse
 
+from noetl_core.adapters.local.packages import Platform
 from noetl_infra import REGION
 from noetl_infra.package import ROOT, Package, function, layer
 from noetl_infra.package import packages as packages_package
@@ -123,7 +124,7 @@ def deploy(
         functions = boto3.client("lambda", **make)  # type: ignore[call-overload]
         made = [(f"{name}-tools-{n}", tool_package(t)) for n, t in enumerate(tools)]
         if packages:
-            made.append((f"{name}-packages", packages_package(packages)))
+            made.append((f"{name}-packages", packages_package(packages, None if local else platform_of(template, values))))
         layers = [_published(functions, layer_name, s3, bucket, package) for layer_name, package in made]
         values["ToolLayers"] = ",".join(layers)
     _write_numbers(template, values)
@@ -133,6 +134,14 @@ def deploy(
     outputs = _apply(cloudformation, name, f"{endpoint}/{bucket}/{written.key}", values)
     api_url = f"{endpoint}/_aws/execute-api/{outputs['ApiId']}/{outputs['StageName']}"
     return Deployed(endpoint, api_url, outputs)
+
+
+def platform_of(template: Mapping[str, Any], values: Mapping[str, str]) -> Platform:
+    """Return what the functions run on, by the parameters of the template."""
+    runtime, architecture = (
+        str(values.get(name, template["Parameters"][name]["Default"])) for name in ("LambdaRuntime", "Architecture")
+    )
+    return Platform(runtime.removeprefix("python"), {"arm64": "aarch64"}.get(architecture, architecture))
 
 
 def _write_numbers(template: dict[str, Any], values: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory
 
 import noetl_core
 from noetl_core.adapters.local.home import home
-from noetl_core.adapters.local.packages import LocalPackages
+from noetl_core.adapters.local.packages import LocalPackages, Platform
 from noetl_core.dsl.parse import parse_playbook
 from noetl_core.dsl.requirements import digest, requirements_of
 from noetl_core.ports import MissingPackages
@@ -94,10 +94,11 @@ def tools(distribution: str) -> Package:
     return pack("tools", _tree(folder, "python/"))
 
 
-def packages(files: Sequence[str]) -> Package:
+def packages(files: Sequence[str], platform: Platform | None = None) -> Package:
     """A layer of packages for python tasks: those that `files` require - playbooks, folders of them, requirements.txt - a set for
-    each list. Raises `MissingPackages`, also where a file requires nothing; `InvalidPlaybook`."""
-    install = LocalPackages(home())
+    each list, for `platform` (None: for the interpreter that runs this). Raises `MissingPackages`, also where a file requires
+    nothing; `InvalidPlaybook`."""
+    install = LocalPackages(home(), platform)
     sets = {digest(wanted): wanted for file in files for wanted in _required(Path(file))}
     contents: dict[str, Path] = {}
     for mark, wanted in sorted(sets.items()):

@@ -11,10 +11,13 @@ from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
+from samtranslator.yaml_helper import yaml_parse
 
+from noetl_core.adapters.local.packages import Platform
 from noetl_core.ports import MissingPackages
+from noetl_infra.deploy import platform_of
 from noetl_infra.package import ROOT, function, layer, pack, packages, tools
-from tests.packages import SAMPLE, index
+from tests.packages import SAMPLE, index, wheel
 
 
 def names(body: bytes) -> list[str]:
@@ -97,6 +100,37 @@ def test_playbooks_and_requirements_become_a_layer_with_a_set_for_each_list(tmp_
     with zipfile.ZipFile(io.BytesIO(package.body)) as archive:
         assert archive.read(f"python/noetl_packages/{sets.pop()}/requirements.txt").decode() == f"{SAMPLE}\n"
     assert packages([str(lines)]) == package
+
+
+def test_a_layer_for_aws_has_the_wheels_of_its_functions_and_not_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the template's parameters say what they run on."""
+    template = yaml_parse((ROOT / "template.yaml").read_text())
+    assert platform_of(template, {}).machine == "aarch64"
+    asked = platform_of(template, {"LambdaRuntime": "python3.12", "Architecture": "x86_64"})
+    assert asked == Platform("3.12", "x86_64")
+    for python, machine in (
+        ("cp312-cp312", "x86_64"),
+        ("cp312-cp312", "aarch64"),
+        ("cp313-cp313", "x86_64"),
+        ("cp311-cp311", "x86_64"),
+    ):
+        pure = wheel(tmp_path / "index", "noetl-native", "1.0", f"BUILT = '{python} {machine}'\n")
+        pure.rename(pure.with_name(f"noetl_native-1.0-{python}-manylinux_2_28_{machine}.whl"))
+    for name, value in index(tmp_path / "index").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
+    file = tmp_path / "requirements.txt"
+    file.write_text("noetl-native==1.0\n")
+    built = {}
+    for platform in (asked, Platform("3.12", "aarch64"), Platform("3.13", "x86_64")):
+        with zipfile.ZipFile(io.BytesIO(packages([str(file)], platform).body)) as archive:
+            built[platform] = archive.read(next(n for n in archive.namelist() if n.endswith("noetl_native.py"))).decode()
+    assert {platform: text.split("'")[1] for platform, text in built.items()} == {
+        platform: f"cp{platform.python.replace('.', '')}-cp{platform.python.replace('.', '')} {platform.machine}"
+        for platform in built
+    }
 
 
 @pytest.mark.parametrize(

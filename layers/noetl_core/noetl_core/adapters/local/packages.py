@@ -1,5 +1,5 @@
-"""Installs packages for the interpreter that runs this, with uv (or pip, where uv is not): those that playbooks require, in this
-machine's `.noetl`.
+"""Installs packages for the interpreter that runs this, with uv (or pip, where uv is not), or with uv for another one: those that
+playbooks require, in this machine's `.noetl`.
 
 Only wheels are installed: no code of a package runs outside the sandbox of tasks. The index, its address and its password are
 uv's configuration (`UV_INDEX_URL`, ...).
@@ -15,7 +15,7 @@ import threading
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from noetl_core.dsl.requirements import FILE, digest
 from noetl_core.ports import MissingPackages
@@ -25,15 +25,27 @@ WHY_CHARS: Final = 1500
 _lock = threading.Lock()
 
 
+class Platform(NamedTuple):
+    """What packages are installed for, where it is not the interpreter that installs them."""
+
+    python: str
+    """Its version, such as `3.13`."""
+    machine: str
+    """As the names of wheels have it: `aarch64` or `x86_64`."""
+
+
 class LocalPackages:
     """Sets of packages below a folder, installed when they are asked for first. Thread-safe."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder / "packages"
+    def __init__(self, folder: Path, platform: Platform | None = None) -> None:
+        """`platform` None: for the interpreter that runs this."""
+        self._folder, self._platform = folder / "packages", platform
 
     def folder(self, requirements: Sequence[str]) -> Path:
         """Return where a set is, or will be: its mark is that of the requirements and of the interpreter."""
         version = f"{sys.implementation.cache_tag}-{os.uname().machine}"
+        if self._platform is not None:
+            version = f"for-{self._platform.python}-{self._platform.machine}"
         return self._folder / f"{digest(requirements)}-{version}"
 
     def __call__(self, requirements: tuple[str, ...]) -> str:
@@ -41,18 +53,18 @@ class LocalPackages:
         folder = self.folder(requirements)
         with _lock:
             if not folder.exists():
-                installed(requirements, folder)
+                installed(requirements, folder, self._platform)
         return str(folder)
 
 
-def installed(requirements: Sequence[str], folder: Path) -> None:
+def installed(requirements: Sequence[str], folder: Path, platform: Platform | None = None) -> None:
     """Make `folder` with what `requirements` ask for: all of it, or nothing. Raises `MissingPackages`."""
     wanted = ", ".join(requirements)
     draft = folder.with_name(f"{folder.name}.{os.getpid()}")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
     try:
-        command = [*installer(), "--target", str(draft), "--only-binary", ":all:", *requirements]
+        command = [*installer(platform), "--target", str(draft), "--only-binary", ":all:", *requirements]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_S)
         if done.returncode:
             raise MissingPackages(f"cannot install {wanted}: {done.stderr.strip()[-WHY_CHARS:]}")
@@ -68,12 +80,17 @@ def installed(requirements: Sequence[str], folder: Path) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def installer() -> list[str]:
-    """Return the command that installs for this interpreter. Raises `MissingPackages`."""
+def installer(platform: Platform | None = None) -> list[str]:
+    """Return the command that installs for this interpreter, or for `platform`. Raises `MissingPackages`."""
     beside = Path(sys.executable).parent / "uv"
     uv = str(beside) if beside.exists() else shutil.which("uv")
     if uv:
-        return [uv, "pip", "install", "-q", "--no-progress", "--python", sys.executable]
+        whose = ["--python", sys.executable]
+        if platform is not None:
+            whose = ["--python-version", platform.python, "--python-platform", f"{platform.machine}-manylinux_2_28"]
+        return [uv, "pip", "install", "-q", "--no-progress", *whose]
+    if platform is not None:
+        raise MissingPackages(f"uv is needed to install for Python {platform.python} on {platform.machine}: `pip install uv`")
     if find_spec("pip"):
         return [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     raise MissingPackages("packages are required, and neither uv nor pip is here to install them (`pip install uv`)")
