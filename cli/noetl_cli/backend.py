@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from noetl_core.client.api import Api
     from noetl_core.client.shapes import Event, Events, Started
     from noetl_core.client.view_shapes import Logs, Replay
+    from noetl_core.dsl.versions import Version
 
     Page = TypeVar("Page", Events, Logs, Replay)
 
@@ -41,7 +42,7 @@ class Backend(Protocol):
         ...
 
     def start(
-        self, *, source: str | None, path: str | None, version: int | None, payload: dict[str, Any], key: str | None
+        self, *, source: str | None, path: str | None, version: Version, payload: dict[str, Any], key: str | None
     ) -> Started:
         """Start an execution that this process follows."""
         ...

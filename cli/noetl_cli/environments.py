@@ -1,14 +1,18 @@
-"""`noetl run --env NAME`: the section `[env.NAME]` of `noetl.toml`, with what differs from one environment to the next."""
+"""`noetl.toml`: who is told of failures by default (`on_failure`), and the sections `[env.NAME]` of `noetl run --env NAME`, with
+what differs from one environment to the next."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl_cli.errors import USAGE, Exit
 from noetl_core import strict_json
+
+if TYPE_CHECKING:
+    from noetl_core.dsl.model import OnFailure
 
 FILE = "noetl.toml"
 KEYS = {"payload": dict, "on": str, "store": str}
@@ -39,18 +43,38 @@ def environment(name: str, playbook: Path | None) -> Environment:
     return _environment(name, sections[name], file)
 
 
+def on_failure() -> OnFailure | None:
+    """Return who is told of failures by default: `on_failure` of the nearest `noetl.toml`, in this folder or above it. Raises
+    `Exit(2)`."""
+    file = _nearest(Path.cwd())
+    line = None if file is None else _document(file).get("on_failure")
+    if line is None:
+        return None
+    from noetl_core.dsl.failures import default_handler  # 1 ms: only who has a default
+
+    if not isinstance(line, str):
+        raise Exit(USAGE, f"{file}: on_failure must be text: a playbook's path, an address or the ARN of a topic")
+    try:
+        return default_handler(line)
+    except ValueError as error:
+        raise Exit(USAGE, f"{file}: on_failure: {error}") from None
+
+
 def _nearest(folder: Path) -> Path | None:
     return next((place / FILE for place in (folder, *folder.parents) if (place / FILE).is_file()), None)
 
 
-def _sections(file: Path) -> Mapping[str, Any]:
-    import tomllib  # 3 ms: only who has environments
+def _document(file: Path) -> Mapping[str, Any]:
+    import tomllib  # 3 ms: only who has such a file
 
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise Exit(USAGE, f"{file}: {error}") from None
-    sections = document.get("env", {})
+
+
+def _sections(file: Path) -> Mapping[str, Any]:
+    sections = _document(file).get("env", {})
     if not isinstance(sections, dict):
         raise Exit(USAGE, f"{file}: env must be tables: [env.prod]")
     return sections

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shlex
 import threading
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from noetl_cli.backend import POLL_S, Tick, refused
+from noetl_cli.environments import on_failure
 from noetl_cli.errors import FAILED, TIMEOUT, UNREACHABLE, USAGE, Exit, Stopped, say
 from noetl_cli.local_store import IN_MEMORY, default_store
 from noetl_core.adapters.local.database import MEMORY
@@ -34,6 +36,10 @@ from noetl_core.ports import CorruptLog, NotFound, PortError, StorageFailed
 if TYPE_CHECKING:
     from noetl_core.client.api import Api
     from noetl_core.client.shapes import Event, Started
+    from noetl_core.dsl.versions import Version
+
+MAKE_RECORDS = ("set_alias", "tag_playbook", "delete_playbook", "undelete_playbook")
+"""What is recorded with who did it."""
 
 
 ENDS_WITHIN_S = 5
@@ -60,6 +66,7 @@ class LocalBackend:
     def wiring(self) -> LocalWiring:
         if self._wiring is None:
             self._wiring = LocalWiring(self._store)
+            self._wiring.control.on_failure = on_failure()
         return self._wiring
 
     def _exists(self) -> bool:
@@ -77,7 +84,7 @@ class LocalBackend:
         return f"state is kept in {store.parent}" if found_above else ""
 
     def start(
-        self, *, source: str | None, path: str | None, version: int | None, payload: dict[str, Any], key: str | None
+        self, *, source: str | None, path: str | None, version: Version, payload: dict[str, Any], key: str | None
     ) -> Started:
         request = StartRequest(path=path, version=version, playbook=source, payload=payload, idempotency_key=key)
         try:
@@ -191,6 +198,7 @@ class LocalBackend:
             cursor_key(lambda: wiring.control),
             facts={"name": "local", "pools": {"default": {"concurrency": THREADS}}},
             secrets=lambda: LocalSecrets(home() / "credentials.json"),
+            user=_user() if method in MAKE_RECORDS else "",
         )
 
     @property
@@ -210,6 +218,14 @@ class LocalBackend:
         for wiring in (self._wiring, self.__dict__.get("_empty")):
             if wiring is not None:
                 wiring.close()
+
+
+def _user() -> str:
+    """The name of who uses this machine, as far as it is known."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""
 
 
 class _Refusing:

@@ -111,6 +111,13 @@ def summary(s: Mapping[str, Any], on: str) -> None:
         print(f"started by {trigger['kind']} {trigger['name']}: {trigger['id']}")
     if s.get("reason"):
         print(s["reason"])
+    if handled := s.get("on_failure"):
+        how = f"execution {handled['execution_id']}" if "execution_id" in handled else f"not told: {handled['error']}"
+        print(f"on failure: {handled['handler']} ({how})")
+    if s.get("search"):
+        print("search " + ", ".join(f"{k}={v}" for k, v in s["search"].items()))
+    for name, why in s.get("search_left_out", {}).items():
+        print(f"search attribute {name} is left out: {why}")
     for wait in s.get("waiting_for", ()):
         if wait["kind"] == "limit":
             print(_limit(wait))

@@ -16,6 +16,7 @@ from noetl_core.engine.statuses import STOPPED
 if TYPE_CHECKING:
     from noetl_core.client.api import Api
     from noetl_core.client.shapes import Event, Started
+    from noetl_core.dsl.versions import Version
 
 PATIENCE_S = 10.0
 """How long a stack that has accepted an execution may be silent before following it is given up."""
@@ -31,7 +32,7 @@ class StackBackend:
         self.api: Api = _Client(url, token=os.environ.get("NOETL_TOKEN", "").strip() or None)
 
     def start(
-        self, *, source: str | None, path: str | None, version: int | None, payload: dict[str, Any], key: str | None
+        self, *, source: str | None, path: str | None, version: Version, payload: dict[str, Any], key: str | None
     ) -> Started:
         named: dict[str, Any] = {"playbook": source} if source is not None else {"path": path}
         return self.api.start(**named, version=version, payload=payload, idempotency_key=key)

@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from noetl_core.ports import Due, ExecutionIndex, Gate, Gates, Head, NotFound, PlaybookCatalog, PlaybookVersion
+from noetl_core.ports import (
+    Conflict,
+    Due,
+    ExecutionIndex,
+    Gate,
+    Gates,
+    Head,
+    NotFound,
+    PathChange,
+    PathRecord,
+    PlaybookCatalog,
+    PlaybookVersion,
+)
 from tests.contract.clocks import SECOND, START, FakeClock
 
 TEXT = "apiVersion: noetl.io/v2\nkind: Playbook # größer\n"
@@ -97,6 +109,37 @@ class PlaybookCatalogContract:
         catalog.register("etl/large", "sha256:1", source, START)
         assert catalog.get("etl/large").source == source
 
+    def test_what_is_said_about_a_path_is_read_back(self, catalog: PlaybookCatalog) -> None:
+        assert catalog.about("etl/daily") == PathRecord("etl/daily")
+        said = PathRecord(
+            "etl/daily",
+            1,
+            aliases={"prod": {1: 90, 12: 10}, "test": {12: 1}},
+            tags=("größer", "x"),
+            deleted_at=START,
+            changes=(PathChange(START + 1, "Ada", "prod: 1"), PathChange(START, "", "x")),
+        )
+        catalog.put_about(said)
+        assert catalog.about("etl/daily") == said == catalog.about("etl/daily", fresh=False)
+        assert catalog.about("etl/dail") == PathRecord("etl/dail")
+
+    def test_a_path_changes_from_one_revision_to_the_next(self, catalog: PlaybookCatalog) -> None:
+        for revision in (1, 2, 3):
+            catalog.put_about(PathRecord("etl/daily", revision, tags=(f"r{revision}",)))
+        for late in (1, 2, 3, 5):
+            with pytest.raises(Conflict, match="somebody else"):
+                catalog.put_about(PathRecord("etl/daily", late))
+        assert catalog.about("etl/daily").tags == ("r3",)
+
+    def test_what_is_said_about_all_paths(self, catalog: PlaybookCatalog) -> None:
+        for path in ("ml/b", "etl/b", "etl/a", "etl%"):
+            catalog.put_about(PathRecord(path, 1))
+        assert [record.path for record in catalog.all_about("etl/")] == ["etl/a", "etl/b"]
+        assert [record.path for record in catalog.all_about()] == ["etl%", "etl/a", "etl/b", "ml/b"]
+        catalog.register("etl/c", "sha256:1", TEXT, START)
+        assert len(catalog.all_about()) == 4, "of a playbook that is registered nothing need be said"
+        assert [v.path for v in catalog.list()] == ["etl/c"]
+
 
 def head(execution_id: str = "7", **fields: Any) -> Head:
     at = START + int(execution_id) * SECOND
@@ -143,6 +186,38 @@ class ExecutionIndexContract:
         again = head(status="running", updated_at=START + 60 * SECOND)
         index.put_head(again)
         assert list(index.heads()) == [again]
+
+    def test_heads_are_found_by_their_search_attributes(self, index: ExecutionIndex) -> None:
+        index.put_head(head("1", search={"customer": "acme", "total": 12}))
+        index.put_head(head("2", search={"customer": "acme & sons", "total": 12.5, "paid": True}))
+        index.put_head(head("3", search={"customer": "acme", "total": 120}, status="failed", path="etl/other"))
+        index.put_head(head("4", search={}))
+        index.put_head(head("5"))
+
+        def found(where: dict[str, str], **more: Any) -> list[str]:
+            return [h.execution_id for h in index.heads(where=where, **more)]
+
+        assert found({"customer": "acme"}) == ["3", "1"]
+        assert found({"customer": "acme", "total": "12"}) == ["1"]
+        assert found({"total": "12", "customer": "nobody"}) == []
+        assert found({"total": "12.5"}) == ["2"] == found({"paid": "true"}) == found({"customer": "acme & sons"})
+        assert found({"customer": "acme"}, status="failed") == ["3"] == found({"customer": "acme"}, path="etl/other")
+        assert found({"customer": "acme"}, limit=1) == ["3"]
+        assert found({"customer": "acme"}, before="3") == ["1"]
+        assert found({"customer": "acme"}, since=START + 2 * SECOND) == ["3"]
+        assert found({"nobody": "x"}) == []
+        assert index.head("2") == head("2", search={"customer": "acme & sons", "total": 12.5, "paid": True})
+        assert index.head("4") == head("4", search={})
+
+    def test_a_head_is_found_by_the_attributes_that_it_has_now(self, index: ExecutionIndex) -> None:
+        first, later = ({"stage": "new", "customer": "acme"}, {"stage": "paid"})
+        index.put_head(head("1", search=first))
+        index.put_head(head("1", search=later, updated_at=START + 60 * SECOND))
+        assert list(index.heads(where={"stage": "new"})) == [] == list(index.heads(where={"customer": "acme"}))
+        assert [h.search for h in index.heads(where={"stage": "paid"})] == [later]
+        index.put_head(head("1", search=first))
+        assert [h.search for h in index.heads(where={"stage": "paid"})] == [later], "an older head is not written"
+        assert list(index.heads(where={"stage": "new"})) == []
 
     def test_heads_come_newest_first(self, index: ExecutionIndex) -> None:
         for n in ("3", "1", "2", "10"):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from noetl_core.engine.heads import is_found
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.ports import (
+    Conflict,
     Due,
     Head,
     NotFound,
+    PathRecord,
     PlaybookVersion,
 )
 from tests.sim.ports import Faults
@@ -20,6 +23,7 @@ from tests.sim.ports import Faults
 class SimCatalog:
     by_path: dict[str, list[PlaybookVersion]] = field(default_factory=dict)
     pinned: dict[str, PlaybookVersion] = field(default_factory=dict)
+    paths: dict[str, PathRecord] = field(default_factory=dict)
 
     def pin(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
         self.pinned.setdefault(digest, PlaybookVersion(path, 0, digest, source, now))
@@ -52,6 +56,17 @@ class SimCatalog:
     def list(self, prefix: str = "") -> Sequence[PlaybookVersion]:
         return [v[-1] for p, v in sorted(self.by_path.items()) if p.startswith(prefix)]
 
+    def about(self, path: str, *, fresh: bool = True) -> PathRecord:
+        return self.paths.get(path, PathRecord(path))
+
+    def put_about(self, record: PathRecord) -> None:
+        if self.about(record.path).revision != record.revision - 1:
+            raise Conflict(f"somebody else has changed {record.path} meanwhile")
+        self.paths[record.path] = record
+
+    def all_about(self, prefix: str = "") -> Sequence[PathRecord]:
+        return [record for path, record in sorted(self.paths.items()) if path.startswith(prefix)]
+
 
 def _place(head: Head) -> tuple[int, str]:
     return head.started_at, head.execution_id
@@ -80,6 +95,7 @@ class SimIndex:
         since: int | None = None,
         limit: int = 50,
         before: str | None = None,
+        where: Mapping[str, str] | None = None,
     ) -> Sequence[Head]:
         newest = sorted(self.all_heads.values(), key=_place, reverse=True)
         return [
@@ -88,6 +104,7 @@ class SimIndex:
             if (status is None or h.status == status)
             and (path is None or h.path == path)
             and (since is None or h.started_at >= since)
+            and is_found(h, where or {})
             and (before is None or _place(h) < _place(self.all_heads[before]))
         ][:limit]
 

@@ -1,9 +1,9 @@
 """The commands, grouped by purpose. Each module registers its commands with the application when it is imported; `load` imports
 the one that the command line asks for.
 
-`author` (validate, schema), `migrate`, `run`, `operate` (cancel, redrive, signal ...), `inspect` (show, events ...), `views`
-(timeline, graph ...), `replay`, `limits`, `credentials`, `triggers`, `serve`, `stack` (up, status, down),
-`console`.
+`author` (validate, schema), `migrate`, `run`, `backfill`, `playbooks` (the catalog), `operate` (cancel, redrive, signal ...),
+`inspect` (show, events ...), `views` (timeline, graph ...), `replay`, `limits`, `credentials`, `triggers`, `serve`,
+`stack` (up, status, down), `console`.
 
 A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
 here.
@@ -17,7 +17,9 @@ from typer import Typer
 from noetl_cli.app import app
 
 MODULES: Final = {
-    "run": ("run", "register", "playbooks"),
+    "run": ("run", "register"),
+    "backfill": ("backfill",),
+    "playbooks": ("playbooks",),
     "author": ("validate", "schema"),
     "inspect": ("ls", "show", "events", "watch", "get"),
     "views": ("timeline", "graph", "render", "cost", "logs"),

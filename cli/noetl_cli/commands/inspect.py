@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, TYPE_CHECKING
+from urllib.parse import urlencode
 
 import typer
 
@@ -12,7 +13,7 @@ from noetl_cli import output
 from noetl_cli.app import Id, On, Output, Store, app
 from noetl_cli.backend import Backend
 from noetl_cli.backends import backend
-from noetl_cli.errors import TIMEOUT, Exit, say
+from noetl_cli.errors import TIMEOUT, USAGE, Exit, say
 from noetl_core.engine.statuses import STOPPED
 
 if TYPE_CHECKING:
@@ -25,16 +26,24 @@ def list_executions(
     path: str | None = None,
     since: Annotated[str | None, typer.Option(help="Started then or later", metavar="INSTANT")] = None,
     limit: int = 50,
+    where_: Annotated[
+        list[str] | None,
+        typer.Option("--where", help="With this search attribute; repeatable, the rarest first", metavar="NAME=VALUE"),
+    ] = None,
     on: On = None,
     store: Store = None,
     output_: Output = "human",
 ) -> None:
     """List executions, newest first (default: of the local store)."""
+    if wrong := next((text for text in where_ or () if not text.partition("=")[2]), None):
+        raise Exit(USAGE, f"--where {wrong}: write NAME=VALUE, such as --where customer=acme")
+    search = urlencode([(text.partition("=")[0], text.partition("=")[2]) for text in where_ or ()]) or None
     with closing(backend(on or "local", store)) as where:
-        found = where.api.executions(status=status, path=path, since=since, limit=limit)["executions"]
+        found = where.api.executions(status=status, path=path, since=since, limit=limit, search=search)["executions"]
         absent = where.absent
     shown: list[dict[str, Any]] = [{**e} for e in found]
     if output_ == "human":
+        searched = any(e.get("search") for e in found)
         shown = [
             {
                 "execution": e["execution_id"],
@@ -42,6 +51,7 @@ def list_executions(
                 "playbook": f"{e['playbook']['path']}@{e['playbook']['version']}",
                 "started": e["started_at"],
                 "ms": e["duration_ms"],
+                **({"search": ", ".join(f"{k}={v}" for k, v in e.get("search", {}).items())} if searched else {}),
             }
             for e in found
         ]

@@ -64,7 +64,9 @@ def redrive(
     set_: Annotated[list[str] | None, typer.Option("--set", help="a key of ctx; repeatable", metavar="ctx.A=VALUE")] = None,
     args: Annotated[str | None, typer.Option(help="args of the step to set: JSON, or @file", metavar="JSON|@file")] = None,
     playbook: Annotated[Path | None, typer.Option(help="go on with this version of the playbook", metavar="FILE")] = None,
-    version: Annotated[int | None, typer.Option(help="go on with this version of the playbook", metavar="N")] = None,
+    version: Annotated[
+        str | None, typer.Option(help="go on with this version of the playbook, a number or an alias", metavar="N|ALIAS")
+    ] = None,
     preview: Annotated[bool, typer.Option("--preview", help="only say what would run again")] = False,
     on: On = None,
     store: Store = None,

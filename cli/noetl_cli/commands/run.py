@@ -1,4 +1,4 @@
-"""Commands that run playbooks: register, playbooks, run."""
+"""Commands that run playbooks: register, run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Annotated
 import typer
 
 from noetl_cli import files as playbook_files
-from noetl_cli import output
 from noetl_cli.app import On, Output, Store, app
 from noetl_cli.backends import backend
 from noetl_cli.errors import USAGE, Exit, say
 from noetl_cli.payload import check_sets, payload_of, put
+from noetl_core.dsl.versions import BadVersion, Version, split_version
 from noetl_core.mappings import deep_merge
 
 _PYTHON = re.compile(r"""\bkind["']?\s*:\s*["']?python\b""")
@@ -128,16 +128,10 @@ def register(files: Annotated[list[Path], typer.Argument(metavar="FILE...")], on
         print(f"{version['path']} version {version['version']} ({version['digest'][:19]})")
 
 
-@app.command()
-def playbooks(prefix: str = "", on: On = None, store: Store = None, output_: Output = "human") -> None:
-    """List the catalog (default: of the stack)."""
-    output.rows(backend(on or "stack", store).api.playbooks(prefix or None)["playbooks"], output_)
-
-
-def _path(what: str) -> tuple[str, int | None]:
-    path, at, version = what.partition("@")
+def _path(what: str) -> tuple[str, Version]:
     if what.endswith((".yaml", ".yml")):
         raise Exit(USAGE, f"there is no file {what}")
-    if at and not version.isdecimal():
-        raise Exit(USAGE, f"{what}: a version is a number")
-    return path, int(version) if at else None
+    try:
+        return split_version(what)
+    except BadVersion as error:
+        raise Exit(USAGE, f"{what}: {error}") from None

@@ -145,8 +145,16 @@ class LocalWiring:
         return started
 
     def run(self, *executions: str, timeout_s: float | None = None) -> bool:
-        """As `LocalRunner.run`."""
-        return self.runner.run(*executions, timeout_s=timeout_s)
+        """As `LocalRunner.run`; what handles the failure of one of them is carried out, too."""
+        if not self.runner.run(*executions, timeout_s=timeout_s):
+            return False
+        handlers = [handler for execution in executions if (handler := self._handler(execution)) is not None]
+        return not handlers or self.runner.run(*handlers, timeout_s=timeout_s)
+
+    def _handler(self, execution_id: str) -> str | None:
+        """Return the execution that tells of the failure of this one, if there is one."""
+        handled = self.control.load(execution_id).handled
+        return None if handled is None else handled.get("execution_id")
 
 
 def _callback_url() -> str:

@@ -7,6 +7,7 @@ from threading import Lock
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import digest_of, parse_playbook
 from noetl_core.dsl.shared import Library, pinned
+from noetl_core.dsl.versions import Version
 from noetl_core.ports import NotFound, PlaybookCatalog
 
 
@@ -34,7 +35,12 @@ class PlaybookCache:
         """Return the text of a playbook with the tasks pinned that it uses of others in the catalog, as they are now."""
         return pinned(source, self._library)
 
-    def _library(self, path: str, version: int | None) -> Library | None:
+    def _library(self, path: str, version: Version) -> Library | None:
+        if isinstance(version, str):
+            split = self._catalog.about(path).aliases.get(version, {})
+            if len(split) != 1:  # of an alias that is split it is not said which version's task would be pinned
+                return None
+            (version,) = split
         try:
             found = self._catalog.get(path, version)
         except NotFound:

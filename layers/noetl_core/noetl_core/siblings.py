@@ -11,6 +11,7 @@ import yaml
 from noetl_core.dsl.model import Playbook
 from noetl_core.dsl.parse import digest_of
 from noetl_core.dsl.shared import Library, pinned
+from noetl_core.dsl.versions import Version
 
 SUFFIXES = (".yaml", ".yml")
 _A_PLAYBOOK = re.compile(r"^kind:\s*[\"']?Playbook\b", re.MULTILINE)
@@ -23,10 +24,12 @@ class SamePath(ValueError):
 def called(playbook: Playbook) -> Iterator[str]:
     """Return the paths that tasks name literally; the value of a template is not known yet."""
     tasks = [t for step in playbook.steps for t in (*step.tasks, *step.compensate)] + list(playbook.workbook.values())
+    if playbook.executor.on_failure is not None and playbook.executor.on_failure.playbook is not None:
+        yield playbook.executor.on_failure.playbook.partition("@")[0].lstrip("/")
     for task in tasks:
         path = task.inputs.get("path") if task.kind == "playbook" else None
         if isinstance(path, str) and "{" not in path:
-            yield path
+            yield path.partition("@")[0].lstrip("/")
 
 
 def beside(path: str, file: Path) -> Path | None:
@@ -41,7 +44,7 @@ def with_libraries(text: str, file: Path, above: frozenset[Path] = frozenset()) 
     """Return the text of a playbook with the tasks pinned that it uses of playbooks in the folder of `file`; their versions are
     those of the files. Raises `SamePath`."""
 
-    def library(path: str, _version: int | None) -> Library | None:
+    def library(path: str, _version: Version) -> Library | None:
         found = beside(path, file)
         if found is None or found in above:
             return None

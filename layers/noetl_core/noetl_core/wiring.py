@@ -21,6 +21,7 @@ from noetl_core.adapters.clock import SystemClock
 from noetl_core.control.children import SubPlaybooks
 from noetl_core.control.core import RETENTION_S, Control
 from noetl_core.control.limits import SharedLimits
+from noetl_core.dsl.failures import default_handler
 
 on_snapshots("dynamodb", "s3", "sqs")
 
@@ -43,6 +44,8 @@ def control() -> Control:
         limits=SharedLimits(DynamoLimitPlaces(catalog), DynamoRateLimits(catalog)),
         retention_s=int(os.environ.get("RETENTION_S", RETENTION_S)),
         callback_key=callback_key(),
+        on_failure=default_handler(os.environ.get("ON_FAILURE", "")),
+        link=os.environ.get("EXECUTION_LINK", ""),
         pools=frozenset(pools),
     )
 

@@ -176,7 +176,8 @@ def test_an_invalid_playbook_is_2_with_its_place(noetl: Run, tmp_path: Path) -> 
         (["fly"], "No such command"),
         (["run", "none.yaml"], "there is no file none.yaml"),
         (["run", "no/such/path"], "no playbook no/such/path"),
-        (["run", "no/such/path@x"], "a version is a number"),
+        (["run", "no/such/path@x"], "no playbook no/such/path"),
+        (["run", "no/such/path@-x"], "is no version of a playbook: a number, or an alias"),
         (["run", "hello.yaml", "--on", "moon"], "is not one of"),
         (["run", "hello.yaml", "--payload", "{"], "not JSON"),
         (["run", "hello.yaml", "--payload", "[1]"], "an object is expected"),
@@ -315,7 +316,7 @@ def test_only_the_command_that_runs_is_imported(tmp_path: Path) -> None:
     assert found == {"noetl_cli.commands.run"}
 
 
-GROUPS = ["credentials", "triggers"]
+GROUPS = ["playbooks", "credentials", "triggers"]
 """Commands with commands of their own."""
 
 

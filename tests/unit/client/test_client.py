@@ -69,7 +69,7 @@ def url(local: LocalWiring, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def test_the_client_and_the_services_have_every_operation_with_the_same_arguments_and_answers(party: type, name: str) -> None:
     wanted, found = (inspect.signature(getattr(each, name)) for each in (Api, party))
     more = set(found.parameters) - set(wanted.parameters)
-    assert more <= {"registers", "name"}, "what HTTP decides by who asks"
+    assert more <= {"registers", "name", "by"}, "what HTTP decides by who asks"
     assert [p for n, p in found.parameters.items() if n not in more or n in wanted.parameters] == list(wanted.parameters.values())
     assert found.return_annotation == wanted.return_annotation
 
@@ -90,6 +90,18 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     assert api.playbook("docs/hello", version)["source"] == HELLO
     assert api.playbook_versions("docs/hello")["versions"][-1]["version"] == version
     assert [p["path"] for p in api.playbooks("docs/h")["playbooks"]] == ["docs/hello"]
+    assert api.set_alias("docs/hello", "prod", {version: 1})["aliases"] == {"prod": {str(version): 1}}
+    assert api.playbook("docs/hello", "prod")["version"] == version
+    assert api.set_alias("docs/hello", "prod", None)["aliases"] == {}
+    assert api.tag_playbook("docs/hello", ["a", "b"], ["b"])["tags"] == ["a"]
+    assert [p["path"] for p in api.playbooks("docs/h", tag="a")["playbooks"]] == ["docs/hello"]
+    assert api.delete_playbook("docs/hello")["deleted_at"] == api.about_playbook("docs/hello")["deleted_at"] is not None
+    assert [p["path"] for p in api.playbooks("docs/h", deleted=True)["playbooks"]] == ["docs/hello"]
+    assert api.undelete_playbook("docs/hello")["deleted_at"] is None
+    hourly = 'executor: { spec: { triggers: [{ schedule: "0 * * * *" }] } }\nworkflow:'
+    api.register(HELLO.replace("workflow:", hourly))
+    assert api.backfill("docs/hello", "2026-01-01", "2026-01-02", preview=True)["occurrences"] == 24
+    api.register(HELLO)
     id = api.start(path="docs/hello", payload={"name": "Ada"})["execution_id"]
     assert local.run(id, timeout_s=20)
     assert api.execution(id)["result"] == "Hello, Ada!"
@@ -216,8 +228,9 @@ def test_a_token_is_not_sent_in_the_clear() -> None:
 def test_annotations_of_the_client_are_types() -> None:
     import noetl_core.client
     from noetl_core.client import api
+    from noetl_core.dsl.versions import Version
 
     shapes = [found.name for found in pkgutil.iter_modules(noetl_core.client.__path__) if found.name.endswith("shapes")]
-    names = {**vars(api), **{name: importlib.import_module(f"noetl_core.client.{name}") for name in shapes}}
+    names = {**vars(api), "Version": Version, **{name: importlib.import_module(f"noetl_core.client.{name}") for name in shapes}}
     for name in METHODS:
         assert get_type_hints(getattr(Client, name), {**names, **vars(inspect.getmodule(Client))})["return"]

@@ -218,7 +218,7 @@ def test_redriving_what_failed(client: Client) -> None:
         ({"payload": {}}, "names a playbook"),
         ({"playbook": HELLO, "paylod": {}}, "unknown key 'paylod'"),
         ({"playbook": HELLO, "payload": [1]}, "dict is expected"),
-        ({"path": "x", "version": "1"}, "int is expected"),
+        ({"path": "x", "version": "1"}, "int is expected, or the name of an alias"),
         ({"path": "x", "version": True}, "int is expected"),
         ('{"path": "x", "payload": {"n": NaN}}', "not JSON"),
         ({"path": 7}, "str is expected"),

@@ -9,7 +9,17 @@ import pytest
 
 from noetl_core.control import core
 from noetl_core.control.core import Control
-from noetl_core.engine.effects import ClearDue, EndChild, SendCommands, SetDue, StartChild, TellParent, WakeAt, WriteHead
+from noetl_core.engine.effects import (
+    ClearDue,
+    EndChild,
+    HandleFailure,
+    SendCommands,
+    SetDue,
+    StartChild,
+    TellParent,
+    WakeAt,
+    WriteHead,
+)
 from noetl_core.engine.heads import Head
 from noetl_core.engine.records import Command
 from noetl_core.ports import Unavailable
@@ -27,13 +37,16 @@ class Recorded:
     """Children that are only asked for."""
 
     def __init__(self) -> None:
-        self.asked: list[StartChild | EndChild] = []
+        self.asked: list[StartChild | EndChild | HandleFailure] = []
 
     def start(self, control: Control, wanted: StartChild) -> None:
         self.asked.append(wanted)
 
     def end(self, control: Control, wanted: EndChild) -> None:
         self.asked.append(wanted)
+
+    def handle_failure(self, control: Control, ended: HandleFailure) -> None:
+        self.asked.append(ended)
 
 
 def test_every_effect_reaches_its_port() -> None:

@@ -172,6 +172,8 @@ def test_hostile_requests_are_refused_as_documented(service: Service, execution:
         for name in body_of(route).get("properties", ()):
             for given in VALUES:
                 says(path, body=json.dumps({**well_formed(route, execution), name: given}))
+    if route.method == "DELETE":
+        ask(service, "POST", "/api/playbooks/test/hello/undelete")
 
 
 def test_every_route_is_documented_and_says_what_it_refuses() -> None:
@@ -232,8 +234,8 @@ def test_an_object_in_a_list_is_no_object(service: Service) -> None:
         (
             {"path": "x", "version": "1"},
             "body.version",
-            "version is a JSON str; int is expected",
-            "its version, the latest by default",
+            "'1' is no version: an int is expected, or the name of an alias",
+            "",
         ),
         (
             {"path": "x", "parent": {"execution": "1"}},

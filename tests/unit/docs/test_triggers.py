@@ -15,8 +15,8 @@ import pytest
 from noetl_core.dsl.model import Schedule
 from noetl_core.dsl.parse import check
 from noetl_core.engine.occurrences import name_of, occurrences
+from tests.page_sessions import ENV, MARK, fits
 from tests.unit.docs.language import BLOCK
-from tests.unit.docs.test_looking import ENV, MARK, fits
 
 PAGE = (Path(__file__).parents[3] / "docs/triggers.md").read_text()
 BLOCKS = [(m[1], m[2]) for m in BLOCK.finditer(PAGE)]

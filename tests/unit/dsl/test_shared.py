@@ -12,6 +12,7 @@ from noetl_core.dsl.dump import dump
 from noetl_core.dsl.load import PINNED, load
 from noetl_core.dsl.parse import check, digest_of, parse_playbook
 from noetl_core.dsl.shared import Library, pinned, uses
+from noetl_core.dsl.versions import Version
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: a, path: a }\n"
 LIBRARY = HEAD + (
@@ -22,7 +23,7 @@ LIBRARY = HEAD + (
 STEPS = "workflow:\n  - step: start\n    tool: { name: t, kind: workbook, task: greet, args: { name: Ada } }\n"
 
 
-def found(path: str, version: int | None) -> Library | None:
+def found(path: str, version: Version) -> Library | None:
     return Library(version or 7, digest_of(LIBRARY), LIBRARY) if path == "shared/texts" and version in (None, 3) else None
 
 

@@ -10,6 +10,7 @@ from noetl_core.engine.effects import (
     ClearDue,
     Effect,
     EndChild,
+    HandleFailure,
     ReleasePlace,
     SaveSnapshot,
     SendCommands,
@@ -69,6 +70,8 @@ def event_line(event: Stored, labels: Mapping[str, str]) -> str:
             said = [d["child"], d.get("status", about and f"for {about}")]
         case "CompensationStarted" | "CompensationDone":
             said = [about, _error(d)]
+        case "FailureHandled":
+            said = [d["handler"], d.get("execution_id") or d.get("error")]
         case "ExecutionCancelled" | "ExecutionStuck":
             said = [d.get("reason"), "compensate" if d.get("compensate") else ""]
         case "ExecutionFailing":
@@ -115,6 +118,8 @@ def effect_line(effect: Effect, labels: Mapping[str, str]) -> str:
         case TellParent():
             said = _pointer(effect.result, labels) or (effect.error["kind"] if effect.error is not None else "")
             return f"tell {effect.parent}: {effect.status} {said}".strip()
+        case HandleFailure():
+            return "handle the failure"
         case SetDue(when):
             return f"due at {_seconds(when)}"
         case ClearDue():

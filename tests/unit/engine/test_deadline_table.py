@@ -77,6 +77,7 @@ LIMITS = Table(
             WorkflowFinished failed timeout
             PlaybookProcessed failed
             => head failed: timeout
+            => handle the failure
             => not due
             """,
         ),
@@ -94,6 +95,7 @@ LIMITS = Table(
             WorkflowFinished failed timeout
             PlaybookProcessed failed
             => head failed: timeout
+            => handle the failure
             => not due
             """,
             before=[fact("fail", error={**LATE, "fatal": True})],
@@ -178,6 +180,7 @@ WRONG = Table(
             WorkflowFinished failed schema
             PlaybookProcessed failed
             => head failed: schema
+            => handle the failure
             => not due
             """,
         )

@@ -14,6 +14,7 @@ from noetl_core.engine.effects import (
     ClearDue,
     Effect,
     EndChild,
+    HandleFailure,
     SaveSnapshot,
     SendCommands,
     SetDue,
@@ -94,7 +95,7 @@ def test_no_later_decision_changes_an_effect(name: str) -> None:
 
 def test_the_histories_have_effects_of_every_kind() -> None:
     seen = {type(effect) for name in NAMES for *_, effects in steps_of(name) for effect in effects}
-    assert seen == {SendCommands, WakeAt, StartChild, WriteHead, TellParent, SetDue, ClearDue}
+    assert seen == {SendCommands, WakeAt, StartChild, WriteHead, TellParent, HandleFailure, SetDue, ClearDue}
     # the others are of long decisions (below) and of runs that end without their child (`test_child_table`)
     assert not seen & {SaveSnapshot, EndChild}
 

@@ -85,6 +85,7 @@ ALL = Table(
             WorkflowFinished failed server_error
             PlaybookProcessed failed
             => head failed: server_error
+            => handle the failure
             => not due
             """,
             before=[done("start", "two"), done("b")],

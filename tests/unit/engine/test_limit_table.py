@@ -37,6 +37,7 @@ VISITS = Table(
             WorkflowFinished failed limit
             PlaybookProcessed failed
             => head failed: limit
+            => handle the failure
             => not due
             """,
             before=[done("start")],
@@ -72,6 +73,7 @@ COMMITS = Table(
             WorkflowFinished failed limit
             PlaybookProcessed failed
             => head failed: limit
+            => handle the failure
             => not due
             """,
             before=[done("start")],
@@ -113,6 +115,7 @@ TOKENS = Table(
             WorkflowFinished failed limit
             PlaybookProcessed failed
             => head failed: limit
+            => handle the failure
             => not due
             """,
         )

@@ -98,6 +98,7 @@ LOCAL = Table(
             WorkflowFinished failed template
             PlaybookProcessed failed
             => head failed: template
+            => handle the failure
             => not due
             """,
         ),
@@ -184,6 +185,7 @@ DISTRIBUTED = Table(
             WorkflowFinished failed timeout
             PlaybookProcessed failed
             => head failed: timeout
+            => handle the failure
             => not due
             """,
             before=[CUT, loop_done("each[0]", 4, failures=2, error={"kind": "timeout", "message": "late"})],
@@ -198,6 +200,7 @@ DISTRIBUTED = Table(
             WorkflowFinished failed unknown
             PlaybookProcessed failed
             => head failed: unknown
+            => handle the failure
             => not due
             """,
             before=[CUT, loop_done("each[0]", 4, failures=1)],
@@ -244,6 +247,7 @@ DISTRIBUTED = Table(
             WorkflowFinished failed ctx_conflict
             PlaybookProcessed failed
             => head failed: ctx_conflict
+            => handle the failure
             => not due
             """,
             before=[sliced("each", items=4, size=2), loop_done("each[1]", 2, ctx_writes=[[2, {"last": 2}]])],

@@ -67,6 +67,7 @@ PAUSE = Table(
             WorkflowFinished failed server_error
             PlaybookProcessed failed
             => head failed: server_error
+            => handle the failure
             => not due
             """,
             before=[fact("pause"), failed("a"), done("b")],
@@ -176,6 +177,7 @@ CANCEL = Table(
             fact("cancel"),
             """
             => head failed: server_error
+            => handle the failure
             => not due
             """,
             before=[failed("a"), done("b")],
@@ -227,6 +229,7 @@ STUCK = Table(
             WorkflowFinished failed timeout
             PlaybookProcessed failed
             => head failed: timeout
+            => handle the failure
             => not due
             """,
             before=[done("b"), done("a"), fact("pause"), done("after")],
@@ -304,6 +307,7 @@ UNDO = Table(
             WorkflowFinished failed server_error not_undone=['second']
             PlaybookProcessed failed
             => head failed: server_error
+            => handle the failure
             => not due
             """,
             before=[done("first"), done("second"), failed("third"), failed("undo second")],

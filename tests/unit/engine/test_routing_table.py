@@ -87,6 +87,7 @@ EXCLUSIVE = Table(
             WorkflowFinished failed template
             PlaybookProcessed failed
             => head failed: template
+            => handle the failure
             => not due
             """,
         ),
@@ -101,6 +102,7 @@ EXCLUSIVE = Table(
             WorkflowFinished failed template
             PlaybookProcessed failed
             => head failed: template
+            => handle the failure
             => not due
             """,
         ),
@@ -284,6 +286,7 @@ FAN_OUT = Table(
             WorkflowFinished failed server_error
             PlaybookProcessed failed
             => head failed: server_error
+            => handle the failure
             => not due
             """,
             before=[done("start", 1), failed("b")],
@@ -329,6 +332,7 @@ BEST_EFFORT = Table(
             WorkflowFinished failed server_error
             PlaybookProcessed failed
             => head failed: server_error
+            => handle the failure
             => not due
             """,
             before=[done("start", 1), failed("b"), done("a")],
@@ -401,6 +405,7 @@ IN_ERROR = Table(
             WorkflowFinished failed template
             PlaybookProcessed failed
             => head failed: template
+            => handle the failure
             => not due
             """,
         )

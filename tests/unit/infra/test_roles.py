@@ -156,14 +156,14 @@ def keys(function: str, table: str, *actions: str) -> set[str]:
     return found
 
 
-EXECUTIONS = {"x#*", "due#*", "trigger#*", "fired#*", "refused", "limit#*", "waits#*"}
+EXECUTIONS = {"x#*", "due#*", "w#*", "d#*", "trigger#*", "fired#*", "refused", "limit#*", "waits#*"}
 """What whoever starts executions and moves them on writes beside the log."""
 
 
 @pytest.mark.parametrize(
     ("function", "log", "catalog"),
     [
-        ("AdmitFunction", {"m#*", "s#*", "r#*"}, {"p#*", "latest", "d#*", *EXECUTIONS}),
+        ("AdmitFunction", {"m#*", "s#*", "r#*"}, {"p#*", "latest", "about", "d#*", *EXECUTIONS}),
         ("RouterFunction", {"m#*", "s#*", "r#*"}, EXECUTIONS),
         ("SweeperFunction", {"m#*", "s#*", "r#*"}, EXECUTIONS),
         ("WorkerFunction", {"r#*"}, {"token#*", "rate#*", "kv#*"}),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from noetl_core.client import following_shapes, limit_shapes, shapes, step_shapes, trigger_shapes, view_shapes
+    from noetl_core.dsl.versions import Version
 
 Drawn = Literal["mermaid", "dot", "svg"]
 
@@ -34,11 +35,43 @@ class Api(Protocol):
 
     def validate(self, source: str) -> shapes.Validation: ...
 
-    def playbooks(self, prefix: str | None = None) -> shapes.Playbooks: ...
+    def playbooks(self, prefix: str | None = None, *, tag: str | None = None, deleted: bool | None = None) -> shapes.Playbooks:
+        """Playbooks that may be started; with `deleted`, those that are deleted."""
+        ...
 
-    def playbook(self, path: str, version: int | None = None) -> shapes.PlaybookSource: ...
+    def playbook(self, path: str, version: Version = None) -> shapes.PlaybookSource: ...
 
     def playbook_versions(self, path: str) -> shapes.PlaybookVersions: ...
+
+    def about_playbook(self, path: str) -> shapes.AboutPlaybook: ...
+
+    def set_alias(self, path: str, name: str, weights: Mapping[int, int] | None) -> shapes.AboutPlaybook:
+        """Let an alias stand for versions, each with its weight; None removes it."""
+        ...
+
+    def tag_playbook(self, path: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> shapes.AboutPlaybook: ...
+
+    def delete_playbook(self, path: str) -> shapes.AboutPlaybook:
+        """Let nothing new start from it; what runs goes on, and its versions stay."""
+        ...
+
+    def undelete_playbook(self, path: str) -> shapes.AboutPlaybook: ...
+
+    def backfill(
+        self,
+        path: str,
+        begin: str,
+        end: str,
+        *,
+        version: Version = None,
+        trigger: str | None = None,
+        parallel: int | None = None,
+        again: str | None = None,
+        preview: bool | None = None,
+    ) -> shapes.BackfillStarted:
+        """Run a playbook for the occurrences of its schedule from `begin` to before `end`, `parallel` at a time; with `preview`
+        only say which these are. `again` tells a repetition from the same request sent twice."""
+        ...
 
     # --- triggers ---
 
@@ -70,7 +103,7 @@ class Api(Protocol):
         self,
         *,
         path: str | None = None,
-        version: int | None = None,
+        version: Version = None,
         playbook_id: str | None = None,
         playbook: str | None = None,
         payload: Mapping[str, Any] | None = None,
@@ -79,7 +112,8 @@ class Api(Protocol):
         parent: Mapping[str, str] | None = None,
         trace_id: str | None = None,
     ) -> shapes.Started:
-        """Start a registered playbook by `path` (and `version`) or `playbook_id` (its digest), or the text `playbook`."""
+        """Start a registered playbook by `path` (and `version`, a number or an alias) or by `playbook_id` (its digest), or the
+        text `playbook`."""
         ...
 
     def executions(
@@ -90,8 +124,9 @@ class Api(Protocol):
         since: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
+        search: str | None = None,
     ) -> shapes.Executions:
-        """A page of executions, newest first."""
+        """A page of executions, newest first. `search`: attributes that they have, as a query: `customer=acme&total=12`."""
         ...
 
     def execution(self, execution_id: str) -> shapes.Execution: ...
@@ -151,7 +186,7 @@ class Api(Protocol):
         ctx: Mapping[str, Any] | None = None,
         args: Mapping[str, Any] | None = None,
         playbook: str | None = None,
-        version: int | None = None,
+        version: Version = None,
         preview: bool | None = None,
     ) -> shapes.Redriven:
         """Run what has ended again, from `begin`: `STEP`, `STEP/TASK`, `STEP@3` or `STEP/TASK@0.3`."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import httpx
 
     from noetl_core.client import following_shapes, limit_shapes, shapes, trigger_shapes, view_shapes
+    from noetl_core.dsl.versions import Version
 
 ATTEMPTS = 8
 """How often a request is sent that is answered 429: nothing was done, and `Retry-After` says when to come again."""
@@ -57,14 +58,54 @@ class Client(Looking):
     def validate(self, source: str) -> shapes.Validation:
         return cast("shapes.Validation", self._json("POST", "playbooks/validate", source, {}, also=(422,)))
 
-    def playbooks(self, prefix: str | None = None) -> shapes.Playbooks:
-        return cast("shapes.Playbooks", self._get("playbooks", prefix=prefix))
+    def playbooks(self, prefix: str | None = None, *, tag: str | None = None, deleted: bool | None = None) -> shapes.Playbooks:
+        return cast("shapes.Playbooks", self._get("playbooks", prefix=prefix, tag=tag, deleted=deleted))
 
-    def playbook(self, path: str, version: int | None = None) -> shapes.PlaybookSource:
+    def playbook(self, path: str, version: Version = None) -> shapes.PlaybookSource:
         return cast("shapes.PlaybookSource", self._get(f"playbooks/{quote(path)}", version=version))
 
     def playbook_versions(self, path: str) -> shapes.PlaybookVersions:
         return cast("shapes.PlaybookVersions", self._get(f"playbooks/{quote(path)}/versions"))
+
+    def about_playbook(self, path: str) -> shapes.AboutPlaybook:
+        return cast("shapes.AboutPlaybook", self._get(f"playbooks/{quote(path)}/about"))
+
+    def set_alias(self, path: str, name: str, weights: Mapping[int, int] | None) -> shapes.AboutPlaybook:
+        to = {"remove": True} if weights is None else {"weights": {str(v): w for v, w in weights.items()}}
+        return cast("shapes.AboutPlaybook", self._post(f"playbooks/{quote(path)}/aliases", {"name": name, **to}))
+
+    def tag_playbook(self, path: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> shapes.AboutPlaybook:
+        body = {"add": list(add), "remove": list(remove)}
+        return cast("shapes.AboutPlaybook", self._post(f"playbooks/{quote(path)}/tags", body))
+
+    def delete_playbook(self, path: str) -> shapes.AboutPlaybook:
+        return cast("shapes.AboutPlaybook", self._json("DELETE", f"playbooks/{quote(path)}", None, {}))
+
+    def undelete_playbook(self, path: str) -> shapes.AboutPlaybook:
+        return cast("shapes.AboutPlaybook", self._post(f"playbooks/{quote(path)}/undelete", {}))
+
+    def backfill(
+        self,
+        path: str,
+        begin: str,
+        end: str,
+        *,
+        version: Version = None,
+        trigger: str | None = None,
+        parallel: int | None = None,
+        again: str | None = None,
+        preview: bool | None = None,
+    ) -> shapes.BackfillStarted:
+        body = {
+            "from": begin,
+            "to": end,
+            "version": version,
+            "trigger": trigger,
+            "parallel": parallel,
+            "again": again,
+            "preview": preview,
+        }
+        return cast("shapes.BackfillStarted", self._post(f"playbooks/{quote(path)}/backfill", body))
 
     # --- triggers ---
 
@@ -98,7 +139,7 @@ class Client(Looking):
         self,
         *,
         path: str | None = None,
-        version: int | None = None,
+        version: Version = None,
         playbook_id: str | None = None,
         playbook: str | None = None,
         payload: Mapping[str, Any] | None = None,
@@ -128,8 +169,9 @@ class Client(Looking):
         since: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
+        search: str | None = None,
     ) -> shapes.Executions:
-        found = self._get("executions", status=status, path=path, since=since, limit=limit, cursor=cursor)
+        found = self._get("executions", status=status, path=path, since=since, limit=limit, cursor=cursor, search=search)
         return cast("shapes.Executions", found)
 
     def execution(self, execution_id: str) -> shapes.Execution:
@@ -165,7 +207,7 @@ class Client(Looking):
         ctx: Mapping[str, Any] | None = None,
         args: Mapping[str, Any] | None = None,
         playbook: str | None = None,
-        version: int | None = None,
+        version: Version = None,
         preview: bool | None = None,
     ) -> shapes.Redriven:
         body = {"from": begin, "ctx": ctx, "args": args, "playbook": playbook, "version": version, "preview": preview}

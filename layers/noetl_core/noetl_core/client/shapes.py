@@ -37,16 +37,58 @@ class PlaybookSource(PlaybookVersion):
     inputs: NotRequired[dict[str, Any] | None]
 
 
+class ListedPlaybook(PlaybookVersion):
+    """The latest version of a playbook, with what is said about its path. An alias has the weight of each version that it stands
+    for."""
+
+    aliases: NotRequired[dict[str, dict[str, int]]]
+    tags: NotRequired[list[str]]
+    deleted_at: NotRequired[str]
+
+
 class Playbooks(TypedDict):
     """The latest version of each playbook."""
 
-    playbooks: list[PlaybookVersion]
+    playbooks: list[ListedPlaybook]
+
+
+class PathChange(TypedDict):
+    """Something that was changed about a path; `by` is empty where nobody knows who did."""
+
+    at: str
+    by: str
+    what: str
+
+
+class AboutPlaybook(TypedDict):
+    """What holds for a path as a whole: its latest version, its aliases (with the weight of each version), its tags, since when
+    it is deleted (null: it is not), and its last changes, the newest first."""
+
+    path: str
+    latest: int
+    aliases: dict[str, dict[str, int]]
+    tags: list[str]
+    deleted_at: str | None
+    changes: list[PathChange]
 
 
 class PlaybookVersions(TypedDict):
     """All versions of one playbook."""
 
     versions: list[PlaybookVersion]
+
+
+class BackfillStarted(TypedDict):
+    """What a backfill runs, and its execution, unless it was only asked what it would run; `created` is false where the same had
+    been asked for before."""
+
+    playbook: PlaybookVersion
+    trigger: str
+    occurrences: int
+    first: str
+    last: str
+    execution_id: NotRequired[str]
+    created: NotRequired[bool]
 
 
 class Diagnostic(TypedDict):
@@ -159,6 +201,20 @@ class Execution(TypedDict):
     reason: NotRequired[str]
     parent: NotRequired[Parent]
     trigger: NotRequired[Triggered]
+    on_failure: NotRequired[Handled]
+    search: NotRequired[dict[str, Any]]
+    """Its search attributes."""
+    search_left_out: NotRequired[dict[str, str]]
+    """Those that could not be one, and why."""
+
+
+class Handled(TypedDict):
+    """What was done about the failure of an execution: what tells its handler, or why that cannot be started."""
+
+    epoch: int
+    handler: str
+    execution_id: NotRequired[str]
+    error: NotRequired[str]
 
 
 class Triggered(TypedDict):
@@ -183,6 +239,8 @@ class ListedExecution(TypedDict):
     error: Failure | None
     parent: Parent | None
     trigger: TriggerName | None
+    search: NotRequired[dict[str, Any]]
+    """Its search attributes."""
 
 
 class TriggerName(TypedDict):

@@ -2,15 +2,17 @@
 reads.
 
 * `core.Control` is the one way from news to a commit and its effects. `admit` starts executions, `operate`, `batch`, `redrive`
-  and `callbacks` take requests about existing ones, `children` starts and ends child executions, `limits` gives places in
-  limits that executions share, `fence` ends runs, `uploads`
-  handles the inbox, `credentials` lists and keeps credentials.
+  and `callbacks` take requests about existing ones, `children` starts and ends child executions, `failures` what handles
+  failures, `backfill` what makes up for the past, `limits` gives places in limits that executions share, `fence` ends runs,
+  `uploads` handles the inbox, `credentials` lists and keeps credentials, `catalog` says which version of a playbook starts, and
+  keeps aliases, tags and deletions.
 * `registration` registers playbooks and installs their triggers, and `triggers` starts them by themselves.
 * `reconcile` repairs one execution from its log; `sweep` does so for all that are due; `dead_letters` handles messages that a
   queue gave up; `unreadable` handles executions whose log cannot be read.
 * `read`, `pages`, `event_pages`, `seek`, `backwards`, `envelopes`, `cursor`, `recent`, `changes`, `listing`, `stats`, `waiting`,
   `step_summary`, `iterations` (found by `loop_streams`), `limit_views`, `objects`, `views`, `render` and `replay` answer reads.
-* `operations` has every operation of the API as a method (those that change nothing are in `looking`), `refusals` says how
+* `operations` has every operation of the API as a method (those that change nothing are in `looking`,
+  those on the catalog in `catalog_operations`), `refusals` says how
   requests are refused, and `api` is the HTTP API over all of this.
 
 The rules themselves are pure and are in `engine`. No module here runs a tool: `worker` does.

@@ -12,11 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from noetl_core.control.catalog import check_not_deleted, resolve
 from noetl_core.control.core import Control
 from noetl_core.control.registration import pin as pin
 from noetl_core.control.registration import register as register
 from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.versions import Version
 from noetl_core.engine import ids
 from noetl_core.engine.decide import Decision, NewExecution, start
 from noetl_core.engine.needs import Need, NeedValues, TooMuch, Unreadable
@@ -45,7 +47,7 @@ class StartRequest:
     """A request to start an execution: by `path` and `version`, by `digest`, or with the text of the playbook in `playbook`."""
 
     path: str | None = None
-    version: int | None = None
+    version: Version = None
     digest: str | None = None
     playbook: str | None = None
     payload: Mapping[str, Any] = field(default_factory=dict)
@@ -99,26 +101,38 @@ def check_pools(control: Control, playbook: Playbook) -> None:
 def admit(control: Control, request: StartRequest) -> Started:
     """Pin the playbook, write the first commit with the first routing pass, and send the first commands.
 
-    Raises `InvalidPlaybook`, `NotFound` (no such playbook), `UnknownPool`, `BadWorkload`, `KeyReused`, `Unavailable`. A
-    refused request leaves nothing behind.
+    Raises `InvalidPlaybook`, `NotFound` (no such playbook; `Deleted`), `UnknownPool`, `BadWorkload`, `KeyReused`, `Unavailable`.
+    A refused request leaves nothing behind.
     """
-    version = _resolve(control, request)
+    execution_id, key = _identity(control, request)
+    if key is not None and (known := _same_request(control, execution_id, key)) is not None:
+        return _with_doubts(control, known, request)
+    version = _resolve(control, request, execution_id)
     playbook = control.playbook(version.digest)
     check_pools(control, playbook)
-    started = _admit(control, request, playbook, version)
-    return replace(started, warnings=tuple(doubts(playbook, request.payload)))
+    return _with_doubts(control, _admit(control, request, playbook, version, execution_id, key), request)
 
 
-def _admit(control: Control, request: StartRequest, playbook: Playbook, version: PlaybookVersion) -> Started:
-    key: RequestKey | None = None
-    execution_id = request.execution_id
+def _identity(control: Control, request: StartRequest) -> tuple[str, RequestKey | None]:
+    """Return the id of the execution that a request is for, and its idempotency key."""
     if request.idempotency_key is not None:
-        key = {"key": request.idempotency_key, "fingerprint": request.fingerprint()}
-        execution_id = ids.execution_id_from_key(request.idempotency_key)
-        known = _same_request(control, execution_id, key, version)
-        if known is not None:
-            return known
-    execution_id = execution_id or ids.execution_id_at(control.clock.now(), secrets.randbits(21))
+        key: RequestKey = {"key": request.idempotency_key, "fingerprint": request.fingerprint()}
+        return ids.execution_id_from_key(request.idempotency_key), key
+    return request.execution_id or ids.execution_id_at(control.clock.now(), secrets.randbits(21)), None
+
+
+def _with_doubts(control: Control, started: Started, request: StartRequest) -> Started:
+    return replace(started, warnings=tuple(doubts(control.playbook(started.playbook.digest), request.payload)))
+
+
+def _admit(
+    control: Control,
+    request: StartRequest,
+    playbook: Playbook,
+    version: PlaybookVersion,
+    execution_id: str,
+    key: RequestKey | None,
+) -> Started:
     new = NewExecution(
         execution_id=execution_id,
         path=version.path,
@@ -184,7 +198,7 @@ def _looked_into(value: Any, schema: Mapping[str, Any], resolve: Callable[[Any],
     return value
 
 
-def _resolve(control: Control, request: StartRequest) -> PlaybookVersion:
+def _resolve(control: Control, request: StartRequest, execution_id: str) -> PlaybookVersion:
     if request.playbook is not None:
         check_pools(control, control.playbook.parse(request.playbook))
         return register(control, request.playbook)[1] if request.registers else pin(control, request.playbook)
@@ -192,17 +206,24 @@ def _resolve(control: Control, request: StartRequest) -> PlaybookVersion:
         found = control.catalog.by_digest(request.digest)
         if found.version == 0:
             raise NotFound(f"the playbook with digest {request.digest} is not registered: it was only started by its text")
+        check_not_deleted(control, found.path)
         return found
     if request.path is None:
         raise NotFound("a request names a playbook by path, digest or its text")
-    return control.catalog.get(request.path, request.version)
+    found = resolve(control, request.path, request.version, execution_id)
+    check_not_deleted(control, request.path)
+    return found
 
 
-def _same_request(control: Control, execution_id: str, key: RequestKey, version: PlaybookVersion) -> Started | None:
+def _same_request(control: Control, execution_id: str, key: RequestKey) -> Started | None:
+    """Return the execution that an earlier request with the same key has started, with the playbook that it has pinned. Raises
+    `KeyReused`."""
     state = control.load(execution_id)
     if state.seq < 0:
         return None
     if state.key is not None and state.key["key"] == key["key"] and state.key["fingerprint"] == key["fingerprint"]:
+        source = control.catalog.by_digest(state.digest)
+        version = replace(source, path=state.path, version=state.version)
         return Started(execution_id, state.status, version, created=False)
     raise KeyReused(f"idempotency key {key['key']!r} was used for another request (execution {execution_id})")
 
@@ -228,7 +249,7 @@ def _first_commit(control: Control, playbook: Playbook, version: PlaybookVersion
             if new.parent is not None and state.parent == new.parent:
                 return Started(new.execution_id, state.status, version, created=False)
             raise
-        known = _same_request(control, new.execution_id, new.key, version)
+        known = _same_request(control, new.execution_id, new.key)
         if known is None:
             raise
         return known

@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_core.control.admit import KeyReused, StartRequest, admit
+from noetl_core.control.catalog import resolve
 from noetl_core.control.core import Children, Control
+from noetl_core.control.failures import handle_failure
 from noetl_core.control.operate import NotNow, cancel
 from noetl_core.dsl.diagnostics import suggest
-from noetl_core.engine.effects import EndChild, StartChild, child_of, parent_news
+from noetl_core.engine import ids
+from noetl_core.engine.effects import EndChild, HandleFailure, StartChild, child_of, parent_news
 from noetl_core.engine.large_values import MAX_DECISION_BYTES
 from noetl_core.engine.state import State
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.events.control import ChildFinished
 from noetl_core.events.event import fact
-from noetl_core.events.shapes import ChildRequest, Failure
+from noetl_core.events.shapes import ChildRequest, Failure, Triggered
 from noetl_core.expr import is_reference, references_in
 from noetl_core.ports import Gate, NotFound
 from noetl_core.values import LoadBudget, LoadLimitExceeded, Values, claimed
@@ -40,9 +43,10 @@ class SubPlaybooks(Children):
         wants = {"return_step": request["return_step"]} if "return_step" in request else {}
         iteration = {"iter": request["iter"]} if request.get("iter") else {}  # the child's `iter.parent` (resolution 17)
         key = request.get("idempotency_key")
+        asked_for = wanted.child if key is None else ids.execution_id_from_key(key)
         try:
-            _has_step(control, request)
-            payload, ctx = _handed(control, wanted.parent, {**iteration, **(request.get("args") or {})}, request)
+            _has_step(control, request, asked_for)
+            payload, ctx = _handed(control, wanted, {**iteration, **(request.get("args") or {})}, asked_for)
             started = admit(
                 control,
                 StartRequest(
@@ -54,6 +58,7 @@ class SubPlaybooks(Children):
                     idempotency_key=key,
                     parent={"execution_id": wanted.parent, "run_id": wanted.run, "depth": wanted.depth, **detached, **wants},
                     trace_id=wanted.trace_id,
+                    trigger=_triggered(request),
                 ),
             )
         except KeyReused as error:
@@ -82,33 +87,47 @@ class SubPlaybooks(Children):
         except (NotFound, NotNow):
             return
 
+    def handle_failure(self, control: Control, ended: HandleFailure) -> None:
+        """As `Children.handle_failure`."""
+        handle_failure(control, ended)
 
-def _has_step(control: Control, request: ChildRequest) -> None:
-    """Check that the step whose result is wanted is there. Raises `NotFound`."""
+
+def _triggered(request: ChildRequest) -> Triggered | None:
+    """Return what a child sees as `trigger` that is run for an occurrence."""
+    occurrence = request.get("backfill")
+    if occurrence is None:
+        return None
+    found: Triggered = {"kind": "backfill", "id": occurrence["scheduled_at"], **occurrence}
+    return found
+
+
+def _has_step(control: Control, request: ChildRequest, child: str) -> None:
+    """Check that the step whose result is wanted is there, in the version that `child` starts with. Raises `NotFound`."""
     step = request.get("return_step")
     if step is None:
         return
-    steps = control.playbook(control.catalog.get(request["path"], request.get("version")).digest).by_name
+    steps = control.playbook(resolve(control, request["path"], request.get("version"), child).digest).by_name
     if step not in steps:
         near = suggest(step, steps) or f"it has: {', '.join(steps)}"
         raise NotFound(f"playbook {request['path']} has no step {step!r}, whose result is wanted ({near})")
 
 
 def _handed(
-    control: Control, parent: str, payload: Mapping[str, Any], request: ChildRequest
+    control: Control, wanted: StartChild, payload: Mapping[str, Any], child: str
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return payload and ctx of a child. Large values stay references; those that are merged with a default of the child's
+    """Return payload and ctx of `child`. Large values stay references; those that are merged with a default of the child's
     workload, or compared with an earlier request of the same key, are loaded, so that their size does not matter.
 
     Raises `LoadLimitExceeded`, `NotFound`, `ValueError`.
     """
+    request = wanted.request
     ctx: Mapping[str, Any] = request.get("ctx") or {}
     if not references_in(payload) and not references_in(ctx):
         return payload, ctx
-    values, budget = Values(control.store, control.results, parent), LoadBudget(MAX_DECISION_BYTES)
+    values, budget = Values(control.store, control.results, wanted.parent), LoadBudget(MAX_DECISION_BYTES)
     if request.get("idempotency_key") is not None:
         return values.whole(payload, budget), values.whole(ctx, budget)
-    version = control.catalog.get(request["path"], request.get("version"))
+    version = resolve(control, request["path"], request.get("version"), child)
     return _mergeable(control.playbook(version.digest).workload, payload, values, budget), ctx
 
 

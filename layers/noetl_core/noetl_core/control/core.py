@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any, Protocol, assert_never
 
 from noetl_core.control.recent import RecentCommits
+from noetl_core.dsl.model import OnFailure
 from noetl_core.engine.decide import Decision, decide, digest_for
 from noetl_core.engine.effects import (
     FIRST_RECONCILIATION_S,
@@ -22,6 +23,7 @@ from noetl_core.engine.effects import (
     ClearDue,
     Effect,
     EndChild,
+    HandleFailure,
     ReleasePlace,
     SaveSnapshot,
     SendCommands,
@@ -76,8 +78,8 @@ RETENTION_S = 30 * 24 * 3600
 
 
 class Children(Protocol):
-    """What starts and ends child executions. The implementation needs a control plane, and a control plane needs it for its
-    effects."""
+    """What starts and ends executions for others: children, and what handles a failure. The implementation needs a control plane,
+    and a control plane needs it for its effects."""
 
     def start(self, control: Control, wanted: StartChild) -> None:
         """Create the child. It is safe to repeat. A child that cannot be created counts as failed. Raises `Unavailable`."""
@@ -85,6 +87,10 @@ class Children(Protocol):
 
     def end(self, control: Control, wanted: EndChild) -> None:
         """Cancel the child. It is safe to repeat. Raises `Unavailable`."""
+        ...
+
+    def handle_failure(self, control: Control, ended: HandleFailure) -> None:
+        """Start what handles a failed end, and record that. It is safe to repeat. Raises `Unavailable`."""
         ...
 
 
@@ -126,6 +132,10 @@ class Control:
     retention_s: int = RETENTION_S
     callback_key: Callable[[], bytes] | None = None
     """The key that signs callback tokens."""
+    on_failure: OnFailure | None = None
+    """Who is told of failures by default."""
+    link: str = ""
+    """Where people look at an execution, with `{execution_id}` in it."""
     pools: frozenset[str] | None = None
     """The pools in which steps may run; None: any."""
     limits: Limits | None = None
@@ -261,6 +271,8 @@ class Control:
                     self._save(effect.snapshot)
                 case TellParent():
                     self.tell_parent(effect)
+                case HandleFailure():
+                    self.children.handle_failure(self, effect)
                 case SetDue():
                     self.index.set_due(execution_id, effect.at)
                 case ClearDue():

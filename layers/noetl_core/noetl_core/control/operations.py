@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from noetl_core import __version__
 from noetl_core.control import batch, callbacks, credentials, listing, operate, pages, read, waiting
-from noetl_core.control.admit import StartRequest, admit, register
+from noetl_core.control.admit import StartRequest, admit
+from noetl_core.control.catalog_operations import CatalogOperations, named
 from noetl_core.control.core import Control
 from noetl_core.control.limit_views import limits
 from noetl_core.control.looking import Looking, limited
 from noetl_core.control.redrive import redrive
-from noetl_core.control.refusals import BadRequest, NoRoute, diagnostic, nearest, within
+from noetl_core.control.refusals import BadRequest, NoRoute, nearest, within
 from noetl_core.control.render import render_context
 from noetl_core.control.triggers.operations import TriggerOperations
 from noetl_core.dsl.kinds import KINDS
-from noetl_core.dsl.parse import check
+from noetl_core.dsl.versions import Version
 from noetl_core.engine.redrive import From, Redrive
 from noetl_core.engine.waits import BY_TOKEN
 from noetl_core.ports import NotFound, Secrets, TooLarge, Unavailable
@@ -40,8 +41,6 @@ ERROR_TYPES: Mapping[str, tuple[type, ...]] = {
     "details": (),
 }
 """What an error may say, and of which types (none: any)."""
-SOURCE = "<body>"
-"""What a playbook's text is called in its diagnostics."""
 
 
 def cursor_key(control: Callable[[], Control]) -> Callable[[], bytes]:
@@ -60,7 +59,7 @@ def cursor_key(control: Callable[[], Control]) -> Callable[[], bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Operations(Looking, TriggerOperations):
+class Operations(CatalogOperations, Looking, TriggerOperations):
     """What the operations stand on; asked for when the first that needs it is called: cold starts stay short.
 
     `facts` are what only the wiring knows (`runtime`): where it runs, its pools and their limits. `secrets` None: credentials
@@ -68,6 +67,7 @@ class Operations(Looking, TriggerOperations):
     """
 
     secrets: Callable[[], Secrets] | None = None
+    user: str = ""
 
     # --- the service ---
 
@@ -90,35 +90,13 @@ class Operations(Looking, TriggerOperations):
         known = {k: v for k, v in self.facts.items() if k in ("name", "stack", "region")}
         return cast("view_shapes.Wiring", known)
 
-    # --- catalog ---
-
-    def register(self, source: str, name: str = SOURCE) -> shapes.RegisteredPlaybook:
-        playbook, version = register(self.control(), source, name)
-        return {**read.version_as_dict(version), "name": playbook.name}
-
-    def validate(self, source: str) -> shapes.Validation:
-        playbook, found = check(self.control().playbook.pinned(source), SOURCE)
-        return {"valid": playbook is not None, "diagnostics": [diagnostic(d) for d in found]}
-
-    def playbooks(self, prefix: str | None = None) -> shapes.Playbooks:
-        return {"playbooks": [read.version_as_dict(v) for v in self.control().catalog.list(prefix or "")]}
-
-    def playbook(self, path: str, version: int | None = None) -> shapes.PlaybookSource:
-        return read.playbook_source(self.control(), self.control().catalog.get(path, version))
-
-    def playbook_versions(self, path: str) -> shapes.PlaybookVersions:
-        found = self.control().catalog.versions(path)
-        if not found:
-            raise NotFound(f"no playbook {path}")
-        return {"versions": [read.version_as_dict(v) for v in found]}
-
     # --- executions ---
 
     def start(
         self,
         *,
         path: str | None = None,
-        version: int | None = None,
+        version: Version = None,
         playbook_id: str | None = None,
         playbook: str | None = None,
         payload: Mapping[str, Any] | None = None,
@@ -132,6 +110,7 @@ class Operations(Looking, TriggerOperations):
         if not (path or playbook or playbook_id):
             raise BadRequest("a request names a playbook", "body.path", "give path (and version), playbook_id, or playbook")
         control = self.control()
+        path, version = (path, None) if path is None else named(path, version)
         if parent is not None:
             read.load(control, execution_id(parent["execution_id"]))
         request = StartRequest(
@@ -164,10 +143,12 @@ class Operations(Looking, TriggerOperations):
         since: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
+        search: str | None = None,
     ) -> shapes.Executions:
         most = limited(limit, listing.LISTED)
-        key = self.cursor_key
-        return listing.page(self.control(), key, status=status, path=path, since=since, limit=most, cursor=cursor)
+        return listing.page(
+            self.control(), self.cursor_key, status=status, path=path, since=since, limit=most, cursor=cursor, search=search
+        )
 
     def execution(self, execution_id: str) -> shapes.Execution:
         return cast("shapes.Execution", read.summary(self.control(), execution_id))
@@ -203,18 +184,19 @@ class Operations(Looking, TriggerOperations):
         ctx: Mapping[str, Any] | None = None,
         args: Mapping[str, Any] | None = None,
         playbook: str | None = None,
-        version: int | None = None,
+        version: Version = None,
         preview: bool | None = None,
         registers: bool = True,
     ) -> shapes.Redriven:
         """`registers` as in `StartRequest`. Raises what `control.redrive` raises."""
+        _, wanted = named("", version)
         asked = Redrive(None if begin is None else From.parse(begin), dict(ctx or {}), dict(args or {}))
         done = redrive(
             self.control(),
             execution_id,
             asked,
             source=playbook,
-            version=version,
+            version=wanted,
             preview=bool(preview),
             registers=registers,
         )

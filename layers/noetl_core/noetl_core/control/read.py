@@ -79,6 +79,12 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         out["parent"] = state.parent
     if state.trigger is not None:
         out["trigger"] = state.trigger
+    if state.handled is not None:
+        out["on_failure"] = state.handled
+    if state.search is not None:
+        out["search"] = state.search["attributes"]
+        if left_out := state.search.get("left_out"):
+            out["search_left_out"] = left_out
     return out
 
 
@@ -153,6 +159,7 @@ def head_as_dict(head: Head) -> dict[str, Any]:
         "error": head.error,
         "parent": head.parent,
         "trigger": head.trigger,
+        **({} if head.search is None else {"search": head.search}),
     }
 
 

@@ -13,9 +13,11 @@ from typing import Any
 
 from noetl_core.carried_over import carried_over
 from noetl_core.control.admit import check_pools, pin, register, settled_inputs
+from noetl_core.control.catalog import resolve
 from noetl_core.control.core import Control
 from noetl_core.control.operate import NotNow
 from noetl_core.dsl.model import Playbook
+from noetl_core.dsl.versions import Version
 from noetl_core.engine.lineage import RunLineage, lineage_of
 from noetl_core.engine.loops import chunk_range
 from noetl_core.engine.pipeline import Pipeline, fold
@@ -47,7 +49,7 @@ def redrive(
     asked: Redrive,
     *,
     source: str | None = None,
-    version: int | None = None,
+    version: Version = None,
     preview: bool = False,
     registers: bool = True,
 ) -> Redriven:
@@ -88,13 +90,13 @@ def redrive(
 
 
 def _playbook(
-    control: Control, state: State, old: Playbook, source: str | None, version: int | None, *, preview: bool, registers: bool
+    control: Control, state: State, old: Playbook, source: str | None, version: Version, *, preview: bool, registers: bool
 ) -> tuple[Playbook, int | None]:
     """Return the playbook with which to continue, and its version when it is a different one."""
     if source is None and version is None:
         return old, None
     if source is None:
-        found = control.catalog.get(state.path, version)
+        found = resolve(control, state.path, version, state.execution_id)
         return control.playbook(found.digest), found.version
     new = control.playbook.parse(source, "<playbook>")
     if new.path != state.path:

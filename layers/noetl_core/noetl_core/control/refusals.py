@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
-from noetl_core.control import callbacks, operate, read
+from noetl_core.control import callbacks, catalog, operate, read
 from noetl_core.control.admit import KeyReused, UnknownPool
+from noetl_core.control.backfill import BadBackfill
 from noetl_core.control.unreadable import REMEDY
 from noetl_core.dsl.diagnostics import Diagnostic, InvalidPlaybook, page_of
 from noetl_core.engine.redrive import BadRedrive
@@ -44,6 +45,7 @@ TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
     (BadRequest, HTTPStatus.BAD_REQUEST, "malformed"),
     (read.BadCursor, HTTPStatus.BAD_REQUEST, "malformed"),
     (NoRoute, HTTPStatus.NOT_FOUND, "not_found"),
+    (catalog.Deleted, HTTPStatus.GONE, "deleted"),
     (NotFound, HTTPStatus.NOT_FOUND, "not_found"),
     (NotAllowed, HTTPStatus.FORBIDDEN, "forbidden"),
     (KeyReused, HTTPStatus.CONFLICT, "conflict"),
@@ -54,6 +56,8 @@ TABLE: tuple[tuple[type[Exception], HTTPStatus, str], ...] = (
     (callbacks.Unfit, HTTPStatus.UNPROCESSABLE_ENTITY, "unfit_answer"),
     (Forbidden, HTTPStatus.FORBIDDEN, "forbidden"),
     (TooLarge, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large"),
+    (BadBackfill, HTTPStatus.UNPROCESSABLE_ENTITY, "backfill"),
+    (catalog.BadLabel, HTTPStatus.UNPROCESSABLE_ENTITY, "label"),
     (UnknownPool, HTTPStatus.UNPROCESSABLE_ENTITY, "unknown_pool"),
     (BadRedrive, HTTPStatus.UNPROCESSABLE_ENTITY, "redrive"),
     (BadWorkload, HTTPStatus.UNPROCESSABLE_ENTITY, "workload"),

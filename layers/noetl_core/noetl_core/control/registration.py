@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from noetl_core.control.catalog import check_not_deleted
 from noetl_core.control.core import Control
 from noetl_core.dsl.model import Playbook, Schedule, Trigger
 from noetl_core.engine.ids import trigger_id
@@ -18,9 +19,10 @@ MOST_ROUNDS = 20
 
 def register(control: Control, source: str, name: str = "<playbook>") -> tuple[Playbook, PlaybookVersion]:
     """Validate a playbook and register it under its `metadata.path`, with what it uses of others pinned; its triggers fire from
-    now on. Raises `InvalidPlaybook`."""
+    now on. Raises `InvalidPlaybook`, `Deleted`."""
     source = control.playbook.pinned(source)
     playbook = control.playbook.parse(source, name)
+    check_not_deleted(control, playbook.path)
     version = control.catalog.register(playbook.path, playbook.digest, source, control.clock.now())
     install(control, playbook, version)
     return playbook, version

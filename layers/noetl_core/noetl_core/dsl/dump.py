@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from noetl_core.dsl.fields.cursor import CURSOR
+from noetl_core.dsl.fields.failures import ON_FAILURE
 from noetl_core.dsl.fields.flow import (
     ARC,
     LOOP,
@@ -49,6 +50,7 @@ from noetl_core.dsl.model import (
     Join,
     Limits,
     Loop,
+    OnFailure,
     Playbook,
     Rate,
     Router,
@@ -104,6 +106,8 @@ def _executor(e: Executor) -> dict[str, Any]:
             pool=e.pool,
             triggers=[_trigger(trigger) for trigger in e.triggers],
             python=EXECUTOR_PYTHON.written(requirements=list(e.requirements)),
+            search=dict(e.search),
+            on_failure=None if e.on_failure is None else ON_FAILURE.written(**_handler(e.on_failure)),
             policy=policy,
         ),
         **({} if e.result is UNSET else {"result": e.result}),
@@ -135,6 +139,10 @@ def _source(source: Source) -> dict[str, Any]:
             return {"webhook": WEBHOOK.written(**said, **more, prefix=source.prefix or None)}
         case Uploads():
             return {"upload": UPLOAD.written(prefix=source.prefix or None, suffix=source.suffix or None, bucket=source.bucket)}
+
+
+def _handler(handler: OnFailure) -> dict[str, Any]:
+    return {name: getattr(handler, name) for name in OnFailure.__slots__}
 
 
 def _step(step: Step, executor: Executor) -> dict[str, Any]:

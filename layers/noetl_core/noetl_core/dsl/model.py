@@ -303,6 +303,17 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
+class OnFailure:
+    """`executor.spec.on_failure`: who is told of a failed execution; one of the first three, or nobody."""
+
+    playbook: str | None = None
+    webhook: str | None = None
+    sns: str | None = None
+    credential: str | None = None
+    disabled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Executor:
     """`executor.spec`, typed (canonical step spec 5.1; resolutions 5, 6, 11, 16, 20 and 21)."""
 
@@ -324,6 +335,9 @@ class Executor:
     concurrency: Concurrency | None = None
     priority: Value = 0
     """Of what waits for a limit, the one with the higher number comes first."""
+    search: Mapping[str, Value] = field(default_factory=dict)
+    """Search attributes (`dsl.search`)."""
+    on_failure: OnFailure | None = None
     spec: Mapping[str, Value] = field(default_factory=dict)
 
 

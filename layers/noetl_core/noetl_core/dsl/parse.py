@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from noetl_core.dsl.diagnostics import MIGRATE, Diagnostic, InvalidPlaybook, suggest
 from noetl_core.dsl.dialect import Edits, rewrite_playbook
+from noetl_core.dsl.failures import read_on_failure
 from noetl_core.dsl.fields.playbook import (
     API_VERSIONS,
     DEFAULTS,
@@ -33,6 +34,7 @@ from noetl_core.dsl.policy import OfTask, task_policy
 from noetl_core.dsl.reader import Reader
 from noetl_core.dsl.references import check_references
 from noetl_core.dsl.requirements import read_requirements
+from noetl_core.dsl.search import read_search
 from noetl_core.dsl.secret_results import check_readers
 from noetl_core.dsl.shared import graft
 from noetl_core.dsl.specs import EXECUTOR_KEYS, handed_down
@@ -194,6 +196,8 @@ def _executor(r: Reader, node: Node | None) -> tuple[Executor, StepScope]:
         triggers=read_triggers(r, given.node("spec", "triggers")),
         concurrency=concurrency(r, given.at("spec", "policy", "concurrency"), "executor", whole=True),
         priority=_first(said("priority"), Executor().priority),
+        on_failure=read_on_failure(r, given.node("spec", "on_failure")),
+        search=read_search(r, given.node("spec", "search")),
         spec=handed,
     )
     task_timeout = said("defaults", "timeouts", "task_s")

@@ -92,6 +92,8 @@ def _control_plane(root: Node) -> Iterator[tuple[Node, str]]:
     spec = executor.get("spec") if executor is not None else None
     if spec is not None and spec.get("result") is not None:
         yield spec.value["result"], "the execution's result"
+    if spec is not None and spec.get("search") is not None:
+        yield spec.value["search"], "a search attribute"
     for step in _steps(root):
         spec = step.get("spec")
         policy = spec.get("policy") if spec is not None else None

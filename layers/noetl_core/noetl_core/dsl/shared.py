@@ -16,11 +16,12 @@ from noetl_core.dsl.diagnostics import Severity
 from noetl_core.dsl.fields.playbook import SHARED_TASK
 from noetl_core.dsl.load import PINNED, Node, load
 from noetl_core.dsl.reader import Reader
+from noetl_core.dsl.versions import BadVersion, Version, version_of
 
 _LINE: Final = f"{PINNED}: "
 _SAID: Final = re.compile(r"""\buses["']?\s*:""")
-_FORM: Final = re.compile(r"(?P<path>[^@#\s]+)(@(?P<version>[1-9][0-9]{0,9}))?#(?P<task>[^@#\s]+)\Z")
-FORM: Final = "path#task, or path@version#task, such as shared/http@3#fetch"
+_FORM: Final = re.compile(r"(?P<path>[^@#\s]+)(@(?P<version>(?!latest#)[\w.\-]{1,64}))?#(?P<task>[^@#\s]+)\Z")
+FORM: Final = "path#task, or path@version#task, such as shared/http@3#fetch or shared/http@prod#fetch"
 
 
 class Library(NamedTuple):
@@ -31,8 +32,8 @@ class Library(NamedTuple):
     source: str
 
 
-Find = Callable[[str, int | None], Library | None]
-"""Returns a playbook by its path and version (None: the latest); None where there is none."""
+Find = Callable[[str, Version], Library | None]
+"""Returns a playbook by its path and version; None where there is none."""
 
 
 def uses(text: str) -> dict[str, str]:
@@ -56,11 +57,26 @@ def pinned(text: str, find: Find) -> str:
     body, known = _parts(text)
     pins = dict(known)
     for ref in wanted.values():
-        form = _FORM.match(ref)
-        library = find(form["path"], int(form["version"]) if form["version"] else None) if form and ref not in pins else None
+        form = _form(ref)
+        library = find(form.path, form.version) if form and ref not in pins else None
         if form and library is not None:
-            pins[ref] = _pin(library, form["task"])
+            pins[ref] = _pin(library, form.task)
     return text if pins == known else _with(body, pins)
+
+
+class _Use(NamedTuple):
+    path: str
+    version: Version
+    task: str
+
+
+def _form(ref: str) -> _Use | None:
+    """Return what `path@version#task` says; None where it is not of that form."""
+    found = _FORM.match(ref)
+    try:
+        return None if found is None else _Use(found["path"], version_of(found["version"]), found["task"])
+    except BadVersion:
+        return None
 
 
 def _pin(library: Library, task: str) -> dict[str, Any]:
@@ -118,7 +134,7 @@ def graft(r: Reader, root: Node) -> None:
             continue
         problem = pin.get("problem") if pin is not None else None
         severity: Severity | None = None
-        if not isinstance(node.value, str) or not _FORM.match(node.value):
+        if not isinstance(node.value, str) or not _form(node.value):
             message, hint = f"uses of {what} cannot be {str(node.value)[:80]!r}", FORM
         elif problem is not None:
             message, hint = f"{what} uses {node.value}: {str(problem.plain())[:500]}", "take one that is there"

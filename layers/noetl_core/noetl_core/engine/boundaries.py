@@ -203,6 +203,8 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
     s = p.state
     if fact.name == "ExecutionRedriven":
         return redriven(p, fact.data)
+    if fact.name == "FailureHandled":
+        return _failure_handled(p, fact.data)
     if s.finished:
         return False
     match fact.name:
@@ -246,6 +248,15 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
             if s.status == "stuck":
                 return False
             p.emit(control.ExecutionStuck, **fact.data)
+    return True
+
+
+def _failure_handled(p: RoutingPass, handled: control.FailureHandled) -> bool:
+    """Record what was done about the failed end at which the execution still is."""
+    s = p.state
+    if s.status != "failed" or s.epoch != handled["epoch"] or (s.handled is not None and s.handled["epoch"] == s.epoch):
+        return False
+    p.emit(control.FailureHandled, **handled)
     return True
 
 

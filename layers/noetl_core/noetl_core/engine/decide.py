@@ -21,6 +21,7 @@ from noetl_core.engine.passes import RoutingPass
 from noetl_core.engine.places_in_limits import ask_for_execution
 from noetl_core.engine.records import Boundary, ControlEvent
 from noetl_core.engine.routing import settle
+from noetl_core.engine.search import record_search
 from noetl_core.engine.state import State
 from noetl_core.events import control
 from noetl_core.events.event import Fact
@@ -108,6 +109,8 @@ def decide(
     p = RoutingPass(playbook, state, now, state.seq + 1, values)
     ctx_version = state.ctx_version
     if state.finished and not any(fact.name == "ExecutionRedriven" for fact in facts):
+        for fact in facts:
+            take_fact(p, fact)  # nothing moves any more; what was done about a failure is recorded
         return _decision(p)
     for fact in facts:
         take_fact(p, fact)
@@ -146,6 +149,8 @@ def digest_for(state: State, facts: Sequence[Fact]) -> str:
 def _decision(p: RoutingPass, *, again: bool = False) -> Decision:
     """`again`: some boundary was routed before."""
     if p.events:
+        if not p.state.finished:
+            record_search(p)
         p.state.seq = p.seq
     effects = effects_of(p.playbook, p.state, p.events, p.now, again=again)
     return Decision(p.seq, tuple(p.events), tuple(p.objects), effects, p.state)

@@ -115,6 +115,21 @@ class TellParent:
 
 
 @dataclass(frozen=True, slots=True)
+class HandleFailure:
+    """Start what handles the failed end of an execution, if its playbook or the stack names something, and record that."""
+
+    execution_id: str
+    epoch: int
+    path: str
+    version: int
+    digest: str
+    error: Failure
+    started_at: int
+    at: int
+    trace_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SetDue:
     """Have the sweeper reconcile the execution at `at`."""
 
@@ -136,6 +151,7 @@ Effect: TypeAlias = (
     | WriteHead
     | SaveSnapshot
     | TellParent
+    | HandleFailure
     | SetDue
     | ClearDue
 )
@@ -177,11 +193,17 @@ def _effects(playbook: Playbook, state: State, events: Sequence[ControlEvent], n
 
 
 def end_effects(state: State) -> tuple[Effect, ...]:
-    """Return the effects of an end: write the head, tell the parent, free places in limits, and only then remove the due
-    item."""
-    told = parent_news(state)
+    """Return the effects of an end: write the head, tell the parent, free places in limits, handle a failure, and only then
+    remove the due item."""
+    told, failed = parent_news(state), failed_end(state)
     freed = [ReleasePlace(use.key, use.holder, use.place) for use in state.limits.values() if use.shared is None]
-    return (WriteHead(head_of(state)), *([told] if told is not None else ()), *freed, ClearDue())
+    return (
+        WriteHead(head_of(state)),
+        *([told] if told is not None else ()),
+        *freed,
+        *([failed] if failed is not None else ()),
+        ClearDue(),
+    )
 
 
 def places_freed(state: State, holders: Iterable[str]) -> Iterator[ReleasePlace]:
@@ -194,6 +216,28 @@ def places_asked(state: State) -> Iterator[AcquirePlace]:
     if not state.finished:
         parent = None if state.parent is not None and state.parent.get("detached") else caller_of(state.parent)
         yield from (AcquirePlace(replace(use), parent) for use in state.limits.values() if not use.held)
+
+
+def failed_end(state: State) -> HandleFailure | None:
+    """Return the failed end of an execution as what handles it is told; None where nothing is to be handled any more. A child's
+    failure is its parent's affair, and what handles a failure is not handled itself."""
+    if state.status != "failed" or (state.handled is not None and state.handled["epoch"] == state.epoch):
+        return None
+    child = caller_of(state.parent) is not None and not (state.parent is not None and state.parent.get("detached"))
+    if child or (state.trigger is not None and state.trigger["kind"] == "failure"):
+        return None
+    error: Failure = {"kind": "unknown", "message": ""} if state.failure is None else state.failure.copy()
+    return HandleFailure(
+        state.execution_id,
+        state.epoch,
+        state.path,
+        state.version,
+        state.digest,
+        error,
+        state.started_at,
+        state.finished_at or state.updated_at,
+        state.trace_id,
+    )
 
 
 def parent_news(state: State) -> TellParent | None:
@@ -292,6 +336,8 @@ def _news_of(state: State, events: Iterable[ControlEvent]) -> _News:
                 news.is_granted = True
             case "PlaybookExecutionRequested":
                 news.is_first = True
+            case "SearchAttributesSet":
+                news.is_shown |= not news.is_first
             case "ExecutionResumed":
                 news.goes_on = True
                 news.waits.append(list(_open_waits(state)))

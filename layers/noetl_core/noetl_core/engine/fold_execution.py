@@ -36,6 +36,16 @@ def _ctx_patched(s: State, e: ControlEvent, d: control.CtxPatched, seq: int) -> 
     s.ctx_version += 1
 
 
+@folds(control.FailureHandled)
+def _failure_handled(s: State, e: ControlEvent, d: control.FailureHandled, seq: int) -> None:
+    s.handled = {**d}
+
+
+@folds(control.SearchAttributesSet)
+def _search_attributes_set(s: State, e: ControlEvent, d: control.SearchAttributesSet, seq: int) -> None:
+    s.search = {**d}
+
+
 @folds(control.ExecutionPaused)
 def _paused(s: State, e: ControlEvent, d: control.ExecutionPaused, seq: int) -> None:
     s.status = "paused"

@@ -26,6 +26,19 @@ class Head:
     expires_at: int = 0
     trigger: Mapping[str, str] | None = None
     """What started it, `{kind, name}`; None where somebody asked for it."""
+    search: Mapping[str, Any] | None = None
+    """Search attributes by name; None: the playbook has none."""
+
+
+def search_text(value: Any) -> str:
+    """Return the text by which the value of a search attribute is found."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def is_found(head: Head, where: Mapping[str, str]) -> bool:
+    """Return whether a head has these search attributes."""
+    known = head.search or {}
+    return all(name in known and search_text(known[name]) == value for name, value in where.items())
 
 
 def head_of(state: State) -> Head:
@@ -43,4 +56,5 @@ def head_of(state: State) -> Head:
         parent=state.parent,
         expires_at=state.expires_at,
         trigger=None if state.trigger is None else {"kind": state.trigger["kind"], "name": state.trigger["name"]},
+        search=state.search["attributes"] if state.search is not None else None,
     )

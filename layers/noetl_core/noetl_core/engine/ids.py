@@ -7,6 +7,7 @@
 | chunk run | execution, step run, chunk index, epoch | chunks of a run are numbered; a redriven chunk is another epoch |
 | task run | step run, iteration path, task name, visit ordinal in this run | page 2 is visit 2; a retry keeps the visit |
 | child execution | parent execution, task run | one task visit starts one child |
+| failure handler | failed execution, epoch | an execution ends once in an epoch |
 | compensation run | execution, step run | a run is compensated once: redriven, it is another run |
 | claim | execution, run, frame | frames of a run are numbered; it is not hashed, as people read it in their tables |
 | trigger | path, name | a playbook has one trigger of a name; it is not hashed, as it says where the trigger is |
@@ -17,7 +18,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 EXECUTION_ID_LIMIT = 1 << 63
@@ -104,6 +105,11 @@ def child_execution_id(parent: str, task_run: str) -> str:
     return _execution_number(_digest("child", parent, task_run))
 
 
+def failure_handler_id(execution_id: str, epoch: int) -> str:
+    """Return the execution id of what handles the failed end of an execution: each redrive may end in another one."""
+    return _execution_number(_digest("failure", execution_id, epoch))
+
+
 def execution_id_from_key(key: str) -> str:
     """Return the execution id of an idempotency key."""
     return _execution_number(_digest("key", key))
@@ -112,6 +118,17 @@ def execution_id_from_key(key: str) -> str:
 def execution_id_at(ts_us: int, noise: int) -> str:
     """Return an execution id that sorts by time: 42 bits of milliseconds and 21 bits of `noise`."""
     return str(((ts_us // 1000) % (1 << 42) << 21) | (noise % (1 << 21)))
+
+
+def drawn_version(weights: Mapping[int, int], path: str, execution_id: str) -> int:
+    """Return one of the versions of a playbook, each as often as its weight says. It follows from the execution, so asking again
+    gives the same."""
+    place = int.from_bytes(_digest("version", path, execution_id)[:8], "big") % sum(weights.values())
+    for version, weight in sorted(weights.items()):
+        if place < weight:
+            return version
+        place -= weight
+    raise AssertionError("the weights are whole numbers")
 
 
 def _execution_number(digest: bytes) -> str:

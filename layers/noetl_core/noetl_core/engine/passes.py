@@ -83,10 +83,13 @@ class RoutingPass:
     arcs: int = 0
     """How many arcs were evaluated since tokens began to move."""
     large: LargeValues = field(init=False)
+    searched: int = field(init=False)
+    """The `ctx_version` for which search attributes are recorded."""
     _workload: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         self.large = LargeValues(self.values, self._ask)
+        self.searched = -1 if self.state.search is None else self.state.ctx_version
 
     def emit(self, kind: Callable[Keys, object], /, *_: Keys.args, **data: Keys.kwargs) -> None:
         """Record an event of payload type `kind` (`events.control`) and fold it; keys whose value is None are left out."""

@@ -13,6 +13,7 @@ from noetl_core.engine.passes import RoutingPass, boundary_event, event_namespac
 from noetl_core.engine.places_in_limits import ask_for_execution, ask_for_run, use_of
 from noetl_core.engine.qos import Quality, quality
 from noetl_core.engine.reads import admissions_on_steps, result_needs, wanted_result
+from noetl_core.engine.search import record_search
 from noetl_core.engine.state import Run, Token
 from noetl_core.engine.statuses import HELD
 from noetl_core.events import control
@@ -297,6 +298,7 @@ def _finish(p: RoutingPass) -> None:
         except TemplateError as wrong:
             p.fail(wrong.kind, f"executor.spec.result: {wrong}")
             status = "failed"
+    record_search(p)
     error: Failure | None = None
     if status == "failed" and s.failure is not None:
         error = s.failure.copy()

@@ -18,12 +18,14 @@ from noetl_core.events.shapes import (
     Completed,
     Counts,
     Failure,
+    Handled,
     LoopPlan,
     Mail,
     NotUndone,
     Parent,
     RequestKey,
     ResultPointer,
+    SearchAttributes,
     Signal,
     TokenEvent,
     Triggered,
@@ -260,6 +262,10 @@ class State:
     result: ResultPointer | None = None
     """At the end: `{value}`, or a pointer."""
     stuck: str | None = None
+    handled: Handled | None = None
+    """What was done about its last failed end."""
+    search: SearchAttributes | None = None
+    """Search attributes as they were recorded last; None: the playbook has none."""
 
     @property
     def finished(self) -> bool:

@@ -13,6 +13,7 @@ from noetl_core.events.shapes import (
     ChunkDone,
     Counts,
     Failure,
+    Handled,
     LoopCounts,
     LoopPlan,
     Mail,
@@ -25,6 +26,7 @@ from noetl_core.events.shapes import (
     RequestKey,
     RestoredToken,
     ResultPointer,
+    SearchAttributes,
     Selected,
     TokenEvent,
     Triggered,
@@ -137,6 +139,14 @@ class ExecutionRedriven(RedrivenFrom):
     """The playbook with which it continues, if that is another one."""
     version: NotRequired[int]
     rendered: NotRequired[dict[str, Any]]
+
+
+class SearchAttributesSet(SearchAttributes):
+    """The search attributes of the execution are these, from its start or after ctx has changed."""
+
+
+class FailureHandled(Handled):
+    """What handles the failure was started, or cannot be. It comes after the end of the execution."""
 
 
 class CtxPatched(TypedDict):

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
         | Of[Literal["ExecutionFailing"], control.ExecutionFailing]
         | Of[Literal["ExecutionStuck"], control.ExecutionStuck]
         | Of[Literal["ExecutionRedriven"], control.ExecutionRedriven]
+        | Of[Literal["SearchAttributesSet"], control.SearchAttributesSet]
+        | Of[Literal["FailureHandled"], control.FailureHandled]
         | Of[Literal["CtxPatched"], control.CtxPatched]
         | Of[Literal["TokenEnqueued"], control.TokenEnqueued]
         | Of[Literal["TokenClaimed"], control.TokenClaimed]

@@ -17,7 +17,7 @@ Name = TypeVar("Name", covariant=True)
 Data = TypeVar("Data", covariant=True)
 Keys = ParamSpec("Keys")
 
-LOG_VERSION = 4
+LOG_VERSION = 5
 """The newest reader version, this code's. Readers refuse what they do not know."""
 FIRST_VERSION = 1
 """The reader version that most commits ask for."""
@@ -29,6 +29,8 @@ CURSOR_VERSION = 3
 """The reader version that knows frames of claimed rows. Older code would take a cursor loop for one that has not begun."""
 LIMIT_VERSION = 4
 """The reader version that knows limits. Older code would let begin what waits."""
+SEARCH_VERSION = 5
+"""The reader version that knows search attributes, and what was done about failures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
         | Event[Literal["ExecutionFailing"], control.ExecutionFailing]
         | Event[Literal["ExecutionStuck"], control.ExecutionStuck]
         | Event[Literal["ExecutionRedriven"], control.ExecutionRedriven]
+        | Event[Literal["SearchAttributesSet"], control.SearchAttributesSet]
+        | Event[Literal["FailureHandled"], control.FailureHandled]
         | Event[Literal["CtxPatched"], control.CtxPatched]
         | Event[Literal["TokenEnqueued"], control.TokenEnqueued]
         | Event[Literal["TokenClaimed"], control.TokenClaimed]
@@ -140,6 +144,7 @@ if TYPE_CHECKING:
         | Event[Literal["ExecutionFailing"], control.ExecutionFailing]
         | Event[Literal["ExecutionStuck"], control.ExecutionStuck]
         | Event[Literal["ExecutionRedriven"], control.ExecutionRedriven]
+        | Event[Literal["FailureHandled"], control.FailureHandled]
         | Event[Literal["SignalReceived"], control.SignalReceived]
         | Event[Literal["ChildFinished"], control.ChildFinished]
         | Event[Literal["LimitGranted"], limits.LimitGranted]
@@ -179,12 +184,16 @@ def closes_run(event: AnyEvent) -> TypeGuard[EndingEvent]:
 
 def version_of(events: Iterable[AnyEvent]) -> int:
     """Return `v` of a commit of `events`: the lowest reader version that may interpret it."""
-    events = tuple(events)
-    if any(event.name in LIMITS for event in events):
+    return max(map(_version_of, events), default=FIRST_VERSION)
+
+
+def _version_of(event: AnyEvent) -> int:
+    if event.name in ("SearchAttributesSet", "FailureHandled"):
+        return SEARCH_VERSION
+    if event.name in LIMITS:
         return LIMIT_VERSION
-    for event in events:
-        if event.name == "LoopFrameClaimed":
-            return CURSOR_VERSION
-        if (event.name == "StepSuspended" and "succeeded" in event.data) or (event.name == "LoopSliced" and "done" in event.data):
-            return SPREAD_VERSION
+    if event.name == "LoopFrameClaimed":
+        return CURSOR_VERSION
+    if (event.name == "StepSuspended" and "succeeded" in event.data) or (event.name == "LoopSliced" and "done" in event.data):
+        return SPREAD_VERSION
     return FIRST_VERSION

@@ -103,12 +103,13 @@ class Wait(TypedDict):
     child: NotRequired[str]
     """Execution id of a sub-playbook; the keys below are the request for it."""
     path: NotRequired[str]
-    version: NotRequired[int]
+    version: NotRequired[int | str]
     args: NotRequired[dict[str, Any]]
     iter: NotRequired[dict[str, Any]]
     ctx: NotRequired[dict[str, Any]]
     detach: NotRequired[bool]
     idempotency_key: NotRequired[str]
+    backfill: NotRequired[Occurrence]
     return_step: NotRequired[str]
     """The step of the child whose result is its result here."""
     part: NotRequired[str]
@@ -119,11 +120,43 @@ class Wait(TypedDict):
     """When the rate lets it begin, in microseconds: a little after `at`, for which the run wakes."""
 
 
+class Handled(TypedDict):
+    """What was done about a failed end."""
+
+    epoch: int
+    """How often the execution was redriven before that end."""
+    handler: str
+    """The playbook, the address or the topic that is told."""
+    execution_id: NotRequired[str]
+    """The execution that tells it."""
+    error: NotRequired[str]
+    """Why it cannot be started."""
+
+
+class SearchAttributes(TypedDict):
+    """What lists find an execution by."""
+
+    attributes: dict[str, Any]
+    """Texts, numbers and flags, by name."""
+    left_out: NotRequired[dict[str, str] | None]
+    """Attributes that could not be one, and why."""
+
+
+class Occurrence(TypedDict):
+    """The occurrence of a schedule for which a child is run."""
+
+    name: str
+    """The trigger."""
+    scheduled_at: str
+    previous_at: NotRequired[str]
+
+
 class ChildRequest(TypedDict):
     """The request for a child."""
 
     path: str
-    version: NotRequired[int]
+    version: NotRequired[int | str]
+    """A number, or the name of an alias; left out: the latest."""
     args: NotRequired[dict[str, Any]]
     iter: NotRequired[dict[str, Any]]
     """The iteration that calls the child, as the child's `iter.parent`."""
@@ -131,6 +164,8 @@ class ChildRequest(TypedDict):
     detach: NotRequired[bool]
     """The child is independent once it has started."""
     idempotency_key: NotRequired[str]
+    backfill: NotRequired[Occurrence]
+    """The child's `trigger`."""
     return_step: NotRequired[str]
     """The step of the child whose result is its result here."""
 

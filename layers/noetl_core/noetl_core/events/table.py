@@ -83,6 +83,8 @@ _ROWS = (
     _row(control=control.ExecutionFailing, entity="playbook", status="error", news=True),
     _row(control=control.ExecutionStuck, entity="playbook", status="paused", news=True, becomes="stuck"),
     _row(control=control.ExecutionRedriven, entity="playbook", news=True, becomes="running"),
+    _row(control=control.SearchAttributesSet, entity="playbook", version=5),
+    _row(control=control.FailureHandled, entity="playbook", news=True, version=5),
     _row(control=control.CtxPatched, entity="workflow"),
     _row(control=control.TokenEnqueued, entity="step", status="in_progress"),
     _row(control=control.TokenClaimed, entity="step"),

@@ -24,6 +24,9 @@ from noetl_core.ports.catalog import ExecutionIndex as ExecutionIndex
 from noetl_core.ports.catalog import Gate as Gate
 from noetl_core.ports.catalog import Gates as Gates
 from noetl_core.ports.catalog import Heads as Heads
+from noetl_core.ports.catalog import PathChange as PathChange
+from noetl_core.ports.catalog import PathRecord as PathRecord
+from noetl_core.ports.catalog import PathRecords as PathRecords
 from noetl_core.ports.catalog import PlaybookCatalog as PlaybookCatalog
 from noetl_core.ports.catalog import PlaybookVersion as PlaybookVersion
 from noetl_core.ports.deliveries import WebhookDelivery as WebhookDelivery

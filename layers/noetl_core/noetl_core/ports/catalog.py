@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -20,7 +20,47 @@ class PlaybookVersion:
     registered_at: int
 
 
-class PlaybookCatalog(Protocol):
+@dataclass(frozen=True, slots=True)
+class PathChange:
+    """Something that was changed about a path, when, and by whom as far as that is known."""
+
+    at: int
+    by: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class PathRecord:
+    """What holds for a path as a whole. `revision` counts its changes; 0: nothing was ever changed."""
+
+    path: str
+    revision: int = 0
+    aliases: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Alias -> the versions that it stands for, each with its weight."""
+    tags: tuple[str, ...] = ()
+    deleted_at: int | None = None
+    """Since when nothing new starts from it (microseconds)."""
+    changes: tuple[PathChange, ...] = ()
+    """The last changes, the newest first."""
+
+
+class PathRecords(Protocol):
+    """Aliases, tags and deletions of playbooks: what is said about their paths and may change."""
+
+    def about(self, path: str, *, fresh: bool = True) -> PathRecord:
+        """Return what holds for `path`. Not `fresh`: as it was some seconds ago is good enough."""
+        ...
+
+    def put_about(self, record: PathRecord) -> None:
+        """Write revision `record.revision`. Raises `Conflict` unless the one before is stored (0: none)."""
+        ...
+
+    def all_about(self, prefix: str = "") -> Sequence[PathRecord]:
+        """Return the records of paths that start with `prefix`, as far as there are any, by path."""
+        ...
+
+
+class PlaybookCatalog(PathRecords, Protocol):
     """The registered playbooks. Versions are immutable; `latest` moves."""
 
     def register(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
@@ -72,8 +112,10 @@ class Heads(Protocol):
         since: int | None = None,
         limit: int = 50,
         before: str | None = None,
+        where: Mapping[str, str] | None = None,
     ) -> Sequence[Head]:
-        """Return heads, newest first; `before` is the execution id after which to continue."""
+        """Return heads, newest first; `before` is the execution id after which to continue. `where`: search attributes that they
+        have; they are looked for by the first of these, and what is found is compared with the rest."""
         ...
 
 

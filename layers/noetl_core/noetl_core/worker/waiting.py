@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from noetl_core.dsl.kinds import KINDS, canonical_inputs
 from noetl_core.dsl.numbers import YEAR_S, BadNumber, duration
+from noetl_core.dsl.versions import BadVersion, split_version, version_of
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import ERROR_KINDS, Outcome
 from noetl_core.engine.waits import BY_TOKEN, beat_by
-from noetl_core.events.shapes import Failure, Mail, Wait
+from noetl_core.events.shapes import Failure, Mail, Occurrence, Wait
 from noetl_core.expr import is_reference
 from noetl_core.instants import SECOND, from_text, in_microseconds
 from noetl_core.json_schema import BadSchema, check_schema, problems
@@ -71,12 +72,17 @@ def _child(wait: Wait, inputs: Mapping[str, Any], scope_iter: Mapping[str, Any])
     """The wait with what is asked of a sub-playbook."""
     if not inputs.get("path"):
         raise BadWait("kind playbook needs `path`: the catalog path of the playbook to run")
-    wait = {**wait, "path": str(inputs["path"]).lstrip("/"), "args": _mapping(inputs, "payload", "args")}
-    if inputs.get("version") not in (None, "", "latest"):
-        try:
-            wait["version"] = int(inputs["version"])
-        except (TypeError, ValueError):
-            raise BadWait(f"`version` is a number, not {inputs['version']!r}") from None
+    try:
+        path, at = split_version(str(inputs["path"]).lstrip("/"))
+        version = version_of(inputs.get("version"))
+    except BadVersion as error:
+        raise BadWait(str(error)) from None
+    if at is not None and version is not None:
+        raise BadWait(f"`path` names the version {at} and `version` {version}: leave one out")
+    wait = {**wait, "path": path, "args": _mapping(inputs, "payload", "args")}
+    version = at if version is None else version
+    if version is not None:
+        wait["version"] = version
     if inputs.get("ctx") is not None:
         wait["ctx"] = _mapping(inputs, "ctx", "ctx")
     detach, key, part = inputs.get("detach", False), inputs.get("idempotency_key"), inputs.get("result")
@@ -90,6 +96,8 @@ def _child(wait: Wait, inputs: Mapping[str, Any], scope_iter: Mapping[str, Any])
         wait["detach"] = True
     if key is not None:
         wait["idempotency_key"] = str(key)
+    if inputs.get("backfill") is not None:
+        wait["backfill"] = _occurrence(inputs)
     if inputs.get("return_step") is not None:
         if detach:
             raise BadWait("a detached playbook gives no result: leave `return_step` or `detach` out")
@@ -99,6 +107,19 @@ def _child(wait: Wait, inputs: Mapping[str, Any], scope_iter: Mapping[str, Any])
     if scope_iter:
         wait["iter"] = dict(scope_iter)
     return wait
+
+
+def _occurrence(inputs: Mapping[str, Any]) -> Occurrence:
+    """Return the occurrence for which a child is run."""
+    given = _mapping(inputs, "backfill", "backfill")
+    known = ("name", "scheduled_at", "previous_at")
+    wrong = next((key for key in given if key not in known), None)
+    if wrong is not None:
+        raise BadWait(f"`backfill` has an unknown key {wrong!r}: it takes {', '.join(known)}")
+    if not given.get("scheduled_at"):
+        raise BadWait("`backfill` needs `scheduled_at`: the instant of the occurrence")
+    said = {key: str(value) for key, value in given.items() if value is not None}
+    return cast("Occurrence", {"name": "backfill", **said})
 
 
 def _mapping(inputs: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:

@@ -4,9 +4,11 @@
 |---|---|---|---|
 | playbook version | `p#<path>` | `v#<version>` | |
 | latest version of a path | `latest` | `<path>` | moves |
+| what is said about a path | `about` | `<path>` | aliases, tags, whether it is deleted; `revision` |
 | content by digest | `d#<digest>` | `source` | written once (again when content that was only pinned is registered) |
 | head | `x#<execution_id>` | `head` | `list`, `listed_at`: the sparse index `heads`, by status, in partitions |
 | | | | `path_list`, `status_at`: the sparse index `heads_by_path`, in partitions |
+| search attribute | `w#<name>=<value>#<partition>` | as `listed_at` | its execution has, or had, this value: the head says |
 | gate | `x#<execution_id>` | `gate` | |
 | due | `due#<partition>` | `<execution_id>` | `due_at`: the local index `by_due`; `looks`: attempts that did not end |
 | trigger | `trigger#<partition>` | `<path>#<name>` | written under its revision |
@@ -21,17 +23,22 @@
 
 from __future__ import annotations
 
+import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from noetl_core.adapters import path_records
 from noetl_core.adapters.aws.table import IS_FREE, Item, Table
-from noetl_core.ports import NotFound, PlaybookVersion, TooLarge
+from noetl_core.ports import Conflict, NotFound, PathRecord, PlaybookVersion, TooLarge
 
 MAX_SOURCE = 380 * 1024
 """Bytes of a compressed playbook one item takes."""
 KEPT = 64
 """Registered versions a process keeps. All starts of a playbook read one partition, which gives 3,000 units a second."""
+ABOUT_S = 5.0
+"""How long a process goes by what it has read about a path, where that is good enough: so starts of a playbook read no item more
+each."""
 MAX_KEY = 1024
 """Bytes of a path; DynamoDB refuses requests with longer sort keys, which would come again and again."""
 
@@ -42,9 +49,11 @@ IS_LATER = f"{IS_FREE} OR version < :version"
 class DynamoPlaybookCatalog(Table):
     """`PlaybookCatalog` on the catalog table. A registered version never changes, so a process reads it once."""
 
-    def __init__(self, table: str) -> None:
+    def __init__(self, table: str, age: Callable[[], float] = time.monotonic) -> None:
         super().__init__(table)
         self._kept: dict[tuple[str, str], PlaybookVersion] = {}
+        self._about: dict[str, tuple[float, PathRecord]] = {}
+        self._age = age
 
     def register(self, path: str, digest: str, source: str, now: int) -> PlaybookVersion:
         body = _body(path, source)
@@ -131,13 +140,49 @@ class DynamoPlaybookCatalog(Table):
         return [_version(item) for item in found]
 
     def list(self, prefix: str = "") -> Sequence[PlaybookVersion]:
-        values = {":pk": {"S": "latest"}}
+        return [_version(item) for item in self._below("latest", prefix)]
+
+    def _below(self, pk: str, prefix: str) -> Sequence[Item]:
+        """The items of a partition whose sort keys start with `prefix`."""
+        values = {":pk": {"S": pk}}
         where = "pk = :pk"
         if prefix:
             values[":prefix"] = {"S": prefix}
             where += " AND begins_with(sk, :prefix)"
-        found = self.query(KeyConditionExpression=where, ExpressionAttributeValues=values, ConsistentRead=True)
-        return [_version(item) for item in found]
+        return self.query(KeyConditionExpression=where, ExpressionAttributeValues=values, ConsistentRead=True)
+
+    def about(self, path: str, *, fresh: bool = True) -> PathRecord:
+        since, known = self._about.get(path, (0.0, None))
+        if known is not None and not fresh and self._age() - since < ABOUT_S:
+            return known
+        if len(path.encode("utf-8", "surrogatepass")) > MAX_KEY:
+            return PathRecord(path)
+        item = self.get_item("about", path, consistent=fresh)
+        return self._keep_about(PathRecord(path) if item is None else path_records.loads(item["record"]["S"]))
+
+    def _keep_about(self, record: PathRecord) -> PathRecord:
+        while len(self._about) >= KEPT:
+            self._about.pop(next(iter(self._about)), None)
+        self._about[record.path] = (self._age(), record)
+        return record
+
+    def put_about(self, record: PathRecord) -> None:
+        item = {
+            "pk": {"S": "about"},
+            "sk": {"S": record.path},
+            "revision": {"N": str(record.revision)},
+            "record": {"S": path_records.dumps(record)},
+        }
+        before = {":before": {"N": str(record.revision - 1)}}
+        condition: dict[str, Any] = {"ConditionExpression": IS_FREE}
+        if record.revision > 1:
+            condition = {"ConditionExpression": "revision = :before", "ExpressionAttributeValues": before}
+        if not self.put(item, **condition):
+            raise Conflict(f"somebody else has changed {record.path} meanwhile")
+        self._keep_about(record)
+
+    def all_about(self, prefix: str = "") -> Sequence[PathRecord]:
+        return [path_records.loads(item["record"]["S"]) for item in self._below("about", prefix)]
 
 
 def _body(path: str, source: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.aws.table import IS_FREE, Item, Table, query_pages
 from noetl_core.adapters.clock import SystemClock
+from noetl_core.engine.heads import is_found, search_text
 from noetl_core.engine.statuses import STATUSES, TERMINAL
 from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Due, Head
@@ -92,16 +93,37 @@ class DynamoExecutionIndex(Table):
         for name, number in (("finished_at", head.finished_at), ("expires_at", head.expires_at or None)):
             if number is not None:
                 item[name] = {"N": str(number)}
-        for name, value in (("error", head.error), ("parent", head.parent), ("trigger", head.trigger)):
+        for name, value in (("error", head.error), ("parent", head.parent), ("trigger", head.trigger), ("search", head.search)):
             if value is not None:
                 item[name] = {"S": json.dumps(value)}
+        former = set() if head.search is None else self._find_by(head, shard, listed_at)
         values: dict[str, Any] = {":updated_at": item["updated_at"]}
         if head.status in TERMINAL:
-            self.put(item, ConditionExpression=ENDS, ExpressionAttributeValues=values)
-            return
-        values |= ENDED
-        names = {"#status": "status"}
-        self.put(item, ConditionExpression=GOES_ON, ExpressionAttributeValues=values, ExpressionAttributeNames=names)
+            written = self.put(item, ConditionExpression=ENDS, ExpressionAttributeValues=values)
+        else:
+            values |= ENDED
+            names = {"#status": "status"}
+            written = self.put(
+                item, ConditionExpression=GOES_ON, ExpressionAttributeValues=values, ExpressionAttributeNames=names
+            )
+        for found_by in former if written else ():
+            with errors_of("catalog write"):
+                client("dynamodb").delete_item(TableName=self.table, Key={"pk": {"S": found_by}, "sk": {"S": listed_at}})
+
+    def _find_by(self, head: Head, shard: int, listed_at: str) -> set[str]:
+        """Write what a head is found by, before the head, so that no head has an attribute by which it is not found. Return what
+        it was found by formerly. An item too many does no harm: who finds it looks at the head."""
+        stored = self.head(head.execution_id)
+        wanted, known = (
+            {_attribute(name, search_text(value), shard) for name, value in search.items()}
+            for search in (head.search or {}, (stored and stored.search) or {})
+        )
+        for found_by in wanted if head.status in TERMINAL else wanted - known:  # at the end all, whoever removed one meanwhile
+            item: dict[str, Any] = {"pk": {"S": found_by}, "sk": {"S": listed_at}, "execution_id": {"S": head.execution_id}}
+            if head.expires_at:
+                item["expires_at"] = {"N": str(head.expires_at)}
+            self.put(item)
+        return known - wanted
 
     def heads(
         self,
@@ -110,6 +132,7 @@ class DynamoExecutionIndex(Table):
         since: int | None = None,
         limit: int = 50,
         before: str | None = None,
+        where: Mapping[str, str] | None = None,
     ) -> Sequence[Head]:
         newest = "~"  # behind every digit
         if before is not None:
@@ -117,6 +140,10 @@ class DynamoExecutionIndex(Table):
             if item is None:
                 return []
             newest = item["listed_at"]["S"]
+        if where:
+            found = self._found(where, f"{since or 0:020d}", newest)
+            fits = (h for h in found if (status is None or h.status == status) and (path is None or h.path == path))
+            return list(islice(fits, limit))
         statuses = STATUSES if status is None else (status,)
         wanted = [_Partition(s, path, shard, f"{since or 0:020d}", newest) for s in statuses for shard in range(self._partitions)]
         size = max(HEADS_PAGE, limit if len(wanted) == self._partitions else limit // 4) + 1
@@ -126,6 +153,34 @@ class DynamoExecutionIndex(Table):
         heads = (_items(page, stream) for page, stream in zip(first, streams, strict=True))
         listed = heapq.merge(*heads, key=lambda item: str(item["listed_at"]["S"]), reverse=True)
         return [_head(item) for item in islice((i for i in listed if i["listed_at"]["S"] != newest), limit)]
+
+    def _found(self, where: Mapping[str, str], since: str, newest: str) -> Iterator[Head]:
+        """The heads with these attributes, newest first: those that the first attribute finds, as far as they have the rest."""
+        name, value = next(iter(where.items()))
+        streams = [
+            query_pages(
+                "catalog read",
+                TableName=self.table,
+                KeyConditionExpression="pk = :pk AND sk BETWEEN :from AND :to",
+                FilterExpression=LIVES,
+                ExpressionAttributeValues={
+                    ":pk": {"S": _attribute(name, value, shard)},
+                    ":from": {"S": since},
+                    ":to": {"S": newest},
+                    ":now": {"N": str(self._clock.now() // SECOND)},
+                },
+                ScanIndexForward=False,
+                Limit=HEADS_PAGE,
+            )
+            for shard in range(self._partitions)
+        ]
+        with ThreadPoolExecutor(LOOKS_AT_ONCE) as pool:
+            first = list(pool.map(next, streams))
+            items = (_items(page, stream) for page, stream in zip(first, streams, strict=True))
+            listed = heapq.merge(*items, key=lambda item: str(item["sk"]["S"]), reverse=True)
+            ids = (item["execution_id"]["S"] for item in listed if item["sk"]["S"] != newest)
+            while some := list(islice(ids, LOOKS_AT_ONCE)):
+                yield from (h for h in pool.map(self.head, some) if h is not None and is_found(h, where))
 
     def _pages(self, partition: _Partition, size: int) -> Iterator[Item]:
         """The heads of a partition, newest first."""
@@ -206,6 +261,11 @@ class DynamoExecutionIndex(Table):
         return f"due#{number % self._partitions}"
 
 
+def _attribute(name: str, value: str, shard: int) -> str:
+    """The partition key of what has this value of a search attribute."""
+    return f"w#{name}={value}#{shard}"
+
+
 def _items(page: Item, more: Iterator[Item]) -> Iterator[Item]:
     """The items of a page and of those behind it, which are read as they are taken."""
     for found in chain((page,), more):
@@ -236,4 +296,5 @@ def _head(item: Item) -> Head:
         parent=parsed("parent"),
         expires_at=number("expires_at"),
         trigger=parsed("trigger"),
+        search=parsed("search"),
     )

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from noetl_core.adapters import path_records
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
+from noetl_core.engine.heads import search_text
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.instants import SECOND
-from noetl_core.ports import Clock, Due, Gate, Head, NotFound, PlaybookVersion
+from noetl_core.ports import Clock, Conflict, Due, Gate, Head, NotFound, PathRecord, PlaybookVersion
 
 _TERMINAL = "({})".format(",".join(f"'{status}'" for status in sorted(TERMINAL)))
-_HEAD = "execution_id, status, path, version, digest, started_at, updated_at, finished_at, error, parent, expires_at, trigger"
+_HEAD = "execution_id, status, path, version, digest, started_at, updated_at, finished_at, error, parent, expires_at,"
+_HEAD += " trigger, search, searched"
 
 
 DUE_PAGE = 200
@@ -25,7 +28,7 @@ def _loads(text: str | None) -> Any:
 
 
 def _head(row: Sequence[Any]) -> Head:
-    *plain, error, parent, expires_at, trigger = row
+    *plain, error, parent, expires_at, trigger, search, _ = row
     execution_id, status, path, version, digest, started_at, updated_at, finished_at = plain
     return Head(
         execution_id,
@@ -40,7 +43,17 @@ def _head(row: Sequence[Any]) -> Head:
         _loads(parent),
         expires_at,
         _loads(trigger),
+        _loads(search),
     )
+
+
+def _searched(head: Head) -> str:
+    """Return the search attributes of a head as lines, in which one of them is found as a whole line."""
+    return "".join(_line(name, search_text(value)) for name, value in (head.search or {}).items())
+
+
+def _line(name: str, value: str) -> str:
+    return f"\n{name}={value}\n"
 
 
 class SqlitePlaybookCatalog:
@@ -88,6 +101,25 @@ class SqlitePlaybookCatalog:
         latest = "version=(SELECT max(version) FROM playbooks q WHERE q.path=playbooks.path)"
         return self._select(f"substr(path,1,?)=? AND {latest} ORDER BY path", (len(prefix), prefix))
 
+    def about(self, path: str, *, fresh: bool = True) -> PathRecord:
+        rows = self._db.rows("SELECT record FROM paths WHERE path=?", (path,))
+        return path_records.loads(rows[0][0]) if rows else PathRecord(path)
+
+    def put_about(self, record: PathRecord) -> None:
+        put = (record.path, record.revision, path_records.dumps(record))
+        if record.revision == 1:
+            wrote = self._db.write("INSERT OR IGNORE INTO paths VALUES (?,?,?)", put)
+        else:
+            wrote = self._db.write(
+                "UPDATE paths SET revision=?, record=? WHERE path=? AND revision=?", (*put[1:], record.path, record.revision - 1)
+            )
+        if not wrote:
+            raise Conflict(f"somebody else has changed {record.path} meanwhile")
+
+    def all_about(self, prefix: str = "") -> Sequence[PathRecord]:
+        rows = self._db.rows("SELECT record FROM paths WHERE substr(path,1,?)=? ORDER BY path", (len(prefix), prefix))
+        return [path_records.loads(row[0]) for row in rows]
+
     def _select(self, where: str, values: Sequence[object]) -> Sequence[PlaybookVersion]:
         rows = self._db.rows(f"SELECT path, version, digest, source, registered_at FROM playbooks WHERE {where}", values)
         return [PlaybookVersion(*row) for row in rows]
@@ -101,7 +133,8 @@ class SqliteExecutionIndex:
 
     def put_head(self, head: Head) -> None:
         self._db.write(
-            f"INSERT INTO heads ({_HEAD}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (execution_id) DO UPDATE SET ({_HEAD})="
+            f"INSERT INTO heads ({_HEAD}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+            f" ON CONFLICT (execution_id) DO UPDATE SET ({_HEAD})="
             f"({', '.join('excluded.' + name.strip() for name in _HEAD.split(','))})"
             f" WHERE excluded.updated_at > heads.updated_at OR (excluded.updated_at = heads.updated_at"
             f" AND (excluded.status IN {_TERMINAL} OR heads.status NOT IN {_TERMINAL}))",
@@ -118,6 +151,8 @@ class SqliteExecutionIndex:
                 json.dumps(head.parent) if head.parent else None,
                 head.expires_at,
                 json.dumps(head.trigger) if head.trigger else None,
+                None if head.search is None else json.dumps(head.search),
+                _searched(head),
             ),
             later=True,
         )
@@ -129,18 +164,22 @@ class SqliteExecutionIndex:
         since: int | None = None,
         limit: int = 50,
         before: str | None = None,
+        where: Mapping[str, str] | None = None,
     ) -> Sequence[Head]:
-        where = ["(expires_at=0 OR expires_at>=?)"]
+        clauses = ["(expires_at=0 OR expires_at>=?)"]
         values: list[Any] = [self._clock.now() // SECOND]
+        for name, wanted in (where or {}).items():
+            clauses.append("instr(searched, ?)>0")
+            values.append(_line(name, wanted))
         for clause, value in (("status=?", status), ("path=?", path), ("started_at>=?", since)):
             if value is not None:
-                where.append(clause)
+                clauses.append(clause)
                 values.append(value)
         if before is not None:
-            where.append("(started_at, execution_id) < (SELECT started_at, execution_id FROM heads WHERE execution_id=?)")
+            clauses.append("(started_at, execution_id) < (SELECT started_at, execution_id FROM heads WHERE execution_id=?)")
             values.append(before)
         rows = self._db.rows(
-            f"SELECT {_HEAD} FROM heads WHERE {' AND '.join(where)} ORDER BY started_at DESC, execution_id DESC LIMIT ?",
+            f"SELECT {_HEAD} FROM heads WHERE {' AND '.join(clauses)} ORDER BY started_at DESC, execution_id DESC LIMIT ?",
             (*values, limit),
         )
         return [_head(row) for row in rows]

@@ -39,6 +39,13 @@ CREATE TABLE IF NOT EXISTS limits (key TEXT PRIMARY KEY, holders TEXT, most INTE
 CREATE TABLE IF NOT EXISTS limit_waiters (key TEXT, place TEXT, holder TEXT, most INTEGER, cancels TEXT,
   PRIMARY KEY (key, place));
 """
+_PATHS = """
+CREATE TABLE IF NOT EXISTS paths (path TEXT PRIMARY KEY, revision INTEGER, record TEXT);
+"""
+_SEARCH = """
+ALTER TABLE heads ADD COLUMN search TEXT;
+ALTER TABLE heads ADD COLUMN searched TEXT DEFAULT '';
+"""
 _SCHEMA = (
     """
 CREATE TABLE IF NOT EXISTS commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,
@@ -52,7 +59,7 @@ CREATE TABLE IF NOT EXISTS pinned (digest TEXT PRIMARY KEY, path TEXT, source TE
 CREATE INDEX IF NOT EXISTS playbooks_by_digest ON playbooks (digest);
 CREATE TABLE IF NOT EXISTS heads (execution_id TEXT PRIMARY KEY, status TEXT, path TEXT, version INTEGER, digest TEXT,
   started_at INTEGER, updated_at INTEGER, finished_at INTEGER, error TEXT, parent TEXT, expires_at INTEGER,
-  trigger TEXT);
+  trigger TEXT, search TEXT, searched TEXT DEFAULT '');
 CREATE INDEX IF NOT EXISTS heads_by_end ON heads (expires_at);
 CREATE INDEX IF NOT EXISTS heads_by_start ON heads (started_at DESC, execution_id DESC);
 CREATE INDEX IF NOT EXISTS heads_by_status ON heads (status, started_at DESC, execution_id DESC);
@@ -65,6 +72,7 @@ CREATE TABLE IF NOT EXISTS gates (execution_id TEXT PRIMARY KEY, mode TEXT, stop
     + _KEY_VALUES
     + _TRIGGERS
     + _LIMITS
+    + _PATHS
 )
 _UPGRADES = {
     1: """
@@ -79,6 +87,8 @@ CREATE INDEX IF NOT EXISTS heads_by_path ON heads (path, started_at DESC, execut
     4: _KEY_VALUES,
     5: _HEAD_TRIGGER + _TRIGGERS,
     6: _LIMITS,
+    7: _PATHS,
+    8: _SEARCH,
 }
 """Statements that upgrade a store from one version to the next."""
 _NO_STORAGE = frozenset(
@@ -92,7 +102,7 @@ _NO_STORAGE = frozenset(
     }
 )
 """Errors that waiting does not repair. Extended codes have them in the lowest byte."""
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 9
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000

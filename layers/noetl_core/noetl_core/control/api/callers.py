@@ -28,11 +28,11 @@ CREDENTIALS_WRITE: Final = "credentials:write"
 SECRETS: Final = "secrets:read"
 RIGHTS: Final = {
     READS: "see executions, their histories and values",
-    STARTS: "start registered playbooks",
+    STARTS: "start registered playbooks, and backfills of them",
     INLINE: "start, or go on with, a playbook given by its text",
     OPERATES: "cancel, pause, resume, redrive, signal",
     SEES: "see and validate playbooks",
-    WRITES: "register playbooks",
+    WRITES: "register playbooks; move aliases, tag, delete",
     ANSWERS: "see the tokens of callbacks, and answer",
     CREDENTIALS_READ: "see which credentials there are",
     CREDENTIALS_WRITE: "keep and forget credentials",
@@ -85,6 +85,15 @@ class Rights:
         words = {right, FORMER.get(right, right)}
         scopes = {s.removeprefix(f"{self.server}/") for s in str(claims.get("scope") or "").split()}
         return bool(words & (scopes | _groups(claims.get("cognito:groups"))))
+
+
+def name_of(caller: Caller) -> str:
+    """Return who asks, as far as the gateway says: the name or id in a token, an ARN, or an empty text."""
+    claims = (caller.get("authorizer") or {}).get("claims")
+    if isinstance(claims, Mapping):
+        found = next((claims[k] for k in ("cognito:username", "username", "client_id", "sub") if claims.get(k)), "")
+        return str(found)[:200]
+    return str((caller.get("identity") or {}).get("userArn") or "")[:200]
 
 
 def _listed(text: str) -> frozenset[str]:

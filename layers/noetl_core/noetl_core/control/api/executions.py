@@ -10,7 +10,7 @@ from pydantic import Field
 
 from noetl_core.client import shapes
 from noetl_core.control.api.callers import INLINE, READS, STARTS
-from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, Text, Whole, asked, written
+from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, Text, VersionNumber, asked, written
 from noetl_core.control.api.resolver import Resolver
 from noetl_core.control.pages import MAX_PAGE
 
@@ -26,8 +26,8 @@ class ParentOf(JsonBody):
 class Start(JsonBody):
     """What to start: `path` (and `version`), `playbook_id` or `playbook`, and with what."""
 
-    path: Text | None = Field(default=None, description="path of a registered playbook")
-    version: Whole | None = Field(default=None, description="its version, the latest by default")
+    path: Text | None = Field(default=None, description="path of a registered playbook, or `path@version`")
+    version: VersionNumber | None = Field(default=None, description="its version, a number or an alias; the latest by default")
     playbook_id: Text | None = Field(default=None, description="digest of a registered playbook, instead of path and version")
     playbook: Text | None = Field(default=None, description="text of a playbook, instead of a registered one")
     payload: dict[str, Any] | None = Field(default=None, description="merged over the playbook's workload")
@@ -55,7 +55,7 @@ def add(app: Resolver) -> None:
         shapes.Started,
         right=STARTS,
         status=HTTPStatus.ACCEPTED,
-        refuses=(404, 409, 422),
+        refuses=(404, 409, 410, 422),
     )
     def start_execution(body: Annotated[Start, Body()], key: Key = None) -> Any:
         if body.playbook:
@@ -80,8 +80,11 @@ def add(app: Resolver) -> None:
         since: Annotated[str | None, asked("started at this instant (ISO 8601) or later")] = None,
         limit: Annotated[Limit | None, asked("at most so many")] = None,
         cursor: Annotated[str | None, asked("go on after the page that gave this cursor")] = None,
+        search: Annotated[
+            str | None, asked("with these search attributes, as a query has them: `customer=acme&total=12`, encoded once more")
+        ] = None,
     ) -> Any:
-        return operations.executions(status=status, path=path, since=since, limit=limit, cursor=cursor)
+        return operations.executions(status=status, path=path, since=since, limit=limit, cursor=cursor, search=search)
 
     @app.operation("GET", "/api/executions/{execution_id}", "Summary of an execution", shapes.Execution, right=READS)
     def get_execution(execution_id: ExecutionId) -> Any:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from noetl_core.client import following_shapes, shapes
 from noetl_core.control.api.callers import INLINE, OPERATES
-from noetl_core.control.api.parameters import ExecutionId, Flag, JsonBody, Text, Whole
+from noetl_core.control.api.parameters import ExecutionId, Flag, JsonBody, Text, VersionNumber, Whole
 from noetl_core.control.api.resolver import Resolver
 from noetl_core.control.operations import execution_id as checked_id
 
@@ -40,7 +40,7 @@ class Redrive(JsonBody):
     playbook: Text | None = Field(
         default=None, description="the text of another version of the playbook; it is registered where the caller may"
     )
-    version: Whole | None = Field(default=None, description="another version of the playbook")
+    version: VersionNumber | None = Field(default=None, description="another version of the playbook, a number or an alias")
     preview: Flag | None = Field(default=None, description="only say what would run again")
 
 

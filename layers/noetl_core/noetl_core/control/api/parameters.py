@@ -9,11 +9,22 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 
 from noetl_core.control.operations import execution_id
 from noetl_core.control.pages import MAX_PAGE
-from noetl_core.control.refusals import within
+from noetl_core.control.refusals import BadRequest, within
+from noetl_core.dsl.versions import ALIAS
 
 Text = Annotated[str, Strict()]
 Whole = Annotated[int, Strict()]
 Flag = Annotated[bool, Strict()]
+
+
+def _version(value: Any) -> int | str:
+    if type(value) is int or (isinstance(value, str) and ALIAS.match(value)):
+        return value
+    raise BadRequest(f"{value!r} is no version: an int is expected, or the name of an alias", "body.version")
+
+
+VersionNumber = Annotated[int | str, PlainValidator(_version, json_schema_input_type=int | str)]
+"""A version of a playbook in a body: a number or an alias."""
 
 
 class JsonBody(BaseModel):

@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Any, Final, cast
 
 from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool, admit, loading
+from noetl_core.control.catalog import Deleted
 from noetl_core.control.core import Control
 from noetl_core.control.refusals import code_of
 from noetl_core.dsl.diagnostics import InvalidPlaybook
@@ -47,6 +48,8 @@ def start_triggered(control: Control, record: TriggerRecord, occurrence: str, at
         execution_id = admit(control, request).execution_id
     except KeyReused:  # by an earlier version of the trigger
         execution_id = ids.execution_id_from_key(key)
+    except Deleted as gone:  # it may be brought back, and then later occurrences start
+        return record_firing(control, record, occurrence, at, "skipped", reason=str(gone))
     except NEVER as error:
         return refuse(control, record, occurrence, at, trigger, code_of(error), str(error))
     return record_firing(control, record, occurrence, at, "started", execution_id=execution_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from noetl_core.dsl.fields.failures import ON_FAILURE
 from noetl_core.dsl.fields.keychain import CREDENTIAL
 from noetl_core.dsl.fields.limits import LIMITS_OF_EXECUTOR
 from noetl_core.dsl.fields.policies import FAILURE_MODE, TASK_POLICY, UNMATCHED
@@ -19,6 +20,7 @@ from noetl_core.dsl.fields.types import (
     Part,
     Shape,
     Text,
+    Values,
 )
 from noetl_core.dsl.model import Executor, Limits
 from noetl_core.dsl.numbers import LIFETIME, LIMITS, TIMEOUT
@@ -66,8 +68,8 @@ SHARED_TASK: Final = Block(
     Field(
         "uses",
         Text(),
-        "The other playbook and its task: `path@version#task`, or `path#task` for the latest version. It is pinned when this"
-        " playbook is registered, or started by its text.",
+        "The other playbook and its task: `path@version#task` with a number or an alias, or `path#task` for the latest version."
+        " It is pinned when this playbook is registered, or started by its text.",
         required=True,
     ),
     Field("desc", Anything("text"), "Says to people what the task is for."),
@@ -259,8 +261,21 @@ EXECUTOR_SPEC: Final = Block(
         default=_EXECUTOR.extensions,
         link="../tools/README.md#your-own",
     ),
+    Field(
+        "on_failure",
+        Part(ON_FAILURE),
+        "Who is told that an execution has failed.",
+        otherwise="whoever the stack tells by default",
+        link="../failures.md",
+    ),
     Field("triggers", ListOf(TRIGGER), "What starts the playbook by itself.", link="../triggers.md"),
     Field("python", EXECUTOR_PYTHON, "The packages of python tasks.", link="../tools/python.md#packages"),
+    Field(
+        "search",
+        Values(),
+        "Attributes by which executions are listed: names, and templates over `workload` and `ctx`.",
+        link="../catalog.md#search-attributes",
+    ),
     Field(
         "no_next_is_error",
         Flag(),

@@ -203,6 +203,10 @@ def _shared_places(bound: Names, inside: set[Scope]) -> Iterator[tuple[Node, Sco
     for key, part in spec.value.items() if spec is not None and isinstance(spec.value, dict) else ():
         if key == "result":
             yield part, Scope(CONTROL, "the execution's result", frozenset())
+        elif key == "on_failure":
+            yield part, Scope(READABLE, "on_failure", frozenset())
+        elif key == "search":
+            yield part, Scope(READABLE | {"ctx", "trigger"}, "search", frozenset())
         elif key != "policy":
             yield part, of_all
         elif (default := part.get("task")) is not None:

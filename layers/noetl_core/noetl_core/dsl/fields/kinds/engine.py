@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from noetl_core.dsl.fields.kind import COUNT, FLAG, MAP, TEXT, KindSpec, words
+from noetl_core.dsl.fields.kind import FLAG, MAP, TEXT, KindSpec, words
 from noetl_core.dsl.fields.types import Anything, Duration, Field, also
 from noetl_core.dsl.numbers import ANSWER, HEARTBEAT, WAIT
 
@@ -18,8 +18,14 @@ _PAYLOAD: Final = Field(
 KINDS: Final[dict[str, KindSpec]] = {
     "playbook": KindSpec(
         (
-            Field("path", TEXT, "The path of the playbook in the catalog."),
-            Field("version", COUNT, "Its version.", otherwise="the latest one"),
+            Field("path", TEXT, "The path of the playbook in the catalog; `path@3` and `path@prod` name the version, too."),
+            Field(
+                "version",
+                Anything("a whole number, or an alias"),
+                "Its version: a number, or an alias of the catalog.",
+                otherwise="the latest one",
+                link="../catalog.md#aliases",
+            ),
             *also(_PAYLOAD, "args", "workload"),
             Field("ctx", MAP, "What the `ctx` of the child begins with.", references=True),
             Field("result", TEXT, "The part of the child's result that is wanted, such as `rows.0.id`.", otherwise="all of it"),
@@ -38,6 +44,13 @@ KINDS: Final[dict[str, KindSpec]] = {
                 link="migrate.md#without-effect",
             ),
             Field("detach", FLAG, "true does not wait for the end of the child; the result is `{execution_id}`.", default=False),
+            Field(
+                "backfill",
+                MAP,
+                "Runs the child for an occurrence of a schedule: `name`, `scheduled_at` and `previous_at` are what it sees in"
+                " `trigger`, whose kind is `backfill`.",
+                link="../backfill.md",
+            ),
             Field("idempotency_key", TEXT, "With `detach`: the same key starts the child only once."),
         ),
         (),

@@ -1,0 +1,56 @@
+"""`noetl backfill`: runs a playbook for the occurrences of its schedule in the past."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from noetl_cli import output
+from noetl_cli.app import On, Output, Store, app
+from noetl_cli.backends import backend
+from noetl_cli.errors import say
+
+
+@app.command()
+def backfill(
+    path: Annotated[str, typer.Argument(metavar="PATH[@VERSION]")],
+    begin: Annotated[
+        str, typer.Option("--from", help="The first instant, in the schedule's zone unless it has one", metavar="INSTANT")
+    ],
+    end: Annotated[str, typer.Option("--to", help="The instant before which the last one is", metavar="INSTANT")],
+    trigger: Annotated[str | None, typer.Option(help="The schedule, where the playbook has several", metavar="NAME")] = None,
+    parallel: Annotated[int, typer.Option(help="How many run at a time", metavar="N")] = 1,
+    again: Annotated[
+        str | None, typer.Option(help="A word that makes another backfill of the same occurrences", metavar="WORD")
+    ] = None,
+    preview: Annotated[bool, typer.Option("--preview", help="Only say what would run")] = False,
+    on: On = None,
+    store: Store = None,
+    output_: Output = "human",
+) -> None:
+    """Run a registered playbook for each occurrence of its schedule in the past, and follow that to its end."""
+    from noetl_cli.follow import Watch, ended  # 17 ms: only who follows an execution
+
+    with closing(backend(on or "local", store)) as where:
+        shown = where.api.backfill(path, begin, end, trigger=trigger, parallel=parallel, again=again, preview=preview or None)
+        if preview and output_ != "human":
+            output.as_json(shown)
+            return
+        named = f"{shown['playbook']['path']}@{shown['playbook']['version']}"
+        many = f"{shown['occurrences']} occurrences" if shown["occurrences"] > 1 else "1 occurrence"
+        told = f"{named}: {many} of {shown['trigger']}, from {shown['first']} to {shown['last']}"
+        if preview:
+            print(told)
+            return
+        execution_id = shown["execution_id"]
+        if output_ == "human":
+            say(told)
+            say(f"execution {execution_id} on {where.name}" + ("" if shown["created"] else ", which was started before"))
+        watch = Watch(where, execution_id, quiet=output_ != "human")
+        try:
+            where.follow(execution_id, None, watch.tick)
+        finally:
+            watch.close()
+        ended(where, execution_id, output_, False)

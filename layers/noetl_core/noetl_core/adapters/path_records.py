@@ -1,0 +1,35 @@
+"""What is said about a playbook's path, as JSON text: one form for every store."""
+
+from __future__ import annotations
+
+import json
+
+from noetl_core.ports import PathChange, PathRecord
+
+
+def dumps(record: PathRecord) -> str:
+    """Return a record as text."""
+    return json.dumps(
+        {
+            "path": record.path,
+            "revision": record.revision,
+            "aliases": {name: sorted(weights.items()) for name, weights in record.aliases.items()},
+            "tags": record.tags,
+            "deleted_at": record.deleted_at,
+            "changes": [(change.at, change.by, change.what) for change in record.changes],
+        },
+        separators=(",", ":"),
+    )
+
+
+def loads(text: str) -> PathRecord:
+    """Return the record that a text has."""
+    said = json.loads(text)
+    return PathRecord(
+        path=said["path"],
+        revision=said["revision"],
+        aliases={name: dict(weights) for name, weights in said["aliases"].items()},
+        tags=tuple(said["tags"]),
+        deleted_at=said["deleted_at"],
+        changes=tuple(PathChange(*change) for change in said["changes"]),
+    )

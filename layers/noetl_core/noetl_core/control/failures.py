@@ -1,0 +1,137 @@
+"""What happens when an execution has failed and its playbook, or the stack, says who is to be told (docs/failures.md).
+
+The handler is an execution of its own, whose id follows from the end that it is told of: it starts once, whoever finds that end
+and how often. A webhook and a topic are playbooks of one task, because the control plane runs no tool.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any, Final
+
+from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool, admit
+from noetl_core.control.core import Control
+from noetl_core.control.refusals import code_of
+from noetl_core.dsl.diagnostics import InvalidPlaybook
+from noetl_core.dsl.model import OnFailure
+from noetl_core.dsl.versions import split_version
+from noetl_core.engine import ids
+from noetl_core.engine.effects import HandleFailure
+from noetl_core.engine.workload import BadWorkload
+from noetl_core.events.control import FailureHandled
+from noetl_core.events.event import fact
+from noetl_core.events.shapes import Triggered
+from noetl_core.expr import TemplateError
+from noetl_core.instants import DAY_S, SECOND, to_rfc3339
+from noetl_core.ports import NotFound, RefusedDelivery, TooLarge
+
+log = logging.getLogger(__name__)
+
+REFUSED_KEPT_S: Final = 14 * DAY_S
+NEVER = (BadWorkload, InvalidPlaybook, UnknownPool, KeyReused, NotFound, TemplateError, TooLarge)
+"""Trying again does not help: somebody must act first."""
+SHOWN: Final = ("kind", "message", "step", "task", "code", "retryable")
+ATTEMPTS: Final = 5
+
+
+def handle_failure(control: Control, ended: HandleFailure) -> None:
+    """Start the handler of a failed end, if there is one, and record in the failed execution that it was started, or why it
+    cannot be. It is safe to repeat. Raises `Unavailable`."""
+    handler = control.playbook(ended.digest).executor.on_failure or control.on_failure
+    if handler is None or handler.disabled:
+        return
+    end = f"{ended.execution_id}.{ended.epoch}"
+    trigger: Triggered = {"kind": "failure", "name": "on_failure", "id": end}
+    request = StartRequest(
+        **_named(handler),
+        payload={"failure": told(control, ended)},
+        execution_id=ids.failure_handler_id(ended.execution_id, ended.epoch),
+        parent={"execution_id": ended.execution_id},
+        trigger=trigger,
+        trace_id=ended.trace_id,
+        registers=False,
+    )
+    named = handler.playbook or handler.webhook or str(handler.sns)
+    try:
+        started = admit(control, request)
+    except NEVER as error:
+        log.error("execution %s has failed, and its handler %s cannot start: %s", ended.execution_id, named, error)
+        now = control.clock.now() // SECOND
+        control.triggers.refuse(
+            RefusedDelivery(
+                f"{ended.at // SECOND:010d}-{request.execution_id}",
+                ended.path,
+                "on_failure",
+                "failure",
+                end,
+                ended.at,
+                code_of(error),
+                str(error),
+                {**trigger, "failure": request.payload["failure"]},
+                now + REFUSED_KEPT_S,
+            )
+        )
+        handled = fact(FailureHandled, epoch=ended.epoch, handler=named, error=str(error))
+    else:
+        handled = fact(FailureHandled, epoch=ended.epoch, handler=named, execution_id=started.execution_id)
+    control.route(ended.execution_id, facts=[handled])
+
+
+def told(control: Control, ended: HandleFailure) -> dict[str, Any]:
+    """Return what the handler gets as `workload.failure`."""
+    error = {key: ended.error[key] for key in SHOWN if key in ended.error}
+    return {
+        "execution_id": ended.execution_id,
+        "path": ended.path,
+        "version": ended.version,
+        "step": ended.error.get("step"),
+        "task": ended.error.get("task"),
+        "error": error,
+        "started_at": to_rfc3339(ended.started_at),
+        "failed_at": to_rfc3339(ended.at),
+        "redriven": ended.epoch,
+        "link": control.link.replace("{execution_id}", ended.execution_id) or None,
+    }
+
+
+def _named(handler: OnFailure) -> dict[str, Any]:
+    """Return the playbook that handles, as a request names it."""
+    if handler.playbook is not None:
+        path, version = split_version(handler.playbook)
+        return {"path": path, "version": version}
+    return {"playbook": json.dumps(_webhook(handler) if handler.webhook is not None else _topic(handler), indent=1)}
+
+
+def _webhook(handler: OnFailure) -> dict[str, Any]:
+    task = {
+        "name": "post",
+        "kind": "http",
+        "method": "POST",
+        "url": handler.webhook,
+        "headers": {"Idempotency-Key": "{{ execution_id }}"},
+        "json": "{{ workload.failure }}",
+        **({} if handler.credential is None else {"auth": handler.credential}),
+    }
+    return _playbook("webhook", task)
+
+
+def _topic(handler: OnFailure) -> dict[str, Any]:
+    subject = "{{ ('failed: ' ~ workload.failure.path)[:100] }}"
+    return _playbook(
+        "sns", {"name": "publish", "kind": "sns", "topic": handler.sns, "subject": subject, "message": "{{ workload.failure }}"}
+    )
+
+
+def _playbook(name: str, task: dict[str, Any]) -> dict[str, Any]:
+    """Return a playbook of one task, which is tried again where that may help."""
+    again = {"do": "retry", "attempts": ATTEMPTS, "backoff": "exponential", "delay": 2}
+    retry = {"when": "{{ outcome.status == 'error' and outcome.error.retryable }}", "then": again}
+    policy = {"rules": [retry], "on_unmatched": "fail"}
+    return {
+        "apiVersion": "noetl.io/v2",
+        "kind": "Playbook",
+        "metadata": {"name": f"on failure: {name}", "path": f"noetl/on-failure/{name}"},
+        "workload": {"failure": {}},
+        "workflow": [{"step": "tell", "tool": [{**task, "spec": {"policy": policy}}]}],
+    }

@@ -1,0 +1,46 @@
+"""Which version of a playbook is meant: the latest, a number, or an alias (docs/catalog.md).
+
+Where a version may be named, `path@3` and `path@prod` name it too. What an alias stands for is known to the catalog alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypeAlias
+
+Version: TypeAlias = int | str | None
+"""A number, the name of an alias, or None: the latest version."""
+
+LATEST: Final = "latest"
+ALIAS: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.\-]{0,63}\Z")
+MAX_VERSION: Final = 999_999_999
+FORM: Final = "a number, or an alias such as prod"
+
+
+class BadVersion(ValueError):
+    """This is no version: neither a number nor the name of an alias. Who acts: whoever wrote it."""
+
+
+def version_of(value: object) -> Version:
+    """Return the version that a value means. Raises `BadVersion`."""
+    if value is None or value in ("", LATEST):
+        return None
+    text = str(value).strip()
+    if not isinstance(value, bool | float) and text.isascii() and text.isdecimal() and 0 < int(text) <= MAX_VERSION:
+        return int(text)
+    if isinstance(value, str) and ALIAS.match(text):
+        return text
+    raise BadVersion(f"{str(value)[:80]!r} is no version of a playbook: {FORM}")
+
+
+def split_version(text: str) -> tuple[str, Version]:
+    """Return the path and the version of `path`, `path@3` or `path@prod`. Raises `BadVersion`."""
+    path, at, version = text.partition("@")
+    if at and not version:
+        raise BadVersion(f"{text[:80]!r} names no version after the @: {FORM}")
+    return path, version_of(version)
+
+
+def versioned(path: str, version: Version) -> str:
+    """Return `path@version`; of the latest version the path alone."""
+    return path if version is None else f"{path}@{version}"

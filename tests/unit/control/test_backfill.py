@@ -1,0 +1,188 @@
+"""Backfill: each occurrence of the past once, by an execution that is seen, resumed and cancelled as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl_core.control import catalog, read
+from noetl_core.control.admit import register
+from noetl_core.control.backfill import FOR, Backfill, BadBackfill, plan, start_backfill
+from noetl_core.control.catalog import Deleted
+from noetl_core.control.operate import cancel
+from noetl_core.dsl.parse import check
+from noetl_core.local import LocalWiring
+from noetl_core.ports import NotFound, PortError
+from tests.sim.ports import Crash, Faults
+from tests.sim.world import World
+from tests.unit.control.asker import Asker
+
+REPORT = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{ name: report, path: team/report }}
+executor:
+  spec:
+    triggers:
+      - {{ schedule: "0 2 * * *", timezone: Europe/Berlin, payload: {{ day: "{{{{ trigger.scheduled_at }}}}" }} }}
+workload: {{ day: null }}
+workflow:
+  - step: start
+    tool: {tool}
+"""
+SHOW = '{ kind: noop, result: "{{ [workload.day, trigger.kind, trigger.name, trigger.previous_at] }}" }'
+NIGHTS = Backfill("team/report", "2026-03-28", "2026-03-31")
+
+
+def text(tool: str = SHOW) -> str:
+    return REPORT.format(tool=tool)
+
+
+@pytest.fixture
+def local() -> Iterator[LocalWiring]:
+    with closing(LocalWiring()) as local:
+        register(local.control, text())
+        yield local
+
+
+def ran(local: LocalWiring, asked: Backfill) -> dict[str, Any]:
+    started = start_backfill(local.control, asked, plan(local.control, asked))
+    local.runner.adopt(started.execution_id)
+    assert local.run(started.execution_id, timeout_s=30)
+    return read.summary(local.control, started.execution_id)
+
+
+def children(local: LocalWiring) -> list[Any]:
+    heads = local.control.index.heads(path="team/report")
+    return sorted((read.summary(local.control, head.execution_id)["result"] for head in heads), key=str)
+
+
+def test_each_occurrence_runs_with_its_own_time(local: LocalWiring) -> None:
+    summary = ran(local, NIGHTS)
+    assert summary["status"] == "completed", summary["error"]
+    assert summary["result"] == {"occurrences": 3, "failed": 0}
+    assert children(local) == [
+        ["2026-03-28T01:00:00Z", "backfill", "schedule", "2026-03-27T01:00:00Z"],
+        ["2026-03-29T01:00:00Z", "backfill", "schedule", "2026-03-28T01:00:00Z"],
+        ["2026-03-30T00:00:00Z", "backfill", "schedule", "2026-03-29T01:00:00Z"],
+    ]
+    (head, *_) = local.control.index.heads(where={"path": "team/report"})
+    assert (head.execution_id, head.path, head.version) == (summary["execution_id"], FOR, 0)
+
+
+def test_started_twice_it_is_one(local: LocalWiring) -> None:
+    first = ran(local, NIGHTS)
+    again = start_backfill(local.control, NIGHTS, plan(local.control, NIGHTS))
+    assert (again.created, again.execution_id) == (False, first["execution_id"])
+    faster = Backfill("team/report", "2026-03-28", "2026-03-31", parallel=3)
+    assert not start_backfill(local.control, faster, plan(local.control, faster)).created
+    assert len(children(local)) == 3
+    meant = Backfill("team/report", "2026-03-28", "2026-03-31", again="two")
+    assert ran(local, meant)["execution_id"] != first["execution_id"]
+    assert len(children(local)) == 6
+
+
+def test_it_goes_on_after_a_failure_and_says_so(local: LocalWiring) -> None:
+    register(local.control, text("{ kind: noop, result: \"{{ 1 / (0 if '03-29' in workload.day else 1) }}\" }"))
+    summary = ran(local, Backfill("team/report", "2026-03-28", "2026-03-31", parallel=2))
+    assert (summary["status"], summary["error"]["message"]) == ("failed", "1 of 3 occurrences failed")
+    assert len(children(local)) == 3
+
+
+def test_it_is_cancelled_as_one(local: LocalWiring) -> None:
+    register(local.control, text("{ kind: callback, signal: go }"))
+    asked = Backfill("team/report", "2026-03-28", "2026-03-31", parallel=2)
+    started = start_backfill(local.control, asked, plan(local.control, asked))
+    local.runner.adopt(started.execution_id)
+    assert local.run(started.execution_id, timeout_s=30) or True
+    assert [h.status for h in local.control.index.heads(path="team/report")] == ["running"] * 2
+    cancel(local.control, started.execution_id)
+    assert [h.status for h in local.control.index.heads(path="team/report")] == ["cancelled"] * 2
+    assert local.control.load(started.execution_id).status == "cancelled"
+
+
+def test_what_cannot_be_run(local: LocalWiring) -> None:
+    register(
+        local.control, text().replace("team/report", "team/none").replace('schedule: "0 2 * * *", ', 'schedule: "0 2 29 2 *", ')
+    )
+    two = (
+        text().replace("team/report", "team/two").replace("      - {", '      - { schedule: "0 3 * * *", name: late }\n      - {')
+    )
+    register(local.control, two)
+    register(local.control, text().replace("team/report", "team/off").replace("    triggers:\n", "    x-triggers:\n"))
+    for wrong, why in (
+        (Backfill("team/report", "2026-03-31", "2026-03-28"), "is not before"),
+        (Backfill("team/report", "soon", "2026-03-28"), "from is not an instant"),
+        (Backfill("team/report", "2026-03-28", "2026-03-28T00:30"), "has no occurrence"),
+        (Backfill("team/report", "1990-01-01", "2026-03-28"), "more than 10,000"),
+        (Backfill("team/report", "2026-03-28", "2026-03-31", parallel=0), "parallel is a number"),
+        (Backfill("team/report", "2026-03-28", "2026-03-31", trigger="shedule"), "did you mean"),
+        (Backfill("team/two", "2026-03-28", "2026-03-31"), r"several schedules \(late, schedule\)"),
+        (Backfill("team/none", "2026-01-01", "2026-12-31"), "has no occurrence"),
+    ):
+        with pytest.raises(BadBackfill, match=why):
+            plan(local.control, wrong)
+    with pytest.raises(NotFound):
+        plan(local.control, Backfill("team/nowhere", "2026-03-28", "2026-03-31"))
+    assert plan(local.control, Backfill("team/two", "2026-03-28", "2026-03-29", trigger="late")).trigger == "late"
+    catalog.delete(local.control, "team/report")
+    with pytest.raises(Deleted):
+        plan(local.control, NIGHTS)
+
+
+def test_its_playbook_has_no_findings() -> None:
+    import json
+
+    from noetl_core.control.backfill import PLAYBOOK
+
+    playbook, found = check(json.dumps(PLAYBOOK))
+    assert playbook is not None
+    assert [d for d in found if d.code not in ("W404",)] == []
+
+
+def test_over_the_api(tmp_path: Path) -> None:
+    ask = Asker(tmp_path)
+    register(ask.local.control, text())
+    body = {"from": "2026-03-28", "to": "2026-03-31", "parallel": 2}
+    preview = ask("POST", "playbooks/team/report/backfill", {**body, "preview": True})
+    assert (preview.status, preview.body["occurrences"], "execution_id" in preview.body) == (202, 3, False)
+    assert (preview.body["first"], preview.body["last"]) == ("2026-03-28T01:00:00Z", "2026-03-30T00:00:00Z")
+    started = ask("POST", "playbooks/team/report/backfill", body)
+    assert (started.status, started.body["created"]) == (202, True)
+    assert not ask("POST", "playbooks/team/report/backfill", body).body["created"]
+    wrong = ask("POST", "playbooks/team/report/backfill", {**body, "from": "x"})
+    assert (wrong.status, wrong.body["error"]["code"]) == (422, "backfill")
+    assert ask("POST", "playbooks/team/report/backfill", {"from": "2026-03-28"}).status == 400
+
+
+def test_whatever_crashes_each_occurrence_runs_once() -> None:
+    """A process dies before, and after, each call that a backfill of two occurrences makes."""
+    asked = Backfill("team/report", "2026-03-28", "2026-03-30", parallel=2)
+    points = 0
+    for crash_after in (False, True):
+        crash_at = 0
+        while True:
+            crash_at += 3  # every third: there are hundreds
+            world = World(faults=Faults(crash_at=crash_at, crash_after=crash_after))
+            while True:
+                try:
+                    control = world.controls[0]
+                    if not world.catalog.versions("team/report"):
+                        register(control, text())
+                    id = start_backfill(control, asked, plan(control, asked)).execution_id
+                    break
+                except (Crash, PortError):
+                    world.controls[0] = world.new_control()
+            world.run(id)
+            world.drain()
+            heads = [h for h in world.index.all_heads.values() if h.path == "team/report" and (h.parent or {}).get("run_id")]
+            assert [h.status for h in heads] == ["completed"] * 2, crash_at
+            assert world.state(id).status == "completed"
+            assert len([h for h in world.index.all_heads.values() if h.path == FOR]) == 1
+            if world.faults.calls < crash_at:
+                break
+            points += 1
+    assert points >= 30

@@ -1,0 +1,14 @@
+"""docs/backfill.md: its console examples, one session from top to bottom, print what the page shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.page_sessions import check_session, write_files
+
+PAGE = (Path(__file__).parents[3] / "docs" / "backfill.md").read_text()
+
+
+def test_every_example_prints_what_it_shows(tmp_path: Path) -> None:
+    write_files(PAGE, tmp_path)
+    check_session(PAGE, tmp_path)
