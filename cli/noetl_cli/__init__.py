@@ -4,8 +4,10 @@
   `stack_backend` a stack's HTTP API.
 * `payload`, `environments`, `files`, `siblings`, `packages` and `services` are what a run is given: inputs, its playbook and
   those beside it, what its tasks import, what it calls.
-* `download` writes results to files; `follow` shows how executions get on (`progress` folds it); `output`, `chart` and
-  `yaml_value` are what people see; `pages` is where the language reference is.
+* `download` writes results to files; `filters` choose what of a history is shown; `follow` shows how executions get on
+  (`progress` folds it, `notices` are what cannot wait);
+  `told`, `step` and `explain` say what they came to and why, with the `sources` of their places; `output`, `chart`, `differing`
+  and `yaml_value` are what people see; `pages` is where the language reference is.
 * `process` has the signals and streams of the command, `errors` its exit codes.
 
 Nothing here decides anything about executions: `noetl_core` does. Deploying is in `noetl_infra`, rewriting older dialects in

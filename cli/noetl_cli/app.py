@@ -6,8 +6,12 @@ from typing import Annotated
 
 import click
 import typer
+from click.shell_completion import CompletionItem
 
 from noetl_core import __version__
+
+COMPLETING = "_NOETL_COMPLETE"
+"""The variable with which a shell asks for completions."""
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -30,6 +34,9 @@ class Wiring(click.ParamType):
 
     name = "local|stack|URL"
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in ("local", "stack") if name.startswith(incomplete)]
+
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value not in ("local", "stack") and not value.startswith(("http://", "https://")):
             self.fail(f"{value!r} is not one of local, stack and the http(s) URL of an API")
@@ -38,5 +45,41 @@ class Wiring(click.ParamType):
 
 On = Annotated[str | None, typer.Option("--on", click_type=Wiring())]
 Store = Annotated[str | None, typer.Option(help="Local store: a database file, or memory (default .noetl/runs.db)")]
-Output = Annotated[str, typer.Option("--output", click_type=click.Choice(["human", "json", "jsonl"]))]
-Id = Annotated[str, typer.Argument(metavar="ID")]
+
+
+class OutputForm(click.ParamType):
+    """What a command prints: text for people, or data."""
+
+    name = "text|json|jsonl|yaml"
+    forms = ("text", "json", "jsonl", "yaml")
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        form = "text" if value == "human" else value  # as it was called before
+        if form not in self.forms:
+            self.fail(f"{value!r} is not one of {', '.join(self.forms)}")
+        return form
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(form) for form in self.forms if form.startswith(incomplete)]
+
+
+Output = Annotated[str, typer.Option("--output", click_type=OutputForm())]
+
+
+class ExecutionId(click.ParamType):
+    """An execution's id, digits of its end, or `@last`."""
+
+    name = "ID"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Offer the newest executions of the local store, each with what it is of."""
+        from noetl_cli.backends import LAST, newest  # 400 ms: only who asks for ids
+
+        known = [(LAST, "the newest"), *newest()]
+        return [CompletionItem(id, help=about) for id, about in known if id.startswith(incomplete)]
+
+
+Id = Annotated[str, typer.Argument(metavar="ID", click_type=ExecutionId())]

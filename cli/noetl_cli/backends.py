@@ -3,18 +3,82 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Final
 
 from noetl_cli.backend import Backend
 from noetl_cli.errors import UNREACHABLE, USAGE, Exit
 from noetl_cli.local_store import default_store, is_there
+
+LAST: Final = "@last"
+SHORT: Final = range(3, 13)
+"""Digits of an id that is shortened: those at its end, or at its beginning."""
+OFFERED: Final = 20
+"""Executions whose ids a shell offers."""
+SEARCHED: Final = 1000
+"""The newest executions, among which a shortened id is searched."""
+
+
+@contextmanager
+def execution(id: str, on: str | None, store: str | None) -> Iterator[tuple[Backend, str]]:
+    """Open the wiring of an existing execution; yield it with the whole id of what may be `@last` or a part of an id. Raises
+    `Exit(2)`."""
+    with closing(_listing(on, store) if _is_short(id) else backend(on, store, id)) as where:
+        yield where, in_full(where, id)
+
+
+def in_full(where: Backend, id: str) -> str:
+    """Return the whole id of what may be `@last` or a part of an id. Raises `Exit(2)`."""
+    return _whole(where, id) if _is_short(id) else id
+
+
+def _is_short(id: str) -> bool:
+    return id == LAST or (id.isascii() and id.isdecimal() and len(id) in SHORT)
+
+
+def newest() -> list[tuple[str, str]]:
+    """Return ids of executions of the local store, each with its playbook and status: what a shell offers."""
+    if not is_there(default_store()):
+        return []
+    with closing(backend("local", None)) as where:
+        found = where.api.executions(limit=OFFERED)["executions"]
+    return [(each["execution_id"], f"{each['playbook']['path']} {each['status']}") for each in found]
+
+
+def _listing(on: str | None, store: str | None) -> Backend:
+    """Return where executions are listed: the local store where there is one, else the stack."""
+    if on is not None or is_there(store or default_store()):
+        return backend(on or "local", store)
+    try:
+        return _stack()
+    except Exit:
+        return backend("local", store)
+
+
+def _whole(where: Backend, id: str) -> str:
+    """Return the id of the newest execution, or of the one whose id ends or begins so."""
+    found = where.api.executions(limit=1 if id == LAST else SEARCHED)["executions"]
+    if id == LAST:
+        if not found:
+            raise Exit(USAGE, f"{LAST}: there is no execution yet on {where.name}")
+        return found[0]["execution_id"]
+    ids = [each["execution_id"] for each in found]
+    fits = [each for each in ids if each.endswith(id)] or [each for each in ids if each.startswith(id)]
+    if len(fits) != 1:
+        what = f"{len(fits)} executions" if fits else f"none of the newest {len(ids)} executions"
+        told = f": {', '.join(fits[:5])}" if fits else ""
+        have = "have ids that end or begin" if len(fits) > 1 else "has an id that ends or begins"
+        raise Exit(USAGE, f"{what} on {where.name} {have} with {id}{told}")
+    return fits[0]
 
 
 def backend(on: str | None, store: str | None, execution_id: str | None = None) -> Backend:
     """The wiring asked for: `local`, `stack` or the URL of an API; for an existing execution with nothing asked: the local store
     if it has it, else the stack."""
     if execution_id is not None and not (execution_id.isascii() and execution_id.isdecimal()):
-        raise Exit(USAGE, f"{execution_id} is no execution's id: a number is expected")
+        raise Exit(USAGE, f"{execution_id} is no execution's id: a number is expected, digits of its end, or {LAST}")
     if on is not None and on != "local":
         return _stack(None if on == "stack" else on)
     local_store = store or default_store()

@@ -45,10 +45,18 @@ def draw(timeline: Mapping[str, Any], *, tasks: bool = False, width: int | None 
                 bar[column] = MARKS.get(part["kind"], "█")
         took = "" if span["duration_ms"] is None else f" {_seconds(span['duration_ms'])}"
         yield f"{names[span['id']][:left]:{left}} {''.join(bar)} {STATUS.get(span['status'], '✗')}{took}"
-        order = [s for s in inner if s["id"] in names] + order
-    said = f"{timeline['status']}, {timeline['lanes']} lane{'s' if timeline['lanes'] != 1 else ''} at most side by side"
-    yield said + (f", {timeline['omitted']:,} tasks and iterations left out" if timeline["omitted"] else "")
+        order = sorted((s for s in inner if s["id"] in names), key=_first) + order
+    yield f"{timeline['status']}, {timeline['lanes']} lane{'s' if timeline['lanes'] != 1 else ''} at most side by side"
+    if tasks and timeline["omitted"]:
+        yield f"{timeline['omitted']:,} tasks and iterations are not shown: `noetl show ID STEP --failed` has those that failed"
     yield "· queued  █ working  ┄ waiting"
+
+
+def _first(span: Mapping[str, Any]) -> tuple[bool, float]:
+    """Tasks and iterations that failed come first, then the slowest; runs and chunks keep their order."""
+    if span["kind"] in RUNS:
+        return False, 0.0
+    return span["status"] in ("ok", "running"), -(span["duration_ms"] or 0.0)
 
 
 def _name(span: Mapping[str, Any]) -> str:

@@ -77,7 +77,7 @@ def _write(api: Api, execution_id: str, value: Any, out: BinaryIO, *, lines: boo
             items = _items(api, execution_id, value)
             _list(api, execution_id, items, out, lines=lines)
         elif lines and str(value.get("format", "json")) == "json" and isinstance(value.get("schema_hint"), dict):
-            _write(api, execution_id, _loaded(api, execution_id, value), out, lines=True)
+            _write(api, execution_id, loaded(api, execution_id, value), out, lines=True)
             return
         else:
             _object(api, execution_id, value, out, whole=True)
@@ -109,7 +109,7 @@ def _json(api: Api, execution_id: str, value: Any, out: BinaryIO) -> None:
         elif str(value.get("format", "json")) in ("csv", "parquet"):
             out.write(_text(value))  # no JSON: `noetl get` of it alone gives the file
         elif str(value.get("format", "json")) == "jsonl" or str(value["key"]).endswith(".jsonl"):
-            _list(api, execution_id, iter(_loaded(api, execution_id, value)), out, lines=False)
+            _list(api, execution_id, iter(loaded(api, execution_id, value)), out, lines=False)
         else:
             _object(api, execution_id, value, out, whole=False)
     elif isinstance(value, dict):
@@ -153,7 +153,7 @@ def _pieces(api: Api, execution_id: str, ref: Mapping[str, Any]) -> Iterator[byt
         raise Exit(FAILED, f"the object {ref['key']} is not what was stored when the reference was made: its checksum is another")
 
 
-def _loaded(api: Api, execution_id: str, ref: Mapping[str, Any]) -> Any:
+def loaded(api: Api, execution_id: str, ref: Mapping[str, Any]) -> Any:
     body = b"".join(_pieces(api, execution_id, ref))
     if ref.get("format") == "jsonl" or str(ref["key"]).endswith(".jsonl"):
         return [json.loads(line) for line in body.splitlines() if line.strip()]
@@ -167,10 +167,10 @@ def _is_manifest(ref: Mapping[str, Any]) -> bool:
 def _items(api: Api, execution_id: str, ref: Mapping[str, Any]) -> Iterator[Any]:
     """Yield the results of a loop, page by page. A manifest of a child names runs of the child."""
     owner = str(ref["key"]).partition("/")[0]
-    for part in _loaded(api, execution_id, ref):
+    for part in loaded(api, execution_id, ref):
         page = part["result"] if "result" in part else api.page_result(owner, part["run"], part["seq"])["result"]
         if is_reference(page):
-            page = _items(api, owner, page) if _is_manifest(page) else _loaded(api, owner, page)
+            page = _items(api, owner, page) if _is_manifest(page) else loaded(api, owner, page)
         yield from page or ()
 
 

@@ -6,12 +6,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noetl_cli import output
 from noetl_cli.backend import PAGE, Backend
 from noetl_cli.errors import COMPLETED, FAILED, Exit, OutputLost, say
+from noetl_cli.notices import Notices
 from noetl_cli.progress import Progress, StepProgress
+from noetl_cli.told import told
 from noetl_core.adapters.clock import SteadyClock
 
 if TYPE_CHECKING:
@@ -54,13 +57,22 @@ def polled(backend: Backend, execution_id: str) -> News:
 class Watch:
     """Reads new events at each tick and shows them. `quiet`: only at a terminal (standard output is for a program)."""
 
-    def __init__(self, backend: Backend, execution_id: str, news: News | None = None, *, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        execution_id: str,
+        news: News | None = None,
+        *,
+        quiet: bool = False,
+        places: Mapping[tuple[str, str], str] | None = None,
+    ) -> None:
         self._tty = sys.stderr.isatty()
         self.silent = quiet and not self._tty
         self._news: News = list
         if not self.silent:
             self._news = news or backend.news(execution_id) or polled(backend, execution_id)
         self.progress = Progress()
+        self._notices = Notices(backend, execution_id, places)
         self._clock = SteadyClock()
         self._began = time.monotonic()
         self._said_at = self._began
@@ -73,7 +85,10 @@ class Watch:
         if self.silent or time.monotonic() - self._began < SHOW_AFTER_S:
             return
         with self._lock:
-            ended = self.progress.observe(self._news())
+            new = self._news()
+            ended = self.progress.observe(new)
+            for line in self._notices.read(new):
+                self._notice(line)
             if self._tty:
                 self._draw()
             else:
@@ -84,6 +99,13 @@ class Watch:
         self.tick()
         if self._live is not None:
             self._live.stop()
+
+    def _notice(self, line: str) -> None:
+        """Show a line that stays, above the table where there is one."""
+        if self._live is None:
+            say(line)
+        else:
+            self._live.console.print(line, markup=False, highlight=False)
 
     def _now(self) -> float:
         """Return seconds since the epoch, as events have them."""
@@ -135,17 +157,18 @@ class Watch:
         return table
 
 
-def ended(where: Backend, execution_id: str, how: str, events: bool) -> None:
-    """Print the summary, with the events if asked. Raises `Exit(1)` when the execution did not complete."""
+def ended(where: Backend, execution_id: str, how: str, events: bool, file: Path | None = None) -> None:
+    """Print the summary, with the events if asked; `file` has the playbook. Raises `Exit(1)` when the execution did not
+    complete."""
     summary: dict[str, Any] = {**where.api.execution(execution_id)}
     if events:
         summary["event_log"] = list(where.history(execution_id))
     code = COMPLETED if summary["status"] == "completed" else FAILED
     try:
-        if how != "human":
-            output.as_json(summary)
+        if how != "text":
+            output.as_data(summary, how)
         else:
-            output.summary(summary, where.name)
+            told(where, summary, file)
             for event in summary.get("event_log", ()):
                 print(output.event_line(event))
         sys.stdout.flush()

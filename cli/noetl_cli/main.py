@@ -10,6 +10,7 @@ import sys
 import click
 import typer
 
+from noetl_cli.app import COMPLETING
 from noetl_cli.commands import load
 from noetl_cli.errors import COMPLETED, SIGNALLED, TIMEOUT, UNREACHABLE, USAGE, Exit, OutputLost, Stopped, say
 from noetl_cli.process import drop_output, heed_signals, open_streams
@@ -37,6 +38,8 @@ def _code() -> int:
     from noetl_core.dsl.diagnostics import InvalidPlaybook  # 12 ms: help needs none of it
 
     try:
+        if COMPLETING in os.environ:
+            return _complete()
         command = typer.main.get_command(load(next((a for a in sys.argv[1:] if not a.startswith("-")), "")))
         with command.make_context("noetl", sys.argv[1:]) as context:
             command.invoke(context)
@@ -55,6 +58,14 @@ def _code() -> int:
         return _lost(lost, lost.code)
     except Exception as error:
         return _other(error)
+
+
+def _complete() -> int:
+    """Answer a shell that completes a command line (`noetl completion`)."""
+    from click.shell_completion import shell_complete  # 3 ms: only shells ask
+
+    shown = shell_complete(typer.main.get_command(load()), {}, "noetl", COMPLETING, os.environ[COMPLETING])
+    return COMPLETED if shown == 0 else USAGE
 
 
 def _flushed(code: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -12,6 +13,9 @@ from noetl_cli.errors import say
 from noetl_core.result_refs import is_reference
 
 MAX_ROWS = 20
+"""Rows of a result that are shown; lists that were asked for are shown whole."""
+LONGEST = 2_000
+"""Characters of a result on one line."""
 BATCH = 500
 """Values of a list that are encoded and written together."""
 ERROR_WIDTH = 500
@@ -49,20 +53,34 @@ def _batches(values: Iterable[Any]) -> Iterator[list[Any]]:
         yield some
 
 
+def as_data(value: Any, how: str) -> None:
+    """Print a value for programs, as `json`, `jsonl` or `yaml`; an iterable that is no list is printed while its items are
+    made."""
+    is_list = not isinstance(value, Mapping | str | int | float | None) and isinstance(value, Iterable)
+    if how == "yaml":
+        import yaml  # 33 ms: only who asks for it
+
+        plain = list(value) if is_list else value
+        plain = json.loads(_encoder.encode(plain))  # without anchors, and with what JSON knows
+        yaml.safe_dump(plain, sys.stdout, allow_unicode=True, sort_keys=False, width=WIDE)
+    elif is_list:
+        as_lines(value) if how == "jsonl" else as_list(value)
+    else:
+        as_json(value)
+
+
 def rows(found: Sequence[Mapping[str, Any]], how: str) -> None:
-    """Print a list in the requested form: human, json or jsonl."""
-    if how == "json":
-        as_json(found)
-    elif how == "jsonl":
-        as_lines(found)
+    """Print a list in the requested form: text, json, jsonl or yaml."""
+    if how != "text":
+        as_data(found, how)
     elif found:
         table(found)
     else:
         say("nothing there")
 
 
-def table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
-    """Print rows of the same form as a table."""
+def table(rows: Sequence[Mapping[str, Any]], title: str | None = None, most: int | None = None) -> None:
+    """Print rows of the same form as a table: all, or the first `most` and how many there are besides."""
     from rich.table import Table  # 70 ms: only tables
 
     columns = list(rows[0]) if rows else []
@@ -70,18 +88,18 @@ def table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
     for column in columns:
         numeric = all(isinstance(r.get(column), int | float) for r in rows)
         out.add_column(str(column), justify="right" if numeric else "left", overflow="fold")
-    for row in rows[:MAX_ROWS]:
+    for row in rows[:most]:
         out.add_row(*(_cell(row.get(c)) for c in columns))
     _console().print(out)
-    if len(rows) > MAX_ROWS:
-        print(styled(f"... and {len(rows) - MAX_ROWS} more", "dim"))
+    if most is not None and len(rows) > most:
+        print(styled(f"... and {len(rows) - most:,} more rows (`noetl get ID` has all)", "dim"))
 
 
 def result(value: Any, title: str | None = None) -> None:
     """Print a result in its most readable form: rows as tables, mappings part by part, anything else as it is."""
     rows = _rows(value)
     if rows:
-        table(rows, title)
+        table(rows, title, MAX_ROWS)
     elif isinstance(value, Mapping) and any(_rows(v) for v in value.values()):
         plain = {k: v for k, v in value.items() if not _rows(v)}
         for name, part in value.items():
@@ -94,23 +112,22 @@ def result(value: Any, title: str | None = None) -> None:
         for name, part in value.items():
             print(f"{styled(str(name), 'bold')}: {_cell(part)}")
     elif value is not None:
-        print(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        cut = "" if isinstance(value, str) or len(text) <= LONGEST else f"… ({len(text):,} characters: `noetl get ID` has all)"
+        print(f"{text[:LONGEST]}{styled(cut, 'dim')}" if cut else text)
 
 
-def summary(s: Mapping[str, Any], on: str) -> None:
-    """Print the end of a run, for people."""
-    result(s["result"])
-    events = f", {s['events']} events" if s.get("events") else ""
-    print(f"\n{styled(s['status'], s['status'])} in {s['duration_ms'] / 1000:.2f} s ({len(s['steps'])} steps{events})")
-    error = s.get("error")
-    if error:
-        where = "".join(f" in {k} {error[k]}" for k in ("step", "task") if error.get(k))
-        print(f"{styled(error['kind'], 'red')}{where}: {error['message']}")
-        _error_details(error.get("details"))
+def headline(s: Mapping[str, Any]) -> str:
+    """Return `failed in 0.01 s (1 step, 16 events)`."""
+    events = f", {s['events']:,} events" if s.get("events") else ""
+    steps = f"{len(s['steps'])} step{'s' if len(s['steps']) != 1 else ''}"
+    return f"{styled(s['status'], s['status'])} in {s['duration_ms'] / 1000:.2f} s ({steps}{events})"
+
+
+def surroundings(s: Mapping[str, Any]) -> None:
+    """Print what started an execution, who is told of its failure, and what it is listed by."""
     if trigger := s.get("trigger"):
         print(f"started by {trigger['kind']} {trigger['name']}: {trigger['id']}")
-    if s.get("reason"):
-        print(s["reason"])
     if handled := s.get("on_failure"):
         how = f"execution {handled['execution_id']}" if "execution_id" in handled else f"not told: {handled['error']}"
         print(f"on failure: {handled['handler']} ({how})")
@@ -118,19 +135,21 @@ def summary(s: Mapping[str, Any], on: str) -> None:
         print("search " + ", ".join(f"{k}={v}" for k, v in s["search"].items()))
     for name, why in s.get("search_left_out", {}).items():
         print(f"search attribute {name} is left out: {why}")
-    for wait in s.get("waiting_for", ()):
-        if wait["kind"] == "limit":
-            print(_limit(wait))
-            continue
-        print("waiting for " + ", ".join(f"{k} {v}" for k, v in wait.items() if k != "wait_id"))
+
+
+def looks(s: Mapping[str, Any], on: str, *, shown: bool = False) -> str:
+    """Return which commands show more of an execution; `shown`: it is shown already."""
     on = "" if on == "local" else " --on stack"
-    looks = [f"noetl {command} {s['execution_id']}{on}" for command in ("show", "events")]
+    names = [*(["why"] if s["status"] != "completed" else []), *([] if shown else ["show"]), "events"]
+    found = [f"noetl {command} {s['execution_id']}{on}" for command in names]
+    if s["status"] == "failed":
+        found.append(f"noetl redrive {s['execution_id']}{on}")
     if is_reference(s["result"]):
-        looks.insert(0, f"noetl get {s['execution_id']}{on} -o FILE (the result is stored)")
-    print(styled(f"look at it: {' · '.join(looks)}", "dim"))
+        found.insert(0, f"noetl get {s['execution_id']}{on} -o FILE (the result is stored)")
+    return styled(f"look at it: {' · '.join(found)}", "dim")
 
 
-def _limit(wait: Mapping[str, Any]) -> str:
+def limited(wait: Mapping[str, Any]) -> str:
     """`waiting: limit orders 5/5, 12th; held by 123, 124`."""
     place = f", {nth(wait['position'])}" if "position" in wait else ""
     step = f" (step {wait['step']})" if "step" in wait else ""
@@ -145,7 +164,7 @@ def nth(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _error_details(details: Any) -> None:
+def error_details(details: Any) -> None:
     """Print what an error contains besides its message, part by part."""
     parts = details if isinstance(details, Mapping) else {} if details is None else {"details": details}
     for name, part in parts.items():
@@ -156,7 +175,12 @@ def _error_details(details: Any) -> None:
 def styled(text: str, style: str) -> str:
     """Return the text in a style of `STYLES` when the output is a terminal."""
     code = STYLES.get(style)
-    return f"\x1b[{code}m{text}\x1b[0m" if code and sys.stdout.isatty() else text
+    return f"\x1b[{code}m{text}\x1b[0m" if code and colours() else text
+
+
+def colours() -> bool:
+    """Return whether standard output takes colours: a terminal does, unless `NO_COLOR` is set (no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def steps(s: Mapping[str, Any]) -> None:

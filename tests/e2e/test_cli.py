@@ -67,8 +67,8 @@ def test_progress_of_what_takes_a_moment(noetl: Run, tmp_path: Path) -> None:
 
 
 def test_register_and_run_by_path(noetl: Run) -> None:
-    assert noetl("register", str(EXAMPLES / "hello" / "playbook.yaml")).returncode == 0
-    assert "examples/hello" in noetl("playbooks").stdout
+    assert noetl("register", str(EXAMPLES / "hello" / "playbook.yaml"), "--on", "stack").returncode == 0
+    assert "examples/hello" in noetl("playbooks", "--on", "stack").stdout
     done = noetl("run", "examples/hello@1", "--on", "stack", "--set", "name=Ada", "--output", "json")
     assert json.loads(done.stdout)["result"] == {"greeting": "Hello, Ada!"}
     assert noetl("run", "examples/hello@99", "--on", "stack").returncode == 2

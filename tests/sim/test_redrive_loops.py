@@ -237,3 +237,20 @@ def test_any_mix_of_faults_after_a_redrive_changes_nothing_but_time(seed: int) -
 
 def test_with_the_stream_off_a_redrive_completes_by_the_sweeper_alone() -> None:
     _redriven_under(Faults(), stream_on=False)
+
+
+@pytest.mark.parametrize("exec_", ["local", "distributed"])
+def test_of_a_completed_execution_the_iterations_that_failed_run_again_unasked(exec_: str) -> None:
+    world = World()
+    failing(world, lambda call: call.task == "get" and int(call.inputs["url"]) in (3, 617))
+    source = LOOP.replace("EXEC", exec_).replace("MODE", "best_effort").replace("loop.failed > 0", "loop.failed > 9")
+    execution_id = world.start(source).execution_id
+    ends(world, execution_id, "completed")
+    failing(world, lambda call: False)
+    shown = again(world, execution_id, preview=True).shown
+    assert shown["again"][0]["iterations"] == ["3", "617"]
+    before = len(world.calls)
+    again(world, execution_id)
+    state = ends(world, execution_id, "completed")
+    assert [c.task for c in world.calls[before:]] == ["get", "put", "get", "put", "count"]
+    assert result(world, state) == {"sum": sum(range(1000)), "n": 999}

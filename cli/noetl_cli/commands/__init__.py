@@ -1,8 +1,9 @@
 """The commands, grouped by purpose. Each module registers its commands with the application when it is imported; `load` imports
 the one that the command line asks for.
 
-`author` (validate, schema), `migrate`, `run`, `backfill`, `playbooks` (the catalog), `operate` (cancel, redrive, signal ...),
-`inspect` (show, events ...), `views` (timeline, graph ...), `replay`, `limits`, `credentials`, `triggers`, `serve`,
+`author` (validate, schema, completion), `migrate`, `run`, `backfill`, `playbooks` (the catalog), `operate` (cancel, redrive,
+signal ...), `inspect` (show, why ...), `history` (events, logs), `views` (timeline, graph ...), `replay` (and diff), `limits`,
+`credentials`, `triggers`, `serve`,
 `stack` (up, status, down), `console`.
 
 A command reads its arguments, calls a backend or the engine, and prints. What commands share is in the package above, not
@@ -20,10 +21,11 @@ MODULES: Final = {
     "run": ("run", "register"),
     "backfill": ("backfill",),
     "playbooks": ("playbooks",),
-    "author": ("validate", "schema"),
-    "inspect": ("ls", "show", "events", "watch", "get"),
-    "views": ("timeline", "graph", "render", "cost", "logs"),
-    "replay": ("replay",),
+    "author": ("validate", "completion", "schema"),
+    "inspect": ("ls", "show", "why", "watch", "get"),
+    "history": ("events", "logs"),
+    "views": ("timeline", "graph", "render", "report", "cost"),
+    "replay": ("replay", "diff"),
     "operate": ("resume", "cancel", "redrive", "pause", "signal", "callback"),
     "serve": ("serve",),
     "limits": ("limits",),

@@ -11,14 +11,14 @@ import typer
 from noetl_cli import files as playbook_files
 from noetl_cli import output
 from noetl_cli import pages as language
-from noetl_cli.app import app
+from noetl_cli.app import COMPLETING, app
 from noetl_cli.errors import USAGE, Exit, say
 
 
 @app.command()
 def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...")],
-    format: Annotated[str, typer.Option("--format", click_type=click.Choice(["text", "json", "sarif"]))] = "text",
+    format: Annotated[str, typer.Option("--output", "--format", click_type=click.Choice(["text", "json", "sarif"]))] = "text",
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 2 for warnings too.")] = False,
 ) -> None:
     """Parse, validate and lint playbooks (a folder: all below it; `-`: standard input); exit code 2 when one has errors."""
@@ -45,6 +45,16 @@ def validate(
             say(f"explained in {', '.join(map(language.shown, pages))}")
     if broken:
         raise Exit(USAGE)
+
+
+@app.command()
+def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", click_type=click.Choice(["bash", "zsh", "fish"]))]) -> None:
+    """Print the script that completes command lines: source <(noetl completion bash), in the shell's start-up file."""
+    from click.shell_completion import get_completion_class  # 3 ms: only who asks for it
+
+    found = get_completion_class(shell)
+    assert found is not None
+    print(found(app, {}, "noetl", COMPLETING).source())  # type: ignore[arg-type]  # the text needs the name only
 
 
 @app.command()

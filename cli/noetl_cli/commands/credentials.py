@@ -24,12 +24,12 @@ Name = Annotated[str, typer.Argument(metavar="NAME")]
 
 
 @credentials.command("list")
-def list_(prefix: str = "", on: On = None, output_: Output = "human") -> None:
+def list_(prefix: str = "", on: On = None, output_: Output = "text") -> None:
     """List credentials and the playbooks they are for (default: of the local store). Also called ls."""
     with closing(backend(on or "local", None)) as where:
         found = where.api.credentials(prefix or None)["credentials"]
         shown: list[dict[str, Any]] = [{**c} for c in found]
-        if output_ == "human":
+        if output_ == "text":
             shown = [{k: _told(c).get(k, "") for k in ("name", "type", "paths")} for c in found]
         output.rows(shown, output_)
 
@@ -48,7 +48,7 @@ def put(
         typer.Option(help="Paths of the playbooks that may read it, like reports/* (repeatable); without it: every playbook"),
     ] = None,
     on: On = None,
-    output_: Output = "human",
+    output_: Output = "text",
 ) -> None:
     """Keep a credential, in place of the one of that name. What is typed as --data others may see; a file or - stays private."""
     fields = json_of(sys.stdin.read() if data == "-" else data, "--data")
@@ -64,7 +64,7 @@ def show(
     name: Name,
     data: Annotated[bool, typer.Option("--data", help="What it holds, too")] = False,
     on: On = None,
-    output_: Output = "human",
+    output_: Output = "text",
 ) -> None:
     """Show a credential's type and the names of its fields."""
     with closing(backend(on or "local", None)) as where:
@@ -80,10 +80,10 @@ def delete(name: Name, on: On = None) -> None:
 
 
 def _show(found: Credential, how: str) -> None:
-    if how == "human":
+    if how == "text":
         output.result(_told(found))
     else:
-        output.as_json(found)
+        output.as_data(found, how)
 
 
 def _told(found: Credential) -> dict[str, object]:

@@ -12,7 +12,7 @@ import typer
 from noetl_cli import output
 from noetl_cli.app import Id, On, Output, Store, app
 from noetl_cli.backend import Backend
-from noetl_cli.backends import backend
+from noetl_cli.backends import backend, execution
 from noetl_cli.errors import TIMEOUT, USAGE, Exit, say
 from noetl_core.engine.statuses import STOPPED
 
@@ -32,17 +32,17 @@ def list_executions(
     ] = None,
     on: On = None,
     store: Store = None,
-    output_: Output = "human",
+    output_: Output = "text",
 ) -> None:
     """List executions, newest first (default: of the local store)."""
     if wrong := next((text for text in where_ or () if not text.partition("=")[2]), None):
         raise Exit(USAGE, f"--where {wrong}: write NAME=VALUE, such as --where customer=acme")
     search = urlencode([(text.partition("=")[0], text.partition("=")[2]) for text in where_ or ()]) or None
     with closing(backend(on or "local", store)) as where:
-        found = where.api.executions(status=status, path=path, since=since, limit=limit, search=search)["executions"]
-        absent = where.absent
+        page = where.api.executions(status=status, path=path, since=since, limit=limit, search=search)
+        found, absent = page["executions"], where.absent
     shown: list[dict[str, Any]] = [{**e} for e in found]
-    if output_ == "human":
+    if output_ == "text":
         searched = any(e.get("search") for e in found)
         shown = [
             {
@@ -58,6 +58,8 @@ def list_executions(
         if any(e.get("trigger") for e in found):  # a column that most stores would have empty
             shown = [{**row, "by": _by(e.get("trigger"))} for row, e in zip(shown, found, strict=True)]
     output.rows(shown, output_)
+    if page["cursor"] is not None and output_ == "text":
+        say(f"there are more: --limit {limit * 2}, or --status, --path, --since")
     say(absent)
 
 
@@ -66,16 +68,55 @@ def _by(trigger: TriggerName | None) -> str:
 
 
 @app.command()
-def show(id: Id, on: On = None, store: Store = None, output_: Output = "human") -> None:
-    """Show an execution: status, steps, result."""
-    with closing(backend(on, store, id)) as where:
+def show(
+    id: Id,
+    step: Annotated[str | None, typer.Argument(metavar="STEP")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="The iterations of STEP that failed, by error")] = False,
+    on: On = None,
+    store: Store = None,
+    output_: Output = "text",
+) -> None:
+    """Show an execution: status, steps, result; or one of its steps, with the errors of its iterations."""
+    if failed and step is None:
+        raise Exit(USAGE, "--failed is about the iterations of a step: noetl show ID STEP --failed")
+    with execution(id, on, store) as (where, id):
+        if step is not None:
+            from noetl_cli.step import show_step  # 2 ms: only who looks at a step
+
+            show_step(where, id, step, failed=failed, how=output_)
+            return
         summary: dict[str, Any] = {**where.api.execution(id)}
         _put_tokens(where, summary)
-        if output_ != "human":
-            output.as_json(summary)
+        if output_ != "text":
+            output.as_data(summary, output_)
             return
-        output.steps(summary)
-        output.summary(summary, where.name)
+        from noetl_cli.told import told  # 4 ms: only for people
+
+        told(where, summary, steps=True)
+
+
+@app.command()
+def why(
+    id: Id,
+    step: Annotated[str | None, typer.Argument(metavar="STEP")] = None,
+    on: On = None,
+    store: Store = None,
+    output_: Output = "text",
+) -> None:
+    """Say why a step ran or did not, back to the cause; without a step, why the execution came to what it did."""
+    from noetl_cli import explain  # 4 ms, with the next: only who asks why
+    from noetl_cli.sources import Sources
+
+    with execution(id, on, store) as (where, id):
+        found = where.api.why(id, step)
+    if output_ != "text":
+        output.as_data(found, output_)
+        return
+    sources = Sources()
+    explain.causes(found, sources)
+    explain.facts(found, sources)
+    if not found["causes"] and not found["facts"]:
+        print(f"{id} {found['status']}: nothing stopped, failed or was left out")
 
 
 def _put_tokens(where: Backend, summary: dict[str, Any]) -> None:
@@ -94,32 +135,11 @@ def _put_tokens(where: Backend, summary: dict[str, Any]) -> None:
 
 
 @app.command()
-def events(
-    id: Id,
-    name: str | None = None,
-    after: str | None = None,
-    on: On = None,
-    store: Store = None,
-    output_: Output = "human",
-) -> None:
-    """Show an execution's history, in causal order."""
-    with closing(backend(on, store, id)) as where:
-        found = where.history(id, name, after)
-        if output_ == "json":
-            output.as_list(found)
-        elif output_ == "jsonl":
-            output.as_lines(found)
-        else:
-            for event in found:
-                print(output.event_line(event))
-
-
-@app.command()
 def watch(id: Id, on: On = None, store: Store = None, timeout: Annotated[float | None, typer.Option(metavar="S")] = None) -> None:
     """Follow an execution that something else carries out, to its end."""
     from noetl_cli.follow import Watch, ended, polled  # 17 ms: only who follows an execution
 
-    with closing(backend(on, store, id)) as where:
+    with execution(id, on, store) as (where, id):
         view = Watch(where, id, polled(where, id))
         until = None if timeout is None else time.monotonic() + timeout
         try:
@@ -130,7 +150,7 @@ def watch(id: Id, on: On = None, store: Store = None, timeout: Annotated[float |
                 time.sleep(0.3)
         finally:
             view.close()
-        ended(where, id, "human", False)
+        ended(where, id, "text", False)
 
 
 @app.command()
@@ -145,5 +165,5 @@ def get(
     from noetl_cli.download import download  # 10 ms: only who downloads
 
     id, _, step = what.partition(".")
-    with closing(backend(on, store, id)) as where:
+    with execution(id, on, store) as (where, id):
         download(where.api, id, step or None, to, force=force)

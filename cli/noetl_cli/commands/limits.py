@@ -22,14 +22,14 @@ def limits(
     key: Annotated[str | None, typer.Argument(help="Of one limit: who holds its places, and who waits")] = None,
     on: On = None,
     store: Store = None,
-    output_: Output = "human",
+    output_: Output = "text",
 ) -> None:
     """Show limits that executions share: how many hold places, who waits for whom, how far rates are reserved."""
     with closing(backend(on or "local", store)) as where:
         found = where.api.limits(key)
         absent = where.absent
-    if output_ == "json":
-        output.as_json(found)
+    if output_ in ("json", "yaml"):
+        output.as_data(found, output_)
         return
     rows = [row for limit in found["limits"] for row in (_all if key is None else _whole)(limit)]
     for rate in found["rates"]:
@@ -38,7 +38,7 @@ def limits(
             rows.append({"limit": rate["key"], "kind": "rate", "in use": f"{rate['per_second']:g}/s", "waiting": reserved})
         else:
             rows.append({"execution": "", "holder": f"rate {rate['per_second']:g}/s", "state": reserved})
-    if rows or output_ != "human":
+    if rows or output_ != "text":
         output.rows(rows, output_)
     else:
         say(absent or ("no limit is in use" if key is None else f"limit {key} is not in use"))

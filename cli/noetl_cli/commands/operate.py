@@ -10,7 +10,7 @@ import typer
 
 from noetl_cli import files, output
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backends import backend
+from noetl_cli.backends import backend, execution
 from noetl_cli.errors import FAILED, USAGE, Exit
 from noetl_cli.payload import json_of, put
 from noetl_core.engine.statuses import HELD, TERMINAL
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 @app.command()
-def resume(id: Id, on: On = None, store: Store = None, output_: Output = "human") -> None:
+def resume(id: Id, on: On = None, store: Store = None, output_: Output = "text") -> None:
     """Go on with a paused execution, or with one that this machine left unfinished."""
     from noetl_cli.follow import Watch, ended  # 17 ms: only who follows an execution
 
-    with closing(backend(on, store, id)) as where:
+    with execution(id, on, store) as (where, id):
         status = where.api.state(id)["status"]
         if status in TERMINAL:
             raise Exit(FAILED, f"execution {id} has already ended ({status})")
         if status in HELD or where.name == "stack":
             where.api.resume(id)
-        watch = Watch(where, id, quiet=output_ != "human")
+        watch = Watch(where, id, quiet=output_ != "text")
         try:
             where.follow(id, None, watch.tick)
         finally:
@@ -47,7 +47,7 @@ def cancel(
     store: Store = None,
 ) -> None:
     """Cancel an execution, and its children."""
-    with closing(backend(on, store, id)) as where:
+    with execution(id, on, store) as (where, id):
         status = where.api.cancel(id, reason=reason or None, compensate=compensate or None)["status"]
         if compensate and status == "cancelling" and where.name == "local":
             where.follow(id, None, lambda: None)  # this process carries the compensations out
@@ -70,7 +70,7 @@ def redrive(
     preview: Annotated[bool, typer.Option("--preview", help="only say what would run again")] = False,
     on: On = None,
     store: Store = None,
-    output_: Output = "human",
+    output_: Output = "text",
     events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False,
 ) -> None:
     """Run an execution that has ended again, keeping what it finished, and follow it to its end."""
@@ -87,14 +87,14 @@ def redrive(
         if not entry.startswith("ctx."):
             raise Exit(USAGE, f"--set {entry!r}: expected ctx.a=value (args of the step: --args)")
         put(ctx, entry.removeprefix("ctx."))
-    with closing(backend(on, store, id)) as where:
+    with execution(id, on, store) as (where, id):
         shown = where.api.redrive(
             id, begin=begin, ctx=ctx or None, args=given, playbook=source, version=version, preview=preview or None
         )["redrive"]
         if preview:
-            _show(shown) if output_ == "human" else output.as_json(shown)
+            _show(shown) if output_ == "text" else output.as_data(shown, output_)
             return
-        watch = Watch(where, id, quiet=output_ != "human")
+        watch = Watch(where, id, quiet=output_ != "text")
         try:
             where.follow(id, None, watch.tick)
         finally:
@@ -119,7 +119,7 @@ def _show(shown: RedrivePlan) -> None:
 @app.command()
 def pause(id: Id, on: On = None, store: Store = None) -> None:
     """Pause an execution: running pipelines stop at their next task."""
-    with closing(backend(on, store, id)) as where:
+    with execution(id, on, store) as (where, id):
         print(f"{id} {where.api.pause(id)['status']}")
 
 
@@ -133,7 +133,7 @@ def signal(
 ) -> None:
     """Send a named signal: what `kind: callback` with `signal: NAME` waits for."""
     given = json_of(data, "--data")
-    with closing(backend(on, store, id)) as where:
+    with execution(id, on, store) as (where, id):
         print(f"{id} {where.api.signal(id, name, given)['status']}")
 
 

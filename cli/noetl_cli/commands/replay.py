@@ -1,23 +1,24 @@
-"""`noetl replay`: decisions taken again, and the state at any event."""
+"""`noetl replay`: decisions taken again, and the state at any event; `noetl diff`: two executions compared."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from noetl_cli import files, output
-from noetl_cli.app import Id, On, Output, Store, app
+from noetl_cli.app import ExecutionId, Id, On, Output, Store, app
 from noetl_cli.backend import Backend, pages
-from noetl_cli.backends import backend
+from noetl_cli.backends import execution, in_full
+from noetl_cli.differing import differing
 from noetl_cli.errors import FAILED, UNREACHABLE, USAGE, Exit
 
 if TYPE_CHECKING:
     from noetl_core.client.shapes import ExecutionState
+    from noetl_core.client.why_shapes import Compared, Diff
 
 
 @app.command()
@@ -27,7 +28,7 @@ def replay(
     playbook: Annotated[Path | None, typer.Option(help="Decide by this playbook instead", metavar="FILE")] = None,
     on: On = None,
     store: Store = None,
-    output_: Output = "human",
+    output_: Output = "text",
 ) -> None:
     """Take every control decision of an execution again; exit code 1 when one comes out differently, 3 when its input is gone."""
     if at is not None and playbook is not None:
@@ -36,19 +37,68 @@ def replay(
     if playbook is not None:
         source = files.playbook(playbook)
         files.check(source, playbook)
-    with closing(backend(on, store, id)) as where:
+    with execution(id, on, store) as (where, id):
         if at is not None:
             _show(where.api.state(id, at), output_)
             return
         found = _replayed(where, id, source)
-    if output_ != "human":
-        output.as_json(found)
+    if output_ != "text":
+        output.as_data(found, output_)
     else:
         _tell(found, playbook)
     if found["differences"]:
         raise Exit(FAILED)
     if found["missing"]:
         raise Exit(UNREACHABLE)
+
+
+@app.command()
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", click_type=ExecutionId())],
+    b: Annotated[str, typer.Argument(metavar="B", click_type=ExecutionId())],
+    on: On = None,
+    store: Store = None,
+    output_: Output = "text",
+) -> None:
+    """Compare two executions: status, inputs, results, ctx, path and durations, step by step; exit code 1 when they differ."""
+    with execution(a, on, store) as (where, a):
+        other = in_full(where, b)
+        found = where.api.diff(a, other)
+    if output_ != "text":
+        output.as_data(found, output_)
+    else:
+        _tell_apart(found)
+    if found["differences"]:
+        raise Exit(FAILED)
+
+
+def _tell_apart(found: Diff) -> None:
+    sides: tuple[tuple[str, Compared], ...] = (("A", found["a"]), ("B", found["b"]))
+    for name, side in sides:
+        playbook = f"{side['playbook']['path']}@{side['playbook']['version']} {side['playbook']['digest'][:19]}"
+        lasted = "" if side["duration_ms"] is None else f" in {side['duration_ms'] / 1000:.2f} s"
+        print(f"{name} {side['execution_id']} {side['status']}{lasted}, {playbook}")
+    for each in found["differences"]:
+        visit = f" visit {each['visit']}" if each.get("visit", 1) > 1 else ""
+        where = f"{each['step']}{visit} " if "step" in each else ""
+        print(f"{where}{each['field']}: {each['a']} -> {each['b']}")
+    if found["more"]:
+        print(output.styled("... and more", "dim"))
+    slower = [d for d in found["durations"] if d["a_ms"] and d["b_ms"] and _far_apart(d["a_ms"], d["b_ms"])]
+    slower.sort(key=lambda d: -abs((d["a_ms"] or 0) - (d["b_ms"] or 0)))
+    for took in slower[:SLOWER]:
+        visit = f" visit {took['visit']}" if took["visit"] > 1 else ""
+        print(f"{took['step']}{visit} took {took['a_ms']:,.1f} ms -> {took['b_ms']:,.1f} ms")
+    if not found["differences"]:
+        print("no difference but time")
+
+
+SLOWER = 10
+"""Visits whose durations are far apart that are shown: those that make the largest difference."""
+
+
+def _far_apart(a: float, b: float) -> bool:
+    return max(a, b) > 2 * min(a, b) and abs(a - b) > 100
 
 
 def _replayed(where: Backend, id: str, source: str | None) -> dict[str, Any]:
@@ -65,11 +115,8 @@ def _tell(found: dict[str, Any], playbook: Path | None) -> None:
     by = "" if playbook is None else f" by {playbook}"
     for difference in found["differences"]:
         print(f"commit {difference['seq']} would be another one{by} ({difference['event_id']}):")
-        for mark, events in (("recorded", difference["recorded"]), ("decided ", difference["decided"])):
-            others = difference["decided" if mark == "recorded" else "recorded"]
-            for event in events:
-                if event not in others:
-                    print(f"  {mark} {event['name']} {json.dumps(event['data'], ensure_ascii=False)}")
+        for line in differing(difference["recorded"], difference["decided"]):
+            print(f"  {line}")
     for lacking in found["missing"]:
         print(f"commit {lacking['seq']} cannot be decided again ({lacking['event_id']}): what it read is gone")
         for reason in lacking["reasons"]:
@@ -80,8 +127,8 @@ def _tell(found: dict[str, Any], playbook: Path | None) -> None:
 
 
 def _show(state: ExecutionState, how: str) -> None:
-    if how != "human":
-        output.as_json(state)
+    if how != "text":
+        output.as_data(state, how)
         return
     print(f"{state['execution_id']} {state['status']}")
     for name, value in (("ctx", state["ctx"]), ("run", state.get("run"))):

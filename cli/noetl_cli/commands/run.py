@@ -35,7 +35,7 @@ def run(
     ] = None,
     idempotency_key: Annotated[str | None, typer.Option(metavar="K")] = None,
     timeout: Annotated[float | None, typer.Option(help="Seconds to follow", metavar="S")] = None,
-    output_: Output = "human",
+    output_: Output = "text",
     events: Annotated[bool, typer.Option("--events", help="Add the event log")] = False,
     store: Store = None,
     allow: Annotated[
@@ -58,7 +58,8 @@ def run(
             from noetl_core.tools.python import start_ahead  # 5 ms: only who runs python tasks in this process
 
             start_ahead()  # 40 ms, in which this process imports and parses
-    from noetl_cli.follow import Watch, ended  # 16 ms: only who follows an execution
+    from noetl_cli.follow import Watch, ended  # 16 ms, with the next: only who follows an execution
+    from noetl_cli.notices import places
 
     given = payload_of(payload)
     if chosen is not None:
@@ -85,7 +86,7 @@ def run(
         if source is not None and where.name == "local":
             from noetl_cli.siblings import register_called  # 50 ms: only who runs a file
 
-            register_called(where, playbook, file, quiet=output_ != "human")
+            register_called(where, playbook, file, quiet=output_ != "text")
         if source is not None and where.name == "local" and playbook.executor.requirements:
             from noetl_cli.packages import install  # 10 ms: few playbooks require packages
 
@@ -96,15 +97,16 @@ def run(
         execution_id = started["execution_id"]
         for warning in started.get("warnings", ()):
             say(f"warning: {warning}")
-        if output_ == "human":
+        if output_ == "text":
             say(novel)
             say(f"execution {execution_id} on {where.name}")
-        watch = Watch(where, execution_id, quiet=output_ != "human")
+        known = places(playbook, file) if source is not None else None
+        watch = Watch(where, execution_id, quiet=output_ != "text", places=known)
         try:
             where.follow(execution_id, timeout, watch.tick)
         finally:
             watch.close()
-        ended(where, execution_id, output_, events)
+        ended(where, execution_id, output_, events, file if source is not None else None)
 
 
 def _allow(what: Sequence[str], on: str) -> None:
@@ -119,13 +121,13 @@ def _allow(what: Sequence[str], on: str) -> None:
 
 @app.command()
 def register(files: Annotated[list[Path], typer.Argument(metavar="FILE...")], on: On = None, store: Store = None) -> None:
-    """Put playbooks into the catalog (default: of the stack)."""
-    where = backend(on or "stack", store)
+    """Put playbooks into the catalog (default: of the local store)."""
+    where = backend(on or "local", store)
     for file in files:
         source = playbook_files.playbook(file)
         playbook_files.check(source, file)
         version = where.api.register(source)
-        print(f"{version['path']} version {version['version']} ({version['digest'][:19]})")
+        print(f"{version['path']} version {version['version']} ({version['digest'][:19]}) on {where.name}")
 
 
 def _path(what: str) -> tuple[str, Version]:

@@ -81,7 +81,7 @@ def down() -> None:
 
 
 @app.command()
-def status(output_: Output = "human") -> None:
+def status(output_: Output = "text") -> None:
     """What is running where. Exit code 3 when the stack does not answer."""
     from noetl_cli.stack_backend import StackBackend  # 30 ms, with the next: only who asks about a stack
     from noetl_infra import stack
@@ -97,7 +97,7 @@ def status(output_: Output = "human") -> None:
         **api.health(),
         "queues": api.queue()["pools"],
     }
-    if output_ == "human":
+    if output_ == "text":
         output.result({k: v for k, v in facts.items() if v is not None})
     else:
-        output.as_json(facts)
+        output.as_data(facts, output_)

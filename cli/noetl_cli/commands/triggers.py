@@ -38,26 +38,26 @@ def list_(
     kind: Annotated[str | None, typer.Option(help="of this source, such as schedule")] = None,
     on: On = None,
     store: Store = None,
-    output_: Output = "human",
+    output_: Output = "text",
 ) -> None:
     """List triggers with their next and last occurrences. Also called list."""
     with closing(backend(on or "local", store)) as where:
         found = where.api.triggers(path, kind)["triggers"]
-        output.rows([_row(t) for t in found] if output_ == "human" else [{**t} for t in found], output_)
+        output.rows([_row(t) for t in found] if output_ == "text" else [{**t} for t in found], output_)
 
 
 triggers.command("list", hidden=True)(list_)
 
 
 @triggers.command()
-def show(path: Path, name: Name, on: On = None, store: Store = None, output_: Output = "human") -> None:
+def show(path: Path, name: Name, on: On = None, store: Store = None, output_: Output = "text") -> None:
     """Show a trigger, its next occurrences, and what became of the last ones."""
     with closing(backend(on or "local", store)) as where:
         found = where.api.trigger(path, name)
-        if output_ == "human":
+        if output_ == "text":
             _show(found)
         else:
-            output.as_json(found)
+            output.as_data(found, output_)
 
 
 @triggers.command()
@@ -84,7 +84,7 @@ def fire(
     key: Annotated[str | None, typer.Option("--idempotency-key", help="the same key fires it once", metavar="K")] = None,
     on: On = None,
     store: Store = None,
-    output_: Output = "human",
+    output_: Output = "text",
 ) -> None:
     """Start what a trigger starts, whatever runs, and whether it is on or off."""
     with closing(backend(on or "local", store)) as where:
@@ -96,12 +96,12 @@ def refused(
     path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="of the playbook; default: of all")] = None,
     on: On = None,
     store: Store = None,
-    output_: Output = "human",
+    output_: Output = "text",
 ) -> None:
     """List what triggers could not start, newest first."""
     with closing(backend(on or "local", store)) as where:
         found = where.api.refused(path)["refused"]
-        if output_ == "human":
+        if output_ == "text":
             columns = ("id", "path", "trigger", "occurrence", "reason")
             output.rows([{c: {**one}[c] for c in columns} for one in found], output_)
         else:
@@ -109,7 +109,7 @@ def refused(
 
 
 @triggers.command()
-def retry(id: RefusedId, on: On = None, store: Store = None, output_: Output = "human") -> None:
+def retry(id: RefusedId, on: On = None, store: Store = None, output_: Output = "text") -> None:
     """Try again to start what could not start."""
     with closing(backend(on or "local", store)) as where:
         _fired(where, where.api.fire_refused(id), output_)
@@ -131,17 +131,17 @@ def _fired(where: Backend, firing: Firing, how: str) -> None:
     if where.name == "local":
         from noetl_cli.follow import Watch, ended  # 17 ms: only who follows an execution
 
-        watch = Watch(where, execution_id, quiet=how != "human")
+        watch = Watch(where, execution_id, quiet=how != "text")
         try:
             where.follow(execution_id, None, watch.tick)
         finally:
             watch.close()
         ended(where, execution_id, how, False)
-    elif how == "human":
+    elif how == "text":
         print(execution_id)
         say(f"started {firing['id']}; follow it: noetl watch {execution_id}")
     else:
-        output.as_json(firing)
+        output.as_data(firing, how)
 
 
 def _row(trigger: Trigger) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -11,14 +10,18 @@ import typer
 
 from noetl_cli import files, output
 from noetl_cli.app import Id, On, Output, Store, app
-from noetl_cli.backend import Backend, pages
-from noetl_cli.backends import backend
+from noetl_cli.backend import Backend
+from noetl_cli.backends import LAST, execution
 from noetl_cli.chart import draw
-from noetl_cli.errors import say
+from noetl_cli.errors import FAILED, UNREACHABLE, Exit, say
 
 if TYPE_CHECKING:
     from noetl_core.client.api import Drawn
-    from noetl_core.client.view_shapes import LogEntry, Metered
+    from noetl_core.client.view_shapes import Metered
+
+
+MOST_SPANS = 10_000
+"""Tasks and iterations that the API gives at once."""
 
 
 @app.command()
@@ -27,15 +30,13 @@ def timeline(
     tasks: Annotated[bool, typer.Option("--tasks", help="Show tasks and iterations too")] = False,
     on: On = None,
     store: Store = None,
-    output_: Output = "human",
+    output_: Output = "text",
 ) -> None:
     """Show an execution as spans of time: step runs, attempts, waits."""
-    with closing(backend(on, store, id)) as where:
-        found = where.api.timeline(id)
-    if output_ == "json":
-        output.as_json(found)
-    elif output_ == "jsonl":
-        output.as_lines(found["spans"])
+    with execution(id, on, store) as (where, id):
+        found = where.api.timeline(id, MOST_SPANS if tasks else None)
+    if output_ != "text":
+        output.as_data(found["spans"] if output_ == "jsonl" else found, output_)
     else:
         for line in draw(found, tasks=tasks):
             print(line)
@@ -49,8 +50,8 @@ def graph(
     store: Store = None,
 ) -> None:
     """Draw a playbook's steps and arcs; of an execution, with what they came to."""
-    if what.isdecimal() and not Path(what).exists():
-        with closing(backend(on, store, what)) as where:
+    if (what.isdecimal() or what == LAST) and not Path(what).exists():
+        with execution(what, on, store) as (where, what):
             _draw(where, what, format)
         return
     from noetl_core.dsl.parse import parse_playbook  # 220 ms, with the next: only who draws a playbook
@@ -72,28 +73,80 @@ def render(
     step: Annotated[str | None, typer.Option(help="Read this step's args and event too")] = None,
     on: On = None,
     store: Store = None,
+    output_: Output = "text",
 ) -> None:
-    """Show what a template would give in an execution as it stands; it sees no secrets."""
-    with closing(backend(on, store, id)) as where:
-        output.as_json(where.api.render(id, template, step)["value"])
+    """Show what a template would give in an execution as it stands; it sees no secrets. Exit code 1 for what is undefined."""
+    with execution(id, on, store) as (where, id):
+        found = where.api.render(id, template, step)
+    for name in found.get("undefined", ()):
+        hint = f" ({name['hint']})" if name["hint"] else ""
+        say(f"{name['name']} is undefined{hint}")
+    if found["value"] is None and found.get("undefined"):
+        raise Exit(FAILED)
+    output.as_data(found["value"], "json" if output_ == "text" else output_)
 
 
 @app.command()
-def cost(id: Id, on: On = None, store: Store = None, output_: Output = "human") -> None:
+def report(
+    id: Id,
+    to: Annotated[str, typer.Option("-o", "--to", help="The file to write, or - for standard output", metavar="FILE")] = "",
+    on: On = None,
+    store: Store = None,
+) -> None:
+    """Write one HTML page about an execution, which needs nothing else: to show, to send, to keep."""
+    from noetl_cli.sources import Sources  # 8 ms, with the next: only who reports
+    from noetl_core.observe.report import report as page
+
+    with execution(id, on, store) as (where, id):
+        summary, why = where.api.execution(id), where.api.why(id)
+        drawing = where.api.drawing(id, "svg") if len(summary["steps"]) <= DRAWN else ""
+        playbook = summary["playbook"]
+        name = Sources().name(playbook["path"], playbook["digest"], playbook["version"])
+        text = page(summary, why, where.api.timeline(id, 1), where.api.cost(id), drawing, name)
+    if to == "-":
+        print(text, end="")
+        return
+    file = Path(to or f"{id}.html")
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Exit(UNREACHABLE, f"{file}: {error.strerror}") from None
+    print(f"{file}: {len(text.encode()):,} bytes")
+
+
+DRAWN = 150
+"""Steps of a graph that is drawn in a report."""
+
+
+@app.command()
+def cost(id: Id, on: On = None, store: Store = None, output_: Output = "text") -> None:
     """Meter an execution: what it used, step by step, and what that costs on AWS at list prices."""
-    with closing(backend(on, store, id)) as where:
+    with execution(id, on, store) as (where, id):
         found = where.api.cost(id)
-    if output_ != "human":
-        output.as_json(found)
+    if output_ != "text":
+        output.as_data(found, output_)
         return
     asked = found["total"]["units"].get("llm_input_tokens", 0) > 0
-    rows = [_priced(name, step["runs"], step, asked) for name, step in found["steps"].items()]
-    output.table([*rows, _priced("total", "", found["total"], asked)])
+    whole = found["total"]["cost"]
+    rows = [_priced(name, step["runs"], step, whole, asked) for name, step in found["steps"].items()]
+    output.table([*rows, _priced("total", "", found["total"], whole, asked)])
+    print(f"this run costs {_usd(whole)} at list prices")
+    print(output.styled(UNITS, "dim"))
     if found["partial"]:
         say("the history is long: this is its beginning")
 
 
-def _priced(name: str, runs: Any, part: Metered, asked: bool) -> dict[str, Any]:
+UNITS = """\
+WU, RU: DynamoDB's write and read units · SQS: requests · Lambda: invocations of workers and the router, ms: their time
+S3: puts and gets · USD of a million: what a million such executions cost · (execution): what belongs to no step"""
+
+
+def _usd(cost: float) -> str:
+    """Return an amount that may be tiny, with two digits that count at least."""
+    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.9f}".rstrip("0").rstrip(".")
+
+
+def _priced(name: str, runs: Any, part: Metered, whole: float, asked: bool) -> dict[str, Any]:
     """Return a row; with tokens where a language model was `asked`."""
     u = part["units"]
     tokens = {"tokens": f"{u['llm_input_tokens']} in, {u['llm_output_tokens']} out"} if asked else {}
@@ -107,32 +160,10 @@ def _priced(name: str, runs: Any, part: Metered, asked: bool) -> dict[str, Any]:
         "ms": round(u["lambda_ms"]),
         "S3": u["s3_puts"] + u["s3_gets"],
         **tokens,
-        "USD per million": round(part["cost"] * 1e6, 2),
+        "USD": _usd(part["cost"]),
+        "share": f"{part['cost'] / whole:.0%}" if whole else "",
+        "USD of a million": round(part["cost"] * 1e6, 2),
     }
-
-
-@app.command()
-def logs(
-    id: Id,
-    step: str | None = None,
-    task: str | None = None,
-    full: Annotated[bool, typer.Option("--full", help="All that was kept, not its end")] = False,
-    on: On = None,
-    store: Store = None,
-    output_: Output = "human",
-) -> None:
-    """Show what tasks wrote to standard output and standard error."""
-    with closing(backend(on, store, id)) as where:
-        found = _entries(where, id, step=step, task=task, full=full or None)
-    if output_ == "json":
-        output.as_json(found)
-    elif output_ == "jsonl":
-        output.as_lines(found)
-    elif not found:
-        say("no task wrote anything")
-    else:
-        for entry in found:
-            _print(entry)
 
 
 def _draw(where: Backend, id: str, form: str) -> None:
@@ -140,19 +171,3 @@ def _draw(where: Backend, id: str, form: str) -> None:
         output.as_json(where.api.graph(id))
     else:
         print(where.api.drawing(id, cast("Drawn", form)), end="")
-
-
-def _entries(where: Backend, id: str, **query: Any) -> list[LogEntry]:
-    return [entry for page in pages(lambda after: where.api.logs(id, after=after, **query)) for entry in page["logs"]]
-
-
-def _print(entry: LogEntry) -> None:
-    place = f" {entry['iteration']}" if entry.get("iteration") else ""
-    attempt = f" attempt {entry['attempt']}" if entry["attempt"] > 1 else ""
-    print(output.styled(f"{entry['timestamp'][11:23]} {entry['step']}/{entry['task']}{place}{attempt} {entry['status']}", "bold"))
-    if entry.get("more"):
-        print(output.styled("  ... more before this: noetl logs --full", "dim"))
-    for line in entry.get("stdout", "").splitlines():
-        print(f"  {line}")
-    for line in entry.get("stderr", "").splitlines():
-        print(output.styled(f"! {line}", "red"))

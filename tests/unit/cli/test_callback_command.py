@@ -27,9 +27,11 @@ def waiting(noetl: Run, tmp_path: Path) -> Iterator[tuple[str, str, Command]]:
 
 def _token(noetl: Run, execution_id: str) -> str:
     said = noetl("show", execution_id).stdout
-    found = re.search(r"waiting for kind callback, task ask, description Ship it\?, .*token (\S+)", said)
+    found = re.search(
+        r"task ask waits until .* for an answer to its callback \(Ship it\?\)\n  answer it: noetl callback (\S+)", said
+    )
     assert found is not None, said
-    return found[1].rstrip(",")
+    return found[1]
 
 
 def test_it_answers_as_the_page_says(noetl: Run, waiting: tuple[str, str, Command]) -> None:

@@ -215,7 +215,7 @@ def test_usage_errors_are_2_without_a_traceback(noetl: Run, arguments: list[str]
 
 
 @pytest.mark.parametrize(
-    "arguments", [["run", "hello.yaml", "--on", "stack"], ["ls", "--on", "stack"], ["status"], ["playbooks"]]
+    "arguments", [["run", "hello.yaml", "--on", "stack"], ["ls", "--on", "stack"], ["status"], ["playbooks", "--on", "stack"]]
 )
 def test_no_stack_is_3(noetl: Run, arguments: list[str]) -> None:
     done = noetl(*arguments)
@@ -377,10 +377,12 @@ def test_a_timeline_is_drawn_to_scale_and_short_work_shows_in_long_waits() -> No
     ]
     shown = {"status": "running", "duration_ms": 1000, "lanes": 1, "omitted": 12_000, "spans": spans}
     _, first, undo, said, _ = draw(shown, width=46)
+    *_, omitted, _ = draw(shown, width=46, tasks=True)
+    assert omitted.startswith("12,000 tasks and iterations are not shown: ")
     bar = first.removeprefix("fetch").strip().removesuffix("✓ 1.0 s").strip()
     assert [bar.count(mark) for mark in "·█┄"] == [2, 3, 11]
     assert undo.startswith("undo fetch") and "▶" in undo
-    assert said == "running, 1 lane at most side by side, 12,000 tasks and iterations left out"
+    assert said == "running, 1 lane at most side by side"
 
 
 def test_a_failed_run_says_what_the_error_knows(noetl: Run, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_a_signal_from_another_process_is_taken_up_at_once(noetl: Run, tmp_path:
     )
     with Command("run", "ask.yaml", "--output", "json", cwd=tmp_path) as process:
         execution_id = when(tmp_path, "StepSuspended", 1)
-        assert "waiting for kind signal, signal answer" in noetl("show", execution_id).stdout
+        assert "ask: task ask_task waits for the signal answer" in noetl("show", execution_id).stdout
         assert noetl("signal", execution_id, "answer", "--data", '{"yes": true}').returncode == 0
         assert process.wait() == 0
         assert json.loads(process.stdout)["result"] == {"yes": True}

@@ -183,6 +183,24 @@ def test_texts_of_a_playbook_stay_texts_in_every_drawing() -> None:
     ET.fromstring(svg(drawn))
 
 
+def test_a_drawing_tells_a_status_by_more_than_its_colour_and_has_a_dark_mode() -> None:
+    text = HEAD + (
+        "  - step: start\n    tool: { kind: noop, result: 1 }\n"
+        '    next: { arcs: [{ step: a, when: "{{ event.result > 5 }}" }, { step: b }] }\n'
+        "  - { step: a, tool: { kind: noop } }\n  - { step: b, tool: { kind: noop } }\n"
+    )
+    local, state = run_text(text)
+    drawn = graph_of_run((local, state))
+    local.close()
+    drawing = svg(drawn)
+    steps = {g.attrib["data-step"]: g for g in ET.fromstring(drawing).iter("{http://www.w3.org/2000/svg}g")}
+    assert [g.attrib["id"] for g in steps.values()] == ["step-0", "step-1", "step-2"]
+    assert steps["start"].attrib["class"] == "step ok" and steps["a"].attrib["class"] == "step"
+    assert "✓ ok" in drawing and ">else ×1</text>" in drawing
+    assert "@media (prefers-color-scheme:dark)" in drawing
+    assert [e.label for e in drawn.edges] == ["event.result > 5", "else ×1"]
+
+
 def boxes(drawing: str) -> list[tuple[float, float, float, float]]:
     root = ET.fromstring(drawing)
     return [

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes, limit_shapes, shapes, step_shapes, trigger_shapes, view_shapes
+    from noetl_core.client import following_shapes, limit_shapes, shapes, step_shapes, trigger_shapes, view_shapes, why_shapes
     from noetl_core.dsl.versions import Version
 
 Drawn = Literal["mermaid", "dot", "svg"]
@@ -290,6 +290,14 @@ class Api(Protocol):
 
     def iteration(self, execution_id: str, step: str, iteration: str) -> step_shapes.IterationDetail:
         """One iteration, `617` or `3.5`, with its item and the attempts of its tasks."""
+        ...
+
+    def why(self, execution_id: str, step: str | None = None) -> why_shapes.Why:
+        """Why a step ran or did not, back to the cause; without a step, why the execution came to what it did."""
+        ...
+
+    def diff(self, execution_id: str, other: str) -> why_shapes.Diff:
+        """What two executions differ in, step by step and visit by visit."""
         ...
 
     def object_piece(self, execution_id: str, key: str, start: int = 0) -> view_shapes.ObjectPiece:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from noetl_core.client.errors import Unreachable
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes, shapes, step_shapes, view_shapes
+    from noetl_core.client import following_shapes, shapes, step_shapes, view_shapes, why_shapes
     from noetl_core.client.api import Drawn
 
 
@@ -131,6 +131,12 @@ class Looking:
     def iteration(self, execution_id: str, step: str, iteration: str) -> step_shapes.IterationDetail:
         what = path_of(execution_id, f"steps/{quote(step, safe='')}/iterations/{quote(iteration, safe='')}")
         return cast("step_shapes.IterationDetail", self._get(what))
+
+    def why(self, execution_id: str, step: str | None = None) -> why_shapes.Why:
+        return cast("why_shapes.Why", self._get(path_of(execution_id, "why"), step=step))
+
+    def diff(self, execution_id: str, other: str) -> why_shapes.Diff:
+        return cast("why_shapes.Diff", self._get(path_of(execution_id, "diff"), other=other))
 
     def object_piece(self, execution_id: str, key: str, start: int = 0) -> view_shapes.ObjectPiece:
         return cast("view_shapes.ObjectPiece", self._get(path_of(execution_id, "object"), key=key, start=start or None))

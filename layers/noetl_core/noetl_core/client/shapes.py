@@ -360,10 +360,18 @@ class Ctx(TypedDict):
     ctx: dict[str, Any]
 
 
+class UndefinedName(TypedDict):
+    """A name that is undefined, and which one was probably meant."""
+
+    name: str
+    hint: str
+
+
 class Rendered(TypedDict):
-    """What a template gives."""
+    """What a template gives; `undefined` are the names that it reads and that have no value."""
 
     value: Any
+    undefined: NotRequired[list[UndefinedName]]
 
 
 # --- operations -------------------------------------------------------------------------------------------------------------

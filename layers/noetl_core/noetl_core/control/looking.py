@@ -14,7 +14,7 @@ from noetl_core.control.step_summary import step_summary
 from noetl_core.engine.aggregates import MAX_CELLS
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes, shapes, step_shapes, view_shapes
+    from noetl_core.client import following_shapes, shapes, step_shapes, view_shapes, why_shapes
     from noetl_core.client.api import Drawn
 
 
@@ -133,6 +133,16 @@ class Looking:
 
     def iteration(self, execution_id: str, step: str, iteration: str) -> step_shapes.IterationDetail:
         return iterations.iteration(self.control(), execution_id, step, iteration_path(iteration))
+
+    def why(self, execution_id: str, step: str | None = None) -> why_shapes.Why:
+        from noetl_core.control.why import why  # 12 ms: short runs ask for no explanation
+
+        return why(self.control(), execution_id, step)
+
+    def diff(self, execution_id: str, other: str) -> why_shapes.Diff:
+        from noetl_core.control.diff import diff  # 4 ms, as above
+
+        return diff(self.control(), execution_id, other)
 
     def object_piece(self, execution_id: str, key: str, start: int = 0) -> view_shapes.ObjectPiece:
         return object_piece(self.control(), execution_id, key, start)

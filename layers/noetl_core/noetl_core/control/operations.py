@@ -160,10 +160,10 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
         return {"execution_id": execution_id, "ctx": read.load(self.control(), execution_id).ctx}
 
     def render(self, execution_id: str, template: Any, step: str | None = None) -> shapes.Rendered:
-        value = render_context(self.control(), execution_id, template, step)
-        if len(json.dumps(value, default=str)) > pages.MAX_PAGE_BYTES:
+        found = render_context(self.control(), execution_id, template, step)
+        if len(json.dumps(found["value"], default=str)) > pages.MAX_PAGE_BYTES:
             raise TooLarge(f"what the template gives exceeds {pages.MAX_PAGE_BYTES} bytes")
-        return {"value": value}
+        return found
 
     # --- operating ---
 

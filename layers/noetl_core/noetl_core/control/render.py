@@ -4,7 +4,7 @@ mistake."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl_core.control import read
 from noetl_core.control.core import Control
@@ -12,16 +12,20 @@ from noetl_core.engine.needs import Need, NeedValues
 from noetl_core.engine.passes import RoutingPass, event_namespace
 from noetl_core.events.shapes import TokenEvent
 from noetl_core.expr import TemplateError, referenced, render
+from noetl_core.observe.guards import reads
 from noetl_core.ports import NotFound, Unavailable
 from noetl_core.values import Values
+
+if TYPE_CHECKING:
+    from noetl_core.client import shapes, why_shapes
 
 MAX_ROUNDS = 50
 """The most values that a template may ask for one after the other."""
 
 
-def render_context(control: Control, execution_id: str, template: Any, step: str | None = None) -> Any:
-    """Return the value of `template` (text, or data with templates in it) over workload, ctx, steps and execution_id; with
-    `step` also its args and the event that led to it, of its newest open run or token.
+def render_context(control: Control, execution_id: str, template: Any, step: str | None = None) -> shapes.Rendered:
+    """Return the value of `template` (text, or data with templates in it) over workload, ctx, steps and execution_id, and what it
+    reads that is undefined; with `step` also its args and the event that led to it, of its newest open run or token.
 
     Secrets are not available: a template that reads the keychain is refused. Raises `NotFound`, `TemplateError`.
     """
@@ -44,7 +48,15 @@ def render_context(control: Control, execution_id: str, template: Any, step: str
     for _ in range(MAX_ROUNDS):
         routing = RoutingPass(playbook, state, control.clock.now(), state.seq + 1, known)
         try:
-            return render(template, routing.scope(args, event_namespace(event) if event else None), undefined_ok=True)
+            scope = routing.scope(args, event_namespace(event) if event else None)
+            out: shapes.Rendered = {"value": render(template, scope, undefined_ok=True)}
+            if undefined := [_undefined(each) for each in reads(template, scope) if each.get("undefined")]:
+                out["undefined"] = undefined
+            return out
         except NeedValues as missing:
             values.supply(known, missing)
     raise Unavailable(f"the template reads more than {MAX_ROUNDS} values one after the other")
+
+
+def _undefined(found: why_shapes.Read) -> shapes.UndefinedName:
+    return {"name": found["name"], "hint": found.get("hint", "")}

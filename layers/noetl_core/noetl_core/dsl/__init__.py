@@ -3,7 +3,8 @@
 * `load` reads YAML with positions (`scalars` are its plain values); `parse` (with `reader`, `steps`, `loops`, `cursors`, `tasks`,
   `policy`, `limits`, `specs`, `sugar`, `variants`, `inputs`, `keychain`, `requirements`, `failures`, `search`, `scripts`,
   `shared`, `triggers`, `ways_in`) builds the `model`, of which `sources` are what triggers fire on; `templates`, `references`,
-  `programs` and `secret_results` check what the structure alone cannot show; `diagnostics` are the findings.
+  `programs` and `secret_results` check what the structure alone cannot show; `diagnostics` are the findings, `positions` says
+  where parts of a text stand.
 * `fields`, `kinds` and `numbers` are tables: every key of the language, the keys of each tool kind that belong together, and the
   range of each number. `schema` and `dump` use them too.
 * `dialect` rewrites accepted spellings that are more than another name of a key, before `parse` reads on.

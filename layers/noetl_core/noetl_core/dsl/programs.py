@@ -9,6 +9,7 @@ from typing import Final
 from noetl_core import python_code
 from noetl_core.dsl.diagnostics import suggest
 from noetl_core.dsl.load import Node
+from noetl_core.dsl.positions import place_in_code
 from noetl_core.dsl.reader import Reader
 from noetl_core.expr import is_template
 
@@ -44,18 +45,4 @@ def _report(r: Reader, code: Node, error: SyntaxError, what: str) -> None:
     text = lines[line - 1] if line <= len(lines) else ""
     shown = text.strip()[:SHOWN] + ("..." if len(text.strip()) > SHOWN else "")
     message = f"code of {what}, line {line}: {error.msg}" + (f": {shown}" if shown else "")
-    r.report_at("E304", place_of(r, code, line, max(error.offset or 1, 1)), code.path, message)
-
-
-def place_of(r: Reader, code: Node, line: int, column: int) -> tuple[int, int]:
-    """Return where a character of the code stands in the file. It may be the one after the end of its line."""
-    lines = code.value.splitlines()
-    text = lines[line - 1] if line <= len(lines) else ""
-    if code.style == "|":
-        row = r.loaded.text.count("\n", 0, code.start) + 1 + line
-        written = r.loaded.text.splitlines()[row - 1 : row]
-        if written and written[0].endswith(text):
-            return row, len(written[0]) - len(text) + column
-    within = max(1, min(column, len(text.rstrip())))
-    row, col = r.loaded.position(code, line, within)
-    return row, col + column - within
+    r.report_at("E304", place_in_code(r.loaded, code, line, max(error.offset or 1, 1)), code.path, message)

@@ -151,7 +151,12 @@ def _targets(state: State, lineage: Lineage, new: Playbook, asked: Redrive) -> l
                     rerun["failed"] = True
                 wanted[run.id] = rerun
     elif state.status == "completed":
-        raise BadRedrive("the execution has completed: say where to begin again, with --from STEP (`from` in the API)")
+        for run in lineage.live():
+            if run.ok and run.loop is not None and run.loop["failed"]:
+                wanted[run.id] = {"failed": True, **edited}
+        if not wanted:
+            remedy = "say where to begin again, with --from STEP (`from` in the API)"
+            raise BadRedrive(f"the execution has completed, and no iteration of it failed: {remedy}")
     _, tokens = lineage.after(wanted)
     return [(lineage.runs[name], rerun) for name, rerun in wanted.items() if lineage.runs[name].token not in tokens]
 

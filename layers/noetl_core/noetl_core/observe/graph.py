@@ -13,14 +13,16 @@ from noetl_core.engine.state import State
 from noetl_core.engine.step_status import Standing, standings
 
 FILL = {
-    "ok": "#d3f2d9",
-    "error": "#f9d0cf",
-    "running": "#cfe4fb",
-    "waiting": "#fdeec4",
+    "ok": "#d5efe6",
+    "error": "#fbdccb",
+    "running": "#d3e6f5",
+    "waiting": "#fdf0c8",
     "skipped": "#e9e9ec",
 }
-"""Of a step, by its status."""
-LINE = {"ok": "#2e8540", "error": "#c4302b", "running": "#2474c9", "waiting": "#b78105", "skipped": "#8a8a93"}
+"""Of a step, by its status: after Okabe and Ito, whose colours differ for those too who see few of them."""
+LINE = {"ok": "#00795a", "error": "#c04a00", "running": "#0063a0", "waiting": "#8a6a00", "skipped": "#77777f"}
+MARKS = {"ok": "✓", "error": "✗", "running": "▶", "waiting": "◷", "skipped": "–"}
+"""Before the word of a status."""
 PLAIN_FILL, PLAIN_LINE = "#ffffff", "#55555f"
 LABEL = 40
 """Characters of an arc's condition that are shown."""
@@ -47,10 +49,12 @@ class Edge:
     arc: int
     when: str | None = None
     fired: int | None = None
+    otherwise: bool = False
+    """It has no condition and stands behind others of which one is chosen."""
 
     @property
     def label(self) -> str:
-        words = [] if self.when is None else [_short(self.when)]
+        words = [_short(self.when)] if self.when is not None else ["else"] if self.otherwise else []
         return " ".join([*words, f"×{self.fired}"] if self.fired else words)
 
 
@@ -79,11 +83,25 @@ def graph_of(playbook: Playbook, state: State | None = None) -> Graph:
     stands = None if found is None else {step.name: found.get(step.name, Standing()) for step in playbook.steps}
     nodes = tuple(_node(playbook, step, None if stands is None else stands[step.name]) for step in playbook.steps)
     edges = tuple(
-        Edge(step.name, arc.step, arc.index, arc.when, None if stands is None else stands[step.name].fired(arc.index))
+        Edge(
+            step.name,
+            arc.step,
+            arc.index,
+            arc.when,
+            None if stands is None else stands[step.name].fired(arc.index),
+            _otherwise(step, arc.index),
+        )
         for step in playbook.steps
         for arc in (step.router.arcs if step.router is not None else ())
     )
     return Graph(playbook.name, nodes, edges)
+
+
+def _otherwise(step: Step, index: int) -> bool:
+    router = step.router
+    if router is None or router.mode != "exclusive" or router.arcs[index].when is not None:
+        return False
+    return any(arc.when is not None for arc in router.arcs[:index])
 
 
 def _node(playbook: Playbook, step: Step, stands: Standing | None) -> Node:

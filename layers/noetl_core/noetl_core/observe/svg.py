@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from itertools import pairwise
+from typing import Final
 
-from noetl_core.observe.graph import FILL, LINE, PLAIN_FILL, PLAIN_LINE, Edge, Graph
+from noetl_core.observe.graph import FILL, LINE, MARKS, PLAIN_FILL, PLAIN_LINE, Edge, Graph
 from noetl_core.observe.layout import CHAR, LINE_HEIGHT, PADDING, Box, Layout, Point
 
-FONT = "font-family='Helvetica,Arial,sans-serif' font-size='13'"
+FONT = "text-anchor='middle' font-family='Helvetica,Arial,sans-serif' font-size='13'"
+DARK_FILL: Final = {"ok": "#0c3b2e", "error": "#4a2008", "running": "#0d3350", "waiting": "#3d3208", "skipped": "#303036"}
+DARK_LINE: Final = {"ok": "#4fd1a5", "error": "#ff9a5c", "running": "#7cc0f5", "waiting": "#f2cf5b", "skipped": "#9a9aa5"}
+
+
+def _style(page: str, ink: str, soft: str, line: str, fills: Mapping[str, str], lines: Mapping[str, str]) -> str:
+    """Return the rules of one mode."""
+    kinds = "".join(f".{kind} rect{{fill:{fills[kind]};stroke:{lines[kind]}}}" for kind in fills)
+    return (
+        f".page{{fill:{page}}}.step rect{{fill:{page};stroke:{line}}}{kinds}.arc{{fill:none;stroke:{line}}}.tip{{fill:{line}}}"
+        f"text{{fill:{soft}}}.name{{fill:{ink};font-weight:bold}}.label{{fill:{ink}}}"
+    )
+
+
+STYLE: Final = (
+    _style(PLAIN_FILL, "#1c1c21", "#55555f", PLAIN_LINE, FILL, LINE)
+    + "@media (prefers-color-scheme:dark){"
+    + _style("#17171b", "#ececf1", "#b4b4c0", "#a3a3b0", DARK_FILL, DARK_LINE)
+    + "}"
+)
+"""Light, and dark where the reader's system is."""
 
 
 def svg(graph: Graph) -> str:
@@ -16,44 +38,48 @@ def svg(graph: Graph) -> str:
     layout = Layout(graph)
     width, height = layout.place()
     out = [
-        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width:.0f} {height:.0f}' width='{width:.0f}'>",
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width:.0f} {height:.0f}' width='{width:.0f}' role='img'>",
         f"<title>{escape(graph.title)}</title>",
+        f"<style>{STYLE}</style>",
         "<defs><marker id='tip' viewBox='0 0 10 10' refX='9' refY='5' orient='auto'",
         " markerUnits='userSpaceOnUse' markerWidth='9' markerHeight='9'>",
-        f"<path d='M0 0L10 5L0 10z' fill='{PLAIN_LINE}'/></marker></defs>",
-        f"<rect width='{width:.0f}' height='{height:.0f}' fill='#ffffff'/>",
+        "<path class='tip' d='M0 0L10 5L0 10z'/></marker></defs>",
+        f"<rect class='page' width='{width:.0f}' height='{height:.0f}'/>",
     ]
     out += [_arc(edge, points) for edge, points, _ in layout.arcs()]
     out += [_label(edge, middle) for edge, _, middle in layout.arcs() if edge.label]
-    out += [_step(box) for box in layout.boxes.values() if box.node is not None]
+    out += [_step(number, layout.boxes[node.step]) for number, node in enumerate(graph.nodes)]
     return "\n".join([*out, "</svg>"]) + "\n"
 
 
-def _step(box: Box) -> str:
+def _step(number: int, box: Box) -> str:
     node = box.node
     assert node is not None
-    fill, line = FILL.get(node.status or "", PLAIN_FILL), LINE.get(node.status or "", PLAIN_LINE)
     middle = box.x + box.width / 2
     place = f"x='{box.x:.1f}' y='{box.y:.1f}' width='{box.width:.1f}' height='{box.height:.1f}'"
-    out = [f"<rect {place} rx='8' fill='{fill}' stroke='{line}' stroke-width='{2.5 if node.entry else 1.2}'/>"]
-    for number, text in enumerate((node.step, *node.lines)):
-        y = box.y + PADDING / 2 + LINE_HEIGHT * (number + 0.75)
-        weight = " font-weight='bold'" if number == 0 else " fill='#55555f'"
-        out.append(f"<text x='{middle:.1f}' y='{y:.1f}' text-anchor='middle' {FONT}{weight}>{escape(text)}</text>")
-    return "\n".join(out)
+    kind = f"step {node.status}" if node.status in FILL else "step"
+    out = [
+        f"<g id='step-{number}' class='{kind}' data-step='{escape(node.step, quote=True)}'>",
+        f"<rect {place} rx='8' stroke-width='{2.5 if node.entry else 1.2}'/>",
+    ]
+    for row, text in enumerate((node.step, *node.lines)):
+        y = box.y + PADDING / 2 + LINE_HEIGHT * (row + 0.75)
+        name = " class='name'" if row == 0 else ""
+        mark = f"{MARKS[node.status]} " if row and node.status in MARKS and text.partition(",")[0] == node.status else ""
+        out.append(f"<text x='{middle:.1f}' y='{y:.1f}' {FONT}{name}>{mark}{escape(text)}</text>")
+    return "\n".join([*out, "</g>"])
 
 
 def _arc(edge: Edge, points: list[Point]) -> str:
     dashes = " stroke-dasharray='5 4'" if edge.fired == 0 else ""
     width = 2.2 if edge.fired else 1.2
-    style = f"fill='none' stroke='{PLAIN_LINE}' stroke-width='{width}'{dashes} marker-end='url(#tip)'"
-    return f"<path d='{_curve(points)}' {style}/>"
+    return f"<path class='arc' d='{_curve(points)}' stroke-width='{width}'{dashes} marker-end='url(#tip)'/>"
 
 
 def _label(edge: Edge, middle: Point) -> str:
     (x, y), width = middle, len(edge.label) * CHAR
-    ground = f"<rect x='{x - width / 2:.1f}' y='{y - 9:.1f}' width='{width:.1f}' height='18' fill='#ffffff' opacity='0.85'/>"
-    return f"{ground}<text x='{x:.1f}' y='{y + 4.5:.1f}' text-anchor='middle' {FONT} fill='#33333a'>{escape(edge.label)}</text>"
+    ground = f"<rect class='page' x='{x - width / 2:.1f}' y='{y - 9:.1f}' width='{width:.1f}' height='18' opacity='0.85'/>"
+    return f"{ground}<text class='label' x='{x:.1f}' y='{y + 4.5:.1f}' {FONT}>{escape(edge.label)}</text>"
 
 
 def _curve(points: list[Point]) -> str:

@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
-from noetl_core.client import view_shapes
+from noetl_core.client import view_shapes, why_shapes
 from noetl_core.control.api.callers import READS
 from noetl_core.control.api.parameters import ExecutionId, JsonBody, Limit, StepName, Switch, Text, asked, asked_as, on, written
 from noetl_core.control.api.resolver import Resolver
+from noetl_core.control.operations import execution_id
 from noetl_core.control.refusals import BadRequest
 from noetl_core.control.views import MAX_SPANS, SPANS
 from noetl_core.engine.aggregates import MAX_CELLS
@@ -24,6 +25,7 @@ RunRows = Annotated[int, written("rows", 1, SPANS)]
 Start = Annotated[int, written("start", 0, 999_999_999)]
 Position = Annotated[int, written("seq", 0, 999_999_999)]
 Cells = Annotated[int, written("buckets", 1, MAX_CELLS)]
+OtherId = Annotated[str, AfterValidator(execution_id), WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,19}$"})]
 AFTER = "the cursor of the answer before"
 
 
@@ -117,6 +119,20 @@ def add(app: Resolver) -> None:
         buckets: Annotated[Cells | None, asked("also neighbouring iterations together, in so many cells at most")] = None,
     ) -> Any:
         return operations.step_summary(execution_id, step, buckets)
+
+    @app.operation(
+        "GET",
+        VIEW + "why",
+        "Why a step ran or did not; without one, why the execution came to what it did",
+        why_shapes.Why,
+        right=READS,
+    )
+    def explain_execution(execution_id: ExecutionId, step: Annotated[str | None, asked("the step")] = None) -> Any:
+        return operations.why(execution_id, step)
+
+    @app.operation("GET", VIEW + "diff", "What two executions differ in, step by step", why_shapes.Diff, right=READS)
+    def compare_executions(execution_id: ExecutionId, other: Annotated[OtherId, asked("the other execution's id")]) -> Any:
+        return operations.diff(execution_id, other)
 
     @app.operation(
         "GET", VIEW + "object", "A piece of a stored value that a reference leads to", view_shapes.ObjectPiece, right=READS

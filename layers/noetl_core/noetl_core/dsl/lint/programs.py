@@ -11,7 +11,7 @@ from noetl_core.dsl.fields.kind import words
 from noetl_core.dsl.lint.context import Lint, task_nodes
 from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Step
-from noetl_core.dsl.programs import place_of
+from noetl_core.dsl.positions import place_in_code
 
 NAMESPACES: Final = words("workload ctx iter steps keychain job execution_id")
 IN_CONTEXT: Final = words("workload ctx execution_id")
@@ -81,7 +81,7 @@ def _check(lint: Lint, task: Node, code: Node, given: set[str]) -> None:
         column = found.start() - code.value.rfind("\n", 0, found.start())
         message = f"code is no template: {found[0]} stays in it as it is"
         hint = f'give it as an argument: args: {{ value: "{found[0]}" }}, and write value in the code'
-        lint.r.report_at("W523", place_of(lint.r, code, line, column), code.path, message, hint)
+        lint.r.report_at("W523", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
     if expressions:
         return
     own = set(given)
@@ -97,7 +97,7 @@ def _check(lint: Lint, task: Node, code: Node, given: set[str]) -> None:
                 f'context["{name}"]' if name in IN_CONTEXT else f'give it as an argument: args: {{ {name}: "{{{{ {name} }}}}" }}'
             )
             message = f"code reads {name}, which is no variable there"
-            lint.r.report_at("W524", place_of(lint.r, code, line, column), code.path, message, hint)
+            lint.r.report_at("W524", place_in_code(lint.r.loaded, code, line, column), code.path, message, hint)
 
 
 def _is_meant(code: str, at: int) -> bool:

@@ -1,0 +1,105 @@
+"""Commands that show what happened, and go on with what happens: events, logs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from noetl_cli import output
+from noetl_cli.app import Id, On, Output, Store, app
+from noetl_cli.backend import PAGE
+from noetl_cli.backends import execution
+from noetl_cli.errors import USAGE, Exit, say
+from noetl_cli.filters import Failed, Filter, Follow, OfIteration, OfStep, OfTask, Since, Tail, followed
+
+if TYPE_CHECKING:
+    from noetl_core.client.view_shapes import LogEntry
+
+
+@app.command()
+def events(
+    id: Id,
+    name: Annotated[str | None, typer.Option(help="Events of this name, as StepDone or step.done")] = None,
+    after: Annotated[str | None, typer.Option(help="Those after this event, or this cursor", metavar="EVENT")] = None,
+    follow: Follow = False,
+    step: OfStep = None,
+    task: OfTask = None,
+    iteration: OfIteration = None,
+    failed: Failed = False,
+    tail: Tail = None,
+    since: Since = None,
+    on: On = None,
+    store: Store = None,
+    output_: Output = "text",
+) -> None:
+    """Show an execution's history, in causal order; with -f also what is new."""
+    wanted = Filter.of(step, task, iteration, failed, since)
+    with execution(id, on, store) as (where, id):
+
+        def page(cursor: str | None) -> tuple[list[Any], str | None, bool]:
+            found = where.api.events(id, after=cursor, name=name, limit=PAGE)
+            return list(found["events"]), found["cursor"], found["more"]
+
+        shown = followed(page, wanted, follow=follow, tail=tail, after=after)
+        _show(shown, output_, follow, lambda event: print(output.event_line(event)))
+
+
+@app.command()
+def logs(
+    id: Id,
+    follow: Follow = False,
+    step: OfStep = None,
+    task: OfTask = None,
+    iteration: OfIteration = None,
+    failed: Failed = False,
+    tail: Tail = None,
+    since: Since = None,
+    full: Annotated[bool, typer.Option("--full", help="All that was kept, not its end")] = False,
+    on: On = None,
+    store: Store = None,
+    output_: Output = "text",
+) -> None:
+    """Show what tasks wrote to standard output and standard error; with -f also what is new."""
+    wanted = Filter.of(step, task, iteration, failed, since)
+    with execution(id, on, store) as (where, id):
+
+        def page(cursor: str | None) -> tuple[list[Any], str | None, bool]:
+            found = where.api.logs(id, step=step, task=task, full=full or None, after=cursor)
+            return list(found["logs"]), found["cursor"], found["more"]
+
+        shown = followed(page, wanted, follow=follow, tail=tail)
+        count = _show(shown, output_, follow, _print)
+    if output_ == "text" and not count:
+        narrowed = wanted != Filter()
+        say("no task that fits wrote anything" if narrowed else "no task wrote anything")
+
+
+def _show(entries: Iterable[Any], how: str, follow: bool, line: Callable[[Any], None]) -> int:
+    """Print entries, each at once where they are followed; return how many there were as text."""
+    if how != "text" and not follow:
+        output.as_data(entries, how)
+        return 0
+    if how not in ("text", "jsonl"):
+        raise Exit(USAGE, f"-f prints entries one by one: --output jsonl, not {how}")
+    count = 0
+    for entry in entries:
+        count += 1
+        line(entry) if how == "text" else output.as_json(entry)
+        if follow:
+            sys.stdout.flush()
+    return count
+
+
+def _print(entry: LogEntry) -> None:
+    place = f" {entry['iteration']}" if entry.get("iteration") else ""
+    attempt = f" attempt {entry['attempt']}" if entry["attempt"] > 1 else ""
+    print(output.styled(f"{entry['timestamp'][11:23]} {entry['step']}/{entry['task']}{place}{attempt} {entry['status']}", "bold"))
+    if entry.get("more"):
+        print(output.styled("  ... more before this: noetl logs --full", "dim"))
+    for line in entry.get("stdout", "").splitlines():
+        print(f"  {line}")
+    for line in entry.get("stderr", "").splitlines():
+        print(output.styled(f"! {line}", "red"))

@@ -1,0 +1,34 @@
+"""Two lists of events told apart field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Any, Final
+
+from noetl_core.observe.diff import fields, shown
+
+SHOWN: Final = 160
+"""Characters of a value that are shown."""
+DERIVED: Final = ("token", "run", "tokens")
+"""Ids that follow from the others: where the events are others anyway, they say nothing."""
+
+
+def differing(recorded: Sequence[Mapping[str, Any]], decided: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield lines: an event that is there once only with `-` (recorded) or `+` (decided), a field that is another one as
+    `name: path: recorded -> decided`."""
+    names = [event["name"] for event in recorded], [event["name"] for event in decided]
+    for word, a, b, c, d in SequenceMatcher(None, *names, autojunk=False).get_opcodes():
+        if word == "equal":
+            for one, other in zip(recorded[a:b], decided[c:d], strict=True):
+                for path, before, after in fields(one["data"], other["data"]):
+                    if path.rpartition(".")[2].partition("[")[0] not in DERIVED:
+                        yield f"  {one['name']}: {path}: {shown(before, SHOWN)} -> {shown(after, SHOWN)}"
+            continue
+        yield from (f"- {_event(event)}" for event in recorded[a:b])
+        yield from (f"+ {_event(event)}" for event in decided[c:d])
+
+
+def _event(event: Mapping[str, Any]) -> str:
+    data = {key: each for key, each in event["data"].items() if key not in DERIVED}
+    return f"{event['name']} {shown(data, SHOWN)}"

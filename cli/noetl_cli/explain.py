@@ -1,0 +1,78 @@
+"""Causes and facts (`why`) for people: the cause first, each with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from noetl_cli.output import error_details, styled
+from noetl_cli.sources import Sources
+
+if TYPE_CHECKING:
+    from noetl_core.client.why_shapes import Cause, Fact, Why
+
+LAST_LINES: Final = 10
+"""Lines of a task's output that are shown with its error."""
+FRAMES: Final = 8
+"""Lines of a traceback that are shown: the innermost."""
+
+
+def causes(found: Why, sources: Sources, details: Any = None) -> None:
+    """Print the errors that led to a failure, the root first. `details` are those of the last one where they are stored."""
+    own = _named(found, sources)
+    for number, cause in enumerate(found["causes"]):
+        name = sources.name(cause["playbook"]) if "playbook" in cause else own
+        where = sources.place(name, cause) + " " if "line" in cause else ""
+        then = "then " if number else ""
+        print(f"{then}{styled(where, 'bold')}{headline(cause)}")
+        _traceback(cause, name, sources)
+        _output(cause)
+        last = number == len(found["causes"]) - 1
+        error_details(cause.get("details", details if last else None))
+
+
+def headline(cause: Mapping[str, Any]) -> str:
+    """Return `python in step start in task share: ZeroDivisionError: division by zero`."""
+    where = "".join(f" in {key} {cause[key]}" for key in ("step", "task") if cause.get(key))
+    where += f" @{'.'.join(map(str, cause['iteration']))}" if cause.get("iteration") else ""
+    where += f" after {cause['attempts']} attempts" if cause.get("attempts", 1) > 1 else ""
+    child = f" of execution {cause['execution_id']}" if cause.get("execution_id") else ""
+    return f"{styled(cause['kind'], 'red')}{where}{child}: {cause['message']}"
+
+
+def facts(found: Why, sources: Sources) -> None:
+    """Print facts, those that lead to another one below it."""
+    own = _named(found, sources)
+    for fact in found["facts"]:
+        print(f"{'  ' * fact['depth']}{line(fact, own, sources)}")
+    if found["more"]:
+        print(styled(f"... and {found['more']} visits before these", "dim"))
+
+
+def line(fact: Fact, playbook: str, sources: Sources) -> str:
+    """Return a fact as a line."""
+    where = f"{sources.place(playbook, fact)} " if "line" in fact else ""
+    return f"{styled(where, 'bold')}{fact['text']}"
+
+
+def _named(found: Why, sources: Sources) -> str:
+    playbook = found["playbook"]
+    return sources.name(playbook["path"], playbook["digest"], playbook["version"])
+
+
+def _traceback(cause: Cause, name: str, sources: Sources) -> None:
+    frames = cause.get("traceback", [])
+    if len(frames) > FRAMES:
+        print(styled(f"  ... {len(frames) - FRAMES} lines further out", "dim"))
+    for frame in frames[-FRAMES:]:
+        place = sources.place(name, {"line": frame["line"]}) if "line" in frame else frame.get("file", "")
+        print(f"  {place} in {frame['name']}: {frame['source']}")
+
+
+def _output(cause: Cause) -> None:
+    for stream, mark in (("stdout", "  "), ("stderr", "! ")):
+        lines = cause.get(stream, "").splitlines()  # type: ignore[attr-defined]  # both are text
+        if lines:
+            print(styled("  its last output:" if stream == "stdout" else "  its last errors:", "dim"))
+        for text in lines[-LAST_LINES:]:
+            print(styled(f"  {mark}{text}", "red" if stream == "stderr" else ""))

@@ -1,0 +1,81 @@
+"""What whoever follows an execution must know at once: that it waits for an answer, and when a failed task is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from noetl_cli.errors import Exit
+from noetl_cli.told import answer
+from noetl_core.instants import from_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from noetl_cli.backend import Backend
+    from noetl_core.dsl.model import Playbook
+    from noetl_core.events.envelope import Envelope
+
+WORTH_SAYING_S: Final = 2.0
+"""A shorter delay is over before it is read."""
+ANSWERED: Final = ("callback", "signal")
+
+
+class Notices:
+    """Lines made from new envelopes, each once."""
+
+    def __init__(self, where: Backend, execution_id: str, places: Mapping[tuple[str, str], str] | None = None) -> None:
+        """`places`: where each task stands, by step and task, as far as that is known."""
+        self._where, self._execution_id = where, execution_id
+        self._places = places or {}
+        self._said: set[str] = set()
+
+    def read(self, envelopes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+        """Yield a line for each retry that is waited for, and for each wait that somebody answers."""
+        for e in cast("Iterable[Envelope]", envelopes):
+            if e["name"] == "TaskRetried" and e["data"]["delay"] >= WORTH_SAYING_S:
+                yield self._place(e.get("step"), e.get("task")) + _retry(e)
+            elif e["name"] == "StepSuspended":
+                yield from self._waits(e)
+
+    def _waits(self, e: Mapping[str, Any]) -> Iterator[str]:
+        waits = [w for w in e["data"]["waits"] if w["kind"] in ANSWERED and w["wait_id"] not in self._said]
+        tokens = self._tokens() if any(w["kind"] == "callback" for w in waits) else {}
+        for wait in waits:
+            self._said.add(wait["wait_id"])
+            about = f" ({wait['description']})" if wait.get("description") else ""
+            what = "an answer" if wait["kind"] == "callback" else f"the signal {wait.get('signal')}"
+            place = self._place(e.get("step"), wait.get("task"))
+            yield f"{place}{e.get('step')}: waits for {what}{about}; the run goes on when it comes"
+            token = tokens.get(wait["wait_id"])
+            how = answer(self._execution_id, {**wait, "token": token}, self._where.name)
+            if how is not None:
+                yield f"  answer it: {how}"
+
+    def _place(self, step: Any, task: Any) -> str:
+        place = self._places.get((step, task))
+        return f"{place} " if place else ""
+
+    def _tokens(self) -> dict[str, str]:
+        try:
+            found = self._where.api.callbacks(self._execution_id)["callbacks"]
+        except Exit:  # who may not answer is told where the token is shown
+            return {}
+        return {each["wait_id"]: each["token"] for each in found}
+
+
+def places(playbook: Playbook, file: Path) -> dict[tuple[str, str], str]:
+    """Return where the tasks of a file stand."""
+    return {(step.name, task.name): f"{file}:{task.line}" for step in playbook.steps for task in step.tasks if task.line}
+
+
+def _retry(e: Mapping[str, Any]) -> str:
+    data = e["data"]
+    at = from_text(e["timestamp"]) + timedelta(seconds=data["delay"])
+    error = data.get("error") or {}
+    said = f": {error.get('kind')}: {error.get('message')}" if error else ""
+    path = f" @{'.'.join(map(str, e['iteration']))}" if e.get("iteration") else ""
+    attempt = e.get("attempt", 1)
+    when = f"{at:%H:%M:%S}Z, in {data['delay']:g} s"
+    return f"{e.get('step')}: attempt {attempt} of {e.get('task')}{path} failed{said}; attempt {attempt + 1} comes at {when}"

@@ -1,0 +1,120 @@
+"""One step of an execution for people: what its runs and iterations came to, and the failed iterations by their errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from noetl_cli import output
+from noetl_cli.errors import say
+from noetl_core.result_refs import is_reference
+
+if TYPE_CHECKING:
+    from noetl_cli.backend import Backend
+    from noetl_core.client.view_shapes import StepAggregates
+
+LARGEST: Final = 8 * 1024 * 1024
+"""Bytes of a collection that is read to show items of it."""
+NAMED: Final = 50
+"""Failed iterations of a group that are named one by one."""
+
+
+def show_step(where: Backend, id: str, step: str, *, failed: bool, how: str) -> None:
+    """Print a step."""
+    found = where.api.step_summary(id, step)
+    groups = list(_groups(where, id, step)) if failed else []
+    if how != "text":
+        output.as_data({**found, **({"failed_iterations": groups} if failed else {})}, how)
+        return
+    _counts(found)
+    if failed:
+        _failed(groups)
+    else:
+        _errors(found)
+    on = "" if where.name == "local" else " --on stack"
+    if not failed and found.get("loop", {}).get("failed"):
+        print(
+            output.styled(
+                f"which: noetl show {id} {step} --failed{on} · again: noetl redrive {id} --from {step}@INDEX{on}", "dim"
+            )
+        )
+
+
+def _counts(found: StepAggregates) -> None:
+    runs = f"{found['visits']} run{'s' if found['visits'] != 1 else ''}"
+    print(
+        f"{found['step']}: {output.styled(found['status'], 'bold')}, {runs}"
+        + (f", {found['open']} open" if found["open"] else "")
+    )
+    if (loop := found.get("loop")) is not None:
+        print(f"{loop['total']:,} iterations: {loop['succeeded']:,} succeeded, {loop['failed']:,} failed")
+    for name, said in (("runs", found["runs"]), ("iterations", found.get("iterations"))):
+        if said is not None and said["count"]:
+            d = said["duration_ms"]
+            half = min(d["p50"], d["max"])  # p50 is a bound
+            print(f"{name} took {d['mean']:,.1f} ms on average, half under {half:,.1f} ms, the longest {d['max']:,.1f} ms")
+            if said["retries"]:
+                print(f"{said['retries']:,} retries")
+
+
+def _errors(found: StepAggregates) -> None:
+    said = found.get("iterations") or found["runs"]
+    for group in said["errors"]:
+        first = f" (first: @{'.'.join(map(str, group['first']))})" if group.get("first") is not None else ""
+        print(f"{group['count']:,} x {output.styled(group['kind'], 'red')}: {group['message']}{first}")
+    if said["other_errors"]:
+        print(f"{said['other_errors']:,} other errors")
+
+
+def _groups(where: Backend, id: str, step: str) -> Iterator[dict[str, Any]]:
+    """Yield failed iterations by their errors, the most frequent first. The item is beside its index."""
+    groups: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for event in where.history(id, "LoopIterationCompleted"):
+        error = event["data"].get("error")
+        if event.get("step") != step or error is None:
+            continue
+        key = error.get("kind"), error.get("code"), error.get("task"), error.get("message")
+        group = groups.setdefault(key, {"kind": key[0], "message": key[3], "task": key[2], "iterations": []})
+        group["iterations"].append(event["iteration"])
+    items = _items(where, id, step) if groups else None
+    for group in sorted(groups.values(), key=lambda g: -len(g["iterations"])):
+        group["iterations"].sort()
+        if items is not None:
+            group["items"] = [items[path[0]] if path[0] < len(items) else None for path in group["iterations"][:NAMED]]
+        yield group
+
+
+def _items(where: Backend, id: str, step: str) -> Sequence[Any] | None:
+    """Return the collection of a loop as it was rendered; None where it is not in one piece, or too large."""
+    for event in where.history(id, "LoopCollected"):
+        if event.get("step") != step or event.get("iteration"):
+            continue
+        items = event["data"]["items"]
+        if isinstance(items, Mapping) and is_reference(items):
+            from noetl_cli.download import loaded  # 10 ms: only who has a large collection
+
+            items = loaded(where.api, id, items) if items.get("size", 0) <= LARGEST else None
+        return items if isinstance(items, list) else None
+    return None
+
+
+def _failed(groups: Sequence[Mapping[str, Any]]) -> None:
+    if not groups:
+        say("no iteration failed")
+    for group in groups:
+        task = f" in task {group['task']}" if group.get("task") else ""
+        print(f"\n{len(group['iterations']):,} x {output.styled(group['kind'], 'red')}{task}: {group['message']}")
+        items = group.get("items", ())
+        for number, path in enumerate(group["iterations"][:NAMED]):
+            item = f"  {_item(items[number])}" if number < len(items) else ""
+            print(f"  @{'.'.join(map(str, path))}{item}")
+        if len(group["iterations"]) > NAMED:
+            print(output.styled(f"  ... and {len(group['iterations']) - NAMED:,} more (--output json has all)", "dim"))
+
+
+def _item(value: Any) -> str:
+    if is_reference(value):
+        return "(stored)"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 100 else text[:99] + "…"

@@ -1,0 +1,81 @@
+"""An execution told to people: its result, its status, and what there is to know about how it came to that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from noetl_cli import explain, output
+from noetl_cli.backend import Backend
+from noetl_cli.errors import Exit
+from noetl_cli.sources import Sources
+from noetl_core.engine.statuses import TERMINAL
+
+NAMED_ALREADY: Final = ("status", "wait", "retry")
+"""Facts of an open execution that `waiting_for` and the status would say once more."""
+
+
+def told(where: Backend, summary: Mapping[str, Any], file: Path | None = None, *, steps: bool = False) -> None:
+    """Print an execution. With `steps` - it is looked at afterwards - its status and causes come first."""
+    if not steps:
+        output.result(summary["result"])
+        print()
+    print(output.headline(summary))
+    _why(where, summary, Sources(file))
+    output.surroundings(summary)
+    if steps:
+        print()
+        output.steps(summary)
+        if summary["result"] is not None:
+            print()
+            output.result(summary["result"])
+    print(output.looks(summary, where.name, shown=steps))
+
+
+def _why(where: Backend, summary: Mapping[str, Any], sources: Sources) -> None:
+    try:
+        found = where.api.why(summary["execution_id"])
+    except Exit as end:  # the summary stands without it: its log does not read, or the stack is older
+        _without(summary)
+        if summary["status"] not in ("completed", "failed", "stuck"):
+            print(output.styled(f"(why: {end.message})", "dim"))
+        return
+    explain.causes(found, sources, (summary.get("error") or {}).get("details"))
+    if not found["causes"]:
+        _without(summary, said=any(fact["fact"] == "status" for fact in found["facts"]))
+    explain.facts(found, sources)
+    _answers(where, summary)
+
+
+def _without(summary: Mapping[str, Any], *, said: bool = False) -> None:
+    """Print what the summary itself says of an error."""
+    error = summary.get("error")
+    if error and not said:
+        print(explain.headline(error))
+        output.error_details(error.get("details"))
+    if summary.get("reason") and not said:
+        print(summary["reason"])
+
+
+def _answers(where: Backend, summary: Mapping[str, Any]) -> None:
+    """Print how what an execution waits for is answered."""
+    if summary["status"] in TERMINAL:
+        return
+    for wait in summary.get("waiting_for", ()):
+        if wait["kind"] == "limit":
+            print(output.limited(wait))
+        if (how := answer(summary["execution_id"], wait, where.name)) is not None:
+            print(f"  answer it: {how}")
+
+
+def answer(execution_id: str, wait: Mapping[str, Any], on: str) -> str | None:
+    """Return the command that answers a wait; None: no person answers it."""
+    on = "" if on == "local" else f" --on {on}"
+    if wait["kind"] == "callback" and wait.get("token"):
+        return f"noetl callback {wait['token']} --data '{{...}}'{on}"
+    if wait["kind"] == "callback":
+        return f"noetl show {execution_id}{on} (it has the token, for who may answer)"
+    if wait["kind"] == "signal":
+        return f"noetl signal {execution_id} {wait['signal']} --data '{{...}}'{on}"
+    return None

@@ -1,0 +1,155 @@
+"""Conditions evaluated once more, with the values that they read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from noetl_core.dsl.diagnostics import suggest
+from noetl_core.dsl.model import AdmitRule, Path, Router, Step
+from noetl_core.dsl.positions import Positions
+from noetl_core.engine.passes import RoutingPass, event_namespace
+from noetl_core.events.shapes import TokenEvent
+from noetl_core.expr import Scope, TemplateError, compile_text, is_reference, is_template, path_text, render, truthy
+
+if TYPE_CHECKING:
+    from noetl_core.client import why_shapes
+
+SHOWN: Final = 120
+"""Characters of a value that are shown."""
+MOST_READS: Final = 12
+"""Values of one condition that are shown."""
+UNDEFINED: Final = "undefined"
+
+
+def scope_of(p: RoutingPass, args: Mapping[str, Any], event: TokenEvent | None) -> Scope:
+    """Return what the guards of a run or a token see."""
+    return p.scope(args, event_namespace(event) if event else None)
+
+
+def guard(when: Any, scope: Scope, path: Path, text: Positions) -> why_shapes.Guard:
+    """Evaluate a condition: whether it holds, or its error, and what it read."""
+    out: why_shapes.Guard = {"when": _plain(when), "holds": None, "reads": reads(when, scope)}
+    try:
+        out["holds"] = truthy(when, scope)
+    except TemplateError as error:
+        out["error"] = str(error)
+    place(out, text, path, "when")
+    return out
+
+
+def arcs(router: Router, step: Step, scope: Scope, selected: tuple[int, ...], text: Positions) -> list[why_shapes.Arc]:
+    """Return every arc of a step as it was judged: those behind the one that won an exclusive choice were not looked at."""
+    out: list[why_shapes.Arc] = []
+    won = False
+    for arc in router.arcs:
+        judged: why_shapes.Arc = {"arc": arc.index, "source": step.name, "target": arc.step, "fired": arc.index in selected}
+        place(judged, text, arc.path)
+        if won and router.mode == "exclusive":
+            judged["not_looked_at"] = True
+        elif arc.when is not None:
+            judged["guard"] = guard(arc.when, scope, arc.path, text)
+        won = won or judged["fired"]
+        out.append(judged)
+    return out
+
+
+def admission(rules: tuple[AdmitRule, ...], scope: Scope, text: Positions) -> tuple[list[why_shapes.Guard], bool | None]:
+    """Return the rules of an admission up to the one that decided, and what it decided; None: that cannot be told."""
+    seen: list[why_shapes.Guard] = []
+    for rule in rules:
+        if rule.when is not None:
+            seen.append(guard(rule.when, scope, rule.path, text))
+            if seen[-1]["holds"] is None:
+                return seen, None
+            if not seen[-1]["holds"]:
+                continue
+        elif is_template(rule.allow):
+            seen.append(guard(rule.allow, scope, rule.path, text))
+        try:
+            return seen, truthy(rule.allow, scope)
+        except TemplateError:
+            return seen, None
+    return seen, True
+
+
+def reads(source: Any, scope: Scope) -> list[why_shapes.Read]:
+    """Return the values that a condition, or data with templates in it, reads, as far as its paths are written out."""
+    found: dict[str, why_shapes.Read] = {}
+    for parts in _paths(source):
+        name = path_text(parts)
+        if name in found or len(found) >= MOST_READS:
+            continue
+        for length in range(1, len(parts) + 1):
+            if not _defined(parts[:length], scope):
+                found[name] = {"name": name, "value": UNDEFINED, "undefined": True}
+                if hint := _hint(parts[:length], scope):
+                    found[name]["hint"] = hint
+                break
+        else:
+            found[name] = {"name": name, "value": _value(parts, scope)}
+    return list(found.values())
+
+
+def _paths(source: Any) -> Iterator[tuple[str, ...]]:
+    if isinstance(source, Mapping | list):
+        for each in source.values() if isinstance(source, Mapping) else source:
+            yield from _paths(each)
+    elif is_template(source):
+        yield from (read.path for read in compile_text(source).reads)
+
+
+def _defined(parts: tuple[str, ...], scope: Scope) -> bool:
+    try:
+        return bool(render(f"{{{{ {_expression(parts)} is defined }}}}", scope))
+    except TemplateError:
+        return False
+
+
+def _hint(parts: tuple[str, ...], scope: Scope) -> str:
+    """Return which name was probably meant."""
+    *above, name = parts
+    try:
+        known = render(f"{{{{ {_expression(tuple(above))} | list }}}}", scope, undefined_ok=True) if above else list(scope)
+    except TemplateError:
+        return ""
+    names = [each for each in known if isinstance(each, str)] if isinstance(known, list) else []
+    return suggest(name, names)
+
+
+def _value(parts: tuple[str, ...], scope: Scope) -> str:
+    try:
+        return shown(render(f"{{{{ {_expression(parts)} }}}}", scope, undefined_ok=True))
+    except TemplateError as error:
+        return f"({error})"
+
+
+def _expression(parts: tuple[str, ...]) -> str:
+    """Return a path as an expression."""
+    return parts[0] + "".join(f"[{json.dumps(part)}]" for part in parts[1:])
+
+
+def shown(value: Any) -> str:
+    """Return a value as JSON, shortened; of a stored value what it is."""
+    if is_reference(value):
+        hint = value.get("schema_hint")
+        what = hint.get("type", "value") if isinstance(hint, Mapping) else "value"
+        return f"a stored {what} of {value.get('size', 0):,} bytes"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+
+
+def place(out: Any, text: Positions, path: Path, *below: str) -> None:
+    """Add where a part of the playbook stands, if that is known."""
+    where = text.of(path, *below)
+    if where is not None:
+        out["line"], out["column"] = where
+
+
+def _plain(when: Any) -> str:
+    """Return a condition without its braces."""
+    text = when.strip() if isinstance(when, str) else shown(when)
+    if text.startswith("{{") and text.endswith("}}") and text.count("{{") == 1:
+        return text[2:-2].strip()
+    return text

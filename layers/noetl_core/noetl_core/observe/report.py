@@ -1,0 +1,177 @@
+"""One HTML page about an execution: complete in itself, without scripts, light and dark (docs/looking.md, "A report").
+
+It is made from what the API answers, so it says what its reader may see, and everything in it is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from noetl_core.client.shapes import Execution
+    from noetl_core.client.view_shapes import Cost, Span, Timeline
+    from noetl_core.client.why_shapes import Cause, Why
+
+CELL, BLOCK = 120, 4_000
+"""Characters of a value that are shown in a table, and by itself."""
+ROWS: Final = 1_000
+"""Runs in the timeline."""
+FACTS: Final = 200
+RUNS: Final = ("run", "undo")
+MARKS: Final = {"ok": "✓", "completed": "✓", "error": "✗", "failed": "✗", "running": "▶", "waiting": "◷", "skipped": "–"}
+"""Beside the colour of a status, for who cannot tell colours apart."""
+CLASSES: Final = {
+    "ok": "ok", "completed": "ok", "running": "busy", "waiting": "wait", "paused": "wait", "skipped": "soft",
+}  # fmt: skip
+STYLE: Final = """
+:root { color-scheme: light dark; --ink: #1c1c21; --soft: #5d5d68; --line: #d9d9e0; --page: #ffffff; --band: #f5f5f8;
+  --ok: #0b6e4f; --error: #b3261e; --busy: #1f5fa8; --wait: #8a5a00; }
+@media (prefers-color-scheme: dark) { :root { --ink: #ececf1; --soft: #a3a3b0; --line: #3a3a44; --page: #17171b; --band: #202026;
+  --ok: #5fd3a8; --error: #ff8a80; --busy: #8ab8f5; --wait: #f0c060; } }
+body { font: 14px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--page); margin: 2rem auto; max-width: 70rem;
+  padding: 0 1rem; }
+h1 { font-size: 1.4rem; margin: 0 0 .3rem; } h2 { font-size: 1.05rem; margin: 1.8rem 0 .5rem; }
+table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .25rem .6rem; vertical-align: top;
+  border-bottom: 1px solid var(--line); overflow-wrap: anywhere; } th { color: var(--soft); font-weight: 600; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+pre { background: var(--band); padding: .7rem; overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; margin: .3rem 0; }
+.soft { color: var(--soft); } .ok { color: var(--ok); } .error { color: var(--error); } .busy { color: var(--busy); }
+.wait { color: var(--wait); } ul { padding-left: 1.2rem; margin: .3rem 0; }
+.lane { position: relative; height: .8rem; background: var(--band); min-width: 18rem; }
+.lane i { position: absolute; top: 0; bottom: 0; min-width: 2px; background: currentColor; }
+figure { margin: 0; overflow: auto; } figure svg { max-width: none; }
+"""
+
+
+def report(
+    execution: Execution, why: Why, timeline: Timeline | None, cost: Cost | None, drawing: str = "", playbook: str = ""
+) -> str:
+    """Return the page. `playbook` is what places are called; `drawing` is the graph as SVG."""
+    parts = [
+        *_head(execution),
+        *_causes(why, playbook),
+        *_facts(why, playbook),
+        *([f"<h2>Graph</h2><figure>{drawing}</figure>"] if drawing else []),
+        *_steps(execution, cost),
+        *(_timeline(timeline) if timeline is not None else ()),
+        *_value("Result", execution["result"]),
+        *_value("ctx", execution["ctx"]),
+    ]
+    title = f"{execution['playbook']['path']} {execution['status']}"
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>\n" + "\n".join(parts) + "\n</body></html>\n"
+    )
+
+
+def _head(s: Execution) -> Iterator[str]:
+    playbook = s["playbook"]
+    yield f"<h1>{escape(playbook['path'])} {_status(s['status'])}</h1>"
+    ended = f" to {escape(s['finished_at'])}" if s["finished_at"] else ""
+    version = f"version {playbook['version']} · {playbook['digest'][:19]}"
+    yield f'<p class="soft">execution {escape(s["execution_id"])} · {escape(version)}<br>'
+    yield f"{escape(s['started_at'])}{ended} · {s['duration_ms'] / 1000:,.2f} s · {s['events']:,} events</p>"
+
+
+def _causes(why: Why, playbook: str) -> Iterator[str]:
+    if why["causes"]:
+        yield "<h2>Why it failed</h2>"
+    for number, cause in enumerate(why["causes"]):
+        where = f" in step {cause['step']}" if cause.get("step") else ""
+        where += f" in task {cause['task']}" if cause.get("task") else ""
+        where += f" @{'.'.join(map(str, cause['iteration']))}" if cause.get("iteration") else ""
+        place = escape(_place(cause, cause.get("playbook", playbook)))
+        kind = f'<b class="error">{escape(cause["kind"])}</b>'
+        yield f"<p>{'then ' if number else ''}<b>{place}</b> {kind}{escape(where)}: {escape(cause['message'])}</p>"
+        yield from _traceback(cause, playbook)
+        for stream in ("stdout", "stderr"):
+            if cause.get(stream):
+                text = str(cause.get(stream))[-BLOCK:]
+                yield f'<p class="soft">its last {"output" if stream == "stdout" else "errors"}:</p><pre>{escape(text)}</pre>'
+        if cause.get("details") is not None:
+            yield f"<pre>{escape(_short(cause.get('details'), BLOCK))}</pre>"
+
+
+def _traceback(cause: Cause, playbook: str) -> Iterator[str]:
+    lines = []
+    for line in cause.get("traceback", []):
+        place = f"{playbook}:{line['line']}" if "line" in line else line.get("file", "")
+        lines.append(f"{place} in {line['name']}: {line['source']}")
+    if lines:
+        yield f"<pre>{escape(chr(10).join(lines))}</pre>"
+
+
+def _facts(why: Why, playbook: str) -> Iterator[str]:
+    if why["facts"]:
+        yield "<h2>What there is to know</h2><ul>"
+        for fact in why["facts"][:FACTS]:
+            yield f'<li style="margin-left:{fact["depth"]}rem">{escape(_place(fact, playbook))} {escape(fact["text"])}</li>'
+        yield "</ul>"
+
+
+def _steps(s: Execution, cost: Cost | None) -> Iterator[str]:
+    yield "<h2>Steps</h2><table><tr><th>step<th>status<th class=n>runs<th>loop<th>result<th class=n>share of the cost</tr>"
+    whole = cost["total"]["cost"] if cost is not None else 0
+    for name, step in s["steps"].items():
+        loop = step.get("loop")
+        counts = "" if loop is None else f"{loop['succeeded']:,}/{loop['total']:,}"
+        counts += f", {loop['failed']:,} failed" if loop is not None and loop["failed"] else ""
+        part = cost["steps"].get(name) if cost is not None else None
+        share = f"{part['cost'] / whole:.0%}" if part is not None and whole else ""
+        yield (
+            f"<tr><td>{escape(name)}<td>{_status(step['status'])}<td class=n>{step['runs']:,}<td>{escape(counts)}"
+            f"<td>{escape('' if step['result'] is None else _short(step['result'], CELL))}<td class=n>{share}</tr>"
+        )
+    yield "</table>"
+    if whole:
+        yield f'<p class="soft">This run costs ${whole:.9f} at AWS list prices.</p>'
+
+
+def _timeline(timeline: Timeline) -> Iterator[str]:
+    runs = [span for span in timeline["spans"] if span["kind"] in RUNS]
+    whole = max(timeline["duration_ms"], 0.001)
+    yield "<h2>Time</h2><table><tr><th>step<th>from the beginning to the end<th class=n>ms</tr>"
+    for span in _shown(runs):
+        took = span["duration_ms"]
+        width = ((whole - span["offset_ms"]) if took is None else took) / whole * 100
+        bar = f'<i style="left:{span["offset_ms"] / whole * 100:.2f}%;width:{width:.2f}%"></i>'
+        ms = "" if took is None else f"{took:,.1f}"
+        yield f'<tr><td>{escape(span["step"])}<td><div class="lane {_class(span["status"])}">{bar}</div><td class=n>{ms}</tr>'
+    yield "</table>"
+    if len(runs) > ROWS:
+        yield f'<p class="soft">{len(runs) - ROWS:,} more runs, which were shorter and did not fail, are left out.</p>'
+
+
+def _shown(runs: Sequence[Span]) -> Iterable[Span]:
+    """Return the runs that are drawn: where there are too many, those that failed and the slowest, in their order."""
+    if len(runs) <= ROWS:
+        return runs
+    kept = sorted(runs, key=lambda r: (r["status"] != "error", -(r["duration_ms"] or 0)))[:ROWS]
+    return sorted(kept, key=lambda r: r["offset_ms"])
+
+
+def _value(title: str, value: Any) -> Iterator[str]:
+    if value not in (None, {}):
+        yield f"<h2>{title}</h2><pre>{escape(_short(value, BLOCK))}</pre>"
+
+
+def _status(status: str) -> str:
+    return f'<span class="{_class(status)}">{MARKS.get(status, "•")} {escape(status)}</span>'
+
+
+def _class(status: str) -> str:
+    return CLASSES.get(status, "error")
+
+
+def _place(part: Mapping[str, Any], playbook: str) -> str:
+    return f"{playbook}:{part['line']}" if "line" in part else ""
+
+
+def _short(value: Any, most: int) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"

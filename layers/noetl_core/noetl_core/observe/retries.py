@@ -1,0 +1,30 @@
+"""What a run that waits for its next attempt says: what failed, how often, and when it is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noetl_core.engine.records import Commit, run_events
+from noetl_core.instants import to_rfc3339
+
+
+def retry_of(stream: Sequence[Commit], wait: Mapping[str, Any]) -> str | None:
+    """Return a sentence about the retry for which a timer waits; None where it is no retry. `stream` is the end of the run's
+    stream."""
+    for commit in reversed(stream):
+        for event in reversed(run_events(commit)):
+            if event.name not in ("TaskRetried", "TaskProcessed") or event.data["task"] != wait.get("task"):
+                continue
+            if event.data.get("path") != wait.get("iteration"):
+                continue
+            if event.name == "TaskProcessed" and event.data["directive"]["do"] != "retry":
+                return None
+            failed: Mapping[str, Any] = (event.data["outcome"] if event.name == "TaskProcessed" else event.data).get(
+                "error"
+            ) or {}
+            attempt = event.data["attempt"]
+            said = f"{failed.get('kind', 'error')}: {failed.get('message', '')}".rstrip(": ")
+            at = f" at {to_rfc3339(wait['at'])}" if wait.get("at") else ""
+            return f"attempt {attempt} of task {wait['task']} failed ({said}); attempt {attempt + 1} comes{at}"
+    return None

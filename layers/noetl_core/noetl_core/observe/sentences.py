@@ -1,0 +1,89 @@
+"""Facts about an execution in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from noetl_core.dsl.model import Join
+from noetl_core.instants import to_rfc3339
+
+if TYPE_CHECKING:
+    from noetl_core.client import why_shapes
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return `a, b and c`, each once."""
+    once = list(dict.fromkeys(names))
+    return " and ".join(part for part in (", ".join(once[:-1]), *once[-1:]) if part)
+
+
+def reads(guard: why_shapes.Guard) -> str:
+    """Return what a condition read."""
+    words = []
+    for read in guard["reads"]:
+        hint = f", {read['hint']}" if read.get("hint") else ""
+        words.append(f"{read['name']} is {read['value']}{hint}")
+    return f" ({'; '.join(words)})" if words else ""
+
+
+def judged(guard: why_shapes.Guard) -> str:
+    """Return `` `ctx.n > 5` is false (ctx.n is 1)``."""
+    if guard["holds"] is None:
+        return f"`{guard['when']}` failed: {guard.get('error', 'what it reads is not there any more')}{reads(guard)}"
+    return f"`{guard['when']}` is {str(guard['holds']).lower()}{reads(guard)}"
+
+
+def arc(said: why_shapes.Arc, *, failed: bool) -> str:
+    """Return what became of an arc."""
+    to = f"the arc to {said['target']}"
+    if said.get("not_looked_at"):
+        return f"{to} was not looked at: one arc is chosen, and another one before it fired"
+    if "guard" in said:
+        return f"{to} {'fired' if said['fired'] else 'did not fire'}: {judged(said['guard'])}"
+    if said["fired"]:
+        return f"{to} fired: it has no condition"
+    return f"{to} did not fire: " + (
+        "an arc without a condition fires only where the step ended well" if failed else "the arcs could not be evaluated"
+    )
+
+
+def no_arc(step: str, arcs: Sequence[why_shapes.Arc], *, failed: bool) -> str:
+    """Return why no arc of a step fired."""
+    if len(arcs) == 1 and "guard" in arcs[0]:
+        return f"no arc of {step} fired: {judged(arcs[0]['guard'])}"
+    return f"no arc of {step} fired: " + "; ".join(arc(each, failed=failed) for each in arcs)
+
+
+def wait(said: Mapping[str, Any]) -> str:
+    """Return for what a run waits."""
+    task = f"task {said['task']} " if said.get("task") else ""
+    of = f"of iteration {said['iteration']} " if said.get("iteration") else ""
+    until = f" until {to_rfc3339(said['at'])}" if said.get("at") else ""
+    match said["kind"]:
+        case "timer":
+            return f"{task}{of}waits{until}"
+        case "callback":
+            about = f" ({said['description']})" if said.get("description") else ""
+            return f"{task}{of}waits{until} for an answer to its callback{about}"
+        case "signal":
+            about = f" ({said['description']})" if said.get("description") else ""
+            return f"{task}{of}waits{until} for the signal {said.get('signal')}{about}"
+        case "child":
+            return f"{task}{of}waits{until} for the execution {said.get('child')}" + (
+                f" of {said['path']}" if said.get("path") else ""
+            )
+        case "deadline":
+            return f"{task}{of}goes on in another invocation"
+        case _:
+            return f"{task}{of}stopped between two tasks, because the execution is paused"
+
+
+def join(rule: Join) -> str:
+    """Return a join in words."""
+    return {"all": "join all", "any": "join any"}.get(rule.mode, f"join of {rule.count} tokens")
+
+
+def run(step: str, status: str) -> str:
+    """Return what a run came to."""
+    return {"ok": f"{step} ran and ended well", "error": f"{step} ran and failed"}.get(status, f"{step} is under way")

@@ -1,0 +1,61 @@
+"""What the state says of what is under way: a loop, a join that waits, tokens that nothing moves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noetl_core.dsl.model import Step
+from noetl_core.engine.graph import joins_below, joins_of
+from noetl_core.engine.passes import RoutingPass
+from noetl_core.engine.state import State
+from noetl_core.engine.statuses import TERMINAL
+from noetl_core.observe import sentences
+from noetl_core.observe.account import Question, RunAccount
+
+if TYPE_CHECKING:
+    from noetl_core.client.why_shapes import Fact
+
+
+def with_loop(fact: Fact, run: RunAccount) -> Question:
+    """Say how many iterations of an open run have ended."""
+
+    def ask(p: RoutingPass) -> None:
+        found = p.state.runs.get(run.id)
+        if found is not None and found.loop is not None:
+            counts = found.loop.counts
+            fact["text"] += f": {counts['succeeded'] + counts['failed']} of {counts['total']} iterations have ended"
+
+    return ask
+
+
+def lacking(fact: Fact, step: Step) -> Question:
+    """Say what a join still waits for: what may still reach it."""
+
+    def ask(p: RoutingPass) -> None:
+        assert step.join is not None
+        bit = 1 << [s.name for s in joins_of(p.playbook)].index(step.name)
+        below = joins_below(p.playbook)
+        came = [t for t in p.state.tokens.values() if t.step == step.name and not t.joined]
+        others = [r.step for r in p.state.runs.values() if r.parent is None and below.get(r.step, 0) & bit]
+        others += [t.step for t in p.state.tokens.values() if below.get(t.step, 0) & bit]
+        need = "" if step.join.mode != "count" else f" of {step.join.count}"
+        sources = [t.event["step"] for t in came if t.event is not None]
+        fact["text"] = (
+            f"the {sentences.join(step.join)} of {step.name} has {len(came)}{need} tokens (from {sentences.listed(sources)})"
+        )
+        if others:
+            are = "is" if len(set(others)) == 1 else "are"
+            fact["text"] += f"; one may still come from {sentences.listed(others)}, which {are} under way"
+
+    return ask
+
+
+def keeps(state: State) -> str:
+    """Return what keeps the tokens of an execution from moving."""
+    if state.status in ("paused", "cancelling"):
+        return f"the execution is {state.status}"
+    if state.status == "stuck":
+        return f"the execution is stuck: {state.stuck}"
+    if state.failure is not None and state.status not in TERMINAL:
+        return f"the execution is failing, and nothing new is scheduled: {state.failure.get('message')}"
+    return ""

@@ -1,0 +1,74 @@
+"""`why` on every recorded history: no step is left without an explanation, and what is said of guards is what was decided."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from noetl_core.control.diff import diff
+from noetl_core.control.why import why
+from noetl_core.engine.records import StreamId
+from tests.golden import logs
+from tests.golden.logs import FOLDER, Golden
+from tests.golden.scenarios import SCENARIOS
+
+NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+@cache
+def golden(name: str) -> Golden:
+    return logs.read(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_step_is_unexplained(name: str) -> None:
+    world = golden(name).world()
+    control = world.controls[0]
+    for execution_id in golden(name).executions():
+        state = world.state(execution_id)
+        for step in control.playbook(state.digest).steps:
+            said = why(control, execution_id, step.name)
+            commits = world.store.streams[StreamId(execution_id)]
+            ran = any(e.name == "StepScheduled" and e.data["step"] == step.name for c in commits for e in c.events)
+            kinds = {fact["fact"] for fact in said["facts"] if fact["depth"] == 0}
+            assert kinds, (name, step.name)
+            assert bool(kinds & {"ran", "failed", "open"}) == ran, (name, step.name, kinds)
+            if not ran:
+                assert kinds & {"skipped", "expired", "held", "join", "not_reached", "unreachable", "admission"}
+                assert len(said["facts"]) > 1, (name, step.name)
+            for fact in said["facts"]:
+                assert fact["text"] and "None" not in fact["text"]
+                for arc in fact.get("arcs", ()):
+                    if "guard" in arc and not arc.get("not_looked_at") and arc["guard"]["holds"] is not None:
+                        assert arc["guard"]["holds"] == arc["fired"], (name, step.name, arc)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_failures_have_their_causes(name: str) -> None:
+    world = golden(name).world()
+    for execution_id in golden(name).executions():
+        said = why(world.controls[0], execution_id)
+        failure = world.state(execution_id).failure
+        assert bool(said["causes"]) == (failure is not None and failure["kind"] != "cancelled")
+        for cause in said["causes"]:
+            assert cause["message"] and cause.get("line"), cause
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_history_does_not_differ_from_itself(name: str) -> None:
+    control = golden(name).world().controls[0]
+    for execution_id in golden(name).executions():
+        assert diff(control, execution_id, execution_id)["differences"] == []
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name in SCENARIOS])
+def test_two_plays_of_a_scenario_do_not_differ(name: str) -> None:
+    world, one, sources = SCENARIOS[name].play(name, "one")
+    found = diff(world.controls[0], one, one)
+    again, other, _ = SCENARIOS[name].play(name, "other")
+    for stream, commits in again.store.streams.items():
+        world.store.streams[stream] = commits
+    world.results.objects.update(again.results.objects)
+    assert found["differences"] == []
+    assert diff(world.controls[0], one, other)["differences"] == [], sources

@@ -1,0 +1,86 @@
+"""What all commands have in common: forms of output, colours, completion."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from noetl_cli import output
+from noetl_cli.app import COMPLETING
+from noetl_cli.commands import load
+from tests.unit.cli.runs import Run
+
+PRINTS = (
+    ("ls",),
+    ("show", "@last"),
+    ("show", "@last", "start"),
+    ("why", "@last"),
+    ("events", "@last"),
+    ("timeline", "@last"),
+    ("cost", "@last"),
+    ("logs", "@last"),
+    ("replay", "@last"),
+    ("playbooks",),
+    ("credentials", "list"),
+)
+
+
+def test_what_prints_data_prints_it_in_every_form(noetl: Run) -> None:
+    assert noetl("run", "hello.yaml").returncode == 0
+    for command in PRINTS:
+        as_json = json.loads(noetl(*command, "--output", "json").stdout)
+        assert yaml.safe_load(noetl(*command, "--output", "yaml").stdout) == as_json, command
+        lines = [json.loads(line) for line in noetl(*command, "--output", "jsonl").stdout.splitlines()]
+        wanted = as_json["spans"] if command[0] == "timeline" else as_json
+        assert lines in (wanted, [wanted]), command
+        assert noetl(*command, "--output", "text").stdout == noetl(*command, "--output", "human").stdout, command
+
+
+def test_every_command_that_has_output_has_all_forms() -> None:
+    root = typer.main.get_command(load())
+    for name, command in root.commands.items():  # type: ignore[attr-defined]  # it is a group
+        for parameter in command.params:
+            if "--output" in parameter.opts and "--format" not in parameter.opts:
+                assert parameter.type.name == "text|json|jsonl|yaml", name
+
+
+def test_an_unknown_form_is_refused_with_the_known(noetl: Run) -> None:
+    done = noetl("ls", "--output", "xml")
+    assert done.returncode == 2 and "'xml' is not one of text, json, jsonl, yaml" in done.stderr
+
+
+def test_no_color_is_heeded_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert output.styled("x", "bold") == "\x1b[1mx\x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert output.styled("x", "bold") == "x"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_script(noetl: Run, shell: str) -> None:
+    assert f"{COMPLETING}={shell}_complete" in noetl("completion", shell).stdout
+
+
+def test_commands_forms_and_ids_are_completed(noetl: Run) -> None:
+    assert noetl("run", "hello.yaml").returncode == 0
+
+    def offered(line: str) -> list[str]:
+        env: dict[str, Any] = {COMPLETING: "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+        return [word.partition(",")[2] for word in noetl(**env).stdout.splitlines()]
+
+    assert offered("noetl sho") == ["show"]
+    assert offered("noetl ls --output js") == ["json", "jsonl"]
+    assert offered("noetl ls --on st") == ["stack"]
+    assert re.fullmatch(r"\d{18,19}", offered("noetl show 3")[0])
+
+
+def test_a_playbook_is_registered_in_the_local_store_unless_said(noetl: Run, tmp_path: Path) -> None:
+    assert noetl("register", "hello.yaml").stdout.endswith(" on local\n")
+    assert json.loads(noetl("playbooks", "--output", "json").stdout)[0]["path"] == "test/hello"

@@ -1,0 +1,88 @@
+"""The report: one page of HTML, whole in itself, small, with nothing that a value could do in it."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from noetl_core.control.operations import Operations
+from noetl_core.observe.report import report
+from tests.golden import logs
+from tests.golden.logs import FOLDER
+from tests.unit.cli.runs import Run
+
+HOSTILE = '<img src=x onerror="alert(1)"></script><script>alert(2)</script>'
+STEPS = 1_000
+LIMIT = 1_000_000
+
+
+class Page(HTMLParser):
+    """Tags and addresses of a page; what is opened is closed, where it must be."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.addresses: list[str] = []
+        self.handlers: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+        self.addresses += [str(value) for name, value in attrs if name in ("src", "href", "action", "data")]
+
+
+def page_of(operations: Operations, execution_id: str) -> str:
+    summary: Any = operations.execution(execution_id)
+    drawing = operations.drawing(execution_id, "svg")
+    return report(
+        summary,
+        operations.why(execution_id),
+        operations.timeline(execution_id, 1),
+        operations.cost(execution_id),
+        drawing,
+        "p.yaml",
+    )
+
+
+def test_every_recorded_history_has_one(tmp_path: Path) -> None:
+    for name in sorted(path.stem for path in FOLDER.glob("*.json")):
+        history = logs.read(name)
+        world = history.world()
+        text = page_of(Operations(lambda world=world: world.controls[0], lambda: b""), history.execution_id)  # type: ignore[misc]
+        page = Page(text)
+        assert "script" not in page.tags and not page.handlers, name
+        assert all(address.startswith("#") for address in page.addresses), (name, page.addresses)
+        assert "prefers-color-scheme: dark" in text and "default-src 'none'" in text
+        assert not re.search(r"https?://(?!www\.w3\.org/)", re.sub(r"<pre>.*?</pre>|<td>.*?<td", "", text, flags=re.DOTALL)), name
+
+
+def test_what_values_and_names_say_is_text(noetl: Run, tmp_path: Path) -> None:
+    (tmp_path / "hostile.yaml").write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: h, path: test/hostile }\nworkflow:\n"
+        "  - step: start\n    tool: { kind: python, args: { text: '"
+        + HOSTILE
+        + "' }, code: 'print(text); raise ValueError(text)' }\n"
+        "    set_ctx: { x: 1 }\n"
+    )
+    assert noetl("run", "hostile.yaml").returncode == 1
+    assert noetl("report", "@last", "-o", "out.html").stdout.startswith("out.html: ")
+    text = (tmp_path / "out.html").read_text()
+    assert "&lt;img src=x" in text
+    assert Page(text).tags.isdisjoint({"script", "img"})
+    assert noetl("report", "@last", "-o", "nowhere/out.html").returncode == 3
+
+
+def test_a_thousand_steps_fit_into_a_megabyte(noetl: Run, tmp_path: Path) -> None:
+    steps = "".join(
+        f"  - {{ step: step_{n}, tool: {{ kind: noop, result: \"{{{{ 'x' * 300 }}}}\" }}, next: {{ arcs: [{{ step: step_{n + 1} }}] }} }}\n"
+        for n in range(STEPS - 1)
+    )
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: long, path: test/long }\nworkflow:\n"
+    (tmp_path / "long.yaml").write_text(f"{head}{steps}  - {{ step: step_{STEPS - 1}, tool: {{ kind: noop }} }}\n")
+    assert noetl("run", "long.yaml", "--output", "json").returncode == 0
+    text = noetl("report", "@last", "-o", "-").stdout
+    assert len(text.encode()) < LIMIT
+    assert all(f"<td>step_{n}<" in text for n in range(STEPS))
