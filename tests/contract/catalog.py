@@ -161,6 +161,7 @@ class ExecutionIndexContract:
             error={"kind": "timeout", "message": "ü"},
             parent={"execution_id": "3", "run_id": "r1"},
             expires_at=START // SECOND + 3600,
+            labels={"env": "prod", "team": "ü"},
         )
         index.put_head(said)
         assert list(index.heads()) == [said]

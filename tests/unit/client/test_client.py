@@ -102,7 +102,8 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     api.register(HELLO.replace("workflow:", hourly))
     assert api.backfill("docs/hello", "2026-01-01", "2026-01-02", preview=True)["occurrences"] == 24
     api.register(HELLO)
-    id = api.start(path="docs/hello", payload={"name": "Ada"})["execution_id"]
+    id = api.start(path="docs/hello", payload={"name": "Ada"}, labels={"env": "prod"})["execution_id"]
+    assert [e["execution_id"] for e in api.executions(label="env:prod", q="docs/")["executions"]] == [id]
     assert local.run(id, timeout_s=20)
     assert api.execution(id)["result"] == "Hello, Ada!"
     assert id in [e["execution_id"] for e in api.executions(status="completed", path="docs/hello")["executions"]]

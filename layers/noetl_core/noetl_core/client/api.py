@@ -111,6 +111,7 @@ class Api(Protocol):
         idempotency_key: str | None = None,
         parent: Mapping[str, str] | None = None,
         trace_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> shapes.Started:
         """Start a registered playbook by `path` (and `version`, a number or an alias) or by `playbook_id` (its digest), or the
         text `playbook`."""
@@ -125,6 +126,8 @@ class Api(Protocol):
         limit: int | None = None,
         cursor: str | None = None,
         search: str | None = None,
+        label: str | None = None,
+        q: str | None = None,
     ) -> shapes.Executions:
         """A page of executions, newest first. `search`: attributes that they have, as a query: `customer=acme&total=12`."""
         ...
@@ -216,7 +219,7 @@ class Api(Protocol):
 
     def callbacks(self, execution_id: str) -> shapes.OpenCallbacks: ...
 
-    def stats(self, *, path: str | None = None, since: str | None = None) -> following_shapes.Stats:
+    def stats(self, *, path: str | None = None, since: str | None = None, label: str | None = None) -> following_shapes.Stats:
         """Executions by status and by playbook, since an instant; since a day by default."""
         ...
 

@@ -147,6 +147,7 @@ class Client(Looking):
         idempotency_key: str | None = None,
         parent: Mapping[str, str] | None = None,
         trace_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> shapes.Started:
         body = {
             "path": path,
@@ -158,6 +159,7 @@ class Client(Looking):
             "idempotency_key": idempotency_key,
             "parent": parent,
             "trace_id": trace_id,
+            "labels": labels,
         }
         return cast("shapes.Started", self._post("executions", body))
 
@@ -170,8 +172,11 @@ class Client(Looking):
         limit: int | None = None,
         cursor: str | None = None,
         search: str | None = None,
+        label: str | None = None,
+        q: str | None = None,
     ) -> shapes.Executions:
-        found = self._get("executions", status=status, path=path, since=since, limit=limit, cursor=cursor, search=search)
+        asked = {"status": status, "path": path, "since": since, "limit": limit, "cursor": cursor}
+        found = self._get("executions", **asked, search=search, label=label, q=q)
         return cast("shapes.Executions", found)
 
     def execution(self, execution_id: str) -> shapes.Execution:

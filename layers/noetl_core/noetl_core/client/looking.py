@@ -76,8 +76,8 @@ class Looking:
         )
         return cast("shapes.Events", found)
 
-    def stats(self, *, path: str | None = None, since: str | None = None) -> following_shapes.Stats:
-        return cast("following_shapes.Stats", self._get("executions/stats", path=path, since=since))
+    def stats(self, *, path: str | None = None, since: str | None = None, label: str | None = None) -> following_shapes.Stats:
+        return cast("following_shapes.Stats", self._get("executions/stats", path=path, since=since, label=label))
 
     def waiting_callbacks(
         self, *, path: str | None = None, limit: int | None = None, cursor: str | None = None

@@ -201,6 +201,7 @@ class Execution(TypedDict):
     reason: NotRequired[str]
     parent: NotRequired[Parent]
     trigger: NotRequired[Triggered]
+    labels: NotRequired[dict[str, str]]
     on_failure: NotRequired[Handled]
     search: NotRequired[dict[str, Any]]
     """Its search attributes."""
@@ -241,6 +242,7 @@ class ListedExecution(TypedDict):
     trigger: TriggerName | None
     search: NotRequired[dict[str, Any]]
     """Its search attributes."""
+    labels: dict[str, str]
 
 
 class TriggerName(TypedDict):

@@ -59,6 +59,8 @@ class StartRequest:
     """Given for children only; otherwise it is created here."""
     trigger: Triggered | None = None
     """What starts it, where nobody asks for it."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """By which lists find it (`control.labels`)."""
     registers: bool = True
     """Whether a playbook that is given by its text becomes the latest version of its path, because the caller may register
     playbooks. Otherwise it is only pinned."""
@@ -73,6 +75,8 @@ class StartRequest:
             "payload": self.payload,
             "ctx": self.ctx,
         }
+        if self.labels:  # requests without them keep the fingerprints that they had
+            body["labels"] = self.labels
         return hashlib.sha256(json.dumps(body, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -144,6 +148,7 @@ def _admit(
         key=key,
         trace_id=request.trace_id,
         trigger=request.trigger,
+        labels=request.labels,
     )
     return _first_commit(control, playbook, version, new)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast, get_args
 from urllib.parse import parse_qsl
 
-from noetl_core.control import read
+from noetl_core.control import labels, read
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, sign, unsign
 from noetl_core.control.refusals import BadRequest
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 STATUSES: tuple[str, ...] = get_args(Status)
 LISTED = 50
+LOOKED_AT = 500
+"""Heads of which one page looks at labels and paths."""
 
 
 def page(
@@ -33,23 +35,37 @@ def page(
     limit: int = LISTED,
     cursor: str | None = None,
     search: str | None = None,
+    label: str | None = None,
+    text: str | None = None,
 ) -> Executions:
-    """A page of heads. Heads say `running` of an execution that waits: `status=waiting` looks which of the running ones do, so
-    its pages may be short before the last. `key` signs cursors. Raises `BadRequest`, `BadCursor`."""
+    """A page of heads. Heads say `running` of an execution that waits: `status=waiting` looks which of the running ones do.
+    `label` is `key:value` or `key`, `text` the beginning of an id or a part of a path. With these three pages may be short before
+    the last. `key` signs cursors. Raises `BadRequest`, `BadCursor`."""
+    wanted = labels.asked(label)
     if status is not None and status not in STATUSES:
         raise BadRequest(f"there is no status {status!r}", "query.status", f"known: {', '.join(STATUSES)}")
     heads = control.index.heads(
         status="running" if status == "waiting" else status,
         path=path,
         since=None if since is None else instant(since),
-        limit=limit,
+        limit=limit if not wanted and text is None else max(limit, LOOKED_AT),
         before=None if cursor is None else before(cursor, key()),
         where=None if search is None else attributes(search),
     )
-    onward = sign(heads[-1].execution_id, key()) if len(heads) == limit else None
-    shown = [cast("ListedExecution", read.head_as_dict(h)) for h in heads]
-    if status == "waiting":
-        shown = [{**e, "status": "waiting"} for e in shown if waits(control, e["execution_id"])]
+    shown: list[ListedExecution] = []
+    last: str | None = None
+    for number, head in enumerate(heads, 1):
+        entry = cast("ListedExecution", read.head_as_dict(head))
+        fits = labels.has(head.labels, wanted) and (text is None or head.execution_id.startswith(text) or text in head.path)
+        if fits and status == "waiting":
+            fits, entry = waits(control, head.execution_id), {**entry, "status": "waiting"}
+        shown += [entry] if fits else []
+        if len(shown) == limit or number == max(limit, LOOKED_AT):
+            last = head.execution_id
+            break
+    else:
+        last = heads[-1].execution_id if len(heads) == limit else None
+    onward = None if last is None else sign(last, key())
     return {"executions": shown, "cursor": onward}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from noetl_core.control import changes, event_pages, iterations, listing, pages, stats, views, waiting
+from noetl_core.control import changes, event_pages, iterations, labels, listing, pages, stats, views, waiting
 from noetl_core.control.core import Control
 from noetl_core.control.objects import object_piece, page_result
 from noetl_core.control.refusals import BadRequest, within
@@ -70,9 +70,9 @@ class Looking:
         out = {"events": events, "cursor": found.cursor, "more": found.more, "back": found.back}
         return cast("shapes.Events", out if found.position is None else {**out, "position": found.position})
 
-    def stats(self, *, path: str | None = None, since: str | None = None) -> following_shapes.Stats:
+    def stats(self, *, path: str | None = None, since: str | None = None, label: str | None = None) -> following_shapes.Stats:
         begin = None if since is None else listing.instant(since)
-        return stats.stats(self.control(), path=path, since=begin)
+        return stats.stats(self.control(), path=path, since=begin, wanted=labels.asked(label))
 
     def waiting_callbacks(
         self, *, path: str | None = None, limit: int | None = None, cursor: str | None = None

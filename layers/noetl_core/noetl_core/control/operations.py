@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from noetl_core import __version__
 from noetl_core.control import batch, callbacks, credentials, listing, operate, pages, read, waiting
+from noetl_core.control import labels as label_rules
 from noetl_core.control.admit import StartRequest, admit
 from noetl_core.control.catalog_operations import CatalogOperations, named
 from noetl_core.control.core import Control
@@ -104,6 +105,7 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
         idempotency_key: str | None = None,
         parent: Mapping[str, str] | None = None,
         trace_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
         registers: bool = True,
     ) -> shapes.Started:
         """`registers` as in `StartRequest`. Raises what `admit` raises."""
@@ -123,6 +125,7 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
             idempotency_key=idempotency_key,
             parent=parent,
             trace_id=trace_id,
+            labels=label_rules.checked(labels or {}),
             registers=registers,
         )
         started = admit(control, request)
@@ -144,10 +147,21 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
         limit: int | None = None,
         cursor: str | None = None,
         search: str | None = None,
+        label: str | None = None,
+        q: str | None = None,
     ) -> shapes.Executions:
         most = limited(limit, listing.LISTED)
         return listing.page(
-            self.control(), self.cursor_key, status=status, path=path, since=since, limit=most, cursor=cursor, search=search
+            self.control(),
+            self.cursor_key,
+            status=status,
+            path=path,
+            since=since,
+            limit=most,
+            cursor=cursor,
+            search=search,
+            label=label,
+            text=q,
         )
 
     def execution(self, execution_id: str) -> shapes.Execution:

@@ -85,6 +85,8 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
         out["search"] = state.search["attributes"]
         if left_out := state.search.get("left_out"):
             out["search_left_out"] = left_out
+    if state.labels:
+        out["labels"] = state.labels
     return out
 
 
@@ -160,6 +162,7 @@ def head_as_dict(head: Head) -> dict[str, Any]:
         "parent": head.parent,
         "trigger": head.trigger,
         **({} if head.search is None else {"search": head.search}),
+        "labels": dict(head.labels),
     }
 
 

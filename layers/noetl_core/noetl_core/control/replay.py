@@ -189,6 +189,8 @@ def _request(first: Commit) -> NewExecution:
         parent=d.get("parent"),
         key=d.get("key"),
         trace_id=d.get("trace_id"),
+        trigger=d.get("trigger"),
+        labels=d.get("labels") or {},
     )
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from noetl_core.control import read
+from noetl_core.control import labels, read
 from noetl_core.control.core import Control
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
@@ -30,7 +30,9 @@ SHOWN: Final = ("running", "waiting", "retrying", "paused", "cancelling", "stuck
 ATTEMPT: Final = ("TaskStarted", "TaskRetried", "TaskProcessed")
 
 
-def stats(control: Control, *, path: str | None = None, since: int | None = None) -> following_shapes.Stats:
+def stats(
+    control: Control, *, path: str | None = None, since: int | None = None, wanted: labels.Asked | None = None
+) -> following_shapes.Stats:
     """Return counts of the executions that began at `since` or later; since a day by default."""
     begin = control.clock.now() - DAY_S * SECOND if since is None else since
     kinds = [status for status in SHOWN if status in STATUSES]
@@ -38,7 +40,11 @@ def stats(control: Control, *, path: str | None = None, since: int | None = None
     def of(status: str) -> Sequence[Head]:
         return control.index.heads(status, path, begin, limit=COUNTED)
 
-    by_status = dict(zip(kinds, at_once(of, kinds), strict=True))
+    def asked(heads: Sequence[Head]) -> Sequence[Head]:
+        return [head for head in heads if labels.has(head.labels, wanted or {})]
+
+    counted = dict(zip(kinds, at_once(of, kinds), strict=True))
+    by_status = {status: asked(heads) for status, heads in counted.items()}
     running = by_status.get("running", ())
     said = dict(zip((h.execution_id for h in running), at_once(lambda h: _doing(control, h), running[:LOOKED_AT]), strict=False))
     total: Counter[str] = Counter()
@@ -55,7 +61,7 @@ def stats(control: Control, *, path: str | None = None, since: int | None = None
         "since": to_rfc3339(begin),
         "counts": _counts(total),
         "paths": [{"path": name, "counts": _counts(paths[name]), "newest": to_rfc3339(newest[name])} for name in most],
-        "exact": len(running) <= LOOKED_AT and all(len(heads) < COUNTED for heads in by_status.values()),
+        "exact": len(running) <= LOOKED_AT and all(len(heads) < COUNTED for heads in counted.values()),
     }
     return cast("following_shapes.Stats", found)
 

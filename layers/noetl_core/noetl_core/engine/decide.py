@@ -64,6 +64,7 @@ class NewExecution:
     """The instant until which the log is kept (seconds)."""
     trigger: Triggered | None = None
     """What started it, where nobody asked for it."""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[Need, Any] | None = None) -> Decision:
@@ -82,6 +83,7 @@ def start(playbook: Playbook, request: NewExecution, now: int, values: Mapping[N
         key=request.key,
         trace_id=request.trace_id,
         trigger=request.trigger,
+        labels=dict(request.labels) or None,
     )
     p.emit(control.PlaybookRequestEvaluated, digest=playbook.digest)
     timeout, wrong = execution_limit(p)

@@ -19,7 +19,7 @@ from noetl_core.engine.fold_tokens import folds as of_tokens
 from noetl_core.engine.records import Commit, ControlEvent, control_events
 from noetl_core.engine.state import State
 
-REDUCER = 7
+REDUCER = 8
 """Version of this fold, stored in snapshots. A snapshot of another version is ignored, and the log is folded again."""
 
 

@@ -22,6 +22,7 @@ def _requested(s: State, e: ControlEvent, d: control.PlaybookExecutionRequested,
     s.trace_id = d.get("trace_id")
     s.key = d.get("key")
     s.trigger = d.get("trigger")
+    s.labels = dict(d.get("labels") or {})
     s.started_at = e.ts
 
 

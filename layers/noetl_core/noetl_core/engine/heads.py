@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from noetl_core.engine.state import State
@@ -28,6 +28,8 @@ class Head:
     """What started it, `{kind, name}`; None where somebody asked for it."""
     search: Mapping[str, Any] | None = None
     """Search attributes by name; None: the playbook has none."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What whoever started it calls it by."""
 
 
 def search_text(value: Any) -> str:
@@ -57,4 +59,5 @@ def head_of(state: State) -> Head:
         expires_at=state.expires_at,
         trigger=None if state.trigger is None else {"kind": state.trigger["kind"], "name": state.trigger["name"]},
         search=state.search["attributes"] if state.search is not None else None,
+        labels=state.labels,
     )

@@ -211,6 +211,8 @@ class State:
     parent: Parent | None = None
     trace_id: str | None = None
     trigger: Triggered | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    """By which lists find it."""
     """What started it; None where somebody asked for it."""
     key: RequestKey | None = None
     epoch: int = 0

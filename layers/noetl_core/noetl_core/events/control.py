@@ -52,6 +52,8 @@ class PlaybookExecutionRequested(TypedDict):
     key: NotRequired[RequestKey | None]
     trace_id: NotRequired[str | None]
     trigger: NotRequired[Triggered | None]
+    labels: NotRequired[dict[str, str] | None]
+    """By which lists find the execution."""
     """What started it, where nobody asked for it."""
 
 

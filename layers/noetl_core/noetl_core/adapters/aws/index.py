@@ -93,7 +93,13 @@ class DynamoExecutionIndex(Table):
         for name, number in (("finished_at", head.finished_at), ("expires_at", head.expires_at or None)):
             if number is not None:
                 item[name] = {"N": str(number)}
-        for name, value in (("error", head.error), ("parent", head.parent), ("trigger", head.trigger), ("search", head.search)):
+        for name, value in (
+            ("error", head.error),
+            ("parent", head.parent),
+            ("trigger", head.trigger),
+            ("search", head.search),
+            ("labels", head.labels or None),
+        ):
             if value is not None:
                 item[name] = {"S": json.dumps(value)}
         former = set() if head.search is None else self._find_by(head, shard, listed_at)
@@ -297,4 +303,5 @@ def _head(item: Item) -> Head:
         expires_at=number("expires_at"),
         trigger=parsed("trigger"),
         search=parsed("search"),
+        labels=parsed("labels") or {},
     )

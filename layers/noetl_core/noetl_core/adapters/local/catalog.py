@@ -17,7 +17,7 @@ from noetl_core.ports import Clock, Conflict, Due, Gate, Head, NotFound, PathRec
 
 _TERMINAL = "({})".format(",".join(f"'{status}'" for status in sorted(TERMINAL)))
 _HEAD = "execution_id, status, path, version, digest, started_at, updated_at, finished_at, error, parent, expires_at,"
-_HEAD += " trigger, search, searched"
+_HEAD += " trigger, search, searched, labels"
 
 
 DUE_PAGE = 200
@@ -28,7 +28,7 @@ def _loads(text: str | None) -> Any:
 
 
 def _head(row: Sequence[Any]) -> Head:
-    *plain, error, parent, expires_at, trigger, search, _ = row
+    *plain, error, parent, expires_at, trigger, search, _, labels = row
     execution_id, status, path, version, digest, started_at, updated_at, finished_at = plain
     return Head(
         execution_id,
@@ -44,6 +44,7 @@ def _head(row: Sequence[Any]) -> Head:
         expires_at,
         _loads(trigger),
         _loads(search),
+        _loads(labels) or {},
     )
 
 
@@ -133,7 +134,7 @@ class SqliteExecutionIndex:
 
     def put_head(self, head: Head) -> None:
         self._db.write(
-            f"INSERT INTO heads ({_HEAD}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+            f"INSERT INTO heads ({_HEAD}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
             f" ON CONFLICT (execution_id) DO UPDATE SET ({_HEAD})="
             f"({', '.join('excluded.' + name.strip() for name in _HEAD.split(','))})"
             f" WHERE excluded.updated_at > heads.updated_at OR (excluded.updated_at = heads.updated_at"
@@ -153,6 +154,7 @@ class SqliteExecutionIndex:
                 json.dumps(head.trigger) if head.trigger else None,
                 None if head.search is None else json.dumps(head.search),
                 _searched(head),
+                json.dumps(head.labels) if head.labels else None,
             ),
             later=True,
         )

@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS pinned (digest TEXT PRIMARY KEY, path TEXT, source TE
 CREATE INDEX IF NOT EXISTS playbooks_by_digest ON playbooks (digest);
 CREATE TABLE IF NOT EXISTS heads (execution_id TEXT PRIMARY KEY, status TEXT, path TEXT, version INTEGER, digest TEXT,
   started_at INTEGER, updated_at INTEGER, finished_at INTEGER, error TEXT, parent TEXT, expires_at INTEGER,
-  trigger TEXT, search TEXT, searched TEXT DEFAULT '');
+  trigger TEXT, search TEXT, searched TEXT DEFAULT '', labels TEXT);
 CREATE INDEX IF NOT EXISTS heads_by_end ON heads (expires_at);
 CREATE INDEX IF NOT EXISTS heads_by_start ON heads (started_at DESC, execution_id DESC);
 CREATE INDEX IF NOT EXISTS heads_by_status ON heads (status, started_at DESC, execution_id DESC);
@@ -89,6 +89,7 @@ CREATE INDEX IF NOT EXISTS heads_by_path ON heads (path, started_at DESC, execut
     6: _LIMITS,
     7: _PATHS,
     8: _SEARCH,
+    9: "ALTER TABLE heads ADD COLUMN labels TEXT;",
 }
 """Statements that upgrade a store from one version to the next."""
 _NO_STORAGE = frozenset(
@@ -102,7 +103,7 @@ _NO_STORAGE = frozenset(
     }
 )
 """Errors that waiting does not repair. Extended codes have them in the lowest byte."""
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000

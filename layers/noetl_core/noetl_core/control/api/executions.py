@@ -39,6 +39,9 @@ class Start(JsonBody):
         default=None, description="{execution_id}: the execution this one belongs to, for lists; it shares nothing with it"
     )
     trace_id: Text | None = Field(default=None, description="shown in every event")
+    labels: dict[str, Text] | None = Field(
+        default=None, description="key: value, 20 at most, by which lists find it; keys of A-Z, a-z, 0-9 and ._/-"
+    )
 
 
 Key = Annotated[str | None, Header(alias="Idempotency-Key", description="as `idempotency_key` in the body")]
@@ -70,6 +73,7 @@ def add(app: Resolver) -> None:
             idempotency_key=body.idempotency_key or key,
             parent=None if body.parent is None else {"execution_id": body.parent.execution_id},
             trace_id=body.trace_id,
+            labels=body.labels,
             registers=app.service.registers(app.caller),
         )
 
@@ -83,8 +87,12 @@ def add(app: Resolver) -> None:
         search: Annotated[
             str | None, asked("with these search attributes, as a query has them: `customer=acme&total=12`, encoded once more")
         ] = None,
+        label: Annotated[str | None, asked("with this label, key:value or key; with all of several, separated by commas")] = None,
+        q: Annotated[str | None, asked("whose id begins so, or whose playbook's path has this in it")] = None,
     ) -> Any:
-        return operations.executions(status=status, path=path, since=since, limit=limit, cursor=cursor, search=search)
+        return operations.executions(
+            status=status, path=path, since=since, limit=limit, cursor=cursor, search=search, label=label, q=q
+        )
 
     @app.operation("GET", "/api/executions/{execution_id}", "Summary of an execution", shapes.Execution, right=READS)
     def get_execution(execution_id: ExecutionId) -> Any:

@@ -32,8 +32,9 @@ def add(app: Resolver) -> None:
         since: Annotated[
             str | None, asked("started at this instant (ISO 8601) or later; in the last 24 hours by default")
         ] = None,
+        label: Annotated[str | None, asked("with this label, key:value or key; several separated by commas")] = None,
     ) -> Any:
-        return operations.stats(path=path, since=since)
+        return operations.stats(path=path, since=since, label=label)
 
     @app.operation(
         "GET",
