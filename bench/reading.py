@@ -14,10 +14,11 @@ from pathlib import Path
 from figures import Figure
 from playbooks import map_over
 
-from noetl_core.control import pages, read
+from noetl_core.control import changes, event_pages, pages, read, views
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import Position
+from noetl_core.control.iterations import iteration, iterations
 from noetl_core.control.step_summary import step_summary
 from noetl_core.local import LocalWiring
 
@@ -26,6 +27,9 @@ SIZES = ((10_000, 1.0), (100_000, 8.0))
 """Iterations of the loop whose history is read, and the seconds that `noetl events --output json` may take."""
 PAGE_MS = 50
 SUMMARY_MS = 10
+SEEK_MS = 300
+POLL_MS = 5
+EVERY = event_pages.Filter()
 FILTERS = (None, "LoopIterationCompleted", "LoopDone", "TaskRetried")
 """All events; half of a loop's; one of the control stream; none at all."""
 
@@ -64,9 +68,20 @@ def _of(items: int, budget: float, home: Path, times: int) -> list[Figure]:
         slowest = max(by_filter, key=statistics.median)
         note = f"processor time, slowest of {len(FILTERS)} filters"
         out.append(Figure(f"  {where} page, {name}", "ms", slowest, PAGE_MS, note=note))
-    for title, ask in (("summary of the execution", read.summary), ("summary of the step", _step)):
+    for title, budget_ms, ask in (
+        ("summary of the execution", SUMMARY_MS, read.summary),
+        ("summary of the step, in cells", SUMMARY_MS, _step),
+        ("iterations, first page", PAGE_MS, lambda c, e: iterations(c, e, "map", b"key")),
+        ("iterations, those that failed", PAGE_MS, lambda c, e: iterations(c, e, "map", b"key", status="error")),
+        ("iterations, from the middle", SEEK_MS, lambda c, e: iterations(c, e, "map", b"key", first=items // 2)),
+        ("one iteration", SEEK_MS, lambda c, e: iteration(c, e, "map", (items * 2 // 3,))),
+        ("events from the middle", SEEK_MS, lambda c, e: event_pages.page(c, e, b"key", EVERY, at=str(2 * items), limit=100)),
+        ("the last events", PAGE_MS, lambda c, e: event_pages.page(c, e, b"key", EVERY, tail=100)),
+        ("timeline of 500 rows", PAGE_MS, lambda c, e: views.timeline_rows(c, e, 500)),
+        ("a poll of what has not changed", POLL_MS, _poll(store, execution_id)),
+    ):
         asked = tuple(_fresh_ms(store, execution_id, ask) for _ in range(times))
-        out.append(Figure(f"  {title}, {name}", "ms", asked, SUMMARY_MS, note="processor time"))
+        out.append(Figure(f"  {title}, {name}", "ms", asked, budget_ms, note="processor time"))
     return out
 
 
@@ -109,7 +124,17 @@ def _page_ms(store: Path, execution_id: str, after: str | None, name: str | None
 
 
 def _step(control: Control, execution_id: str) -> object:
-    return step_summary(control, execution_id, "map")
+    return step_summary(control, execution_id, "map", 256)
+
+
+def _poll(store: Path, execution_id: str) -> Callable[[Control, str], object]:
+    """What asks whether anything has come after the end."""
+    local = LocalWiring(store)
+    try:
+        cursor = changes.changes(local.control, execution_id, b"key", limit=0)["cursor"]
+    finally:
+        local.close()
+    return lambda control, id: changes.unchanged(control, id, cursor, b"key")
 
 
 def _fresh_ms(store: Path, execution_id: str, ask: Callable[[Control, str], object]) -> float:

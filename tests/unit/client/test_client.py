@@ -113,6 +113,7 @@ def test_an_execution_from_its_start_to_its_views(url: str, local: LocalWiring) 
     assert api.state(id)["status"] == "completed"
     assert api.ctx(id)["ctx"] == {}
     assert api.render(id, "{{ steps.start.result }}")["value"] == "Hello, Ada!"
+    assert api.render(id, "{{ steps.start.status or 'not yet' }}", at=f"{id}.control.0.0")["value"] == "not yet"
     assert api.timeline(id)["spans"][0]["step"] == "start"
     assert api.timeline(id, rows=5, step="start", begin="0")["rows"] == {"total": 1, "shown": 1}
     assert api.graph(id)["nodes"][0]["status"] == "ok"

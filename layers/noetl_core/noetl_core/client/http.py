@@ -188,8 +188,8 @@ class Client(Looking):
     def ctx(self, execution_id: str) -> shapes.Ctx:
         return cast("shapes.Ctx", self._get(f"vars/{quote(execution_id, safe='')}"))
 
-    def render(self, execution_id: str, template: Any, step: str | None = None) -> shapes.Rendered:
-        body = {"execution_id": execution_id, "template": template, "step": step}
+    def render(self, execution_id: str, template: Any, step: str | None = None, at: str | None = None) -> shapes.Rendered:
+        body = {"execution_id": execution_id, "template": template, "step": step, "at": at}
         return cast("shapes.Rendered", self._post("context/render", body))
 
     # --- operating ---

@@ -173,8 +173,8 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
     def ctx(self, execution_id: str) -> shapes.Ctx:
         return {"execution_id": execution_id, "ctx": read.load(self.control(), execution_id).ctx}
 
-    def render(self, execution_id: str, template: Any, step: str | None = None) -> shapes.Rendered:
-        found = render_context(self.control(), execution_id, template, step)
+    def render(self, execution_id: str, template: Any, step: str | None = None, at: str | None = None) -> shapes.Rendered:
+        found = render_context(self.control(), execution_id, template, step, at)
         if len(json.dumps(found["value"], default=str)) > pages.MAX_PAGE_BYTES:
             raise TooLarge(f"what the template gives exceeds {pages.MAX_PAGE_BYTES} bytes")
         return found

@@ -23,13 +23,17 @@ MAX_ROUNDS = 50
 """The most values that a template may ask for one after the other."""
 
 
-def render_context(control: Control, execution_id: str, template: Any, step: str | None = None) -> shapes.Rendered:
+def render_context(
+    control: Control, execution_id: str, template: Any, step: str | None = None, at: str | None = None
+) -> shapes.Rendered:
     """Return the value of `template` (text, or data with templates in it) over workload, ctx, steps and execution_id, and what it
-    reads that is undefined; with `step` also its args and the event that led to it, of its newest open run or token.
+    reads that is undefined; with `step` also its args and the event that led to it, of its newest open run or token. With `at`
+    all of it is as it was just after that event.
 
-    Secrets are not available: a template that reads the keychain is refused. Raises `NotFound`, `TemplateError`.
+    Secrets are not available: a template that reads the keychain is refused. Raises `NotFound`, `BadCursor`,
+    `TemplateError`.
     """
-    state = read.load(control, execution_id)
+    state, _ = read.state_just_after(control, execution_id, at)
     playbook = control.playbook(state.digest)
     if any(path[0] == "keychain" for path in referenced(template)):
         raise TemplateError("the keychain is the workers' alone: no template rendered here may read it")

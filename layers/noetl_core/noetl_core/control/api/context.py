@@ -21,6 +21,7 @@ class Render(JsonBody):
     execution_id: Text = Field(description="whose workload, ctx and steps it reads", min_length=1)
     template: Any = Field(description="text with templates, or data that holds such")
     step: Text | None = Field(default=None, description="whose args and event it reads too")
+    at: Text | None = Field(default=None, description="the id of an event: as everything was just after it")
 
 
 def add(app: Resolver) -> None:
@@ -42,4 +43,4 @@ def add(app: Resolver) -> None:
     def render_template(body: Annotated[Render, Body()]) -> Any:
         if body.template is None:
             raise BadRequest("template is missing", "body.template", "text with templates, or data that holds such")
-        return operations.render(checked_id(body.execution_id), body.template, body.step)
+        return operations.render(checked_id(body.execution_id), body.template, body.step, body.at)
