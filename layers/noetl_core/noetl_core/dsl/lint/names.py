@@ -37,7 +37,7 @@ STEP_ATTRIBUTES: Final = words("result status loop")
 ENVIRONMENT: Final = words("env environ secrets secret")
 EVENT_ATTRIBUTES: Final = words("name status result error loop step run_id")
 OUTPUT: Final = words("status data result error")
-TRIGGER_FIELDS: Final = words("kind name id scheduled_at previous_at")
+TRIGGER_FIELDS: Final = words("kind name id scheduled_at previous_at event")
 ITER_ALWAYS: Final = words("index parent")
 
 
