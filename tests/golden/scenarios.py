@@ -368,6 +368,14 @@ SCENARIOS: Mapping[str, Scenario] = {
         tool=fails,
         drive=mended("start@1"),
     ),
+    "failure_handled": Scenario(
+        "an execution that is found by its attributes fails, and a playbook is told",
+        "  - { step: start, set_ctx: { seen: 1 }, tool: { kind: noop }, next: { arcs: [{ step: bad }] } }\n"
+        "  - { step: bad, tool: { kind: noop, result: fail } }\n",
+        head='executor: { spec: { on_failure: { playbook: golden/alert }, search: { n: 1, seen: "{{ ctx.seen }}" } } }\n',
+        tool=fails,
+        others={"alert": '  - { step: tell, tool: { kind: noop, result: "{{ workload.failure.path }}" } }\n'},
+    ),
     "routing_only": Scenario(
         "a step without a tool that only routes",
         "  - { step: start, tool: { kind: noop, result: 2 }, next: { arcs: [{ step: choose }] } }\n"
