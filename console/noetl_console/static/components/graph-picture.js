@@ -1,5 +1,5 @@
 // What is drawn of a graph, by how close it is looked at: dots, boxes, boxes with words.
-import { number, oneLine } from "../core/format.js";
+import { guard, number } from "../core/format.js";
 import { colors } from "../core/theme.js";
 import { tone } from "./status.js";
 
@@ -45,10 +45,16 @@ export class Picture {
     return null;
   }
 
-  /** The nearest step in a direction of another one; the first, where none is chosen. */
+  /** The next step in a direction: down and up an arc, one that fired before others; else the nearest. The first, where none is chosen. */
   towards(step, dx, dy) {
     const from = this.node(step);
-    if (!from) return this.graph.nodes[0] ?? null;
+    if (!from) return this.graph.nodes.find((n) => n.entry) ?? this.graph.nodes[0] ?? null;
+    if (dy !== 0) {
+      const [here, there] = dy > 0 ? ["source", "target"] : ["target", "source"];
+      const arcs = this.graph.edges.filter((e) => e[here] === step && e[there] !== step && !e.back);
+      const arc = arcs.find((e) => e.fired > 0) ?? arcs[0];
+      if (arc) return this.node(arc[there]);
+    }
     let [best, least] = [null, Infinity];
     for (const n of this.graph.nodes) {
       const [x, y] = [n.x + n.width / 2 - from.x - from.width / 2, n.y + n.height / 2 - from.y - from.height / 2];
@@ -110,7 +116,7 @@ export class Picture {
   }
 
   #label(pen, edge) {
-    const words = [edge.fired > 0 ? `×${number(edge.fired)}` : "", edge.when ? oneLine(edge.when, 26) : ""].filter(Boolean).join("  ");
+    const words = [edge.fired > 0 ? `×${number(edge.fired)}` : "", edge.when ? guard(edge.when) : ""].filter(Boolean).join("  ");
     pen.font = "11px system-ui, sans-serif";
     pen.textAlign = "center";
     pen.textBaseline = "middle";
@@ -166,22 +172,22 @@ export class Picture {
     pen.fillStyle = color;
     pen.fill();
     if (scale < WORDS) return;
-    const [left, room] = [n.x + 13, n.width - 34];
+    const left = n.x + 12;
     pen.textAlign = "left";
     pen.textBaseline = "alphabetic";
     pen.fillStyle = this.colors.text;
     pen.font = "600 12.5px system-ui, sans-serif";
     const two = below(n);
-    pen.fillText(cut(n.step, 28), left, n.y + (two ? n.height / 2 - 2 : n.height / 2 + 4), room);
+    pen.fillText(cut(n.step, 28), left, n.y + (two ? n.height / 2 - 2 : n.height / 2 + 4), n.width - 18);
     if (two) {
       pen.fillStyle = n.counts?.failed ? this.colors.bad : this.colors["text-soft"];
       pen.font = "11px system-ui, sans-serif";
-      pen.fillText(two, left, n.y + n.height / 2 + 13, n.width - 18);
+      pen.fillText(two, left, n.y + n.height / 2 + 13, n.width - 34);
     }
     pen.fillStyle = color;
     pen.font = "700 12px system-ui, sans-serif";
     pen.textAlign = "right";
-    pen.fillText(n.status ? MARKS[tone(n.status)] : "", n.x + n.width - 8, n.y + n.height / 2 - 2);
+    pen.fillText(n.status ? MARKS[tone(n.status)] : "", n.x + n.width - 7, n.y + n.height / 2 + 13);
     if (n.tokens) this.#tokens(pen, n);
   }
 

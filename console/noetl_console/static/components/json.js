@@ -20,10 +20,10 @@ function Value({ value, open }) {
 }
 
 function Entries({ entries, list, value, open }) {
+  const reference = !list && value.kind === "result_ref" && typeof value.size === "number";
   const [shown, setShown] = useState(PART);
-  const [opened, setOpened] = useState(open > 0);
-  const reference = !list && value.store && value.key && value.bytes !== undefined;
-  const word = reference ? `stored value, ${bytes(value.bytes)}` : list ? `${number(entries.length)} items` : oneLine(Object.keys(value).join(", "), 60);
+  const [opened, setOpened] = useState(open > 0 && !reference);
+  const word = reference ? `stored value of ${bytes(value.size)}` : list ? `${number(entries.length)} items` : oneLine(Object.keys(value).join(", "), 60);
   return html`<details open=${opened} onToggle=${(e) => setOpened(e.currentTarget.open)}>
     <summary><span class="soft">${list ? `[ ${word} ]` : `{ ${word} }`}</span></summary>
     ${opened

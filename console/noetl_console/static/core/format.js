@@ -58,6 +58,9 @@ export function oneLine(value, length = 120) {
   return line.length > length ? `${line.slice(0, length)}…` : line;
 }
 
+/** A template without its braces. */
+export const guard = (text) => oneLine(text.replace(/^\s*\{\{\s*|\s*\}\}\s*$/g, ""), 34);
+
 /** The index of an iteration as it is written: `617`, nested `3.14`. */
 export const iteration = (index) => (Array.isArray(index) ? index.join(".") : String(index));
 
