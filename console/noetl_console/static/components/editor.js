@@ -59,8 +59,17 @@ function extensions(m, language, label, height, readOnly, change) {
     theme,
     m.EditorView.contentAttributes.of({ "aria-label": label }),
     m.EditorState.readOnly.of(readOnly),
+    m.EditorView.domEventHandlers({ beforeinput: overwrite }),
     m.EditorView.updateListener.of((update) => update.docChanged && change(update.state.doc.toString())),
   ];
+}
+
+/** What is typed over a selection is put in its place by the editor: browsers would give it a style of its own, which the policy refuses. */
+function overwrite(event, editor) {
+  if (event.inputType !== "insertText" || event.isComposing || !event.data || editor.state.readOnly || editor.state.selection.main.empty) return false;
+  editor.dispatch(editor.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
+  event.preventDefault();
+  return true;
 }
 
 function mark(editor, m, diagnostics) {
