@@ -21,7 +21,7 @@ def barriers(page: Page) -> list[str]:
     if not page.evaluate("() => 'axe' in globalThis"):
         page.evaluate(_axe())
     found: dict[str, Any] = page.evaluate(
-        "() => axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations']})"
+        "() => axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations'], preload: false})"
     )
     return [
         f"{v['id']}: {v['help']}: {n['target']} {n['any'][0]['message'] if n['any'] else ''}"

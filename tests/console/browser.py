@@ -93,6 +93,6 @@ def watched(started: Browser, server: Console, *, dark: bool = False, width: int
     try:
         page = Watched(context.new_page(), server)
         yield page
-        assert page.wrong == []
+        assert page.wrong == [], page.wrong
     finally:
         context.close()

@@ -24,11 +24,18 @@ def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
         yield made
 
 
-@pytest.fixture
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
-    """For a test that acts."""
-    with stored(tmp_path_factory.mktemp("console")) as made:
+@pytest.fixture(scope="session")
+def acted_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    """For tests that act, each on executions of its own."""
+    with stored(tmp_path_factory.mktemp("acted")) as made:
         yield made
+
+
+@pytest.fixture
+def hands(chromium: Browser, acted_on: Stored) -> Iterator[Watched]:
+    """A page of `acted_on`."""
+    with watched(chromium, acted_on.server) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 from noetl_console.local import LocalApi
 from noetl_console.server import Console
 from noetl_core.control.admit import StartRequest, register
+from noetl_core.control.read import status_of
 from noetl_core.local import LocalWiring
 from tests.console.asking import console
 
@@ -123,16 +124,18 @@ class Stored:
     waits: str
     hostile: str
 
-    def start(self, source: str, payload: dict[str, Any] | None = None, timeout_s: float | None = None) -> str:
+    def start(self, source: str, payload: dict[str, Any] | None = None) -> str:
         """Carry out one more."""
-        return carried_out(self.wiring, source, payload, timeout_s)
+        return carried_out(self.wiring, source, payload)
 
 
-def carried_out(wiring: LocalWiring, source: str, payload: dict[str, Any] | None = None, timeout_s: float | None = None) -> str:
-    """Its id, when it has ended or `timeout_s` is over."""
-    started = wiring.start(StartRequest(playbook=source, payload=payload or {}))
-    wiring.run(started.execution_id, timeout_s=timeout_s)
-    return started.execution_id
+def carried_out(wiring: LocalWiring, source: str, payload: dict[str, Any] | None = None) -> str:
+    """Its id, when it has ended or waits."""
+    execution_id = wiring.start(StartRequest(playbook=source, payload=payload or {})).execution_id
+    while not wiring.run(execution_id, timeout_s=0.05):
+        if status_of(wiring.control.load(execution_id)) == "waiting":
+            break
+    return execution_id
 
 
 @contextmanager
@@ -144,8 +147,8 @@ def stored(folder: Path) -> Iterator[Stored]:
         register(wiring.control, source)
     ids = {
         "hostile": carried_out(wiring, HOSTILE),
-        "waits": carried_out(wiring, WAITS, timeout_s=0.3),
-        "approve": carried_out(wiring, APPROVE, timeout_s=0.3),
+        "waits": carried_out(wiring, WAITS),
+        "approve": carried_out(wiring, APPROVE),
         "items": carried_out(wiring, ITEMS),
         "shop": carried_out(wiring, SHOP),
     }
