@@ -7,6 +7,7 @@ import { Picture } from "./graph-picture.js";
 const CLOSEST = 2.5;
 const FARTHEST = 0.01;
 const MARGIN = 24;
+const DOTS = 0.03; // where all of it would be less than this, it says nothing
 const TOWARDS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
 
 /** `graph` with a layout; `selected` is a step; `select(step)` and `enter(step)` are told of a click and of a double click or Enter. */
@@ -21,13 +22,17 @@ export function GraphView({ graph, selected, select, enter, label }) {
     if (frame.current) return;
     frame.current = requestAnimationFrame(() => {
       frame.current = 0;
-      if (canvas.current && picture.current) picture.current.draw(canvas.current, view.current);
+      if (!canvas.current || !picture.current) return;
+      picture.current.draw(canvas.current, view.current);
+      canvas.current.dataset.drawn = "";
     });
   };
   const fit = () => {
     const { clientWidth: width, clientHeight: height } = canvas.current;
     const { width: w, height: h } = picture.current.size;
-    const scale = Math.max(FARTHEST, Math.min(1.1, (width - 2 * MARGIN) / w, (height - 2 * MARGIN) / h));
+    const across = Math.max(FARTHEST, Math.min(1.1, (width - 2 * MARGIN) / w));
+    const whole = Math.min(across, (height - 2 * MARGIN) / h);
+    const scale = whole < DOTS ? Math.min(across, 0.6) : whole; // what is far too tall is shown from its beginning
     view.current = { scale, x: (w - width / scale) / 2, y: Math.min(-MARGIN / scale, (h - height / scale) / 2) };
     if (h * scale > height - 2 * MARGIN) view.current.y = -MARGIN / scale;
     draw();

@@ -17,13 +17,13 @@ export function Heat({ buckets, total, current, choose }) {
     box.children[Math.max(0, Math.min(box.children.length - 1, at))].focus();
   };
   return html`<div class="heat" role="group" aria-label="Parts of the loop" onKeyDown=${key}>${cells.map(
-    (c, i) => html`<button key=${i} tabindex=${i === focus ? 0 : -1} aria-current=${i === current ? "true" : undefined} aria-label=${words(c)} title=${words(c)} style=${{ background: color(c, slowest) }} onClick=${() => choose(i)}></button>`,
+    (c, i) => html`<button key=${i} class=${c.failed ? "failed" : ""} tabindex=${i === focus ? 0 : -1} aria-current=${i === current ? "true" : undefined} aria-label=${words(c)} title=${words(c)} style=${{ backgroundColor: color(c, slowest) }} onClick=${() => choose(i)}></button>`,
   )}</div>`;
 }
 
 export function Legend() {
   return html`<span class="legend"><span><i style=${{ background: "var(--heat-none)" }}></i>not ended</span><span><i style=${{ background: "var(--heat-low)" }}></i>fast</span>
-    <span><i style=${{ background: "var(--heat-high)" }}></i>slow</span><span><i style=${{ background: "var(--heat-bad)" }}></i>some failed</span></span>`;
+    <span><i style=${{ background: "var(--heat-high)" }}></i>slow</span><span><i class="failed" style=${{ backgroundColor: "var(--heat-bad)" }}></i>some failed</span></span>`;
 }
 
 /** Every cell of the loop, those too that nothing has ended in. */
@@ -36,7 +36,7 @@ function filled({ width, cells }, total) {
 }
 
 function color(c, slowest) {
-  if (c.failed) return `color-mix(in oklab, var(--heat-bad) ${Math.round(55 + 45 * (c.failed / c.ended))}%, var(--heat-low))`;
+  if (c.failed) return `color-mix(in oklab, var(--heat-bad) ${Math.round(80 + 20 * (c.failed / c.ended))}%, var(--heat-low))`;
   if (!c.ended) return "var(--heat-none)";
   return `color-mix(in oklab, var(--heat-high) ${Math.round(100 * Math.sqrt(c.mean / slowest))}%, var(--heat-low))`;
 }

@@ -23,7 +23,7 @@ export function Graph({ run }) {
   const shown = graph ?? before;
   if (layout.error) return html`<${Refused} error=${layout.error} again=${layout.again} />`;
   if (!shown) return html`<${Busy} what="Drawing" />`;
-  return html`<div class="graph">
+  return html`<div class="graph" data-at=${graph ? (moment.position ?? "now") : ""}>
     <${Outline} graph=${shown} selected=${run.step} select=${run.select} />
     <${GraphView} graph=${shown} selected=${run.step} select=${run.select} enter=${(step) => run.open(steps[step]?.loop ? "iterations" : "events", { step })}
       label=${`Graph of ${number(shown.nodes.length)} steps; the tree of steps says the same`} />

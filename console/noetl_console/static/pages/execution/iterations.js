@@ -8,7 +8,7 @@ import { Heat, Legend } from "../../components/heat.js";
 import { Busy, Empty, Refused } from "../../components/parts.js";
 import { Status } from "../../components/status.js";
 
-export const BUCKETS = 400;
+export const BUCKETS = 256;
 const PAGE = 100;
 
 /** Names of steps with a loop. */
@@ -77,7 +77,7 @@ function List({ run, step, query }) {
       ${query.from || query.q ? html`<button class="button plain" onClick=${() => put({ from: "", q: "" })}>From the first</button>` : null}
     </header>
     ${pages.error ? html`<${Refused} error=${pages.error} again=${() => ask()} />` : null}
-    ${rows.length ? html`<table><thead><tr><th scope="col" class="right">Index</th><th scope="col">Status</th><th scope="col" class="right">Took</th><th scope="col" class="right">Attempts</th><th scope="col">Error</th></tr></thead>
+    ${rows.length ? html`<table class="tight"><thead><tr><th scope="col" class="right">Index</th><th scope="col">Status</th><th scope="col" class="right">Took</th><th scope="col" class="right">Attempts</th><th scope="col">Error</th></tr></thead>
       <tbody>${rows.map((row) => { const name = row.path ? row.path.join(".") : String(row.index); return html`<tr key=${name} aria-selected=${run.i === name} onClick=${() => put({ step, i: name })}>
         <td class="right number"><button class="button plain" onClick=${() => put({ step, i: name })}>${name}</button></td><td><${Status} value=${row.status} /></td>
         <td class="right number nowrap">${duration(row.duration_ms)}</td><td class="right number">${row.attempts > 1 ? number(row.attempts) : ""}</td>

@@ -1,0 +1,195 @@
+"""The console's budgets in a headless browser: `python -m bench.console [--items 100000] [--steps 10000] [--times 5]`.
+
+It makes a local store with a wide graph and a long loop, serves its console, and looks at it as a user would. Times are those of the
+browser, from asking for something until it is drawn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from playwright.sync_api import Page
+
+from noetl_console.assets import assets
+from noetl_console.local import LocalApi
+from noetl_console.server import Console
+from noetl_core.control.admit import StartRequest
+from noetl_core.local import LocalWiring
+from tests.console.asking import console
+from tests.console.browser import browser
+
+FIRST_PAINT_S, SCRIPT_KB, GRAPH_S, FRAMES, HEAT_S, SEEK_S = 1.0, 80.0, 1.5, 30.0, 0.2, 0.3
+ACROSS = 20
+"""Steps side by side in the graph."""
+PANNED_S = 3.0
+DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A figure, and what it may be; `least`: what it must be at least."""
+
+    what: str
+    value: float
+    unit: str
+    budget: float
+    least: bool = False
+
+    def __str__(self) -> str:
+        kept = self.value >= self.budget if self.least else self.value <= self.budget
+        bound = "at least" if self.least else "at most"
+        return f"{self.what:58} {self.value:9.3g} {self.unit:3} {bound} {self.budget:g} {'' if kept else ' <- MISSED'}"
+
+
+def wide(steps: int) -> str:
+    """A playbook of rows of steps, each of which leads to two of the next row."""
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: wide, path: bench/wide }\nworkflow:\n"
+    rows = [[f"s{row}_{place}" for place in range(ACROSS)] for row in range(max(1, steps // ACROSS))]
+    parts = ["  - step: start\n    tool: { kind: callback, signal: never }\n    next: { spec: { mode: inclusive }, arcs: ["]
+    parts += [", ".join(f"{{ step: {name} }}" for name in rows[0]), "] }\n"]
+    for row, names in enumerate(rows):
+        for place, name in enumerate(names):
+            parts.append(f"  - step: {name}\n    tool: {{ kind: noop }}\n")
+            if row + 1 < len(rows):
+                following = rows[row + 1]
+                targets = {following[place], following[(place + 1) % ACROSS]}
+                parts.append(f"    next: {{ arcs: [{', '.join(f'{{ step: {t} }}' for t in sorted(targets))}] }}\n")
+    return head + "".join(parts)
+
+
+def loop(items: int) -> str:
+    """A playbook whose loop fails in a few iterations."""
+    return (
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: long, path: bench/long }\n"
+        f"workload: {{ count: {items} }}\nworkflow:\n  - step: items\n"
+        '    loop: { in: "{{ range(workload.count) | list }}", iterator: item, spec: { policy: { failure: { mode: best_effort } } } }\n'
+        '    tool: { kind: noop, result: "{{ 12 / (0 if iter.item % 9973 == 617 else 1) }}" }\n'
+    )
+
+
+@contextmanager
+def served(steps: int, items: int) -> Iterator[tuple[Console, str, str]]:
+    """A console, an execution of the wide graph and one of the long loop."""
+    with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder:
+        store = str(Path(folder) / "runs.db")
+        wiring = LocalWiring(store)
+        graph = wiring.start(StartRequest(playbook=wide(steps))).execution_id
+        wiring.run(graph, timeout_s=1)
+        long = wiring.start(StartRequest(playbook=loop(items))).execution_id
+        wiring.run(long)
+        wiring.close()
+        api = LocalApi(store)
+        try:
+            with console(api) as server:
+                yield server, graph, long
+        finally:
+            api.close()
+
+
+def timed(page: Page, act: Callable[[], object], until: str) -> float:
+    """Seconds from `act` until a selector is there and drawn."""
+    began = time.perf_counter()
+    act()
+    page.wait_for_selector(until)
+    page.evaluate(DRAWN)
+    return time.perf_counter() - began
+
+
+def measured(page: Page, server: Console, graph: str, long: str, times: int, steps: int, items: int) -> Iterator[Measured]:
+    """All figures."""
+    base = f"http://127.0.0.1:{server.server_port}/"
+    page.goto(server.address())
+    page.wait_for_selector("tbody tr")
+
+    def median(act: Callable[[], float]) -> float:
+        return statistics.median(act() for _ in range(times))
+
+    def painted() -> float:
+        page.goto("about:blank")
+        page.goto(base)
+        page.wait_for_selector("tbody tr")
+        (paint,) = page.evaluate("() => performance.getEntriesByName('first-contentful-paint').map(e => e.startTime)")
+        return float(paint) / 1000
+
+    yield Measured("first paint", median(painted), "s", FIRST_PAINT_S)
+    script = sum(len(gzip.compress(a.body, 9)) for n, a in assets().items() if n.endswith(".js") and "codemirror" not in n)
+    yield Measured("script, compressed, without the editor", script / 1024, "KB", SCRIPT_KB)
+
+    def drawn() -> float:
+        page.goto(f"{base}#/executions")
+        page.wait_for_selector("tbody tr")
+        return timed(page, lambda: page.goto(f"{base}#/executions/{graph}"), "canvas[data-drawn]")
+
+    yield Measured(f"a graph of {steps:,} steps, from the list of executions", median(drawn), "s", GRAPH_S)
+    yield Measured("frames a second while it is panned, all of it in sight", panned(page, far=True), "", FRAMES, least=True)
+    yield Measured("frames a second while it is panned, names readable", panned(page, far=False), "", FRAMES, least=True)
+
+    def heated() -> float:
+        page.goto(f"{base}#/executions/{long}/logs")
+        page.wait_for_selector(".log, .content")
+        page.wait_for_load_state("networkidle")
+        return timed(page, lambda: page.goto(f"{base}#/executions/{long}/iterations"), ".heat button")
+
+    yield Measured(f"heat map of {items:,} iterations, from another view", median(heated), "s", HEAT_S)
+    page.goto(f"{base}#/executions/{long}/graph")
+    page.wait_for_selector("canvas[data-drawn]")
+    slider = page.get_by_role("slider", name="Event")
+    count = int(slider.get_attribute("max") or 0) + 1
+    random = Random(7)
+
+    def sought() -> float:
+        position = random.randrange(count)
+        return timed(page, lambda: slider.fill(str(position)), f".graph[data-at='{position}']")
+
+    yield Measured(f"any position among {count:,} events, until the graph is of then", median(sought), "s", SEEK_S)
+
+
+def panned(page: Page, *, far: bool) -> float:
+    """Frames a second while the graph is dragged."""
+    page.get_by_role("button", name="All of it").click()
+    if not far:
+        for _ in range(12):
+            page.get_by_role("button", name="Closer").click()
+    else:
+        for _ in range(12):
+            page.get_by_role("button", name="Farther").click()
+    box = page.locator("canvas").bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.evaluate("() => { window.frames_ = 0; const count = () => { window.frames_ += 1; requestAnimationFrame(count) }; count() }")
+    page.mouse.move(x, y)
+    page.mouse.down()
+    began, before = time.perf_counter(), page.evaluate("() => window.frames_")
+    while time.perf_counter() - began < PANNED_S:
+        part = (time.perf_counter() - began) / PANNED_S
+        page.mouse.move(x - 200 * part, y - 300 * part)
+    frames = page.evaluate("() => window.frames_") - before
+    elapsed = time.perf_counter() - began
+    page.mouse.up()
+    return float(frames / elapsed)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--items", type=int, default=100_000)
+    parser.add_argument("--steps", type=int, default=10_000)
+    parser.add_argument("--times", type=int, default=5)
+    given = parser.parse_args()
+    with served(given.steps, given.items) as (server, graph, long), browser() as started:
+        page = started.new_context(viewport={"width": 1360, "height": 820}).new_page()
+        page.set_default_timeout(60_000)
+        for figure in measured(page, server, graph, long, given.times, given.steps, given.items):
+            print(figure, flush=True)
+
+
+if __name__ == "__main__":
+    main()
