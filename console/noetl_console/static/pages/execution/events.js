@@ -56,7 +56,7 @@ function All({ run }) {
       );
     }
   };
-  const row = (i, style) => html`<${Line} key=${i} event=${parts.current.get(Math.floor(i / PART))?.[i % PART]} style=${style} moment=${moment} />`;
+  const row = (i, style) => html`<${Line} key=${i} n=${i} event=${parts.current.get(Math.floor(i / PART))?.[i % PART]} style=${style} moment=${moment} />`;
   if (error) return html`<${Refused} error=${error} again=${() => { setError(null); load(...wanted.current); }} />`;
   return html`<${Virtual} count=${count} height=${ROW} row=${row} shown=${load} current=${moment.position ?? -1} tabindex="0" role="list" aria-label="Events" />`;
 }
@@ -82,10 +82,10 @@ function Filtered({ run, filters }) {
     <${Virtual} count=${found.events.length} height=${ROW} row=${row} current=${found.events.length - 1} tabindex="0" role="list" aria-label="Events" />`;
 }
 
-function Line({ event, style, moment }) {
+function Line({ event, style, moment, n = "" }) {
   if (!event) return html`<div class="line soft" style=${style} role="listitem">…</div>`;
   const current = event.event_id === moment.at;
-  return html`<div class="line ${current ? "current" : ""}" style=${style} role="listitem" onClick=${() => put({ at: event.event_id })}>
+  return html`<div class="line ${current ? "current" : ""}" style=${style} role="listitem" onClick=${() => put({ at: event.event_id, n })}>
     <span class="number soft">${time(event.timestamp)}</span>
     <button class="button plain tone-${tone(event.status)}" style=${{ width: "190px", justifyContent: "flex-start", minHeight: "22px" }} aria-current=${current ? "true" : undefined}>${event.name}</button>
     <span class="grow"><b><bdi>${oneLine(event.step ?? "", 50)}</bdi></b>${event.task ? html`<span class="soft"> / <bdi>${oneLine(event.task, 50)}</bdi></span>` : null}${event.iteration !== undefined ? html`<span class="soft"> @${[event.iteration].flat().join(".")}</span>` : null}${event.attempt > 1 ? html`<span class="tone-wait"> attempt ${event.attempt}</span>` : null}</span>

@@ -66,7 +66,7 @@ function Iteration({ run }) {
   return html`
     <section><div class="row"><${Status} value=${it.status} /><span class="soft">${duration(it.duration_ms)}${it.attempts > 1 ? `, ${it.attempts} attempts` : ""}</span></div>
       <div class="row">${run.head.ended ? html`<button class="button ${it.status === "error" ? "primary" : ""}" onClick=${() => setRedriving(true)}><${Icon} name="retry" />Redrive this one…</button>` : null}
-        ${it.event_id ? html`<button class="button" onClick=${() => put({ at: it.event_id })}>Go to that moment</button>` : null}</div></section>
+        ${it.event_id ? html`<button class="button" onClick=${() => put({ at: it.event_id, n: "" })}>Go to that moment</button>` : null}</div></section>
     ${it.error ? html`<section><h3>Error</h3><${Wrong} error=${it.error} /></section>` : null}
     <section><h3>Item</h3><div class="box" tabindex="0"><${Json} value=${it.item} open=${2} /></div></section>
     ${it.result !== undefined ? html`<section><h3>Result</h3><div class="box" tabindex="0"><${Json} value=${it.result} open=${2} /></div></section>` : null}

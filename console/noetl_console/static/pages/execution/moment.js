@@ -3,8 +3,9 @@ import { useEffect, useRef, useState } from "../../vendor/preact.js";
 import { get, path } from "../../core/api.js";
 import { put } from "../../core/router.js";
 
-/** `{event, position, seek, now, error}`: `seek(n)` goes to the n-th event; while one request is under way only the newest wish waits. */
-export function useMoment(id, at) {
+/** `{event, position, seek, now, error}` of the event `at`, which is the `n`-th where that is known (`position` is null where it is not).
+ * `seek(n)` goes to the n-th event; while one request is under way only the newest wish waits. */
+export function useMoment(id, at, n) {
   const [found, set] = useState({ event: null, position: null, error: null });
   const wish = useRef(null);
   const busy = useRef(false);
@@ -12,7 +13,7 @@ export function useMoment(id, at) {
 
   const ask = async (where) => {
     const page = await get(`${path("executions", id)}/events`, { at: where, limit: 1 });
-    return { event: page.events[0] ?? null, position: page.position ?? null, error: null };
+    return { event: page.events[0] ?? null, position: page.position ?? (Number.isInteger(n) ? n : null), error: null };
   };
   const seek = async (position) => {
     wish.current = position;
@@ -26,7 +27,7 @@ export function useMoment(id, at) {
         if (next.event) {
           loaded.current = next.event.event_id;
           set(next);
-          put({ at: next.event.event_id });
+          put({ at: next.event.event_id, n: next.position });
         }
       }
     } catch (error) {
@@ -39,7 +40,7 @@ export function useMoment(id, at) {
     wish.current = null;
     loaded.current = null;
     set({ event: null, position: null, error: null });
-    put({ at: "" });
+    put({ at: "", n: "" });
   };
 
   useEffect(() => {

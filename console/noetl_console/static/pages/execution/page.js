@@ -28,11 +28,11 @@ export function Execution({ parts }) {
   const [, id, tab = "graph"] = parts;
   const { query } = route.value;
   const changes = useChanges(id);
-  const moment = useMoment(id, query.at);
+  const moment = useMoment(id, query.at, query.n ? Number(query.n) : undefined);
   const head = changes.head;
   const summary = useData((signal) => get(path("executions", id), {}, { signal }), [id, head?.status, head?.epoch]);
   const then = useData(
-    (signal) => (moment.at ? get(`${path("executions", id)}/state`, { at: moment.at }, { signal }) : Promise.resolve(null)),
+    async (signal) => (moment.at ? { at: moment.at, state: await get(`${path("executions", id)}/state`, { at: moment.at }, { signal }) } : null),
     [id, moment.at],
   );
   const names = Object.keys(VIEWS);
@@ -47,7 +47,7 @@ export function Execution({ parts }) {
   }, [head?.status, summary.data]);
   // All that parts of the page stand on.
   const run = useMemo(
-    () => ({ id, head, steps: changes.steps, version: changes.version, look: changes.look, summary: summary.data, moment, state: moment.at ? then.data : null, step: query.step || null, i: query.i || null, select, open }),
+    () => ({ id, head, steps: changes.steps, version: changes.version, look: changes.look, summary: summary.data, moment, state: moment.at && then.data?.at === moment.at ? then.data.state : null, step: query.step || null, i: query.i || null, select, open }),
     [id, changes.version, summary.data, moment.at, moment.event, then.data, query.step, query.i],
   );
 
@@ -59,7 +59,7 @@ export function Execution({ parts }) {
     <${Failure} run=${run} />
     <${Waits} run=${run} />
     <div class="bar"><nav class="tabs" aria-label="Views">${names.map((name) => html`<a href=${href(["executions", id, name], query)} aria-current=${(VIEWS[tab] ? tab : "graph") === name ? "page" : undefined}>${VIEWS[name][1]}</a>`)}</nav></div>
-    <${Slider} count=${head.count} moment=${moment} />
+    <${Slider} head=${head} moment=${moment} />
     ${moment.error ? html`<${Refused} error=${moment.error} again=${moment.now} />` : null}
     <div class="split">
       <section class="view" aria-label=${(VIEWS[tab] ?? VIEWS.graph)[1]}><${View} key=${id} run=${run} /></section>

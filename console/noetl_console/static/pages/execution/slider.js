@@ -4,9 +4,11 @@ import { useKeys } from "../../core/keys.js";
 import { number, time } from "../../core/format.js";
 import { Icon } from "../../components/icons.js";
 
-export function Slider({ count, moment }) {
+export function Slider({ head, moment }) {
+  const { count } = head;
   const last = Math.max(0, count - 1);
-  const position = moment.position ?? last;
+  const exact = !moment.event || moment.position !== null;
+  const position = moment.position ?? (moment.event ? about(head, moment.event, last) : last);
   const by = (n) => count && moment.seek(Math.max(0, Math.min(last, position + n)));
   useKeys([
     { keys: "[", what: "To the event before", run: () => by(-1) },
@@ -23,8 +25,14 @@ export function Slider({ count, moment }) {
     <input type="range" min="0" max=${last} value=${position} disabled=${!count} aria-label="Event" aria-valuetext=${`${number(position + 1)} of ${number(count)}: ${words}`}
       onInput=${(e) => moment.seek(Number(e.currentTarget.value))} />
     <button class="button plain" onClick=${() => by(1)} disabled=${!moment.at || position >= last} aria-label="To the next event" title="To the next event ( ] )"><${Icon} name="right" /></button>
-    <span class="where"><span class="number">${number(Math.min(position + 1, count))}</span><span class="soft"> of ${number(count)}</span></span>
+    <span class="where"><span class="number">${exact ? "" : "about "}${number(Math.min(position + 1, count))}</span><span class="soft"> of ${number(count)}</span></span>
     <span class="event cut" title=${event?.event_id}>${event ? html`<span class="number soft">${time(event.timestamp)}</span> <b>${event.name}</b> <bdi>${event.step ?? ""}</bdi>${event.iteration !== undefined ? ` ${[event.iteration].flat().join(".")}` : ""}` : html`<span class="soft">as it is now</span>`}</span>
     <button class="button" onClick=${moment.now} disabled=${!moment.at} title="To the present ( 0 )">Now</button>
   </div>`;
+}
+
+/** About where an event is whose number nobody knows, by its time. */
+function about(head, event, last) {
+  const [began, at] = [Date.parse(head.started_at), Date.parse(event.timestamp)];
+  return Math.max(0, Math.min(last, Math.round((last * (at - began)) / Math.max(1, head.duration_ms))));
 }

@@ -1,0 +1,126 @@
+"""What is done in the console is done: each action end to end, in a browser."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.console.barriers import barriers
+from tests.console.browser import Watched
+from tests.console.stored import APPROVE, ITEMS, WAITS, Stored
+
+ENDED_MS = 15_000
+
+
+def status(hands: Watched, expected: str) -> None:
+    """The status in the head of an execution becomes that."""
+    expect(hands.page.locator(".head .chip")).to_have_text(expected, timeout=ENDED_MS)
+
+
+def test_an_execution_is_paused_and_resumed(hands: Watched, acted_on: Stored) -> None:
+    execution = acted_on.start(WAITS)
+    hands.open(f"executions/{execution}", ".actions")
+    status(hands, "waiting")
+    hands.page.get_by_role("button", name="Pause").click()
+    status(hands, "paused")
+    hands.page.keyboard.press("p")
+    status(hands, "waiting")
+
+
+def test_an_execution_is_cancelled_for_a_reason(hands: Watched, acted_on: Stored) -> None:
+    execution = acted_on.start(WAITS)
+    hands.open(f"executions/{execution}", ".actions")
+    hands.page.get_by_role("button", name="Cancel…").click()
+    assert barriers(hands.page) == []
+    hands.page.get_by_label("Reason").fill("not needed")
+    hands.page.get_by_role("button", name="Cancel the execution").click()
+    status(hands, "cancelled")
+    assert acted_on.wiring.control.load(execution).cancelled_for == "not needed"
+
+
+def test_a_signal_is_sent_and_the_execution_goes_on_to_its_end(hands: Watched, acted_on: Stored) -> None:
+    """Nobody else carries it out: the console does."""
+    execution = acted_on.start(WAITS)
+    hands.open(f"executions/{execution}", ".waits")
+    expect(hands.page.locator(".waits")).to_contain_text("the signal go_on")
+    hands.page.get_by_role("button", name="Signal…").click()
+    expect(hands.page.get_by_label("Name")).to_have_value("go_on")
+    hands.page.get_by_label("Data").fill('{"word": "now"}')
+    assert barriers(hands.page) == []
+    hands.page.get_by_role("button", name="Send").click()
+    status(hands, "completed")
+
+
+def test_a_callback_is_answered_in_the_inbox_by_a_form_of_its_schema(hands: Watched, acted_on: Stored) -> None:
+    execution = acted_on.start(APPROVE, {"amount": 77})
+    hands.open("inbox", ".card li, li.card")
+    card = hands.page.locator("li.card", has_text="Approve 77 EUR?")
+    card.get_by_role("button", name="Answer…").click()
+    expect(card.get_by_label("Why")).to_be_visible()
+    assert barriers(hands.page) == []
+    card.get_by_label("Approved").check()
+    card.get_by_label("Why").fill("it is cheap")
+    card.get_by_role("button", name="Answer", exact=True).click()
+    expect(card).to_have_count(0, timeout=ENDED_MS)
+    hands.open(f"executions/{execution}/steps", ".actions")
+    status(hands, "completed")
+    expect(hands.page.locator("tbody")).to_contain_text("it is cheap")
+
+
+def test_an_answer_that_does_not_fit_says_what_is_wrong(hands: Watched, acted_on: Stored) -> None:
+    execution = acted_on.start(APPROVE, {"amount": 78})
+    hands.open(f"executions/{execution}", ".waits")
+    hands.page.locator(".waits").get_by_role("button", name="Answer…").click()
+    hands.page.get_by_role("button", name="Fail it instead…").click()
+    hands.page.get_by_label("Message").fill("nobody may spend that")
+    hands.page.get_by_role("button", name="Fail the task").click()
+    status(hands, "failed")
+    expect(hands.page.locator(".execution > .failure")).to_contain_text("nobody may spend that")
+
+
+def test_a_redrive_shows_what_would_run_before_it_does(hands: Watched, acted_on: Stored) -> None:
+    execution = acted_on.start(ITEMS, {"count": 700})
+    hands.open(f"executions/{execution}", ".actions")
+    status(hands, "failed")
+    hands.page.keyboard.press("r")
+    dialog = hands.page.get_by_role("dialog")
+    expect(dialog.get_by_role("region", name="Preview")).to_contain_text("check")
+    assert barriers(hands.page) == []
+    dialog.get_by_label("From").fill("items@617")
+    expect(dialog.get_by_role("region", name="Preview")).to_contain_text("iterations 617 (699 kept)")
+    dialog.get_by_label("Keys of ctx to set").fill("{")
+    expect(dialog.get_by_role("button", name="Redrive", exact=True)).to_be_disabled()
+    dialog.get_by_label("Keys of ctx to set").fill('{"price": 1}')
+    dialog.get_by_role("button", name="Redrive", exact=True).click()
+    status(hands, "completed")
+    expect(hands.page.locator(".about")).to_contain_text("redriven once")
+
+
+def test_a_playbook_is_edited_registered_and_started(hands: Watched) -> None:
+    hands.open("playbooks", "tbody tr")
+    hands.page.get_by_role("link", name="New…").click()
+    editor = hands.page.get_by_role("textbox", name="Playbook as YAML")
+    editor.click()
+    hands.page.keyboard.press("Control+A")
+    hands.page.keyboard.insert_text("apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: typed, path: demo/typed }\nworkfow: []\n")
+    expect(hands.page.get_by_label("What was found")).to_contain_text('did you mean "workflow"')
+    expect(hands.page.get_by_role("button", name="Register")).to_be_disabled()
+    assert barriers(hands.page) == []
+    hands.page.keyboard.press("Control+A")
+    hands.page.keyboard.insert_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: typed, path: demo/typed }\nworkload: { words: 2 }\n"
+        "workflow:\n  - step: first\n    tool: { kind: noop, result: '{{ workload.words * 21 }}' }\n    next: { arcs: [{ step: second }] }\n"
+        "  - step: second\n    tool: { kind: noop }\n"
+    )
+    expect(hands.page.get_by_role("treeitem")).to_have_count(2)
+    hands.page.get_by_role("button", name="Register").click()
+    hands.page.wait_for_url(re.compile("playbooks/demo%2Ftyped"))
+    hands.page.get_by_role("button", name="Start…").click()
+    hands.page.get_by_label("words").fill("3")
+    assert barriers(hands.page) == []
+    hands.page.get_by_role("dialog").get_by_role("button", name="Start", exact=True).click()
+    hands.page.wait_for_url(re.compile(r"executions/\d+"))
+    status(hands, "completed")
+    hands.page.get_by_role("link", name="Steps").click()
+    expect(hands.page.locator("tbody")).to_contain_text("63")

@@ -1,0 +1,126 @@
+"""The page of one execution, in a browser: its views, what is selected, and the time cursor that all of them share."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from noetl_console.answering import Asked
+from tests.console.barriers import barriers
+from tests.console.browser import Watched
+from tests.console.stored import Stored
+
+VIEWS = ("graph", "timeline", "steps", "iterations", "events", "logs", "ctx", "cost")
+
+
+def tree(page: Page) -> dict[str, str]:
+    """Steps by the tree beside the graph, with their statuses."""
+    items = page.get_by_role("treeitem").all()
+    return {i.locator("bdi").inner_text(): i.locator(".unseen").inner_text() for i in items}
+
+
+def asked(stored: Stored, path: str, query: str = "") -> Any:
+    """What the API answers."""
+    import json
+
+    answered = stored.server.api.answer(Asked("GET", f"/api/{path}", query))
+    assert answered.status == 200, answered.body
+    return json.loads(answered.body)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_view_is_shown_without_errors_and_has_no_barriers(page: Watched, looked_at: Stored, view: str) -> None:
+    for execution in (looked_at.shop, looked_at.items, looked_at.approve):
+        page.open(f"executions/{execution}/{view}", ".slider")
+        page.page.wait_for_load_state("networkidle")
+        expect(page.page.locator(".view")).to_be_visible()
+        expect(page.page.get_by_role("alert")).to_have_count(0)
+        assert barriers(page.page) == []
+
+
+def test_the_tree_says_what_the_graph_draws(page: Watched, looked_at: Stored) -> None:
+    page.open(f"executions/{looked_at.shop}", "canvas")
+    expect(page.page.get_by_role("treeitem")).to_have_count(6)
+    assert tree(page.page) == {
+        "start": "ok",
+        "bulk": "ok",
+        "ship": "ok",
+        "invoice": "ok",
+        "notify": "ok",
+        "single": "not reached",
+    }
+    page.page.get_by_role("tree").focus()
+    page.page.keyboard.press("ArrowDown")
+    page.page.keyboard.press("ArrowDown")
+    expect(page.page.get_by_role("complementary", name="Selected")).to_contain_text("bulk")
+    assert "step=bulk" in page.page.url
+
+
+def test_the_canvas_is_used_by_pointer_and_by_keys(page: Watched, looked_at: Stored) -> None:
+    page.open(f"executions/{looked_at.shop}", "canvas")
+    canvas = page.page.locator("canvas")
+    canvas.focus()
+    page.page.keyboard.press("ArrowDown")
+    expect(page.page.locator(".inspector h2")).to_have_text("start")
+    page.page.keyboard.press("ArrowDown")
+    expect(page.page.locator(".inspector h2")).to_have_text("bulk")
+    before = canvas.screenshot()
+    page.page.keyboard.press("+")
+    page.page.wait_for_timeout(100)
+    assert canvas.screenshot() != before
+    page.page.keyboard.press("Escape")
+    expect(page.page.locator(".inspector")).to_have_count(0)
+
+
+def test_the_slider_shows_what_state_at_that_event_says_at_random_positions(page: Watched, looked_at: Stored) -> None:
+    """The tree beside the graph, and the status, are those of `state?at=` of the same event."""
+    page.open(f"executions/{looked_at.shop}", "canvas")
+    count = asked(looked_at, f"executions/{looked_at.shop}/changes", "limit=0")["count"]
+    slider = page.page.get_by_role("slider", name="Event")
+    for position in random.Random(7).sample(range(count), 20):
+        slider.fill(str(position))
+        (event,) = asked(looked_at, f"executions/{looked_at.shop}/events", f"at={position}&limit=1")["events"]
+        page.page.wait_for_url(re.compile(f"at={re.escape(event['event_id'])}"))
+        state = asked(looked_at, f"executions/{looked_at.shop}/state", f"at={event['event_id']}")
+        expect(page.page.locator(".head .chip")).to_have_text(f"{state['status']} then")
+        reached = {name: s["status"] for name, s in state["steps"].items() if s["visits"]}
+        page.page.wait_for_selector(f".graph[data-at='{position}']")
+        shown = {name: status for name, status in tree(page.page).items() if status != "not reached"}
+        waiting = {token["step"] for token in state["tokens"]}
+        assert shown.keys() - waiting == reached.keys() - waiting, position
+        assert {n: s for n, s in shown.items() if reached.get(n)} == {n: s for n, s in reached.items() if s}, position
+
+
+def test_a_link_to_a_moment_and_a_step_leads_there(page: Watched, looked_at: Stored) -> None:
+    (event,) = asked(looked_at, f"executions/{looked_at.shop}/events", "at=10&limit=1")["events"]
+    page.open(f"executions/{looked_at.shop}/steps?step=start&at={event['event_id']}&n=10", ".slider .event b")
+    expect(page.page.locator(".slider .event")).to_contain_text(event["name"])
+    expect(page.page.get_by_role("slider", name="Event")).to_have_value("10")
+    page.page.get_by_role("button", name="Now").click()
+    expect(page.page.locator(".head .chip")).to_have_text("completed")
+
+
+def test_events_are_filtered_and_each_is_a_moment(page: Watched, looked_at: Stored) -> None:
+    page.open(f"executions/{looked_at.items}/events", ".virtual .line")
+    page.page.get_by_label("Name").fill("StepFailed")
+    page.page.keyboard.press("Tab")
+    expect(page.page.locator(".virtual .line")).to_have_count(1)
+    page.page.locator(".virtual .line button").click()
+    expect(page.page.locator(".slider .event")).to_contain_text("StepFailed")
+
+
+def test_logs_show_what_tasks_wrote(page: Watched, looked_at: Stored) -> None:
+    page.open(f"executions/{looked_at.shop}/logs", ".log article")
+    expect(page.page.locator(".log")).to_contain_text("3 orders from eu")
+    expect(page.page.locator(".log pre.err")).to_have_text("prices are net\n")
+
+
+def test_a_template_is_rendered(page: Watched, looked_at: Stored) -> None:
+    page.open(f"executions/{looked_at.shop}/ctx", "#template")
+    page.page.get_by_role("textbox", name="Template").fill("{{ ctx.last * 100 }}")
+    page.page.get_by_role("button", name="Render").click()
+    expect(page.page.locator(".box .json")).to_have_text("800")
