@@ -1,7 +1,7 @@
 """The console's budgets in a headless browser: `python -m bench.console [--items 100000] [--steps 10000] [--times 5]`.
 
-It makes a local store with a wide graph and a long loop, serves its console, and looks at it as a user would. Times are those of the
-browser, from asking for something until it is drawn.
+It makes a local store with a wide graph and a long loop, serves its console, and looks at it as a user would. Times are those of
+the browser, from asking for something until it is drawn.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 from random import Random
 
 from playwright.sync_api import Page
+from tests.console.asking import console
+from tests.console.browser import browser
 
 from noetl_console.assets import assets
 from noetl_console.local import LocalApi
 from noetl_console.server import Console
 from noetl_core.control.admit import StartRequest
 from noetl_core.local import LocalWiring
-from tests.console.asking import console
-from tests.console.browser import browser
 
 FIRST_PAINT_S, SCRIPT_KB, GRAPH_S, FRAMES, HEAT_S, SEEK_S = 1.0, 80.0, 1.5, 30.0, 0.2, 0.3
 ACROSS = 20
@@ -71,7 +71,8 @@ def loop(items: int) -> str:
     return (
         "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: long, path: bench/long }\n"
         f"workload: {{ count: {items} }}\nworkflow:\n  - step: items\n"
-        '    loop: { in: "{{ range(workload.count) | list }}", iterator: item, spec: { policy: { failure: { mode: best_effort } } } }\n'
+        '    loop: { in: "{{ range(workload.count) | list }}", iterator: item,\n'
+        "      spec: { policy: { failure: { mode: best_effort } } } }\n"
         '    tool: { kind: noop, result: "{{ 12 / (0 if iter.item % 9973 == 617 else 1) }}" }\n'
     )
 
@@ -165,7 +166,9 @@ def panned(page: Page, *, far: bool) -> float:
     box = page.locator("canvas").bounding_box()
     assert box is not None
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    page.evaluate("() => { window.frames_ = 0; const count = () => { window.frames_ += 1; requestAnimationFrame(count) }; count() }")
+    page.evaluate(
+        "() => { window.frames_ = 0; const count = () => { window.frames_ += 1; requestAnimationFrame(count) }; count() }"
+    )
     page.mouse.move(x, y)
     page.mouse.down()
     began, before = time.perf_counter(), page.evaluate("() => window.frames_")

@@ -22,7 +22,9 @@ def address(command: Command) -> str:
 
 
 def test_it_serves_the_local_store_at_the_address_that_it_prints(tmp_path: Path) -> None:
-    with Command("console", "--no-open", "--store", str(tmp_path / "runs.db"), cwd=tmp_path, env={**ENV, "NOETL_HOME": str(tmp_path)}) as command:
+    with Command(
+        "console", "--no-open", "--store", str(tmp_path / "runs.db"), cwd=tmp_path, env={**ENV, "NOETL_HOME": str(tmp_path)}
+    ) as command:
         url = address(command)
         browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
         with browser.open(url) as answer:

@@ -21,7 +21,7 @@ def test_executions_are_listed_newest_first_and_lead_to_their_pages(page: Watche
 
 def test_a_status_is_chosen_and_stands_in_the_address(page: Watched) -> None:
     page.open("executions", "tbody tr")
-    page.page.get_by_label("Status").select_option("failed")
+    page.page.get_by_label("Status", exact=True).select_option("failed")
     expect(page.page.locator("tbody tr")).to_have_count(2)
     assert page.page.url.endswith("#/executions?status=failed")
     page.page.go_back()

@@ -34,7 +34,9 @@ workflow:
 
 
 @pytest.mark.slow
-def test_a_failing_iteration_of_100_000_is_found_seen_mended_and_redriven_with_few_clicks(chromium: Browser, tmp_path: Path) -> None:
+def test_a_failing_iteration_of_100_000_is_found_seen_mended_and_redriven_with_few_clicks(
+    chromium: Browser, tmp_path: Path
+) -> None:
     store = str(tmp_path / "runs.db")
     wiring = LocalWiring(store)
     execution = carried_out(wiring, LONG)

@@ -59,10 +59,16 @@ def test_texts_from_right_to_left_stay_in_their_place(page: Watched, looked_at: 
 
 
 def test_nothing_is_wider_than_the_page_however_long_it_is(page: Watched, looked_at: Stored) -> None:
-    for address in ("executions", f"executions/{looked_at.hostile}/steps?step=start", f"executions/{looked_at.hostile}/graph?step=fails"):
+    for address in (
+        "executions",
+        f"executions/{looked_at.hostile}/steps?step=start",
+        f"executions/{looked_at.hostile}/graph?step=fails",
+    ):
         page.open(address, "h1")
         page.page.wait_for_load_state("networkidle")
-        assert page.page.evaluate("document.documentElement.scrollWidth <= innerWidth && document.querySelector('main').scrollWidth <= innerWidth")
+        assert page.page.evaluate(
+            "document.documentElement.scrollWidth <= innerWidth && document.querySelector('main').scrollWidth <= innerWidth"
+        )
 
 
 @pytest.fixture
