@@ -22,6 +22,7 @@ TOGETHER = (
     ("tests/e2e/test_flagship.py::test_a_worker_killed_in_the_middle", KIT),
     ("tests/e2e/", STACK),
     ("tests/matrix/test_stack.py", STACK),
+    ("tests/console/test_stack.py", STACK),
 )
 """How node ids begin, and in whose company those tests are: each of these groups has one stack. All other files go by themselves,
 so that what a module's fixtures start is started once."""

@@ -7,6 +7,7 @@ export function Dialog({ title, onClose, children, footer, wide = false }) {
   useEffect(() => {
     const before = document.activeElement;
     element.current.showModal();
+    element.current.querySelector(".inside :is(input, textarea, select)")?.focus();
     return () => before?.focus?.();
   }, []);
   const cancel = (event) => {

@@ -96,11 +96,11 @@ function Row({ row, current }) {
   const labels = Object.entries(row.labels ?? {});
   return html`<tr class=${current ? "current" : ""} onClick=${open}>
     <td><${Status} value=${row.status} /></td>
-    <td><a href=${href(["executions", row.execution_id])}><bdi>${oneLine(row.playbook.path, 80)}</bdi></a> <span class="soft">v${row.playbook.version}</span>
+    <td><a href=${href(["executions", row.execution_id])}><bdi>${oneLine(row.playbook.path, 80)}</bdi></a>${" "}<span class="soft nowrap">v${row.playbook.version}</span>
       ${labels.slice(0, 3).map(([k, v]) => html` <span class="tag"><span class="cut">${k}: ${v}</span></span>`)}</td>
-    <td class="mono" title=${row.execution_id}>${shortId(row.execution_id)}</td>
+    <td class="mono nowrap" title=${row.execution_id}>${shortId(row.execution_id)}</td>
     <td><${When} at=${row.started_at} /></td>
     <td class="right number nowrap">${duration(row.duration_ms)}</td>
-    <td class="soft">${row.error ? html`<span title=${oneLine(row.error.message, 500)}>${row.error.step ? html`<b><bdi>${oneLine(row.error.step, 40)}</bdi></b>: ` : null}<bdi>${oneLine(row.error.message, 90)}</bdi></span>` : null}</td>
+    <td class="soft anywhere">${row.error ? html`<span title=${oneLine(row.error.message, 500)}>${row.error.step ? html`<b><bdi>${oneLine(row.error.step, 40)}</bdi></b>: ` : null}<bdi>${oneLine(row.error.message, 90)}</bdi></span>` : null}</td>
   </tr>`;
 }

@@ -43,7 +43,7 @@ function Row({ row, style, whole, at, run }) {
   return html`<div class="line ${row.step === run.step ? "current" : ""}" role="listitem" style=${style} onClick=${() => run.select(row.step)}>
     <button class="button plain tone-${tone(row.status)}" style=${{ width: "190px", justifyContent: "flex-start", minHeight: "22px" }}><span class="cut"><bdi>${oneLine(row.name, 40)}</bdi></span></button>
     <div class="lane" role="img" aria-label=${`${row.status}, from ${duration(row.offset_ms)}, ${took}${failed}`} title=${`${row.step}: ${row.status}, ${took}${failed}`}>
-      ${row.inside.length ? row.inside.map((s) => part(s, s.kind === "queued" ? "queued" : s.kind === "wait" ? "wait" : tone(row.status))) : part(row, tone(row.status))}
+      ${row.inside.length ? part(row, "whole") : null}${row.inside.length ? row.inside.map((s) => part(s, s.kind === "queued" ? "queued" : s.kind === "wait" ? "wait" : tone(row.status))) : part(row, tone(row.status))}
       ${at === null ? null : html`<span class="cursor" style=${{ left: `${(100 * at) / whole}%` }}></span>`}</div>
     <span class="number soft right" style=${{ width: "76px" }}>${took}</span></div>`;
 }

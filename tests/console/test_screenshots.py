@@ -1,0 +1,49 @@
+"""The pictures of docs/console.md: each page is shown as it is there. `NOETL_SCREENSHOTS=docs/console` takes them anew."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.console.browser import watched
+from tests.console.stored import Stored
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/console.md"
+PICTURES = {
+    "executions": ("executions", "tbody tr", False),
+    "graph": ("executions/{items}/graph?step=items", ".inspector .heat", False),
+    "iterations": ("executions/{items}/iterations?step=items&i=617", ".heat", True),
+    "events": ("executions/{shop}/events?step=", ".virtual .line button", False),
+    "timeline": ("executions/{shop}/timeline", ".lane", False),
+    "logs": ("executions/{shop}/logs", ".log article", False),
+    "ctx": ("executions/{shop}/ctx", ".json", False),
+    "cost": ("executions/{shop}/cost", "tbody tr", False),
+    "inbox": ("inbox", "li.card", False),
+    "playbook": ("playbooks/demo%2Fshop", ".graph canvas", False),
+    "start": ("playbooks/demo%2Fshop?start=1", "dialog input", True),
+}
+"""Address, what must be there, and whether it is dark."""
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_each_picture_of_the_page_can_be_taken(name: str, chromium: Browser, looked_at: Stored, tmp_path: Path) -> None:
+    address, ready, dark = PICTURES[name]
+    folder = Path(os.environ.get("NOETL_SCREENSHOTS", tmp_path))
+    with watched(chromium, looked_at.server, dark=dark, width=1200, height=720) as hands:
+        hands.open(address.format(items=looked_at.items, shop=looked_at.shop), ready)
+        if name == "inbox":
+            hands.page.locator("li.card").first.get_by_role("button", name="Answer…").click()
+        hands.page.wait_for_load_state("networkidle")
+        folder.mkdir(parents=True, exist_ok=True)
+        hands.page.screenshot(path=folder / f"{name}.png")
+
+
+def test_the_page_shows_all_of_them() -> None:
+    shown = set(re.findall(r"!\[[^]]+\]\(console/(\w+)\.png\)", PAGE.read_text()))
+    assert shown == set(PICTURES)
+    assert {f.stem for f in (ROOT / "docs/console").iterdir()} == set(PICTURES)
