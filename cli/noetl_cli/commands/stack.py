@@ -62,6 +62,7 @@ def up(
     print(f"the stack is up at {running.endpoint} ({time.monotonic() - began:.1f} s)")
     print(f"API   {running.api_url}/api")
     print(f"inbox s3://{running.outputs['InboxBucketName']}/triggers/<playbook path>/...")
+    print("pages noetl console --on stack")
 
 
 def _parameters(given: Sequence[str]) -> dict[str, str]:
