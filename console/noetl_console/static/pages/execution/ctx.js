@@ -8,10 +8,10 @@ import { Busy, Refused } from "../../components/parts.js";
 import { Status } from "../../components/status.js";
 
 export function Ctx({ run }) {
-  const { id, moment, state } = run;
-  const now = useData((signal) => get(`${path("executions", id)}/state`, {}, { signal }), [id, run.version]);
-  const shown = moment.at ? state : now.data;
-  if (!moment.at && now.error) return html`<${Refused} error=${now.error} again=${now.again} />`;
+  const { id, moment } = run;
+  const now = useData((signal) => get(`${path("executions", id)}/state`, { at: moment.at }, { signal }), [id, run.version, moment.at]);
+  const shown = now.data;
+  if (now.error) return html`<${Refused} error=${now.error} again=${now.again} />`;
   if (!shown) return html`<${Busy} what="Reading the state" />`;
   return html`<div class="content padded">
     <section class="card" aria-label="ctx"><header><h2>ctx</h2><span class="soft">${moment.at ? "as it was then" : "as it is now"}</span></header><div class="inside"><${Json} value=${shown.ctx} open=${3} /></div></section>

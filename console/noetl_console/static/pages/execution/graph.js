@@ -16,12 +16,11 @@ export function Graph({ run }) {
   const { id, moment, steps, head } = run;
   // The layout once for each version of the playbook; then what each moment was like, or what the changes say of now.
   const layout = useData((signal) => get(`${path("executions", id)}/graph`, { layout: 1 }, { signal }), [id, head.epoch]);
-  const then = useData(async (signal) => (moment.at ? { at: moment.at, graph: await get(`${path("executions", id)}/graph`, { at: moment.at }, { signal }) } : null), [id, moment.at]);
   const graph = useMemo(() => {
     if (!layout.data) return null;
     if (!moment.at) return asNow(layout.data, steps);
-    return then.data?.at === moment.at ? asOf(layout.data, then.data.graph) : null; // that of another moment says nothing of this one
-  }, [layout.data, then.data, moment.at, steps]);
+    return run.state ? asOf(layout.data, run.state.graph) : null;
+  }, [layout.data, run.state, moment.at, steps]);
   const [before, setBefore] = useState(null);
   if (graph && graph !== before) setBefore(graph); // while another moment is asked for, the one of before stays
   const shown = graph ?? before;

@@ -32,7 +32,7 @@ export function Execution({ parts }) {
   const head = changes.head;
   const summary = useData((signal) => get(path("executions", id), {}, { signal }), [id, head?.status, head?.epoch]);
   const then = useData(
-    async (signal) => (moment.at ? { at: moment.at, state: await get(`${path("executions", id)}/state`, { at: moment.at }, { signal }) } : null),
+    async (signal) => (moment.at ? { at: moment.at, graph: await get(`${path("executions", id)}/graph`, { at: moment.at }, { signal }) } : null),
     [id, moment.at],
   );
   const names = Object.keys(VIEWS);
@@ -47,7 +47,7 @@ export function Execution({ parts }) {
   }, [head?.status, summary.data]);
   // All that parts of the page stand on.
   const run = useMemo(
-    () => ({ id, head, steps: changes.steps, version: changes.version, look: changes.look, summary: summary.data, moment, state: moment.at && then.data?.at === moment.at ? then.data.state : null, step: query.step || null, i: query.i || null, select, open }),
+    () => ({ id, head, steps: changes.steps, version: changes.version, look: changes.look, summary: summary.data, moment, state: moment.at && then.data?.at === moment.at ? asOf(then.data.graph) : null, step: query.step || null, i: query.i || null, select, open }),
     [id, changes.version, summary.data, moment.at, moment.event, then.data, query.step, query.i],
   );
 
@@ -66,6 +66,12 @@ export function Execution({ parts }) {
       ${run.step ? html`<${Inspector} run=${run} />` : null}
     </div>
   </div>`;
+}
+
+/** What everything was like at a moment, by the graph of then: the state with its ctx takes longer, and only one view shows it. */
+function asOf(graph) {
+  const reached = graph.nodes.filter((n) => n.runs || n.status || n.tokens);
+  return { status: graph.status, graph, steps: Object.fromEntries(reached.map((n) => [n.step, { status: n.status, visits: n.runs, tokens: n.tokens ?? 0, loop: n.counts }])) };
 }
 
 function Head({ run }) {

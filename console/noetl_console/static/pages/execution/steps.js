@@ -9,7 +9,7 @@ const MOST = 1000;
 export function Steps({ run }) {
   const { steps, state, summary, moment } = run;
   const rows = moment.at && state
-    ? Object.entries(state.steps).map(([name, s]) => ({ name, status: s.status, visits: s.visits, open: state.runs.filter((r) => r.step === name).length, tokens: state.tokens.filter((t) => t.step === name).length }))
+    ? Object.entries(state.steps).map(([name, s]) => ({ name, ...s }))
     : Object.entries(steps).map(([name, s]) => ({ name, ...s, tokens: (s.tokens ?? 0) + (s.parked ?? 0), result: summary?.steps[name]?.result }));
   if (!rows.length) return html`<div class="content"><${Empty} title="No step was reached">${moment.at ? "At this moment nothing had run." : "Nothing has run yet."}<//></div>`;
   return html`<div class="content"><table>
