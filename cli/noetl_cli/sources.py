@@ -36,7 +36,8 @@ def _is(file: Path, digest: str | None) -> bool:
     """Return whether a file has the text of a digest."""
     if digest is None:
         return True
-    from noetl_cli import files  # as above
+    # 60 ms, as above.
+    from noetl_cli import files
     from noetl_cli.errors import Exit
     from noetl_core.dsl.parse import digest_of
 

@@ -9,6 +9,7 @@ this, because no other reads the bytecode. Both builds of the layer call it (the
 * Libraries are bytecode alone, each `module.pyc` in place of its `module.py`. An interpreter prefers a source that lies beside
   it, so a library that another layer brings in another version is never mixed with the bytecode of this one.
 * Shared libraries have no symbols for debuggers: what no program header maps is cut off.
+* What distributions say about themselves is their headers, without the page of a package index.
 * botocore has the services that the engine uses: the list of 430 costs each cold start more than the services themselves.
 """
 
@@ -44,6 +45,7 @@ UNUSED = (
     "*.dist-info/top_level.txt",
     "*.dist-info/sboms",
     "adbc_driver_duckdb",
+    "aiohttp/_websocket/*.so",  # the same is there in Python, and nothing here speaks it
     "aiohttp/pytest_plugin.py",
     "aiohttp/test_utils.py",
     "aiohttp/web*.py",  # it is the client that is used
@@ -85,6 +87,12 @@ UNUSED = (
     "httpcore/_backends/trio.py",
     "httpx/_main.py",  # its command line
     "multidict/_testcapi*",
+    "packaging/direct_url.py",  # it is requirements that are read
+    "packaging/licenses",
+    "packaging/metadata.py",
+    "packaging/pylock.py",
+    "psycopg/pq/pq_ctypes.py",  # what `psycopg_binary` is there for
+    "psycopg/pq/_pq_ctypes.py",
     "pycparser",
     "pycparser-*.dist-info",
     "pydantic/mypy.py",
@@ -115,6 +123,9 @@ def finish(folder: Path) -> None:
     for pattern in UNUSED:
         for found in sorted(folder.glob(pattern)):
             _remove(found)
+    for metadata in folder.glob("*.dist-info/METADATA"):
+        headers, blank, _ = metadata.read_bytes().partition(b"\n\n")  # what follows is the page of a package index
+        _write(metadata, headers + blank)
     if (folder / "botocore").is_dir():
         keep_services(folder / "botocore" / "data")
     for source in sorted(folder.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""One browser for all tests of a process, and one console for those that change nothing."""
+"""A browser for the tests of a module, and one console for all that change nothing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from tests.console.browser import Watched, browser, watched
 from tests.console.stored import Stored, stored
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """Of a module: while it is there an event loop runs in this process, in which other tests could not begin theirs."""
     with browser() as started:
         yield started
 

@@ -310,7 +310,7 @@ def test_results_of_a_loop_are_read_by_page(how: str, limits: str, monkeypatch: 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("limits", ["over the limits"], indirect=True)
 def test_parts_are_the_same_whatever_fails_meanwhile(seed: int, limits: str) -> None:
-    faults = Faults(seed, crash=0.03, throttle=0.05, lost_answer=0.05, duplicate=0.3, lose_record=0.1, delay=0.3)
+    faults = Faults(seed, crash=0.02, throttle=0.05, lost_answer=0.05, duplicate=0.3, lose_record=0.1, delay=0.3)
     made = World(faults, routers=2)
     made.tool = lambda call: Outcome.ok(ROWS if call.task == "a" else call.inputs.get("args"))
     state = made.run(made.start(limited(READ)).execution_id)

@@ -20,7 +20,7 @@ from tests.sim.generated import GenLoop, GenStep
 from tests.sim.world import World
 
 IDS = 50
-DERIVED = re.compile(r"\b[trcukw][0-9a-f]{24}\b|\b\d{17,19}\b")
+DERIVED = re.compile(r'\b[trcukw][0-9a-f]{24}\b|(?<=")\d{12,19}(?=[".])|\b\d{17,19}\b')
 """Ids: those made by hashing, and execution ids."""
 MERGED = """\
   - step: start

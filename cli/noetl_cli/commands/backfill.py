@@ -28,14 +28,14 @@ def backfill(
     preview: Annotated[bool, typer.Option("--preview", help="Only say what would run")] = False,
     on: On = None,
     store: Store = None,
-    output_: Output = "human",
+    output_: Output = "text",
 ) -> None:
     """Run a registered playbook for each occurrence of its schedule in the past, and follow that to its end."""
     from noetl_cli.follow import Watch, ended  # 17 ms: only who follows an execution
 
     with closing(backend(on or "local", store)) as where:
         shown = where.api.backfill(path, begin, end, trigger=trigger, parallel=parallel, again=again, preview=preview or None)
-        if preview and output_ != "human":
+        if preview and output_ != "text":
             output.as_json(shown)
             return
         named = f"{shown['playbook']['path']}@{shown['playbook']['version']}"
@@ -45,10 +45,10 @@ def backfill(
             print(told)
             return
         execution_id = shown["execution_id"]
-        if output_ == "human":
+        if output_ == "text":
             say(told)
             say(f"execution {execution_id} on {where.name}" + ("" if shown["created"] else ", which was started before"))
-        watch = Watch(where, execution_id, quiet=output_ != "human")
+        watch = Watch(where, execution_id, quiet=output_ != "text")
         try:
             where.follow(execution_id, None, watch.tick)
         finally:

@@ -25,9 +25,9 @@ Tag = Annotated[str | None, typer.Option(help="Playbooks that have this tag")]
 
 @playbooks.callback(invoke_without_command=True)
 def catalog(
-    context: typer.Context, prefix: Prefix = "", tag: Tag = None, on: On = None, store: Store = None, output_: Output = "human"
+    context: typer.Context, prefix: Prefix = "", tag: Tag = None, on: On = None, store: Store = None, output_: Output = "text"
 ) -> None:
-    """List the catalog (default: of the stack)."""
+    """List the catalog (default: of the local store)."""
     if context.invoked_subcommand is None:
         _list(prefix, tag, False, on, store, output_)
 
@@ -39,17 +39,17 @@ def list_(
     deleted: Annotated[bool, typer.Option("--deleted", help="Those that are deleted")] = False,
     on: On = None,
     store: Store = None,
-    output_: Output = "human",
+    output_: Output = "text",
 ) -> None:
-    """List playbooks with their aliases and tags (default: of the stack)."""
+    """List playbooks with their aliases and tags (default: of the local store)."""
     _list(prefix, tag, deleted, on, store, output_)
 
 
 def _list(prefix: str, tag: str | None, deleted: bool, on: str | None, store: str | None, how: str) -> None:
-    with closing(backend(on or "stack", store)) as where:
+    with closing(backend(on or "local", store)) as where:
         found = where.api.playbooks(prefix or None, tag=tag, deleted=deleted or None)["playbooks"]
     shown: list[dict[str, Any]] = [{**each} for each in found]
-    if how == "human":
+    if how == "text":
         shown = [
             {
                 "path": each["path"],
@@ -65,12 +65,12 @@ def _list(prefix: str, tag: str | None, deleted: bool, on: str | None, store: st
 
 
 @playbooks.command()
-def show(path: Path, on: On = None, store: Store = None, output_: Output = "human") -> None:
+def show(path: Path, on: On = None, store: Store = None, output_: Output = "text") -> None:
     """Show a playbook's versions, aliases and tags, and who changed what."""
-    with closing(backend(on or "stack", store)) as where:
+    with closing(backend(on or "local", store)) as where:
         about: dict[str, Any] = {**where.api.about_playbook(path)}
         about["versions"] = [version["version"] for version in where.api.playbook_versions(path)["versions"]]
-    if output_ != "human":
+    if output_ != "text":
         output.as_json(about)
         return
     changes = about.pop("changes")
@@ -97,7 +97,7 @@ def alias(
     if remove == bool(versions):
         raise Exit(USAGE, "an alias stands for versions, or is removed: noetl playbooks alias PATH prod 7, or --remove")
     weights = None if remove else _weights(versions or [])
-    with closing(backend(on or "stack", store)) as where:
+    with closing(backend(on or "local", store)) as where:
         about = where.api.set_alias(path, name, weights)
     print(f"{path}@{name} is removed" if remove else f"{path}@{name} is version {_split(about['aliases'][name])}")
 
@@ -126,7 +126,7 @@ def tag(
     """Add and remove tags, by which lists are filtered (default: on the stack)."""
     if not tags and not remove:
         raise Exit(USAGE, "name the tags to add, or --remove some")
-    with closing(backend(on or "stack", store)) as where:
+    with closing(backend(on or "local", store)) as where:
         about = where.api.tag_playbook(path, tags or [], remove or [])
     print(f"{path}: {', '.join(about['tags']) or 'no tags'}")
 
@@ -134,7 +134,7 @@ def tag(
 @playbooks.command()
 def delete(path: Path, on: On = None, store: Store = None) -> None:
     """Let nothing new start from a playbook; what runs goes on, and its versions and executions stay (default: on the stack)."""
-    with closing(backend(on or "stack", store)) as where:
+    with closing(backend(on or "local", store)) as where:
         where.api.delete_playbook(path)
     print(f"{path} is deleted: nothing new starts from it (`noetl playbooks undelete {path}` brings it back)")
 
@@ -142,7 +142,7 @@ def delete(path: Path, on: On = None, store: Store = None) -> None:
 @playbooks.command()
 def undelete(path: Path, on: On = None, store: Store = None) -> None:
     """Let a deleted playbook start again (default: on the stack)."""
-    with closing(backend(on or "stack", store)) as where:
+    with closing(backend(on or "local", store)) as where:
         about: AboutPlaybook = where.api.undelete_playbook(path)
     print(f"{path} version {about['latest']} starts again")
 

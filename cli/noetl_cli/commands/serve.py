@@ -28,7 +28,7 @@ def serve(
         int | None, typer.Option(help="Take webhooks on this port of this machine", metavar="N", min=0, max=65535)
     ] = None,
     store: Store = None,
-    output_: Output = "human",
+    output_: Output = "text",
 ) -> None:
     """Start what is scheduled in the local store, and go on with what waits there, until Ctrl-C."""
     from noetl_cli.local_backend import LocalBackend  # 400 ms: only who asks the local store
@@ -81,7 +81,7 @@ def _tell(commit: Commit, how: str) -> None:
             told, status = {"error": error["message"]} if error else {}, event.data["status"]
         else:
             continue
-        if how == "human":
+        if how == "text":
             clock = datetime.fromisoformat(to_rfc3339(commit.ts)).astimezone().strftime("%H:%M:%S")
             print(clock, commit.stream.execution_id, output.styled(status, status), *told.values())
         else:

@@ -79,7 +79,7 @@ def resumed(noetl: Run, said: str) -> dict[str, Any]:
 
 
 @pytest.mark.untraced
-@pytest.mark.parametrize("size", [200_000, 1_000_000])
+@pytest.mark.parametrize("size", [400_000, 1_000_000])
 def test_a_log_that_finds_no_room_interrupts_the_run_and_resume_goes_on(noetl: Run, size: int) -> None:
     done = noetl("run", "loop.yaml", prepare=limited(size))
     assert done.returncode == 3

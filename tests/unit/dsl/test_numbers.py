@@ -109,6 +109,7 @@ def nest(value: Any, *keys: str) -> Any:
     return value
 
 
+SIGNED = {"form": "hmac", "credential": "hooks/x", "header": "X-Signature", "timestamp": "X-Time", "signed": "{timestamp}.{body}"}
 PLACES: dict[Place, Callable[[Any], dict[str, Any]]] = {
     **{("executor", "spec", "policy", "limits", name): executor("policy", "limits", name) for name in numbers.LIMITS},
     **{
@@ -151,6 +152,7 @@ PLACES: dict[Place, Callable[[Any], dict[str, Any]]] = {
         for name in ("ttl", "expires_in", "cache_ttl")
     },
     ("trigger", "jitter"): trigger(lambda value: {"schedule": "0 0 * * *", "jitter": value}),
+    ("webhook", "tolerance"): trigger(lambda value: {"webhook": {**SIGNED, "tolerance": value}}),
     ("schedule", "rate"): trigger(lambda value: {"schedule": {"rate": value}}),
     **{(f"{kind}_task", name): task(kind, name) for kind, spec in KINDS.items() for name in spec.durations},
 }

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from noetl_core.dsl.fields.types import Block, Field, Flag, Text
-from noetl_core.dsl.model import OnFailure
-
-_DEFAULT: Final = OnFailure()
 
 ON_FAILURE: Final = Block(
     "on_failure",
@@ -18,7 +15,7 @@ ON_FAILURE: Final = Block(
     Field("webhook", Text(), "The address to which the failure is posted as JSON."),
     Field("sns", Text(), "The topic to which the failure is published: a name or an ARN."),
     Field("credential", Text(), "Of a `webhook`: the credential that it needs, as `auth` of `kind: http` takes it."),
-    Field("disabled", Flag(), "true tells nobody, not what the stack tells by default either.", default=_DEFAULT.disabled),
+    Field("disabled", Flag(), "true tells nobody, not what the stack tells by default either."),
     prefix="on_failure of ",
 )
 
