@@ -62,9 +62,11 @@ class LocalApi:
 
     def _carry(self, answered: Answered) -> None:
         """What an accepted request has started or woken goes on."""
-        execution_id = json.loads(answered.body).get("execution_id")
-        if execution_id:
-            self._carrier.carry(str(execution_id))
+        body = json.loads(answered.body)
+        done = [e["execution_id"] for e in body.get("executions", ()) if e["outcome"] == "done"]  # of a batch
+        for execution_id in (body.get("execution_id"), *done):
+            if execution_id:
+                self._carrier.carry(str(execution_id))
 
     def close(self) -> None:
         self._carrier.close()

@@ -51,6 +51,8 @@ workflow:
     tool: { kind: noop, result: sent }
 """
 )
+SHOP_OF_LATER = SHOP.replace("event.result > 10", "event.result > 100")
+"""Its second version: what was much is little now."""
 ITEMS = (
     HEAD
     + """metadata: { name: items, path: demo/items }
@@ -119,19 +121,22 @@ class Stored:
     server: Console
     wiring: LocalWiring
     shop: str
+    small: str
     items: str
     approve: str
     waits: str
     hostile: str
 
-    def start(self, source: str, payload: dict[str, Any] | None = None) -> str:
+    def start(self, source: str, payload: dict[str, Any] | None = None, labels: dict[str, str] | None = None) -> str:
         """Carry out one more."""
-        return carried_out(self.wiring, source, payload)
+        return carried_out(self.wiring, source, payload, labels)
 
 
-def carried_out(wiring: LocalWiring, source: str, payload: dict[str, Any] | None = None) -> str:
+def carried_out(
+    wiring: LocalWiring, source: str, payload: dict[str, Any] | None = None, labels: dict[str, str] | None = None
+) -> str:
     """Its id, when it has ended or waits."""
-    execution_id = wiring.start(StartRequest(playbook=source, payload=payload or {})).execution_id
+    execution_id = wiring.start(StartRequest(playbook=source, payload=payload or {}, labels=labels or {})).execution_id
     while not wiring.run(execution_id, timeout_s=0.05):
         if status_of(wiring.control.load(execution_id)) == "waiting":
             break
@@ -146,12 +151,14 @@ def stored(folder: Path) -> Iterator[Stored]:
     for source in (SHOP, ITEMS, APPROVE):
         register(wiring.control, source)
     ids = {
+        "small": carried_out(wiring, SHOP, {"orders": [3, 5]}, {"env": "test", "team": "orders"}),
         "hostile": carried_out(wiring, HOSTILE),
         "waits": carried_out(wiring, WAITS),
         "approve": carried_out(wiring, APPROVE),
         "items": carried_out(wiring, ITEMS),
         "shop": carried_out(wiring, SHOP),
     }
+    register(wiring.control, SHOP_OF_LATER)
     api = LocalApi(store)
     try:
         with console(api) as server:

@@ -14,7 +14,7 @@ from tests.console.barriers import barriers
 from tests.console.browser import Watched
 from tests.console.stored import Stored
 
-VIEWS = ("graph", "timeline", "steps", "iterations", "events", "logs", "ctx", "cost")
+VIEWS = ("graph", "timeline", "steps", "iterations", "events", "logs", "ctx", "cost", "decisions")
 
 
 def tree(page: Page) -> dict[str, str]:

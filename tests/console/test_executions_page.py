@@ -12,7 +12,7 @@ from tests.console.stored import Stored
 def test_executions_are_listed_newest_first_and_lead_to_their_pages(page: Watched, looked_at: Stored) -> None:
     page.open("executions", "tbody tr")
     rows = page.page.locator("tbody tr")
-    expect(rows).to_have_count(5)
+    expect(rows).to_have_count(6)
     expect(rows.first).to_contain_text("demo/shop")
     expect(rows.first).to_contain_text("completed")
     rows.first.locator("a").click()
@@ -25,7 +25,7 @@ def test_a_status_is_chosen_and_stands_in_the_address(page: Watched) -> None:
     expect(page.page.locator("tbody tr")).to_have_count(2)
     assert page.page.url.endswith("#/executions?status=failed")
     page.page.go_back()
-    expect(page.page.locator("tbody tr")).to_have_count(5)
+    expect(page.page.locator("tbody tr")).to_have_count(6)
 
 
 def test_keys_go_through_the_list_and_are_shown(page: Watched, looked_at: Stored) -> None:

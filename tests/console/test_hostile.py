@@ -16,7 +16,7 @@ from tests.console.browser import Watched, watched
 from tests.console.stored import HEAD, IMAGE, Stored, carried_out
 
 CANARY = "canary-7f3d9a51c2"
-VIEWS = ("graph", "timeline", "steps", "iterations", "events", "logs", "ctx", "cost")
+VIEWS = ("graph", "timeline", "steps", "iterations", "events", "logs", "ctx", "cost", "decisions")
 KEPT = (
     HEAD
     + """metadata: { name: kept, path: demo/kept }
@@ -55,7 +55,7 @@ def test_texts_from_right_to_left_stay_in_their_place(page: Watched, looked_at: 
     for element in page.page.locator(".log pre").all():
         assert element.locator("bdi").count() == 1
     page.open("executions", "tbody tr")
-    assert page.page.locator("tbody td:nth-child(6)", has_text="<img").locator("bdi").count() > 0
+    assert page.page.locator("tbody td:nth-child(7)", has_text="<img").locator("bdi").count() > 0
 
 
 def test_nothing_is_wider_than_the_page_however_long_it_is(page: Watched, looked_at: Stored) -> None:
@@ -63,6 +63,7 @@ def test_nothing_is_wider_than_the_page_however_long_it_is(page: Watched, looked
         "executions",
         f"executions/{looked_at.hostile}/steps?step=start",
         f"executions/{looked_at.hostile}/graph?step=fails",
+        f"compare?a={looked_at.hostile}&b={looked_at.shop}",
     ):
         page.open(address, "h1")
         page.page.wait_for_load_state("networkidle")

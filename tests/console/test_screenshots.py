@@ -23,6 +23,11 @@ PICTURES = {
     "logs": ("executions/{shop}/logs", ".log article", False),
     "ctx": ("executions/{shop}/ctx", ".json", False),
     "cost": ("executions/{shop}/cost", "tbody tr", False),
+    "why": ("executions/{shop}/graph?step=bulk", ".why", False),
+    "decisions": ("executions/{items}/decisions", ".virtual .line", False),
+    "compare": ("compare?a={shop}&b={small}", ".apart", False),
+    "again": ("compare?a={shop}&version=2", ".apart", True),
+    "batch": ("executions?status=failed", "tbody tr", False),
     "inbox": ("inbox", "li.card", False),
     "playbook": ("playbooks/demo%2Fshop", ".graph canvas", False),
     "start": ("playbooks/demo%2Fshop?start=1", "dialog input", True),
@@ -35,7 +40,10 @@ def test_each_picture_of_the_page_can_be_taken(name: str, chromium: Browser, loo
     address, ready, dark = PICTURES[name]
     folder = Path(os.environ.get("NOETL_SCREENSHOTS", tmp_path))
     with watched(chromium, looked_at.server, dark=dark, width=1200, height=720) as hands:
-        hands.open(address.format(items=looked_at.items, shop=looked_at.shop), ready)
+        hands.open(address.format(items=looked_at.items, shop=looked_at.shop, small=looked_at.small), ready)
+        if name == "batch":
+            hands.page.get_by_role("button", name="Act on all that fit…").click()
+            hands.page.get_by_role("region", name="Preview").wait_for()
         if name == "inbox":
             hands.page.locator("li.card").first.get_by_role("button", name="Answer…").click()
         hands.page.wait_for_load_state("networkidle")

@@ -6,7 +6,8 @@ import gzip
 import json
 import re
 from hashlib import sha256
-from pathlib import Path
+from os.path import normpath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -14,6 +15,9 @@ from noetl_console.assets import STATIC, assets
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "console/vendor/package-lock.json"
+EDITOR = "vendor/codemirror.js"
+STATIC_IMPORT = r'^import [^"]*"(\.[^"]+)"'
+DYNAMIC_IMPORT = r'\bimport\("(\.[^"]+)"\)'
 MAX_SCRIPT = 80 * 1024
 """Bytes of script, compressed, that a page may need without the editor."""
 
@@ -35,7 +39,27 @@ def test_each_package_has_a_hash_in_the_lock_and_a_licence() -> None:
     assert packages["codemirror"]["version"] == "6.0.2"
 
 
+def imported(name: str, pattern: str) -> set[str]:
+    """Modules that one imports: `STATIC_IMPORT` with it, `DYNAMIC_IMPORT` when something is opened."""
+    named = re.findall(pattern, assets()[name].body.decode(), re.MULTILINE)
+    return {normpath((PurePosixPath(name).parent / each).as_posix()) for each in named}
+
+
+def loaded(name: str) -> set[str]:
+    """A module and all that the browser loads with it."""
+    found, left = set(), {name}
+    while left:
+        found.add(one := left.pop())
+        left |= imported(one, STATIC_IMPORT) - found
+    return found
+
+
 def test_a_page_needs_little_script() -> None:
-    """All of it, compressed file by file, but the editor."""
-    scripts = {n: len(gzip.compress(a.body, 9)) for n, a in assets().items() if n.endswith(".js") and n != "vendor/codemirror.js"}
-    assert sum(scripts.values()) < MAX_SCRIPT, sorted(scripts.items(), key=lambda s: -s[1])[:10]
+    """The first page, and each that is loaded when it is opened, with all that they import; compressed file by file."""
+    modules = {n for n in assets() if n.endswith(".js")}
+    opened = {each for name in modules for each in imported(name, DYNAMIC_IMPORT)} - {EDITOR}
+    assert set().union(*(loaded(name) for name in opened), loaded("main.js")) == modules - {EDITOR}
+    size = {n: len(gzip.compress(assets()[n].body, 9)) for n in modules}
+    pages = {name: sum(size[n] for n in loaded("main.js") | loaded(name)) for name in opened}
+    assert len(pages) > 5
+    assert max(pages.values()) < MAX_SCRIPT, pages

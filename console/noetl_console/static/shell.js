@@ -14,10 +14,11 @@ import { Executions } from "./pages/executions.js";
 /** Pages by the first part of an address. All but the first are loaded when they are opened. */
 const PAGES = {
   executions: { title: "Executions", load: async (parts) => (parts.length > 1 ? (await import("./pages/execution/page.js")).Execution : Executions) },
+  compare: { title: "Compare", load: async () => (await import("./pages/compare.js")).Compare },
   inbox: { title: "Inbox", load: async () => (await import("./pages/inbox.js")).Inbox },
   playbooks: { title: "Playbooks", load: async (parts) => (parts.length > 1 ? (await import("./pages/playbook.js")).Playbook : (await import("./pages/playbooks.js")).Playbooks) },
 };
-const PLACES = [["executions", "list", "Executions"], ["inbox", "inbox", "Inbox"], ["playbooks", "book", "Playbooks"]];
+const PLACES = [["executions", "list", "Executions"], ["inbox", "inbox", "Inbox"], ["playbooks", "book", "Playbooks"], ["compare", "compare", "Compare"]];
 const THEMES = { system: ["half", "light"], light: ["sun", "dark"], dark: ["moon", "system"] };
 
 export function Shell() {
@@ -29,6 +30,7 @@ export function Shell() {
     { keys: "g e", what: "Go to executions", run: () => go(["executions"]) },
     { keys: "g i", what: "Go to the inbox", run: () => go(["inbox"]) },
     { keys: "g p", what: "Go to playbooks", run: () => go(["playbooks"]) },
+    { keys: "g c", what: "Go to comparing", run: () => go(["compare"]) },
     { keys: "/", what: "Search", run: () => document.querySelector("main input[type=search]")?.focus() },
   ]);
   return html`<div class="shell">

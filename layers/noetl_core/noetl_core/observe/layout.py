@@ -11,6 +11,7 @@ from noetl_core.observe.graph import Edge, Graph, Node
 
 GAP_X, GAP_Y, MARGIN = 28.0, 26.0, 24.0
 CHAR, LINE_HEIGHT, PADDING = 7.4, 17.0, 12.0
+NARROWEST = 110.0
 SELF = 22.0
 """How far the arc of a step to itself reaches out."""
 SWEEPS, LARGE_SWEEPS, LARGE = 8, 3, 4_000
@@ -182,7 +183,7 @@ def _backward(graph: Graph) -> set[int]:
 
 def _box(node: Node, layer: int, most: int | None) -> Box:
     wide = max(len(text[:most]) for text in (node.step, *node.lines))
-    return Box(node.step, layer, wide * CHAR + 2 * PADDING, (1 + len(node.lines)) * LINE_HEIGHT + PADDING, node)
+    return Box(node.step, layer, max(NARROWEST, wide * CHAR + 2 * PADDING), (1 + len(node.lines)) * LINE_HEIGHT + PADDING, node)
 
 
 def _mean(near: list[Box], box: Box) -> float:

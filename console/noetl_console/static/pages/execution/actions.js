@@ -3,6 +3,7 @@ import { html, useState } from "../../vendor/preact.js";
 import { path, post } from "../../core/api.js";
 import { notify } from "../../core/notices.js";
 import { useKeys } from "../../core/keys.js";
+import { href } from "../../core/router.js";
 import { Dialog } from "../../components/dialog.js";
 import { Icon } from "../../components/icons.js";
 import { Refused } from "../../components/parts.js";
@@ -31,6 +32,7 @@ export function Actions({ run }) {
     { keys: "r", what: "Redrive…", run: () => over && ask("redrive") },
   ]);
   return html`<div class="actions">
+    <a class="button" href=${href(["compare"], { a: id })}><${Icon} name="compare" />Compare…</a>
     ${over || head.status === "cancelling" ? null : held ? html`<button class="button primary" onClick=${() => act("resume")}><${Icon} name="play" />Resume</button>` : html`<button class="button" onClick=${() => act("pause")}><${Icon} name="pause" />Pause</button>`}
     ${over ? null : html`<button class="button" onClick=${() => ask("signal")}><${Icon} name="signal" />Signal…</button>
       <button class="button danger" onClick=${() => ask("cancel")}><${Icon} name="ban" />Cancel…</button>`}

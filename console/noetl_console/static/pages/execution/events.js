@@ -11,6 +11,8 @@ import { Virtual } from "../../components/virtual.js";
 const PART = 200;
 const ROW = 25;
 const KEPT = 40; // parts
+const FEW = 20; // events that fit: where a page has fewer, pages before it are asked for at once, so many
+const PAGES = 5;
 const FIELDS = "event_id,timestamp,name,status,step,task,iteration,attempt,source";
 
 export function Events({ run }) {
@@ -25,7 +27,7 @@ export function Events({ run }) {
       ${run.step ? html`<span class="tag"><span class="cut">step: ${run.step}</span></span><button class="button plain" onClick=${() => run.select("")}>every step</button>` : null}
       <span class="spring"></span><span class="soft">${number(run.head.count)} events</span>
     </div>
-    ${filtered ? html`<${Filtered} key=${JSON.stringify(filters)} run=${run} filters=${filters} />` : html`<${All} run=${run} />`}
+    ${filtered ? html`<${Found} key=${JSON.stringify(filters)} run=${run} filters=${filters} />` : html`<${All} run=${run} />`}
     <${Shown} run=${run} />`;
 }
 
@@ -61,25 +63,30 @@ function All({ run }) {
   return html`<${Virtual} count=${count} height=${ROW} row=${row} shown=${load} current=${moment.position ?? -1} tabindex="0" role="list" aria-label="Events" />`;
 }
 
-/** Events that fit filters, the newest first asked for. */
-function Filtered({ run, filters }) {
+/** Events that fit filters, the newest first asked for; each is shown by a `line`. */
+export function Found({ run, filters, fields = FIELDS, height = ROW, line = Line, label = "Events", none = "No event fits" }) {
   const { id } = run;
   const [found, set] = useState({ events: [], back: null, error: null, busy: true });
   const ask = async (more) => {
     set((f) => ({ ...f, busy: true }));
     try {
-      const page = await get(`${path("executions", id)}/events`, { ...filters, ...(more ? { before: found.back, limit: PART } : { tail: PART }), fields: FIELDS });
-      set((f) => ({ events: [...page.events, ...(more ? f.events : [])], back: page.back, error: null, busy: false }));
+      let [events, back] = more ? [found.events, found.back] : [[], null];
+      const enough = events.length + FEW;
+      for (let pages = 0; pages < PAGES && (pages === 0 || (back && events.length < enough)); pages++) {
+        const page = await get(`${path("executions", id)}/events`, { ...filters, ...(back ? { before: back, limit: PART } : { tail: PART }), fields });
+        [events, back] = [[...page.events, ...events], page.back];
+      }
+      set({ events, back, error: null, busy: false });
     } catch (error) {
       set((f) => ({ ...f, error, busy: false }));
     }
   };
   useEffect(() => void ask(false), [run.version]);
   if (found.error) return html`<${Refused} error=${found.error} again=${() => ask(false)} />`;
-  if (!found.events.length && !found.back) return html`<div class="content"><${Empty} title=${found.busy ? "Looking…" : "No event fits"} /></div>`;
-  const row = (i, style) => html`<${Line} key=${i} event=${found.events[i]} style=${style} moment=${run.moment} />`;
+  if (!found.events.length && !found.back) return html`<div class="content"><${Empty} title=${found.busy ? "Looking…" : none} /></div>`;
+  const row = (i, style) => html`<${line} key=${i} event=${found.events[i]} style=${style} run=${run} moment=${run.moment} />`;
   return html`${found.back ? html`<div class="toolbar"><button class="button" disabled=${found.busy} onClick=${() => ask(true)}>Earlier ones</button></div>` : null}
-    <${Virtual} count=${found.events.length} height=${ROW} row=${row} current=${found.events.length - 1} tabindex="0" role="list" aria-label="Events" />`;
+    <${Virtual} count=${found.events.length} height=${height} row=${row} current=${found.events.length - 1} tabindex="0" role="list" aria-label=${label} />`;
 }
 
 function Line({ event, style, moment, n = "" }) {

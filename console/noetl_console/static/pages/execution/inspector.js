@@ -12,6 +12,7 @@ import { Status } from "../../components/status.js";
 import { Redrive } from "./redrive.js";
 import { useSummary } from "./iterations.js";
 import { Entries } from "./logs.js";
+import { useWhyStep, WhyStep } from "./why.js";
 
 export function Inspector({ run }) {
   const { step, i } = run;
@@ -35,7 +36,9 @@ function Step({ run }) {
   const loop = now?.loop;
   const result = summary?.steps[step]?.result;
   const waits = (head.waiting_for ?? []).filter((w) => w.step === step);
-  const error = head.error?.step === step ? head.error : null;
+  const why = useWhyStep(run);
+  const caused = why.data?.causes.length; // then what failed is told there, with more
+  const error = !caused && head.error?.step === step ? head.error : null;
   return html`
     <section><div class="row"><${Status} value=${status} note=${moment.at ? "then" : ""} />${now ? html`<span class="soft">${plural(now.visits, "run")}${now.open ? `, ${number(now.open)} open` : ""}</span>` : html`<span class="soft">No token has come here.</span>`}</div>
       ${now && head.ended ? html`<div class="row"><button class="button" onClick=${() => setRedriving(true)}><${Icon} name="retry" />Redrive from here…</button></div>` : null}
@@ -49,7 +52,8 @@ function Step({ run }) {
       ${found.data?.buckets ? html`<${Heat} buckets=${found.data.buckets} total=${loop.total} choose=${(n) => run.open("iterations", { step, from: n * found.data.buckets.width, of: "" })} />` : null}
       ${found.data?.iterations?.errors.length ? html`<ul class="form">${found.data.iterations.errors.map((e) => html`<li class="failure"><div class="what"><strong>${number(e.count)} × ${e.kind}</strong><pre class="text"><bdi>${oneLine(e.message, 200)}</bdi></pre></div>
         ${e.first ? html`<button class="button" onClick=${() => put({ i: iteration(e.first) })}>See ${iteration(e.first)}</button>` : null}</li>`)}</ul>` : null}</section>` : null}
-    ${found.data?.runs.errors.length && !loop?.failed && !error ? html`<section><h3>Errors</h3>${found.data.runs.errors.map((e) => html`<div class="failure"><div class="what"><strong>${number(e.count)} × ${e.kind}</strong><pre class="text"><bdi>${oneLine(e.message, 300)}</bdi></pre></div></div>`)}</section>` : null}
+    ${found.data?.runs.errors.length && !loop?.failed && !error && !caused ? html`<section><h3>Errors</h3>${found.data.runs.errors.map((e) => html`<div class="failure"><div class="what"><strong>${number(e.count)} × ${e.kind}</strong><pre class="text"><bdi>${oneLine(e.message, 300)}</bdi></pre></div></div>`)}</section>` : null}
+    <${WhyStep} run=${run} why=${why} />
     ${result !== undefined && result !== null && !moment.at ? html`<section><h3>Result</h3><div class="box" tabindex="0"><${Json} value=${result} open=${1} /></div></section>` : null}
     ${now ? html`<section><h3>Logs<span class="spring"></span>${logs ? null : html`<button class="button plain" onClick=${() => setLogs(true)}>Show</button>`}</h3>${logs ? html`<${Entries} run=${run} step=${step} compact />` : null}</section>` : null}
     <section><div class="row"><a href=${href(["executions", run.id, "events"], { step, at: moment.at })}>Its events</a></div></section>

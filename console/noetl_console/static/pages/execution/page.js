@@ -5,11 +5,13 @@ import { dateTime, duration, oneLine, shortId } from "../../core/format.js";
 import { useKeys } from "../../core/keys.js";
 import { useData } from "../../core/poll.js";
 import { go, href, put, route } from "../../core/router.js";
+import { Label } from "../../components/label.js";
 import { Busy, Copy, Refused, When } from "../../components/parts.js";
 import { Status } from "../../components/status.js";
 import { Actions } from "./actions.js";
 import { Cost } from "./cost.js";
 import { Ctx } from "./ctx.js";
+import { Decisions } from "./decisions.js";
 import { Events } from "./events.js";
 import { useChanges } from "./follow.js";
 import { Graph } from "./graph.js";
@@ -22,7 +24,7 @@ import { Steps } from "./steps.js";
 import { Timeline } from "./timeline.js";
 import { Waits } from "./waits.js";
 
-const VIEWS = { graph: [Graph, "Graph"], timeline: [Timeline, "Timeline"], steps: [Steps, "Steps"], iterations: [Iterations, "Iterations"], events: [Events, "Events"], logs: [Logs, "Logs"], ctx: [Ctx, "Ctx"], cost: [Cost, "Cost"] };
+const VIEWS = { graph: [Graph, "Graph"], timeline: [Timeline, "Timeline"], steps: [Steps, "Steps"], iterations: [Iterations, "Iterations"], events: [Events, "Events"], logs: [Logs, "Logs"], ctx: [Ctx, "Ctx"], cost: [Cost, "Cost"], decisions: [Decisions, "Decisions"] };
 
 export function Execution({ parts }) {
   const [, id, tab = "graph"] = parts;
@@ -81,7 +83,7 @@ function Head({ run }) {
     <div class="title">
       <h1><a class="soft" href=${href(["executions"])}>Executions</a> <span class="soft">/</span> <bdi>${summary ? summary.playbook.path : id}</bdi>${summary ? html` <span class="soft">v${summary.playbook.version}</span>` : null}</h1>
       <${Status} value=${state ? state.status : head.status} note=${state ? "then" : ""} />
-      ${labels.map(([k, v]) => html`<span class="tag"><span class="cut">${k}: ${v}</span></span>`)}
+      ${labels.map(([k, v]) => html`<${Label} name=${k} value=${v} />`)}
     </div>
     <div class="about soft"><span class="mono">${id}</span><${Copy} text=${id} what="id" />
       <span title=${dateTime(head.started_at)}>started <${When} at=${head.started_at} /></span>
