@@ -99,6 +99,15 @@ workflow:
     tool: { kind: noop, result: "{{ steps.wait.result.word }}" }
 """
 )
+NIGHTLY = (
+    HEAD
+    + """metadata: { name: nightly, path: demo/nightly }
+executor: { spec: { triggers: [{ schedule: "0 2 * * *" }] } }
+workflow:
+  - step: report
+    tool: { kind: noop, result: done }
+"""
+)
 IMAGE = "<img src=x onerror=alert(1)>"
 HOSTILE = (
     HEAD
@@ -148,7 +157,7 @@ def stored(folder: Path) -> Iterator[Stored]:
     """A console of a new store in `folder`."""
     store = str(folder / "runs.db")
     wiring = LocalWiring(store)
-    for source in (SHOP, ITEMS, APPROVE):
+    for source in (SHOP, ITEMS, APPROVE, NIGHTLY):
         register(wiring.control, source)
     ids = {
         "small": carried_out(wiring, SHOP, {"orders": [3, 5]}, {"env": "test", "team": "orders"}),

@@ -16,9 +16,11 @@ const PAGES = {
   executions: { title: "Executions", load: async (parts) => (parts.length > 1 ? (await import("./pages/execution/page.js")).Execution : Executions) },
   compare: { title: "Compare", load: async () => (await import("./pages/compare.js")).Compare },
   inbox: { title: "Inbox", load: async () => (await import("./pages/inbox.js")).Inbox },
+  limits: { title: "Limits", load: async () => (await import("./pages/limits.js")).Limits },
+  triggers: { title: "Triggers", load: async () => (await import("./pages/triggers.js")).Triggers },
   playbooks: { title: "Playbooks", load: async (parts) => (parts.length > 1 ? (await import("./pages/playbook.js")).Playbook : (await import("./pages/playbooks.js")).Playbooks) },
 };
-const PLACES = [["executions", "list", "Executions"], ["inbox", "inbox", "Inbox"], ["playbooks", "book", "Playbooks"], ["compare", "compare", "Compare"]];
+const PLACES = [["executions", "list", "Executions"], ["inbox", "inbox", "Inbox"], ["playbooks", "book", "Playbooks"], ["compare", "compare", "Compare"], ["triggers", "retry", "Triggers"], ["limits", "stop", "Limits"]];
 const THEMES = { system: ["half", "light"], light: ["sun", "dark"], dark: ["moon", "system"] };
 
 export function Shell() {
@@ -31,6 +33,8 @@ export function Shell() {
     { keys: "g i", what: "Go to the inbox", run: () => go(["inbox"]) },
     { keys: "g p", what: "Go to playbooks", run: () => go(["playbooks"]) },
     { keys: "g c", what: "Go to comparing", run: () => go(["compare"]) },
+    { keys: "g t", what: "Go to triggers", run: () => go(["triggers"]) },
+    { keys: "g l", what: "Go to limits", run: () => go(["limits"]) },
     { keys: "/", what: "Search", run: () => document.querySelector("main input[type=search]")?.focus() },
   ]);
   return html`<div class="shell">

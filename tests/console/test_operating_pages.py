@@ -1,0 +1,36 @@
+"""Triggers and limits, in a browser."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from tests.console.barriers import barriers
+from tests.console.browser import Watched
+from tests.console.stored import WAITS, Stored
+
+LIMITED = WAITS.replace("demo/waits }", "demo/limited }\nexecutor: { spec: { policy: { concurrency: { key: door, max: 1 } } } }")
+
+
+def test_a_trigger_is_switched_off_and_on_and_fired(hands: Watched, acted_on: Stored) -> None:
+    hands.open("triggers", "tbody tr")
+    row = hands.page.locator("tbody tr", has_text="demo/nightly")
+    expect(row).to_contain_text("0 2 * * *")
+    assert barriers(hands.page) == []
+    row.get_by_role("button", name="Switch off").click()
+    expect(row.locator(".chip")).to_have_text("off")
+    row.get_by_role("button", name="Switch on").click()
+    expect(row.locator(".chip")).to_have_count(0)
+    row.get_by_role("button", name="Fire now").click()
+    expect(hands.page.locator(".notices")).to_contain_text("It started")
+    hands.open("executions?path=demo/nightly", "tbody tr")
+    expect(hands.page.locator("tbody tr")).to_contain_text("completed")
+
+
+def test_a_limit_says_who_holds_its_places(hands: Watched, acted_on: Stored) -> None:
+    holder = acted_on.start(LIMITED)
+    hands.open("limits", "tbody tr")
+    hands.page.get_by_role("button", name="door").click()
+    who = hands.page.get_by_role("region", name="Who")
+    expect(who).to_contain_text("holds")
+    expect(who.get_by_role("link", name=holder)).to_be_visible()
+    assert barriers(hands.page) == []
