@@ -35,10 +35,9 @@ LOCAL_PARAMETERS = {
     "WorkerConcurrency": str(max(4, min(8, 2 * (os.cpu_count() or 1)))),
 }
 """What differs on an emulator on this machine: its services are private addresses, and plain HTTP clients reach its API. The
-python pool is there because LocalStack 4.8 creates the role of a function whose condition is false, and fails on it. Workers
-are processes of some 100 MB here, so they are few, and commands come to them in batches. Nothing is reserved: MiniStack delivers
-what it takes from a queue and then may not invoke again only after the message's visibility timeout, an hour and a half for a
-command."""
+python pool is there, so that any playbook runs. Workers are processes of some 100 MB here, so they are few, and commands come
+to them in batches. Nothing is reserved: MiniStack delivers what it takes from a queue and then may not invoke again only after
+the message's visibility timeout, an hour and a half for a command."""
 
 
 class DeployFailed(Exception):

@@ -73,7 +73,6 @@ UNUSED = (
     "aws_xray_sdk/ext/p[gsy]*",
     "aws_xray_sdk/ext/requests",
     "aws_xray_sdk/ext/sql*",
-    "botocore/crt/auth.py",
     "botocore/data/*/*/examples-1.json",
     "cffi",  # of cryptography's requirements it is `_cffi_backend` alone that runs
     "cffi-*.dist-info",

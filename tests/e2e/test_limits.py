@@ -86,7 +86,7 @@ def test_a_rate_is_kept_over_executions_and_workers(api: Api, stack: Stack, serv
     ids = [api.start(RATE, payload) for _ in range(4)]
     for _ in range(deaths):
         time.sleep(3)
-        for pid in function_processes(stack, "WorkerFunction")[:1]:
+        for pid in function_processes(stack, stack.outputs["WorkerFunctionName"])[:1]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     for execution_id in ids:

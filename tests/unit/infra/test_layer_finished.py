@@ -124,6 +124,20 @@ def test_a_library_that_another_layer_brings_is_read_from_its_source(layer: Path
         other.unlink()
 
 
+def test_functions_start_beside_a_layer_that_brings_awscrt(layer: Path, tmp_path: Path) -> None:
+    """botocore takes another of its modules then."""
+    crt = tmp_path / "awscrt"
+    crt.mkdir()
+    (crt / "__init__.py").write_text("__version__ = '0.20.0'\n")
+    (crt / "auth.py").write_text("from unittest.mock import MagicMock\nAwsSignatureType = MagicMock()\n")
+    (crt / "checksums.py").write_text("")
+    ask = (
+        f"import sys; sys.path[:0] = [{str(layer / 'python')!r}, {str(tmp_path)!r}]\n"
+        "import botocore.auth, botocore.client, botocore.compat, botocore.httpchecksum; print(botocore.compat.HAS_CRT)"
+    )
+    assert subprocess.check_output([sys.executable, "-S", "-B", "-c", ask], text=True) == "True\n"
+
+
 def test_another_python_is_refused(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(LAYER / "layer.py"), str(tmp_path), "2.7"], capture_output=True, text=True)
     assert done.returncode == 1

@@ -1,10 +1,15 @@
-"""The container that is written down for LocalStack: it has what the template asks for."""
+"""What LocalStack asks of the template, and the container that is written down for it: it has what the template asks for."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
 from samtranslator.yaml_helper import yaml_parse
 
-from tests.unit.infra.translated import ROOT, deployed
+from tests.unit.infra.translated import CHOICES, ROOT, conditions, deployed, translated
 
 
 def test_the_container_starts_every_service_of_the_template() -> None:
@@ -12,3 +17,34 @@ def test_the_container_starts_every_service_of_the_template() -> None:
     started = set(composed["services"]["localstack"]["environment"]["SERVICES"].split(","))
     kinds = [resource["Type"].split("::")[1].lower() for resource in deployed(PythonPool="yes").values()]
     assert {kind for kind in kinds if kind not in started} == set()
+
+
+def attributes_read(value: Any, true: Callable[[str], bool]) -> Iterator[str]:
+    """The resources whose attributes a template's value reads, with conditions decided."""
+    if isinstance(value, list):
+        for each in value:
+            yield from attributes_read(each, true)
+    if not isinstance(value, dict):
+        return
+    for name, told in value.items():
+        if name == "Fn::If":
+            yield from attributes_read(told[1] if true(told[0]) else told[2], true)
+            continue
+        if name == "Fn::GetAtt":
+            yield told.partition(".")[0] if isinstance(told, str) else told[0]
+        elif name == "Fn::Sub":
+            yield from re.findall(r"\$\{(\w+)", told if isinstance(told, str) else told[0])
+        yield from attributes_read(told, true)
+
+
+@pytest.mark.parametrize("parameters", CHOICES, ids=lambda p: "+".join(p) or "defaults")
+def test_what_conditions_leave_out_reads_nothing_that_they_leave_out(parameters: Mapping[str, str]) -> None:
+    """LocalStack reads the properties of every resource, and only then whether it is to be made; an attribute of one that is not ends the
+    deployment. CloudFormation does not read them."""
+    template, true = translated(**parameters), conditions(**parameters)
+    left_out = {name for name, r in template["Resources"].items() if "Condition" in r and not true(r["Condition"])}
+    read = {
+        name: sorted(left_out & set(attributes_read(template["Resources"][name]["Properties"], true)))
+        for name in sorted(left_out)
+    }
+    assert {name: others for name, others in read.items() if others} == {}

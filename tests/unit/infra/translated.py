@@ -6,7 +6,7 @@ What names a resource becomes text (`Ref` X is `${X}`, `Fn::GetAtt` X.Arn is `${
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -99,6 +99,11 @@ def _deployed(parameters: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     resolver = _Resolver(template, values)
     kept = {name: r for name, r in template["Resources"].items() if resolver.holds(r.get("Condition"))}
     return {name: resolver.of(r) for name, r in kept.items()}
+
+
+def conditions(**parameters: str) -> Callable[[str], bool]:
+    """Whether a condition of the template is true with these parameter values."""
+    return _Resolver(source(), {**PSEUDO, **defaults(), **parameters}).holds
 
 
 def deployed(**parameters: str) -> Mapping[str, Any]:
