@@ -160,3 +160,15 @@ def test_a_look_that_finds_nothing_to_do_changes_nothing(registered: Client) -> 
     fire_due(registered.local.control, "reports/nightly", "schedule")
     assert registered.local.triggers.trigger("reports/nightly", "schedule") == record
     assert registered("GET", f"{AT}/schedule")[1] == before
+
+
+def test_nobody_takes_the_place_of_an_occurrence_by_its_idempotency_key(registered: Client) -> None:
+    at = "2026-11-22T02:00:00Z"
+    other = PLAYBOOK.replace("reports/nightly", "evil/other")
+    key = f"trigger:reports/nightly:schedule:{at}"
+    status, body = registered("POST", "/api/executions", {"playbook": other, "idempotency_key": key})
+    assert (status, body["error"]["code"]) == (409, "conflict")
+    assert body["error"]["message"] == "an idempotency key that begins with trigger: is the engine's own: choose another one"
+    assert registered("POST", "/api/executions", {"playbook": other, "idempotency_key": "backfill:[]"})[0] == 409
+    started = result_of(registered, registered("POST", f"{AT}/schedule/fire", {"at": at})[1])
+    assert started["playbook"]["path"] == "reports/nightly"

@@ -42,6 +42,11 @@ class KeyReused(Exception):
     """The idempotency key was used before with a different request (HTTP 409). Who acts: the caller."""
 
 
+class KeyReserved(KeyReused):
+    """The idempotency key is one of those that the engine derives for occurrences and backfills (HTTP 409). Who acts: the
+    caller."""
+
+
 @dataclass(frozen=True, slots=True)
 class StartRequest:
     """A request to start an execution: by `path` and `version`, by `digest`, or with the text of the playbook in `playbook`."""
@@ -57,6 +62,8 @@ class StartRequest:
     trace_id: str | None = None
     execution_id: str | None = None
     """Given for children only; otherwise it is created here."""
+    derived_key: bool = False
+    """Whether the engine has derived the idempotency key."""
     trigger: Triggered | None = None
     """What starts it, where nobody asks for it."""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -120,6 +127,9 @@ def admit(control: Control, request: StartRequest) -> Started:
 def _identity(control: Control, request: StartRequest) -> tuple[str, RequestKey | None]:
     """Return the id of the execution that a request is for, and its idempotency key."""
     if request.idempotency_key is not None:
+        if ids.is_derived(request.idempotency_key) and not request.derived_key:
+            begin = request.idempotency_key.partition(":")[0]
+            raise KeyReserved(f"an idempotency key that begins with {begin}: is the engine's own: choose another one")
         key: RequestKey = {"key": request.idempotency_key, "fingerprint": request.fingerprint()}
         return ids.execution_id_from_key(request.idempotency_key), key
     return request.execution_id or ids.execution_id_at(control.clock.now(), secrets.randbits(21)), None

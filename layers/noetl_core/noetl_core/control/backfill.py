@@ -94,13 +94,12 @@ def start_backfill(control: Control, asked: Backfill, planned: Planned) -> Start
         "occurrences": planned.occurrences,
     }
     words = (asked.path, planned.version, planned.trigger, asked.begin, asked.end, asked.again)
-    key = f"backfill:{json.dumps(words)}"
+    key = f"{ids.BACKFILL}{json.dumps(words)}"
     known = control.load(ids.execution_id_from_key(key))
     if known.seq >= 0:  # how many run at a time makes no other backfill of it
         payload["parallel"] = known.payload.get("parallel")
-    return admit(
-        control, StartRequest(playbook=json.dumps(PLAYBOOK, indent=1), payload=payload, idempotency_key=key, registers=False)
-    )
+    text = json.dumps(PLAYBOOK, indent=1)
+    return admit(control, StartRequest(playbook=text, payload=payload, idempotency_key=key, derived_key=True, registers=False))
 
 
 def _scheduled(playbook: Playbook, name: str | None) -> Trigger:

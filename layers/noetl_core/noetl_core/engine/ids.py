@@ -80,6 +80,7 @@ def claim_id(execution_id: str, run_id: str, frame: int | str) -> str:
 
 
 TRIGGER = "trigger:"
+BACKFILL = "backfill:"
 
 
 def trigger_id(path: str, name: str) -> str:
@@ -98,6 +99,12 @@ def trigger_of(due: str) -> tuple[str, str] | None:
 def occurrence_key(path: str, name: str, occurrence: str) -> str:
     """Return the idempotency key of the execution that an occurrence of a trigger starts."""
     return f"{trigger_id(path, name)}:{occurrence}"
+
+
+def is_derived(key: str) -> bool:
+    """Return whether an idempotency key is one of those that the engine derives: a caller's would take the place of what it is to
+    start once."""
+    return key.startswith((TRIGGER, BACKFILL))
 
 
 def child_execution_id(parent: str, task_run: str) -> str:

@@ -44,7 +44,14 @@ def start_triggered(control: Control, record: TriggerRecord, occurrence: str, at
     try:
         read = loading(Values(control.store, control.results, ids.execution_id_from_key(key)))
         payload = render(record.payload, Scope({"trigger": trigger_seen(trigger)}, resolve=read))
-        request = StartRequest(path=record.path, version=record.version, payload=payload, idempotency_key=key, trigger=trigger)
+        request = StartRequest(
+            path=record.path,
+            version=record.version,
+            payload=payload,
+            idempotency_key=key,
+            derived_key=True,
+            trigger=trigger,
+        )
         execution_id = admit(control, request).execution_id
     except KeyReused:  # by an earlier version of the trigger
         execution_id = ids.execution_id_from_key(key)
