@@ -230,3 +230,23 @@ def test_whatever_crashes_a_failure_is_handled_once(named: str) -> None:
                 break
             points += 1
     assert points >= 30
+
+
+def test_handlers_that_start_what_fails_come_to_an_end(local: LocalWiring) -> None:
+    again = "{ name: again, kind: playbook, path: team/job, detach: true }"
+    handler = HEAD % "ops/again" + "workload: { failure: {} }\nworkflow: [{ step: tell, tool: " + again + " }]\n"
+    register(local.control, handler)
+    register(local.control, fails("{ playbook: ops/again }"))
+    failed(local, fails("{ playbook: ops/again }"))
+    for _ in range(60):
+        alive = [head for head in local.control.index.heads(path=None) if head.status == "running"]
+        for head in alive:
+            local.runner.adopt(head.execution_id)
+            assert local.run(head.execution_id, timeout_s=30)
+        if not alive:
+            break
+    else:
+        pytest.fail("there is no end to it")
+    last = next(head for head in local.control.index.heads(path="ops/again") if head.status == "failed")
+    error = read.summary(local.control, last.execution_id)["error"]
+    assert "sub-playbooks are nested more than 20 deep" in error["message"]

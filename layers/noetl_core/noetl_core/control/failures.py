@@ -47,7 +47,7 @@ def handle_failure(control: Control, ended: HandleFailure) -> None:
         **_named(handler),
         payload={"failure": told(control, ended)},
         execution_id=ids.failure_handler_id(ended.execution_id, ended.epoch),
-        parent={"execution_id": ended.execution_id},
+        parent={"execution_id": ended.execution_id, **({"depth": ended.depth} if ended.depth else {})},
         trigger=trigger,
         trace_id=ended.trace_id,
         registers=False,

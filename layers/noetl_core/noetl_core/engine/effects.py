@@ -127,6 +127,8 @@ class HandleFailure:
     started_at: int
     at: int
     trace_id: str | None = None
+    depth: int = 0
+    """That of nested calls, which goes on in what the handler starts: else failures and handlers could have no end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,7 @@ def failed_end(state: State) -> HandleFailure | None:
         state.started_at,
         state.finished_at or state.updated_at,
         state.trace_id,
+        _depth(state),
     )
 
 
@@ -251,8 +254,11 @@ def parent_news(state: State) -> TellParent | None:
 def child_of(state: State, child: str) -> StartChild:
     """Return the request for a child that is not known to have ended."""
     asked = state.children[child]
-    depth = 1 + (int(state.parent.get("depth") or 0) if state.parent is not None else 0)
-    return StartChild(state.execution_id, child, asked.run, asked.request, depth, state.trace_id)
+    return StartChild(state.execution_id, child, asked.run, asked.request, 1 + _depth(state), state.trace_id)
+
+
+def _depth(state: State) -> int:
+    return int(state.parent.get("depth") or 0) if state.parent is not None else 0
 
 
 def orphans(state: State) -> Iterator[EndChild]:
