@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from noetl_core.control import catalog
 from noetl_core.control.operate import NotNow
 from noetl_core.control.registration import register
 from noetl_core.control.triggers.deliveries import Deliveries, Delivery, NobodyTakes, UploadDelivery
@@ -242,6 +243,19 @@ def test_what_was_refused_starts_when_it_is_fired_again_by_a_trigger_that_is_rig
     assert fire_refused(world.controls[0], refused.id)["result"] == "started"
     deliver(world, event(1, pad=9_000))
     assert results(world) == [0.5]
+    assert world.triggers.refusals == {}
+
+
+def test_what_came_while_the_playbook_was_deleted_starts_when_it_is_fired_again() -> None:
+    world = World()
+    registered(world, playbook("b", QUEUE))
+    catalog.delete(world.controls[0], "b")
+    deliver(world, QueueDelivery("orders", "m1", {"body": {"n": 7}}, SECOND))
+    (refused,) = world.triggers.refusals.values()
+    assert (refused.code, refused.facts["event"], "was deleted at" in refused.reason) == ("deleted", {"body": {"n": 7}}, True)
+    assert fire_refused(world.controls[0], refused.id)["result"] == "refused"
+    catalog.undelete(world.controls[0], "b")
+    assert fire_refused(world.controls[0], refused.id)["result"] == "started"
     assert world.triggers.refusals == {}
 
 

@@ -12,6 +12,7 @@ from noetl_core.control.catalog import Deleted
 from noetl_core.control.core import Control
 from noetl_core.control.refusals import code_of
 from noetl_core.dsl.diagnostics import InvalidPlaybook
+from noetl_core.dsl.model import Schedule
 from noetl_core.engine import ids
 from noetl_core.engine.state import trigger_seen
 from noetl_core.engine.workload import BadWorkload
@@ -56,6 +57,8 @@ def start_triggered(control: Control, record: TriggerRecord, occurrence: str, at
     except KeyReused:  # by an earlier version of the trigger
         execution_id = ids.execution_id_from_key(key)
     except Deleted as gone:  # it may be brought back, and then later occurrences start
+        if record.kind != Schedule.kind:  # what came does not come again, as times do
+            return refuse(control, record, occurrence, at, trigger, code_of(gone), str(gone))
         return record_firing(control, record, occurrence, at, "skipped", reason=str(gone))
     except NEVER as error:
         return refuse(control, record, occurrence, at, trigger, code_of(error), str(error))
