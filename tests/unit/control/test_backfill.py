@@ -158,6 +158,27 @@ def test_over_the_api(tmp_path: Path) -> None:
     assert ask("POST", "playbooks/team/report/backfill", {"from": "2026-03-28"}).status == 400
 
 
+@pytest.mark.parametrize(
+    ("begin", "end", "cron"),
+    [
+        ("0001-01-01", "9999-12-31", "* * * * *"),
+        ("0001-01-01", "0001-01-03", "0 0 * * *"),
+        ("1969-12-31", "1970-01-02", "0 0 * * *"),
+        ("9999-12-30", "9999-12-31T23:59:59Z", "0 0 * * *"),
+    ],
+)
+def test_times_that_no_schedule_reaches_are_refused(local: LocalWiring, begin: str, end: str, cron: str) -> None:
+    register(local.control, text().replace("0 2 * * *", cron).replace("Europe/Berlin", "UTC"))
+    with pytest.raises(BadBackfill, match="is between 1970 and 9000"):
+        plan(local.control, Backfill("team/report", begin, end))
+
+
+def test_the_last_year_of_a_rare_schedule_is_no_fault(local: LocalWiring) -> None:
+    register(local.control, text().replace("0 2 * * *", "0 0 29 2 *"))
+    planned = plan(local.control, Backfill("team/report", "1971-01-01", "8999-12-31"))
+    assert len(planned.occurrences) == 1705
+
+
 def test_whatever_crashes_each_occurrence_runs_once() -> None:
     """A process dies before, and after, each call that a backfill of two occurrences makes."""
     asked = Backfill("team/report", "2026-03-28", "2026-03-30", parallel=2)

@@ -25,11 +25,13 @@ from noetl_core.engine.occurrences import name_of, occurrences, previous_occurre
 from noetl_core.engine.state import trigger_seen
 from noetl_core.events.shapes import Triggered
 from noetl_core.expr import Scope, TemplateError, render
-from noetl_core.instants import SECOND
+from noetl_core.instants import SECOND, in_microseconds
 
 MOST: Final = 10_000
 """Occurrences of one backfill."""
 MOST_AT_ONCE: Final = 100
+LAST: Final = datetime(9000, 1, 1, tzinfo=UTC)
+"""Before it instants are: no calendar ends between an occurrence and the next."""
 FOR: Final = "noetl/backfill"
 
 
@@ -72,6 +74,9 @@ def plan(control: Control, asked: Backfill) -> Planned:
     if not 1 <= asked.parallel <= MOST_AT_ONCE:
         raise BadBackfill(f"parallel is a number from 1 to {MOST_AT_ONCE}, not {asked.parallel}")
     begin, end = (_instant(word, text, schedule) for word, text in (("from", asked.begin), ("to", asked.end)))
+    for word, at in (("from", begin), ("to", end)):
+        if not 0 <= at < in_microseconds(LAST):
+            raise BadBackfill(f"{word} is between 1970 and 9000")
     if begin >= end:
         raise BadBackfill(f"from ({asked.begin}) is not before to ({asked.end})")
     found = list(islice(takewhile(lambda at: at < end, occurrences(schedule, begin - 1)), MOST + 1))
