@@ -209,8 +209,12 @@ def _shared_places(bound: Names, inside: set[Scope]) -> Iterator[tuple[Node, Sco
             yield part, Scope(READABLE | {"ctx", "trigger"}, "search", frozenset())
         elif key != "policy":
             yield part, of_all
-        elif (default := part.get("task")) is not None:
-            yield default, replace(of_all, roots=of_all.roots | {"outcome"}, where="task policy")
+        else:
+            for name in ("concurrency", "priority"):
+                if (limit := part.get(name)) is not None:
+                    yield limit, Scope(CONTROL, f"{name} of the executor", frozenset())
+            if (default := part.get("task")) is not None:
+                yield default, replace(of_all, roots=of_all.roots | {"outcome"}, where="task policy")
 
 
 def _task_places(task: Node, inside: Scope) -> Iterator[tuple[Node, Scope]]:
