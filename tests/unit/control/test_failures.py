@@ -11,8 +11,10 @@ import pytest
 
 from noetl_core.control import read
 from noetl_core.control.admit import StartRequest, register
+from noetl_core.control.operate import NotNow
 from noetl_core.control.reconcile import Swept, reconcile
 from noetl_core.control.redrive import redrive
+from noetl_core.control.triggers.operate import fire_refused
 from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.dump import dump
 from noetl_core.dsl.failures import default_handler
@@ -127,6 +129,29 @@ def test_a_handler_that_cannot_start_is_said_in_the_summary_and_on_the_list_of_r
     (refused,) = local.control.triggers.list_refused(0, 10)
     assert (refused.kind, refused.path, refused.reason) == ("failure", "team/job", handled["error"])
     assert refused.facts["failure"]["execution_id"] == summary["execution_id"]
+
+
+def test_a_handler_that_could_not_start_is_started_again(local: LocalWiring) -> None:
+    id = failed(local, fails("{ playbook: ops/later }"))["execution_id"]
+    (refused,) = local.control.triggers.list_refused(0, 10)
+    again = fire_refused(local.control, refused.id)
+    assert (again["result"], again["reason"]) == ("refused", "no playbook ops/later")
+    register(local.control, ALERT.replace("ops/alert", "ops/later"))
+    started = fire_refused(local.control, refused.id)
+    assert (started["result"], started["execution_id"]) == ("started", ids.failure_handler_id(id, 0))
+    assert list(local.control.triggers.list_refused(0, 10)) == []
+    assert read.summary(local.control, id)["on_failure"]["execution_id"] == started["execution_id"]
+    local.runner.adopt(started["execution_id"])
+    assert local.run(started["execution_id"], timeout_s=30)
+    assert read.summary(local.control, started["execution_id"])["result"][0]["execution_id"] == id
+
+
+def test_a_failure_that_was_redriven_is_not_told_again(local: LocalWiring) -> None:
+    id = failed(local, fails("{ playbook: ops/later }"))["execution_id"]
+    (refused,) = local.control.triggers.list_refused(0, 10)
+    redrive(local.control, id, Redrive(None, {}, {}))
+    with pytest.raises(NotNow, match="goes on, or was redriven"):
+        fire_refused(local.control, refused.id)
 
 
 def test_a_webhook_gets_the_failure_as_json(local: LocalWiring) -> None:

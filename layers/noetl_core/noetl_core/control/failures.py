@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from typing import Any, Final
 
 from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool, admit
 from noetl_core.control.core import Control
+from noetl_core.control.operate import NotNow
 from noetl_core.control.refusals import code_of
 from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.model import OnFailure
 from noetl_core.dsl.versions import split_version
 from noetl_core.engine import ids
-from noetl_core.engine.effects import HandleFailure
+from noetl_core.engine.effects import HandleFailure, failed_end
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.events.control import FailureHandled
 from noetl_core.events.event import fact
 from noetl_core.events.shapes import Triggered
 from noetl_core.expr import TemplateError
 from noetl_core.instants import DAY_S, SECOND, to_rfc3339
-from noetl_core.ports import NotFound, RefusedDelivery, TooLarge
+from noetl_core.ports import Firing, NotFound, RefusedDelivery, TooLarge
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,8 @@ NEVER = (BadWorkload, InvalidPlaybook, UnknownPool, KeyReused, NotFound, Templat
 """Trying again does not help: somebody must act first."""
 SHOWN: Final = ("kind", "message", "step", "task", "code", "retryable")
 ATTEMPTS: Final = 5
+KIND: Final = "failure"
+NAME: Final = "on_failure"
 
 
 def handle_failure(control: Control, ended: HandleFailure) -> None:
@@ -42,17 +46,8 @@ def handle_failure(control: Control, ended: HandleFailure) -> None:
     if handler is None or handler.disabled:
         return
     end = f"{ended.execution_id}.{ended.epoch}"
-    trigger: Triggered = {"kind": "failure", "name": "on_failure", "id": end}
-    request = StartRequest(
-        **_named(handler),
-        payload={"failure": told(control, ended)},
-        execution_id=ids.failure_handler_id(ended.execution_id, ended.epoch),
-        parent={"execution_id": ended.execution_id, **({"depth": ended.depth} if ended.depth else {})},
-        trigger=trigger,
-        trace_id=ended.trace_id,
-        registers=False,
-    )
-    named = handler.playbook or handler.webhook or str(handler.sns)
+    request = _request(control, handler, ended)
+    named = _name(handler)
     try:
         started = admit(control, request)
     except NEVER as error:
@@ -62,13 +57,13 @@ def handle_failure(control: Control, ended: HandleFailure) -> None:
             RefusedDelivery(
                 f"{ended.at // SECOND:010d}-{request.execution_id}",
                 ended.path,
-                "on_failure",
-                "failure",
+                NAME,
+                KIND,
                 end,
                 ended.at,
                 code_of(error),
                 str(error),
-                {**trigger, "failure": request.payload["failure"]},
+                {"kind": KIND, "name": NAME, "id": end, "failure": request.payload["failure"]},
                 now + REFUSED_KEPT_S,
             )
         )
@@ -76,6 +71,48 @@ def handle_failure(control: Control, ended: HandleFailure) -> None:
     else:
         handled = fact(FailureHandled, epoch=ended.epoch, handler=named, execution_id=started.execution_id)
     control.route(ended.execution_id, facts=[handled])
+
+
+def handle_again(control: Control, refused: RefusedDelivery) -> Firing:
+    """Start the handler of a failed end that could not be started, by what the playbook and the stack say now, and record that.
+    Raises `NotFound`, `NotNow`, `Unavailable`."""
+    execution_id, _, epoch = refused.occurrence.rpartition(".")
+    state = control.load(execution_id)
+    if state.seq < 0:
+        raise NotFound(f"there is no execution {execution_id} any more")
+    ended = failed_end(replace(state, handled=None))
+    if ended is None or str(ended.epoch) != epoch:
+        raise NotNow(
+            f"execution {execution_id} goes on, or was redriven, since it failed so: `noetl triggers forget {refused.id}`"
+        )
+    handler = control.playbook(ended.digest).executor.on_failure or control.on_failure
+    if handler is None or handler.disabled:
+        raise NotNow("nobody is told of failures of this playbook any more: on_failure names nobody")
+    tried = Firing(refused.path, refused.name, refused.occurrence, refused.at, "refused")
+    try:
+        started = admit(control, _request(control, handler, ended))
+    except NEVER as error:
+        return replace(tried, reason=str(error))
+    handled = fact(FailureHandled, epoch=ended.epoch, handler=_name(handler), execution_id=started.execution_id)
+    control.route(execution_id, facts=[handled])
+    return replace(tried, result="started", execution_id=started.execution_id)
+
+
+def _request(control: Control, handler: OnFailure, ended: HandleFailure) -> StartRequest:
+    trigger: Triggered = {"kind": KIND, "name": NAME, "id": f"{ended.execution_id}.{ended.epoch}"}
+    return StartRequest(
+        **_named(handler),
+        payload={"failure": told(control, ended)},
+        execution_id=ids.failure_handler_id(ended.execution_id, ended.epoch),
+        parent={"execution_id": ended.execution_id, **({"depth": ended.depth} if ended.depth else {})},
+        trigger=trigger,
+        trace_id=ended.trace_id,
+        registers=False,
+    )
+
+
+def _name(handler: OnFailure) -> str:
+    return handler.playbook or handler.webhook or str(handler.sns)
 
 
 def told(control: Control, ended: HandleFailure) -> dict[str, Any]:

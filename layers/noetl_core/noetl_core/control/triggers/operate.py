@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from noetl_core.control.core import Control
+from noetl_core.control.failures import KIND, handle_again
 from noetl_core.control.operate import NotNow
 from noetl_core.control.refusals import BadRequest
 from noetl_core.control.registration import set_due
@@ -199,16 +200,20 @@ def fire_refused(control: Control, id: str) -> shapes.Firing:
     refused = control.triggers.refused(id, control.clock.now() // SECOND)
     if refused is None:
         raise NotFound(f"nothing that was refused has the id {id}")
+    firing = handle_again(control, refused) if refused.kind == KIND else _fire_again(control, refused)
+    if firing.result == "started":
+        control.triggers.forget_refused(id)
+    return _as_shown(firing)
+
+
+def _fire_again(control: Control, refused: RefusedDelivery) -> Firing:
     record = found(control, refused.path, refused.name)
     if record.kind != refused.kind:
         raise NotNow(f"trigger {refused.name} of {refused.path} is a {record.kind} now, and was a {refused.kind}")
     facts: Mapping[str, Any] = {k: v for k, v in refused.facts.items() if k not in ("kind", "name", "id")}
     if record.kind == Uploads.kind and "object" not in facts["event"]:
         raise NotNow(f"the object {facts['event']['key'][:200]} could not be read when it was told of: put it there again")
-    firing = start_triggered(control, record, refused.occurrence, refused.at, facts)
-    if firing.result == "started":
-        control.triggers.forget_refused(id)
-    return _as_shown(firing)
+    return start_triggered(control, record, refused.occurrence, refused.at, facts)
 
 
 def forget_refused(control: Control, id: str) -> None:
