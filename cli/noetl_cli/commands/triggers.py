@@ -11,7 +11,8 @@ import typer
 from noetl_cli import output
 from noetl_cli.app import On, Output, Store, app
 from noetl_cli.backends import backend
-from noetl_cli.errors import FAILED, Exit, say
+from noetl_cli.errors import FAILED, USAGE, Exit, say
+from noetl_cli.payload import json_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,14 +82,20 @@ def fire(
     path: Path,
     name: Name,
     at: Annotated[str | None, typer.Option(help="one of its occurrences, such as 2026-11-22T02:00Z; default: now")] = None,
+    event: Annotated[
+        str | None, typer.Option(help="what an event, queue or webhook trigger is to take", metavar="JSON|@FILE")
+    ] = None,
     key: Annotated[str | None, typer.Option("--idempotency-key", help="the same key fires it once", metavar="K")] = None,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
 ) -> None:
     """Start what a trigger starts, whatever runs, and whether it is on or off."""
+    given = None if event is None else json_of(event, "--event")
+    if event is not None and not isinstance(given, dict):
+        raise Exit(USAGE, f"--event is a JSON {type(given).__name__}; an object is expected")
     with closing(backend(on or "local", store)) as where:
-        _fired(where, where.api.fire_trigger(path, name, at=at, idempotency_key=key), output_)
+        _fired(where, where.api.fire_trigger(path, name, at=at, event=given, idempotency_key=key), output_)
 
 
 @triggers.command()

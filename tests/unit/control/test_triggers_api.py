@@ -172,3 +172,18 @@ def test_nobody_takes_the_place_of_an_occurrence_by_its_idempotency_key(register
     assert registered("POST", "/api/executions", {"playbook": other, "idempotency_key": "backfill:[]"})[0] == 409
     started = result_of(registered, registered("POST", f"{AT}/schedule/fire", {"at": at})[1])
     assert started["playbook"]["path"] == "reports/nightly"
+
+
+def test_what_waits_for_deliveries_is_fired_with_an_event_of_ones_own(registered: Client) -> None:
+    source = 'queue: { name: q, match: { body: { n: [1] } } }, payload: { day: "{{ trigger.event.body.n }}" }'
+    taker = PLAYBOOK.replace('schedule: "0 2 * * *", payload: { day: "{{ trigger.scheduled_at[:10] }}" }', source)
+    taker = taker.replace("[workload.day, trigger]", "[workload.day, trigger.kind, trigger.event.body.pad | length]")
+    assert registered("POST", "/api/playbooks", taker)[0] == 201
+    fire = f"{AT}/queue/fire"
+    body = {"event": {"body": {"n": "2", "pad": "x" * 9_000}}, "idempotency_key": "k"}
+    fired = registered("POST", fire, body)[1]
+    assert (fired["id"], result_of(registered, fired)["result"]) == ("fired:k", ["2", "queue", 9_000])
+    assert registered("POST", fire, body)[1]["execution_id"] == fired["execution_id"]
+    for wrong in ({}, {"event": {}, "at": "2026-11-22T02:00:00Z"}, {"event": [1]}):
+        assert registered("POST", fire, wrong)[0] == 400
+    assert registered("POST", f"{AT}/often/fire", {"event": {}})[0] == 400

@@ -84,9 +84,15 @@ class Api(Protocol):
     def switch_trigger(self, path: str, name: str, *, on: bool) -> trigger_shapes.Trigger: ...
 
     def fire_trigger(
-        self, path: str, name: str, *, at: str | None = None, idempotency_key: str | None = None
+        self,
+        path: str,
+        name: str,
+        *,
+        at: str | None = None,
+        event: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
     ) -> trigger_shapes.Firing:
-        """Start what a trigger starts: now, or for its occurrence `at`."""
+        """Start what a trigger starts: now, or for its occurrence `at`; with an `event` what waits for deliveries."""
         ...
 
     def refused(self, path: str | None = None, limit: int | None = None) -> trigger_shapes.RefusedDeliveries:

@@ -119,9 +119,15 @@ class Client(Looking):
         return cast("trigger_shapes.Trigger", self._post(_trigger(path, name, "enable" if on else "disable"), {}))
 
     def fire_trigger(
-        self, path: str, name: str, *, at: str | None = None, idempotency_key: str | None = None
+        self,
+        path: str,
+        name: str,
+        *,
+        at: str | None = None,
+        event: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
     ) -> trigger_shapes.Firing:
-        body = {"at": at, "idempotency_key": idempotency_key}
+        body = {"at": at, "event": event, "idempotency_key": idempotency_key}
         return cast("trigger_shapes.Firing", self._post(_trigger(path, name, "fire"), body))
 
     def refused(self, path: str | None = None, limit: int | None = None) -> trigger_shapes.RefusedDeliveries:

@@ -226,6 +226,7 @@ class Triggered(TypedDict):
     id: str
     scheduled_at: NotRequired[str]
     previous_at: NotRequired[str]
+    event: NotRequired[Any]
 
 
 class ListedExecution(TypedDict):

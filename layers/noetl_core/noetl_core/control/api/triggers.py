@@ -22,6 +22,9 @@ class Fire(JsonBody):
     """What to fire."""
 
     at: Text | None = Field(default=None, description="one of its occurrences (ISO 8601), by default now")
+    event: dict[str, Any] | None = Field(
+        default=None, description="what an event, queue or webhook trigger reads as `trigger.event`, in place of a delivery"
+    )
     idempotency_key: Text | None = Field(
         default=None, description="the same key fires it once; the Idempotency-Key header says the same"
     )
@@ -57,7 +60,7 @@ def add(app: Resolver) -> None:
 
     @app.operation("POST", f"{at}/fire", "Start what a trigger starts", shapes.Firing, right=STARTS, status=HTTPStatus.ACCEPTED)
     def fire_trigger(path: PlaybookPath, trigger: TriggerName, body: Annotated[Fire, Body()] = FIRE, key: Key = None) -> Any:
-        return operations.fire_trigger(path, trigger, at=body.at, idempotency_key=body.idempotency_key or key)
+        return operations.fire_trigger(path, trigger, at=body.at, event=body.event, idempotency_key=body.idempotency_key or key)
 
     @app.operation("GET", "/api/refused", "What triggers could not start, newest first", shapes.RefusedDeliveries, right=READS)
     def list_refused(

@@ -121,12 +121,13 @@ class Deliveries:
                 return [refuse(self.control, record, occurrence, at, facts, code, str(error))]
         else:
             event = delivery.event
-        return [start_triggered(self.control, record, occurrence, at, {"event": self._small(event, execution_id)})]
+        return [start_triggered(self.control, record, occurrence, at, {"event": small(self.control, event, execution_id)})]
 
-    def _small(self, event: Mapping[str, Any], execution_id: str) -> Mapping[str, Any]:
-        """Return an event as the log takes it: itself, or a reference to it among the objects of its execution."""
-        body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
-        return event if len(body) <= INLINE else self.control.results.put(f"{execution_id}/trigger/event.json", body)
+
+def small(control: Control, event: Mapping[str, Any], execution_id: str) -> Mapping[str, Any]:
+    """Return an event as the log takes it: itself, or a reference to it among the objects of its execution."""
+    body = json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
+    return event if len(body) <= INLINE else control.results.put(f"{execution_id}/trigger/event.json", body)
 
 
 def _identity(delivery: Delivery) -> tuple[str, int]:

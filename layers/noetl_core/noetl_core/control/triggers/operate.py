@@ -13,8 +13,10 @@ from noetl_core.control.failures import KIND, handle_again
 from noetl_core.control.operate import NotNow
 from noetl_core.control.refusals import BadRequest
 from noetl_core.control.registration import set_due
+from noetl_core.control.triggers.deliveries import small
 from noetl_core.control.triggers.schedules import facts_of
 from noetl_core.control.triggers.start import record_firing, start_triggered
+from noetl_core.control.triggers.webhooks import short_id
 from noetl_core.dsl.model import Schedule
 from noetl_core.dsl.sources import Uploads
 from noetl_core.engine import ids
@@ -138,16 +140,22 @@ def _switched(control: Control, record: TriggerRecord, *, on: bool) -> ScheduleS
 # --- firing -----------------------------------------------------------------------------------------------------------------
 
 
-def fire(control: Control, path: str, name: str, at: str | None = None, key: str | None = None) -> shapes.Firing:
+def fire(
+    control: Control,
+    path: str,
+    name: str,
+    at: str | None = None,
+    key: str | None = None,
+    event: Mapping[str, Any] | None = None,
+) -> shapes.Firing:
     """Start what a trigger starts, whatever runs, whether it is on or off: now, or for one of its occurrences, which starts
-    once. The same `key` fires it once. Raises `NotFound`, `BadRequest`, `Unavailable`."""
+    once; one that waits for deliveries with an `event` of the caller's own, whatever its pattern says. The same `key` fires it
+    once. Raises `NotFound`, `BadRequest`, `Unavailable`."""
     record = found(control, path, name)
     if record.kind != Schedule.kind:
-        raise BadRequest(
-            f"trigger {name} waits for deliveries; without one there is nothing to start with",
-            "path.trigger",
-            "what could not start is fired again by `noetl triggers retry`",
-        )
+        return _as_shown(_fire_with(control, record, at, key, event))
+    if event is not None:
+        raise BadRequest(f"trigger {name} is a schedule and takes no event", "body.event", "leave it out")
     schedule = schedule_of(record.source)
     if at is not None:
         instant = _occurrence(schedule, at)
@@ -155,6 +163,29 @@ def fire(control: Control, path: str, name: str, at: str | None = None, key: str
     now = control.clock.now() // SECOND * SECOND
     occurrence = f"fired:{key or control.clock.nonce()}"
     return _as_shown(start_triggered(control, record, occurrence, now, facts_of(schedule, now)))
+
+
+def _fire_with(
+    control: Control, record: TriggerRecord, at: str | None, key: str | None, event: Mapping[str, Any] | None
+) -> Firing:
+    if record.kind == Uploads.kind:
+        raise BadRequest(
+            f"trigger {record.name} reads the object that was put: there is nothing to start with",
+            "path.trigger",
+            "put one there",
+        )
+    if at is not None:
+        raise BadRequest(f"trigger {record.name} is no schedule and has no occurrences", "body.at", "leave it out")
+    if event is None:
+        raise BadRequest(
+            f"trigger {record.name} waits for deliveries, and fires by hand with an event alone",
+            "body.event",
+            "what its templates read as trigger.event: `--event @FILE`",
+        )
+    occurrence = short_id(f"fired:{key or control.clock.nonce()}")
+    execution_id = ids.execution_id_from_key(ids.occurrence_key(record.path, record.name, occurrence))
+    facts = {"event": small(control, event, execution_id)}
+    return start_triggered(control, record, occurrence, control.clock.now() // SECOND * SECOND, facts)
 
 
 def _occurrence(schedule: Schedule, text: str) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from noetl_core.control.core import Control
 from noetl_core.control.triggers import operate
@@ -28,9 +28,15 @@ class TriggerOperations:
         return operate.switch(self.control(), path, name, on=on)
 
     def fire_trigger(
-        self, path: str, name: str, *, at: str | None = None, idempotency_key: str | None = None
+        self,
+        path: str,
+        name: str,
+        *,
+        at: str | None = None,
+        event: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
     ) -> trigger_shapes.Firing:
-        return operate.fire(self.control(), path, name, at, idempotency_key)
+        return operate.fire(self.control(), path, name, at, idempotency_key, event)
 
     def refused(self, path: str | None = None, limit: int | None = None) -> trigger_shapes.RefusedDeliveries:
         return {"refused": operate.list_refused(self.control(), path, limit)}
