@@ -86,7 +86,8 @@ UNUSED = (
     "httpcore/_backends/trio.py",
     "httpx/_main.py",  # its command line
     "multidict/_testcapi*",
-    "packaging/direct_url.py",  # it is requirements that are read
+    "packaging/dependency_groups.py",
+    "packaging/direct_url.py",  # it is requirements that are read, of all that it knows
     "packaging/licenses",
     "packaging/metadata.py",
     "packaging/pylock.py",
@@ -94,6 +95,8 @@ UNUSED = (
     "psycopg/pq/_pq_ctypes.py",
     "pycparser",
     "pycparser-*.dist-info",
+    "pydantic/experimental/arguments_schema.py",
+    "pydantic/experimental/pipeline.py",
     "pydantic/mypy.py",
     "pydantic/v1",  # it is asked for when a type is none that pydantic knows, which none of ours is
     "regex/tests",
