@@ -16,7 +16,7 @@ from tests.console.browser import watched
 from tests.console.stored import APPROVE, SHOP
 
 pytestmark = pytest.mark.e2e
-PATIENCE_MS = 60_000
+PATIENCE_MS = 180_000
 
 
 def test_a_playbook_is_started_followed_answered_and_looked_at(stack: Stack, chromium: Browser) -> None:

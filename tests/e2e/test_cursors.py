@@ -113,7 +113,7 @@ def test_executions_share_a_source_and_each_row_is_run_once(stack: Stack, api: A
     assert left(stack, "shared") == []
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_killed_worker_loses_no_row_and_claims_none_for_nobody(stack: Stack, api: Api, source: Source) -> None:
     playbook = source("killed", 0.4)
     execution = api.start(playbook)

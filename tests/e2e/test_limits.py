@@ -80,7 +80,7 @@ def most_within(service: Service, seconds: float) -> int:
     return max(n - bisect_left(times, at - seconds + 0.001) + 1 for n, at in enumerate(times))
 
 
-@pytest.mark.parametrize("deaths", [0, 3])
+@pytest.mark.parametrize("deaths", [0, pytest.param(3, marks=pytest.mark.soak)])
 def test_a_rate_is_kept_over_executions_and_workers(api: Api, stack: Stack, service: Service, deaths: int) -> None:
     payload = {"url": url_of(service), "calls": 25}
     ids = [api.start(RATE, payload) for _ in range(4)]
