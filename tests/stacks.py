@@ -40,7 +40,7 @@ PARAMETERS |= {
 def client(service: str, endpoint: str) -> Any:
     """A boto3 client of an endpoint."""
     env = local_environment(endpoint)
-    return boto3.client(  # type: ignore[call-overload]
+    return boto3.client(  # type: ignore[call-overload]  # the stubs know services by literal names
         service,
         endpoint_url=endpoint,
         region_name=env["AWS_DEFAULT_REGION"],

@@ -70,9 +70,9 @@ def _traceback(cause: Cause, name: str, sources: Sources) -> None:
 
 
 def _output(cause: Cause) -> None:
-    for stream, mark in (("stdout", "  "), ("stderr", "! ")):
-        lines = cause.get(stream, "").splitlines()  # type: ignore[attr-defined]  # both are text
+    for stream, text, mark in (("stdout", cause.get("stdout", ""), "  "), ("stderr", cause.get("stderr", ""), "! ")):
+        lines = text.splitlines()
         if lines:
             print(styled("  its last output:" if stream == "stdout" else "  its last errors:", "dim"))
-        for text in lines[-LAST_LINES:]:
-            print(styled(f"  {mark}{text}", "red" if stream == "stderr" else ""))
+        for line in lines[-LAST_LINES:]:
+            print(styled(f"  {mark}{line}", "red" if stream == "stderr" else ""))

@@ -54,7 +54,7 @@ def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", click_type=
 
     found = get_completion_class(shell)
     assert found is not None
-    print(found(app, {}, "noetl", COMPLETING).source())  # type: ignore[arg-type]  # the text needs the name only
+    print(found(click.Command("noetl"), {}, "noetl", COMPLETING).source())  # the text needs the name only
 
 
 @app.command()

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import typer
 import yaml
@@ -44,7 +45,8 @@ def test_what_prints_data_prints_it_in_every_form(noetl: Run) -> None:
 
 def test_every_command_that_has_output_has_all_forms() -> None:
     root = typer.main.get_command(load())
-    for name, command in root.commands.items():  # type: ignore[attr-defined]  # it is a group
+    assert isinstance(root, click.Group)
+    for name, command in root.commands.items():
         for parameter in command.params:
             if "--output" in parameter.opts and "--format" not in parameter.opts:
                 assert parameter.type.name == "text|json|jsonl|yaml", name

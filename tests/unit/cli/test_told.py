@@ -43,14 +43,19 @@ CAUSES = {
 }
 
 
+class _UnwellServer(ThreadingHTTPServer):
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Unwell)
+        self.asked: set[str] = set()
+
+
 class _Unwell(Handler):
     """Fails always at /never, and once at /once."""
 
-    asked: set[str]
-
     def do_GET(self) -> None:
-        first = self.path not in self.server.asked  # type: ignore[attr-defined]
-        self.server.asked.add(self.path)  # type: ignore[attr-defined]
+        assert isinstance(self.server, _UnwellServer)
+        first = self.path not in self.server.asked
+        self.server.asked.add(self.path)
         if first or self.path == "/never":
             self.say(503, b'{"error": "too busy"}', Content_Type="application/json")
         else:
@@ -59,8 +64,7 @@ class _Unwell(Handler):
 
 @contextmanager
 def _unwell() -> Iterator[str]:
-    with serving(ThreadingHTTPServer(("127.0.0.1", 0), _Unwell)) as server:
-        server.asked = set()  # type: ignore[attr-defined]
+    with serving(_UnwellServer()) as server:
         yield url_of(server)
 
 

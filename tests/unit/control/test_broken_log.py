@@ -10,6 +10,7 @@ import pytest
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.sweep import Swept, reconcile_safely, sweep
 from noetl_core.local import LocalWiring
+from noetl_core.ports import Head
 from tests.unit.control.api_client import Client, refusal
 
 WAITS = """
@@ -18,6 +19,19 @@ kind: Playbook
 metadata: {name: waits, path: broken/waits}
 workflow:
   - step: start
+    tool: {name: ask, kind: callback, signal: go}
+"""
+
+UNDOES = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: undoes, path: broken/undoes}
+workflow:
+  - step: start
+    tool: {name: book, kind: noop}
+    compensate: {name: unbook, kind: noop, set_ctx: {unbooked: 7}}
+    next: {arcs: [{step: wait}]}
+  - step: wait
     tool: {name: ask, kind: callback, signal: go}
 """
 
@@ -153,3 +167,24 @@ def test_what_was_repaired_goes_on_when_it_is_resumed(client: Client) -> None:
     assert client("POST", "/api/events", {"execution_id": execution_id, "name": "go", "data": 1})[0] == 202
     assert local.run(execution_id, timeout_s=10)
     assert client("GET", f"/api/executions/{execution_id}")[1]["status"] == "completed"
+
+
+def test_an_execution_that_ends_while_its_summary_is_read_has_a_log_that_reads(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = client.local
+    execution_id = local.start(StartRequest(playbook=UNDOES)).execution_id
+    local.run(execution_id, timeout_s=0.3)
+    answer = client("POST", f"/api/executions/{execution_id}/cancel", {"compensate": True})[1]
+    assert answer["status"] == "cancelling"
+    head = local.index.head
+
+    def ends_first(asked: str) -> Head | None:
+        monkeypatch.undo()
+        local.run(execution_id, timeout_s=10)
+        return head(asked)
+
+    monkeypatch.setattr(local.index, "head", ends_first)
+    status, summary = client("GET", f"/api/executions/{execution_id}")
+    assert (status, summary["status"], summary["ctx"]) == (200, "cancelled", {"unbooked": 7})
+    assert "reason" not in summary

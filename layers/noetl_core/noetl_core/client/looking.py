@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
@@ -14,11 +15,12 @@ if TYPE_CHECKING:
     from noetl_core.client.api import Drawn
 
 
-class Looking:
+class Looking(ABC):
     """Requests that change nothing, over `send`."""
 
     url: str
 
+    @abstractmethod
     def send(
         self,
         method: str,
@@ -29,7 +31,6 @@ class Looking:
         headers: Mapping[str, str] | None = None,
     ) -> str:
         """As `http.Client.send`."""
-        raise NotImplementedError
 
     def changes(
         self,

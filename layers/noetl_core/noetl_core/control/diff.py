@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_core.control import read
 from noetl_core.control.core import Control
@@ -13,7 +13,7 @@ from noetl_core.observe.diff import Side, apart, durations
 from noetl_core.values import Values, at_once
 
 if TYPE_CHECKING:
-    from noetl_core.client import why_shapes
+    from noetl_core.client import shapes, why_shapes
 
 MOST: Final = 1_000
 """Differences, and durations, of one answer."""
@@ -55,7 +55,7 @@ def _side(control: Control, execution_id: str) -> tuple[Side, why_shapes.Compare
     took = None if state.finished_at is None else (state.finished_at - state.started_at) / 1000
     compared: why_shapes.Compared = {
         "execution_id": execution_id,
-        "status": status,  # type: ignore[typeddict-item]  # its words
+        "status": cast("shapes.ExecutionStatus", status),
         "playbook": {"path": state.path, "version": state.version, "digest": state.digest},
         "duration_ms": took,
     }

@@ -54,10 +54,13 @@ def summary(control: Control, execution_id: str) -> dict[str, Any]:
     except CorruptLog as error:
         return unreadable.summary(control, execution_id, str(error))
     values = Values(control.store, control.results, execution_id)
-    finished = state.finished_at
     status = status_of(state)
     if status == "cancelling" and (head := control.index.head(execution_id)) is not None and head.status in TERMINAL:
-        return unreadable.summary(control, execution_id, "the log of one of its runs does not read")
+        state = load(control, execution_id)  # a head ends after the log does, unless it was closed by itself
+        status = status_of(state)
+        if not state.finished:
+            return unreadable.summary(control, execution_id, "the log of one of its runs does not read")
+    finished = state.finished_at
     out: dict[str, Any] = {
         "execution_id": execution_id,
         "status": status,

@@ -4,7 +4,7 @@ log, results and text that they are made from."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_core.control import read
 from noetl_core.control.core import Control
@@ -22,7 +22,7 @@ from noetl_core.ports import NotFound
 from noetl_core.values import Values
 
 if TYPE_CHECKING:
-    from noetl_core.client import why_shapes
+    from noetl_core.client import shapes, why_shapes
     from noetl_core.engine.passes import RoutingPass
 
 GENERATIONS: Final = 5
@@ -74,7 +74,7 @@ class _Reading:
             facts = [*self._whole(state), *facts]
         return {
             "execution_id": self._execution_id,
-            "status": read.status_of(self._state),  # type: ignore[typeddict-item]  # its words
+            "status": cast("shapes.ExecutionStatus", read.status_of(self._state)),
             "playbook": {"path": self._state.path, "version": self._state.version, "digest": self._state.digest},
             "step": step,
             "causes": self.causes(step),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_core.dsl.model import Playbook, Step, Task
 from noetl_core.dsl.positions import Positions
@@ -83,7 +83,7 @@ def cause(failed: Failed, playbook: Playbook, text: Positions, stream: Sequence[
     if failed.by_arcs:
         if step is not None:
             _put(out, text, step.path, "next", "arcs")
-        return out  # type: ignore[no-any-return]
+        return cast("Cause", out)
     found = _attempt(stream, error)
     if found is not None:
         commit, place, data = found
@@ -105,7 +105,7 @@ def cause(failed: Failed, playbook: Playbook, text: Positions, stream: Sequence[
         _put(out, text, step.path, "step")
     elif "line" not in out:
         _put(out, text, (), "executor", "spec", "policy", "lifecycle", "timeout_s")
-    return out  # type: ignore[no-any-return]
+    return cast("Cause", out)
 
 
 def _tasks(step: Step | None) -> Iterator[Task]:

@@ -326,7 +326,10 @@ class Explanation:
                     else f"of the arcs of {step.name}, {said}"
                 )
             for each in fact["arcs"][:1]:
-                fact.update({key: each[key] for key in ("line", "column") if key in each})  # type: ignore[typeddict-item]
+                if "line" in each:
+                    fact["line"] = each["line"]
+                if "column" in each:
+                    fact["column"] = each["column"]
 
         self._ask(run.next, ask)
 
