@@ -13,7 +13,7 @@ from noetl_cli.backends import backend
 from noetl_cli.errors import USAGE, Exit
 
 if TYPE_CHECKING:
-    from noetl_core.client.shapes import AboutPlaybook
+    from noetl_core.client.catalog_shapes import AboutPlaybook
 
 playbooks = typer.Typer(add_completion=False, help="The catalog: list, show, alias, tag, delete, undelete.")
 app.add_typer(playbooks, name="playbooks")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from noetl_core.dsl.fields import cursor, flow, keychain, playbook, policies, tools, triggers
+from noetl_core.dsl.fields import cursor, flow, keychain, playbook, policies, tools, triggers, value_schema
 from noetl_core.dsl.fields.types import (
     Anything,
     Block,
@@ -51,7 +51,7 @@ BLOCKS: Final[Mapping[str, Block]] = {
         playbook.EXECUTOR_SPEC,
         triggers.TRIGGER,
         playbook.LIMITS_BLOCK,
-        playbook.VALUE_SCHEMA,
+        value_schema.VALUE_SCHEMA,
         flow.STEP,
         flow.STEP_SPEC,
         policies.ADMISSION,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from noetl_core.dsl.fields import flow, keychain, limits, playbook, policies, sources, tools, triggers
+from noetl_core.dsl.fields import flow, keychain, limits, playbook, policies, sources, tools, triggers, value_schema
 from noetl_core.dsl.fields.types import Block, Field
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.model import UNSET, Executor, Limits, Then
@@ -22,7 +22,7 @@ SCHEMA = playbook_schema()
 PAGES = Path(__file__).parents[3] / "docs/language"
 BLOCKS = [
     b
-    for module in (playbook, keychain, flow, policies, limits, sources, tools, triggers)
+    for module in (playbook, value_schema, keychain, flow, policies, limits, sources, tools, triggers)
     for b in vars(module).values()
     if isinstance(b, Block)
 ]
@@ -146,7 +146,7 @@ def defaults(block: Block) -> dict[str, Any]:
 
 
 def test_the_schema_of_inputs_has_the_keywords_that_are_understood() -> None:
-    assert playbook.VALUE_SCHEMA.keys == KEYWORDS
+    assert value_schema.VALUE_SCHEMA.keys == KEYWORDS
 
 
 def test_every_limit_has_a_row() -> None:

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
-    from noetl_core.client import following_shapes, limit_shapes, shapes, step_shapes, trigger_shapes, view_shapes, why_shapes
+    from noetl_core.client import (
+        catalog_shapes,
+        following_shapes,
+        limit_shapes,
+        shapes,
+        step_shapes,
+        trigger_shapes,
+        view_shapes,
+        why_shapes,
+    )
     from noetl_core.dsl.versions import Version
 
 Drawn = Literal["mermaid", "dot", "svg"]
@@ -29,33 +38,35 @@ class Api(Protocol):
 
     # --- catalog ---
 
-    def register(self, source: str) -> shapes.RegisteredPlaybook:
+    def register(self, source: str) -> catalog_shapes.RegisteredPlaybook:
         """Register the text of a playbook under its `metadata.path`."""
         ...
 
-    def validate(self, source: str) -> shapes.Validation: ...
+    def validate(self, source: str) -> catalog_shapes.Validation: ...
 
-    def playbooks(self, prefix: str | None = None, *, tag: str | None = None, deleted: bool | None = None) -> shapes.Playbooks:
+    def playbooks(
+        self, prefix: str | None = None, *, tag: str | None = None, deleted: bool | None = None
+    ) -> catalog_shapes.Playbooks:
         """Playbooks that may be started; with `deleted`, those that are deleted."""
         ...
 
-    def playbook(self, path: str, version: Version = None) -> shapes.PlaybookSource: ...
+    def playbook(self, path: str, version: Version = None) -> catalog_shapes.PlaybookSource: ...
 
-    def playbook_versions(self, path: str) -> shapes.PlaybookVersions: ...
+    def playbook_versions(self, path: str) -> catalog_shapes.PlaybookVersions: ...
 
-    def about_playbook(self, path: str) -> shapes.AboutPlaybook: ...
+    def about_playbook(self, path: str) -> catalog_shapes.AboutPlaybook: ...
 
-    def set_alias(self, path: str, name: str, weights: Mapping[int, int] | None) -> shapes.AboutPlaybook:
+    def set_alias(self, path: str, name: str, weights: Mapping[int, int] | None) -> catalog_shapes.AboutPlaybook:
         """Let an alias stand for versions, each with its weight; None removes it."""
         ...
 
-    def tag_playbook(self, path: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> shapes.AboutPlaybook: ...
+    def tag_playbook(self, path: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> catalog_shapes.AboutPlaybook: ...
 
-    def delete_playbook(self, path: str) -> shapes.AboutPlaybook:
+    def delete_playbook(self, path: str) -> catalog_shapes.AboutPlaybook:
         """Let nothing new start from it; what runs goes on, and its versions stay."""
         ...
 
-    def undelete_playbook(self, path: str) -> shapes.AboutPlaybook: ...
+    def undelete_playbook(self, path: str) -> catalog_shapes.AboutPlaybook: ...
 
     def backfill(
         self,
@@ -68,7 +79,7 @@ class Api(Protocol):
         parallel: int | None = None,
         again: str | None = None,
         preview: bool | None = None,
-    ) -> shapes.BackfillStarted:
+    ) -> catalog_shapes.BackfillStarted:
         """Run a playbook for the occurrences of its schedule from `begin` to before `end`, `parallel` at a time; with `preview`
         only say which these are. `again` tells a repetition from the same request sent twice."""
         ...

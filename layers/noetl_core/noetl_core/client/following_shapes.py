@@ -6,7 +6,8 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from noetl_core.client.shapes import ExecutionStatus, Failure, LoopCounts, PlaybookVersion, Wait
+from noetl_core.client.catalog_shapes import PlaybookVersion
+from noetl_core.client.shapes import ExecutionStatus, Failure, LoopCounts, Wait
 
 
 class StepStanding(TypedDict):

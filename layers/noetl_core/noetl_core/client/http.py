@@ -15,7 +15,7 @@ from noetl_core.client.looking import Looking, path_of
 if TYPE_CHECKING:
     import httpx
 
-    from noetl_core.client import following_shapes, limit_shapes, shapes, trigger_shapes, view_shapes
+    from noetl_core.client import catalog_shapes, following_shapes, limit_shapes, shapes, trigger_shapes, view_shapes
     from noetl_core.dsl.versions import Version
 
 ATTEMPTS = 8
@@ -52,37 +52,39 @@ class Client(Looking):
 
     # --- catalog ---
 
-    def register(self, source: str) -> shapes.RegisteredPlaybook:
-        return cast("shapes.RegisteredPlaybook", self._post("playbooks", source))
+    def register(self, source: str) -> catalog_shapes.RegisteredPlaybook:
+        return cast("catalog_shapes.RegisteredPlaybook", self._post("playbooks", source))
 
-    def validate(self, source: str) -> shapes.Validation:
-        return cast("shapes.Validation", self._json("POST", "playbooks/validate", source, {}, also=(422,)))
+    def validate(self, source: str) -> catalog_shapes.Validation:
+        return cast("catalog_shapes.Validation", self._json("POST", "playbooks/validate", source, {}, also=(422,)))
 
-    def playbooks(self, prefix: str | None = None, *, tag: str | None = None, deleted: bool | None = None) -> shapes.Playbooks:
-        return cast("shapes.Playbooks", self._get("playbooks", prefix=prefix, tag=tag, deleted=deleted))
+    def playbooks(
+        self, prefix: str | None = None, *, tag: str | None = None, deleted: bool | None = None
+    ) -> catalog_shapes.Playbooks:
+        return cast("catalog_shapes.Playbooks", self._get("playbooks", prefix=prefix, tag=tag, deleted=deleted))
 
-    def playbook(self, path: str, version: Version = None) -> shapes.PlaybookSource:
-        return cast("shapes.PlaybookSource", self._get(f"playbooks/{quote(path)}", version=version))
+    def playbook(self, path: str, version: Version = None) -> catalog_shapes.PlaybookSource:
+        return cast("catalog_shapes.PlaybookSource", self._get(f"playbooks/{quote(path)}", version=version))
 
-    def playbook_versions(self, path: str) -> shapes.PlaybookVersions:
-        return cast("shapes.PlaybookVersions", self._get(f"playbooks/{quote(path)}/versions"))
+    def playbook_versions(self, path: str) -> catalog_shapes.PlaybookVersions:
+        return cast("catalog_shapes.PlaybookVersions", self._get(f"playbooks/{quote(path)}/versions"))
 
-    def about_playbook(self, path: str) -> shapes.AboutPlaybook:
-        return cast("shapes.AboutPlaybook", self._get(f"playbooks/{quote(path)}/about"))
+    def about_playbook(self, path: str) -> catalog_shapes.AboutPlaybook:
+        return cast("catalog_shapes.AboutPlaybook", self._get(f"playbooks/{quote(path)}/about"))
 
-    def set_alias(self, path: str, name: str, weights: Mapping[int, int] | None) -> shapes.AboutPlaybook:
+    def set_alias(self, path: str, name: str, weights: Mapping[int, int] | None) -> catalog_shapes.AboutPlaybook:
         to = {"remove": True} if weights is None else {"weights": {str(v): w for v, w in weights.items()}}
-        return cast("shapes.AboutPlaybook", self._post(f"playbooks/{quote(path)}/aliases", {"name": name, **to}))
+        return cast("catalog_shapes.AboutPlaybook", self._post(f"playbooks/{quote(path)}/aliases", {"name": name, **to}))
 
-    def tag_playbook(self, path: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> shapes.AboutPlaybook:
+    def tag_playbook(self, path: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> catalog_shapes.AboutPlaybook:
         body = {"add": list(add), "remove": list(remove)}
-        return cast("shapes.AboutPlaybook", self._post(f"playbooks/{quote(path)}/tags", body))
+        return cast("catalog_shapes.AboutPlaybook", self._post(f"playbooks/{quote(path)}/tags", body))
 
-    def delete_playbook(self, path: str) -> shapes.AboutPlaybook:
-        return cast("shapes.AboutPlaybook", self._json("DELETE", f"playbooks/{quote(path)}", None, {}))
+    def delete_playbook(self, path: str) -> catalog_shapes.AboutPlaybook:
+        return cast("catalog_shapes.AboutPlaybook", self._json("DELETE", f"playbooks/{quote(path)}", None, {}))
 
-    def undelete_playbook(self, path: str) -> shapes.AboutPlaybook:
-        return cast("shapes.AboutPlaybook", self._post(f"playbooks/{quote(path)}/undelete", {}))
+    def undelete_playbook(self, path: str) -> catalog_shapes.AboutPlaybook:
+        return cast("catalog_shapes.AboutPlaybook", self._post(f"playbooks/{quote(path)}/undelete", {}))
 
     def backfill(
         self,
@@ -95,7 +97,7 @@ class Client(Looking):
         parallel: int | None = None,
         again: str | None = None,
         preview: bool | None = None,
-    ) -> shapes.BackfillStarted:
+    ) -> catalog_shapes.BackfillStarted:
         body = {
             "from": begin,
             "to": end,
@@ -105,7 +107,7 @@ class Client(Looking):
             "again": again,
             "preview": preview,
         }
-        return cast("shapes.BackfillStarted", self._post(f"playbooks/{quote(path)}/backfill", body))
+        return cast("catalog_shapes.BackfillStarted", self._post(f"playbooks/{quote(path)}/backfill", body))
 
     # --- triggers ---
 

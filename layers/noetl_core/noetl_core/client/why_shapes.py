@@ -7,7 +7,8 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from noetl_core.client.shapes import ExecutionStatus, PlaybookVersion
+from noetl_core.client.catalog_shapes import PlaybookVersion
+from noetl_core.client.shapes import ExecutionStatus
 
 
 class Read(TypedDict):

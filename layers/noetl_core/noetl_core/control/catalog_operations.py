@@ -16,7 +16,7 @@ from noetl_core.instants import to_rfc3339
 from noetl_core.ports import NotFound, PathRecord
 
 if TYPE_CHECKING:
-    from noetl_core.client import shapes
+    from noetl_core.client import catalog_shapes
 
 SOURCE = "<body>"
 """What a playbook's text is called in its diagnostics."""
@@ -30,53 +30,55 @@ class CatalogOperations:
     user: str
     """Who acts where a call does not say."""
 
-    def register(self, source: str, name: str = SOURCE) -> shapes.RegisteredPlaybook:
+    def register(self, source: str, name: str = SOURCE) -> catalog_shapes.RegisteredPlaybook:
         playbook, version = register(self.control(), source, name)
         return {**read.version_as_dict(version), "name": playbook.name}
 
-    def validate(self, source: str) -> shapes.Validation:
+    def validate(self, source: str) -> catalog_shapes.Validation:
         playbook, found = check(self.control().playbook.pinned(source), SOURCE)
         return {"valid": playbook is not None, "diagnostics": [diagnostic(d) for d in found]}
 
-    def playbooks(self, prefix: str | None = None, *, tag: str | None = None, deleted: bool | None = None) -> shapes.Playbooks:
+    def playbooks(
+        self, prefix: str | None = None, *, tag: str | None = None, deleted: bool | None = None
+    ) -> catalog_shapes.Playbooks:
         """The playbooks that may be started; with `deleted`, those that are deleted."""
         records = {record.path: record for record in self.control().catalog.all_about(prefix or "")}
-        shown: list[shapes.ListedPlaybook] = []
+        shown: list[catalog_shapes.ListedPlaybook] = []
         for version in self.control().catalog.list(prefix or ""):
             about = records.get(version.path) or PathRecord(version.path)
             if (about.deleted_at is not None) == bool(deleted) and (tag is None or tag in about.tags):
                 shown.append(_listed(read.version_as_dict(version), about))
         return {"playbooks": shown}
 
-    def playbook(self, path: str, version: Version = None) -> shapes.PlaybookSource:
+    def playbook(self, path: str, version: Version = None) -> catalog_shapes.PlaybookSource:
         path, version = named(path, version)
         return read.playbook_source(self.control(), catalog.resolve(self.control(), path, version))
 
-    def playbook_versions(self, path: str) -> shapes.PlaybookVersions:
+    def playbook_versions(self, path: str) -> catalog_shapes.PlaybookVersions:
         found = self.control().catalog.versions(path)
         if not found:
             raise NotFound(f"no playbook {path}")
         return {"versions": [read.version_as_dict(v) for v in found]}
 
-    def about_playbook(self, path: str) -> shapes.AboutPlaybook:
+    def about_playbook(self, path: str) -> catalog_shapes.AboutPlaybook:
         latest = self.control().catalog.get(path)
         return _about(self.control().catalog.about(path), latest.version)
 
     def set_alias(
         self, path: str, name: str, weights: Mapping[int, int] | None, *, by: str | None = None
-    ) -> shapes.AboutPlaybook:
+    ) -> catalog_shapes.AboutPlaybook:
         """Let an alias stand for versions, each with its weight; None removes it."""
         return self._changed(catalog.set_alias(self.control(), path, name, weights, by or self.user))
 
     def tag_playbook(
         self, path: str, add: Sequence[str] = (), remove: Sequence[str] = (), *, by: str | None = None
-    ) -> shapes.AboutPlaybook:
+    ) -> catalog_shapes.AboutPlaybook:
         return self._changed(catalog.set_tags(self.control(), path, add, remove, by or self.user))
 
-    def delete_playbook(self, path: str, *, by: str | None = None) -> shapes.AboutPlaybook:
+    def delete_playbook(self, path: str, *, by: str | None = None) -> catalog_shapes.AboutPlaybook:
         return self._changed(catalog.delete(self.control(), path, by or self.user))
 
-    def undelete_playbook(self, path: str, *, by: str | None = None) -> shapes.AboutPlaybook:
+    def undelete_playbook(self, path: str, *, by: str | None = None) -> catalog_shapes.AboutPlaybook:
         return self._changed(catalog.undelete(self.control(), path, by or self.user))
 
     def backfill(
@@ -90,13 +92,13 @@ class CatalogOperations:
         parallel: int | None = None,
         again: str | None = None,
         preview: bool | None = None,
-    ) -> shapes.BackfillStarted:
+    ) -> catalog_shapes.BackfillStarted:
         """Run a playbook for the occurrences of its schedule from `begin` to before `end`; with `preview` only say which."""
         bare, at = named(path, version)
         asked = Backfill(bare, begin, end, at, trigger, 1 if parallel is None else parallel, again or "")
         planned = plan(self.control(), asked)
         instants = [each["backfill"]["scheduled_at"] for each in planned.occurrences]
-        shown: shapes.BackfillStarted = {
+        shown: catalog_shapes.BackfillStarted = {
             "playbook": read.version_as_dict(self.control().catalog.get(bare, planned.version)),
             "trigger": planned.trigger,
             "occurrences": len(instants),
@@ -108,7 +110,7 @@ class CatalogOperations:
         started = start_backfill(self.control(), asked, planned)
         return {**shown, "execution_id": started.execution_id, "created": started.created}
 
-    def _changed(self, record: PathRecord) -> shapes.AboutPlaybook:
+    def _changed(self, record: PathRecord) -> catalog_shapes.AboutPlaybook:
         return _about(record, self.control().catalog.get(record.path).version)
 
 
@@ -124,8 +126,8 @@ def named(path: str, version: object) -> tuple[str, Version]:
     return bare, at if asked is None else asked
 
 
-def _listed(version: shapes.PlaybookVersion, about: PathRecord) -> shapes.ListedPlaybook:
-    shown: shapes.ListedPlaybook = {"path": version["path"], "version": version["version"], "digest": version["digest"]}
+def _listed(version: catalog_shapes.PlaybookVersion, about: PathRecord) -> catalog_shapes.ListedPlaybook:
+    shown: catalog_shapes.ListedPlaybook = {"path": version["path"], "version": version["version"], "digest": version["digest"]}
     if about.aliases:
         shown["aliases"] = _aliases(about)
     if about.tags:
@@ -135,7 +137,7 @@ def _listed(version: shapes.PlaybookVersion, about: PathRecord) -> shapes.Listed
     return shown
 
 
-def _about(record: PathRecord, latest: int) -> shapes.AboutPlaybook:
+def _about(record: PathRecord, latest: int) -> catalog_shapes.AboutPlaybook:
     return {
         "path": record.path,
         "latest": latest,

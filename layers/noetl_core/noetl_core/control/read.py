@@ -22,7 +22,7 @@ from noetl_core.ports import CorruptLog, Head, NotFound, PlaybookVersion
 from noetl_core.values import Values, at_once
 
 if TYPE_CHECKING:
-    from noetl_core.client import shapes
+    from noetl_core.client import catalog_shapes
 
 __all__ = ["BadCursor", "error_of", "head_as_dict", "load", "state_at", "status_of", "summary", "waiting_for"]
 
@@ -169,15 +169,15 @@ def head_as_dict(head: Head) -> dict[str, Any]:
     }
 
 
-def version_as_dict(v: PlaybookVersion) -> shapes.PlaybookVersion:
+def version_as_dict(v: PlaybookVersion) -> catalog_shapes.PlaybookVersion:
     """Return a version of a playbook as answers show it."""
     return {"path": v.path, "version": v.version, "digest": v.digest}
 
 
-def playbook_source(control: Control, version: PlaybookVersion) -> shapes.PlaybookSource:
+def playbook_source(control: Control, version: PlaybookVersion) -> catalog_shapes.PlaybookSource:
     """Return a version with its text, and with its inputs: the defaults of the workload, and their schema. One that an older
     version took, and this one does not read, is its text alone."""
-    found: shapes.PlaybookSource = {
+    found: catalog_shapes.PlaybookSource = {
         "path": version.path,
         "version": version.version,
         "digest": version.digest,

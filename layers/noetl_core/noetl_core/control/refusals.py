@@ -20,7 +20,7 @@ from noetl_core.expr import TemplateError
 from noetl_core.ports import CorruptLog, Forbidden, NotFound, PortError, TooLarge, Unavailable
 
 if TYPE_CHECKING:
-    from noetl_core.client import shapes, view_shapes
+    from noetl_core.client import catalog_shapes, view_shapes
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ def code_of(error: Exception) -> str:
     return next((code for kind, _, code in TABLE if isinstance(error, kind)), "internal")
 
 
-def diagnostic(d: Diagnostic) -> shapes.Diagnostic:
+def diagnostic(d: Diagnostic) -> catalog_shapes.Diagnostic:
     """A diagnostic as details show it."""
     return {
         "loc": f"{d.source}:{d.line}:{d.col}",

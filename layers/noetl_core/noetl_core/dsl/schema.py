@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from noetl_core.dsl import requirements
 from noetl_core.dsl.dialect.tasks import OPTION_SPELLINGS
-from noetl_core.dsl.fields import cursor, flow, keychain, playbook, policies, sources, tools, triggers
+from noetl_core.dsl.fields import cursor, flow, keychain, playbook, policies, sources, tools, triggers, value_schema
 from noetl_core.dsl.fields.kind import KindSpec
 from noetl_core.dsl.fields.types import (
     Anything,
@@ -197,7 +197,7 @@ def _pattern(regex: re.Pattern[str]) -> str:
 _SHAPES: Final[dict[str, Schema]] = {
     "api_version": {"enum": list(playbook.API_VERSIONS)},
     "playbook_kind": {"const": "Playbook"},
-    "workload": {"type": "object", "properties": {playbook.X_SCHEMA.name: _property(playbook.X_SCHEMA, "")}},
+    "workload": {"type": "object", "properties": {value_schema.X_SCHEMA.name: _property(value_schema.X_SCHEMA, "")}},
     "collection": {"anyOf": [{"type": ["array", "object"]}, _TEMPLATE]},
     "settled": {"anyOf": [_MAP, _TEXT]},
     "reducers": {"type": "object", "additionalProperties": {"enum": list(flow.REDUCERS)}},
@@ -258,7 +258,7 @@ def _values() -> dict[str, Schema]:
 def _parts() -> dict[str, Schema]:
     """Return the definitions of mappings that occur in more than one place, or are read by themselves."""
     either = [{"required": ["tool"]}, {"required": ["next"]}, {"properties": {"step": {"const": "end"}}}]
-    closed = {key: part for key, part in _block(playbook.VALUE_SCHEMA).items() if key != "patternProperties"}
+    closed = {key: part for key, part in _block(value_schema.VALUE_SCHEMA).items() if key != "patternProperties"}
     return {
         "metadata": _block(playbook.METADATA),
         "credential": {

@@ -9,7 +9,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body
 from pydantic import Field
 
 from noetl_core import strict_json
-from noetl_core.client import shapes, view_shapes
+from noetl_core.client import catalog_shapes, view_shapes
 from noetl_core.control.api.callers import SEES, STARTS, WRITES, name_of
 from noetl_core.control.api.parameters import Flag, JsonBody, PlaybookPath, Switch, Text, VersionNumber, Whole, asked, on
 from noetl_core.control.api.reading import body_text
@@ -99,7 +99,7 @@ def add(app: Resolver) -> None:
         "POST",
         "/api/playbooks",
         f"Register. {TEXT}",
-        shapes.RegisteredPlaybook,
+        catalog_shapes.RegisteredPlaybook,
         right=WRITES,
         status=HTTPStatus.CREATED,
         refuses=(410, 422),
@@ -108,7 +108,7 @@ def add(app: Resolver) -> None:
     def register_playbook() -> Any:
         return operations.register(*source(body_text(app.current_event)))
 
-    @app.operation("GET", "/api/playbooks", "Registered playbooks", shapes.Playbooks, right=SEES)
+    @app.operation("GET", "/api/playbooks", "Registered playbooks", catalog_shapes.Playbooks, right=SEES)
     def list_playbooks(
         prefix: Annotated[str | None, asked("whose path begins so")] = None,
         tag: Annotated[str | None, asked("that have this tag")] = None,
@@ -120,7 +120,7 @@ def add(app: Resolver) -> None:
         "POST",
         "/api/playbooks/validate",
         f"Validate. {TEXT}",
-        {HTTPStatus.OK: shapes.Validation, HTTPStatus.UNPROCESSABLE_ENTITY: shapes.Validation},
+        {HTTPStatus.OK: catalog_shapes.Validation, HTTPStatus.UNPROCESSABLE_ENTITY: catalog_shapes.Validation},
         right=SEES,
         extensions=BODY,
     )
@@ -144,7 +144,7 @@ def add(app: Resolver) -> None:
         "POST",
         "/api/playbooks/{path+}/backfill",
         "Run a playbook for the occurrences of its schedule in the past",
-        shapes.BackfillStarted,
+        catalog_shapes.BackfillStarted,
         right=STARTS,
         status=HTTPStatus.ACCEPTED,
         refuses=(409, 410, 422),
@@ -165,7 +165,7 @@ def add(app: Resolver) -> None:
         "POST",
         "/api/playbooks/{path+}/aliases",
         "Let an alias stand for a version, or split it between some",
-        shapes.AboutPlaybook,
+        catalog_shapes.AboutPlaybook,
         right=WRITES,
         refuses=(422,),
     )
@@ -173,13 +173,17 @@ def add(app: Resolver) -> None:
         return operations.set_alias(path, body.name, body.stands_for(), by=name_of(app.caller))
 
     @app.operation(
-        "POST", "/api/playbooks/{path+}/tags", "Add and remove tags", shapes.AboutPlaybook, right=WRITES, refuses=(422,)
+        "POST", "/api/playbooks/{path+}/tags", "Add and remove tags", catalog_shapes.AboutPlaybook, right=WRITES, refuses=(422,)
     )
     def tag_playbook(path: PlaybookPath, body: Annotated[Tags, Body()]) -> Any:
         return operations.tag_playbook(path, body.add or (), body.remove or (), by=name_of(app.caller))
 
     @app.operation(
-        "POST", "/api/playbooks/{path+}/undelete", "Let a deleted playbook start again", shapes.AboutPlaybook, right=WRITES
+        "POST",
+        "/api/playbooks/{path+}/undelete",
+        "Let a deleted playbook start again",
+        catalog_shapes.AboutPlaybook,
+        right=WRITES,
     )
     def undelete_playbook(path: PlaybookPath) -> Any:
         return operations.undelete_playbook(path, by=name_of(app.caller))
@@ -188,23 +192,29 @@ def add(app: Resolver) -> None:
         "DELETE",
         "/api/playbooks/{path+}",
         "Let nothing new start from a playbook; what runs goes on, and its versions stay",
-        shapes.AboutPlaybook,
+        catalog_shapes.AboutPlaybook,
         right=WRITES,
     )
     def delete_playbook(path: PlaybookPath) -> Any:
         return operations.delete_playbook(path, by=name_of(app.caller))
 
     @app.operation(
-        "GET", "/api/playbooks/{path+}/about", "Aliases, tags, deletion, and who changed what", shapes.AboutPlaybook, right=SEES
+        "GET",
+        "/api/playbooks/{path+}/about",
+        "Aliases, tags, deletion, and who changed what",
+        catalog_shapes.AboutPlaybook,
+        right=SEES,
     )
     def about_playbook(path: PlaybookPath) -> Any:
         return operations.about_playbook(path)
 
-    @app.operation("GET", "/api/playbooks/{path+}/versions", "Versions of a playbook", shapes.PlaybookVersions, right=SEES)
+    @app.operation(
+        "GET", "/api/playbooks/{path+}/versions", "Versions of a playbook", catalog_shapes.PlaybookVersions, right=SEES
+    )
     def list_versions(path: PlaybookPath) -> Any:
         return operations.playbook_versions(path)
 
-    @app.operation("GET", "/api/playbooks/{path+}", "One playbook with its text", shapes.PlaybookSource, right=SEES)
+    @app.operation("GET", "/api/playbooks/{path+}", "One playbook with its text", catalog_shapes.PlaybookSource, right=SEES)
     def get_playbook(
         path: PlaybookPath, version: Annotated[str | None, asked("a number or an alias, the latest by default")] = None
     ) -> Any:

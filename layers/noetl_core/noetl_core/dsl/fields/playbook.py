@@ -1,4 +1,4 @@
-"""The root of a playbook, its metadata, credentials and workbook, the schema of its inputs, and the options of its execution."""
+"""The root of a playbook, its metadata, credentials and workbook, and the options of its execution."""
 
 from __future__ import annotations
 
@@ -362,45 +362,3 @@ ROOT: Final = Block(
     legacy={"steps": "steps stand in workflow", "name": "it stands in metadata", "path": "it stands in metadata"},
     misplaced=("vars",),
 )
-
-# --- the schema of inputs -----------------------------------------------------------------------------------------------
-
-_COUNT: Final = Shape("count", "a whole number of at least 0")
-_NUMBER: Final = Shape("number", "a number")
-
-VALUE_SCHEMA: Final = Block(
-    "value_schema",
-    "What a value must be, in a plain subset of JSON Schema: `workload.x-schema`, and `schema` of a callback.",
-    "playbook.md#what-may-be-given",
-    Field(
-        "type",
-        Shape("type_names", "a type, or a list of types"),
-        "The type of the value: `object`, `array`, `string`, `number`, `integer`, `boolean`, `null`.",
-    ),
-    Field("enum", Shape("some_values", "a list of values"), "The values that are allowed."),
-    Field("const", Anything("any value"), "The one value that is allowed."),
-    Field("required", Shape("texts", "a list of names"), "Names that an object must have."),
-    Field(
-        "properties", Shape("value_schemas", "a mapping of names to schemas"), "What the values of an object must be, by name."
-    ),
-    Field("additionalProperties", Flag(), "false refuses names that `properties` does not list.", default=True),
-    Field("items", Shape("value_schema", "a schema"), "What each item of an array must be."),
-    Field("minItems", _COUNT, "The least number of items of an array."),
-    Field("maxItems", _COUNT, "The largest number of items of an array."),
-    Field("minLength", _COUNT, "The least number of characters of a text."),
-    Field("maxLength", _COUNT, "The largest number of characters of a text."),
-    Field("minimum", _NUMBER, "The least number that is allowed."),
-    Field("maximum", _NUMBER, "The largest number that is allowed."),
-    Field("title", Anything("text"), "Says to people what the value is called. It checks nothing."),
-    Field("description", Anything("text"), "Says to people what the value is for. It checks nothing."),
-    Field("default", Anything("any value"), "Says to people what a usual value is. It sets nothing."),
-    Field("examples", Anything("a list of values"), "Shows people some values. It checks nothing."),
-)
-
-X_SCHEMA: Final = Field(
-    "x-schema",
-    Part(VALUE_SCHEMA),
-    "What the merged workload must be; a request that does not fit it is refused. Templates do not see it.",
-    link="playbook.md#what-may-be-given",
-)
-"""The one key of `workload` that is no input."""
