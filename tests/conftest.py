@@ -27,6 +27,20 @@ TOGETHER = (
 """How node ids begin, and in whose company those tests are: each of these groups has one stack. All other files go by themselves,
 so that what a module's fixtures start is started once."""
 
+FIRST = (
+    "tests/conformance/test_stack.py",
+    "tests/e2e/",
+    "tests/unit/examples/",
+    "tests/console/",
+    "tests/conformance/",
+    "tests/sim/",
+)
+"""What takes longest, and mostly waits: begun last it would go on alone."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: next((n for n, begins in enumerate(FIRST) if item.nodeid.startswith(begins)), len(FIRST)))
+
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
@@ -52,4 +66,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     scheduler = LoadScopeScheduling(config, log)
     scheduler._split_scope = company  # for subclasses to define; it has no types to be one of
+    config.option.loadscopereorder = False  # in the order of `FIRST`, not the file with the most tests first
     return scheduler

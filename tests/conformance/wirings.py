@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -152,18 +152,26 @@ def on_local(case: Case) -> tuple[Observed, list[str]]:
         wiring.close()
 
 
-def limits_compared(case: Case) -> list[str]:
-    """In what a case is otherwise on the local runner with an inline limit of a few bytes than with the default."""
-    plain, small = Local(), Local()
+def limits_compared(case: Case, in_parts: AbstractContextManager[Any]) -> list[str]:
+    """In what a case is otherwise on the local runner with an inline limit of a few bytes than with the default, and once more
+    where what is stored is read in parts, which `in_parts` makes so."""
+    wrong: list[str] = []
+    plain = Local()
     try:
-        seen, limited = observe(case, plain), observe(inline.with_small_limit(case), small)
-        wrong = _otherwise(case, seen, plain, limited, small)
-        return [*wrong, *plain.tools.by_reference, *small.tools.by_reference]
+        seen = observe(case, plain)
+        for way in (nullcontext(), in_parts):
+            small = Local()
+            try:
+                with way:
+                    limited = observe(inline.with_small_limit(case), small)
+                    wrong += [*_otherwise(case, seen, plain, limited, small), *small.tools.by_reference]
+            finally:
+                small.close()
+        return [*wrong, *plain.tools.by_reference]
     except NoAnswer as error:
         return [str(error)]
     finally:
         plain.close()
-        small.close()
 
 
 def _otherwise(case: Case, plain: Observed, on: Wiring, small: Observed, where: Wiring) -> list[str]:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from noetl_cli.commands import load
 from noetl_cli.errors import FAILED, USAGE, Exit
+from noetl_core.control import reconcile
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.registration import register, set_due
 from noetl_core.engine.occurrences import name_of
@@ -87,8 +88,9 @@ def test_a_store_in_memory_is_not_served(noetl: Any) -> None:
     assert wrong(noetl("serve", "--store", "memory")).code == USAGE
 
 
-def test_who_serves_starts_what_is_due_and_goes_on_with_what_others_left(tmp_path: Path) -> None:
-    """An occurrence is due, and an execution of another process waits for a timer."""
+def test_who_serves_starts_what_is_due_and_goes_on_with_what_others_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An occurrence is due, and what another process was to carry out is taken for lost at once."""
+    monkeypatch.setattr(reconcile, "GRACE_S", 0)
     store = tmp_path / "runs.db"
     other = LocalWiring(store)
     left = other.start(_request())

@@ -97,8 +97,8 @@ def test_it_is_cancelled_as_one(local: LocalWiring) -> None:
     asked = Backfill("team/report", "2026-03-28", "2026-03-31", parallel=2)
     started = start_backfill(local.control, asked, plan(local.control, asked))
     local.runner.adopt(started.execution_id)
-    assert local.run(started.execution_id, timeout_s=30) or True
-    assert [h.status for h in local.control.index.heads(path="team/report")] == ["running"] * 2
+    while len(local.control.index.heads(path="team/report")) < 2:
+        local.run(started.execution_id, timeout_s=0.2)
     cancel(local.control, started.execution_id)
     assert [h.status for h in local.control.index.heads(path="team/report")] == ["cancelled"] * 2
     assert local.control.load(started.execution_id).status == "cancelled"
@@ -186,7 +186,7 @@ def test_whatever_crashes_each_occurrence_runs_once() -> None:
     for crash_after in (False, True):
         crash_at = 0
         while True:
-            crash_at += 3  # every third: there are hundreds
+            crash_at += 1
             world = World(faults=Faults(crash_at=crash_at, crash_after=crash_after))
             while True:
                 try:
@@ -198,12 +198,13 @@ def test_whatever_crashes_each_occurrence_runs_once() -> None:
                 except (Crash, PortError):
                     world.controls[0] = world.new_control()
             world.run(id)
+            over = world.faults.calls < crash_at  # afterwards it is only looked at now and then
             world.drain()
             heads = [h for h in world.index.all_heads.values() if h.path == "team/report" and (h.parent or {}).get("run_id")]
             assert [h.status for h in heads] == ["completed"] * 2, crash_at
             assert world.state(id).status == "completed"
             assert len([h for h in world.index.all_heads.values() if h.path == FOR]) == 1
-            if world.faults.calls < crash_at:
+            if over:
                 break
             points += 1
-    assert points >= 30
+    assert points >= 150

@@ -56,6 +56,7 @@ def test_killed_in_the_middle_of_a_transfer_it_ends_with_every_flight_once(tmp_p
         child.stdout.close()
         local = LocalWiring(store)
         try:
+            local.runner.adopt(execution_id)
             assert local.run(execution_id, timeout_s=300)
             out: Any = read.summary(local.control, execution_id)
         finally:

@@ -59,6 +59,7 @@ def test_killed_in_the_middle_it_ends_with_the_same(tmp_path: Path) -> None:
         make("fan-out")
         local = LocalWiring(store)
         try:
+            local.runner.adopt(execution_id)
             assert local.run(execution_id, timeout_s=300)
             out: Any = read.summary(local.control, execution_id)
         finally:
