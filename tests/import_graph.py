@@ -75,7 +75,7 @@ def _statements(node: ast.AST, kind: Kind) -> Iterator[tuple[ast.Import | ast.Im
             yield from _statements(child, "call")
         elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             yield from _statements(child, "typing")
-        else:
+        elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
             yield from _statements(child, kind)
 
 

@@ -7,16 +7,20 @@ import codecs
 import html
 import json
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from noetl_core.engine.outcome import ErrorInfo, Outcome
 from noetl_core.expr import Secret
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
 from noetl_core.tools.scrub import Scrubber
+from noetl_core.tools.shapes import alike
 
 CANARY = "Canary+4f1D/0b6a2c&9e"
 HALF = len(CANARY) // 2
@@ -121,3 +125,13 @@ def test_text_that_changes_its_length_in_lower_case_is_cut_in_the_right_place() 
     scrubber = Scrubber()
     scrubber.learn(CANARY)
     assert scrubber.text(f"İİİ {CANARY.upper()} İ") == "İİİ *** İ"
+
+
+@given(st.text("ab", max_size=300), st.integers(0, 300), st.text("abc", max_size=3), st.data())
+def test_what_is_alike_is_counted_in_strides_as_one_by_one(text: str, changed: int, into: str, data: st.DataObject) -> None:
+    form = text[:changed] + into + text[changed + 1 :]
+    at, first = data.draw(st.integers(0, len(text))), data.draw(st.integers(0, len(form)))
+    after = takewhile(lambda pair: pair[0] == pair[1], zip(text[at:], form[first:], strict=False))
+    before = takewhile(lambda pair: pair[0] == pair[1], zip(text[:at][::-1], form[:first][::-1], strict=False))
+    assert alike(text, at, form, first) == len(list(after))
+    assert alike(text, at, form, first, backwards=True) == len(list(before))

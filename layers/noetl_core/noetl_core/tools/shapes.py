@@ -41,15 +41,30 @@ class Shape:
         for at, block in self._anchors:
             found = text.find(block)
             while found >= 0:
-                begin, first = found, at
-                while begin > 0 and first > 0 and text[begin - 1] == form[first - 1]:
-                    begin, first = begin - 1, first - 1
-                end, last = found + len(block), at + len(block)
-                while end < len(text) and last < len(form) and text[end] == form[last]:
-                    end, last = end + 1, last + 1
+                begin = found - alike(text, found, form, at, backwards=True)
+                end = found + len(block)
+                end += alike(text, end, form, at + len(block))
                 if end - begin >= self._least:
                     yield begin, end
                 found = text.find(block, max(end, found + 1) if end - begin >= self._least else found + 1)
+
+
+def alike(text: str, at: int, form: str, first: int, *, backwards: bool = False) -> int:
+    """Return how many characters from `at` on are those of `form` from `first` on, or before them. It compares in strides:
+    secrets may be large, and Python's loops are slow."""
+    left = min(at, first) if backwards else min(len(text) - at, len(form) - first)
+    same, stride, grows = 0, 64, True
+    while same < left:
+        stride = min(stride, left - same)
+        one, other = (at - same - stride, first - same - stride) if backwards else (at + same, first + same)
+        if text[one : one + stride] == form[other : other + stride]:
+            same += stride
+            stride = stride * 2 if grows else max(1, stride // 2)
+        elif stride == 1:
+            break
+        else:
+            grows, stride = False, stride // 2
+    return same
 
 
 @dataclass(frozen=True, slots=True)
