@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from noetl_console.server import Console
 
@@ -65,6 +65,7 @@ class Watched:
         self.wrong: list[str] = []
         self.requests: list[str] = []
         page.set_default_timeout(PATIENCE_MS)
+        expect.set_options(timeout=PATIENCE_MS)
         page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
         page.on("console", self._said)
         page.on("request", self._asked)

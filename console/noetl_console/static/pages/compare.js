@@ -1,5 +1,5 @@
 // Two executions beside each other; or one, decided again by another version of its playbook.
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html, useState } from "../vendor/preact.js";
 import { get, path } from "../core/api.js";
 import { ago, duration, number, oneLine, plural } from "../core/format.js";
 import { useData } from "../core/poll.js";
@@ -41,9 +41,9 @@ function Choice({ a, b, version }) {
 
 /** An execution by its id, or one of those listed. */
 function Id({ id, label, value, listed = [], change }) {
-  const [text, setText] = useState(value ?? "");
-  useEffect(() => setText(value ?? ""), [value]);
-  return html`<label for=${id}>${label}</label><input id=${id} type="text" class="mono" size="24" autocomplete="off" placeholder="id" list=${`${id}-list`} value=${text} onInput=${(e) => setText(e.currentTarget.value)} onChange=${(e) => change(e.currentTarget.value.trim())} />
+  const [typed, setTyped] = useState(null);
+  const chosen = (e) => (setTyped(null), change(e.currentTarget.value.trim()));
+  return html`<label for=${id}>${label}</label><input id=${id} type="text" class="mono" size="24" autocomplete="off" placeholder="id" list=${`${id}-list`} value=${typed ?? value ?? ""} onInput=${(e) => setTyped(e.currentTarget.value)} onChange=${chosen} />
     <datalist id=${`${id}-list`}>${listed.map((e) => html`<option value=${e.execution_id} label=${`${oneLine(e.playbook.path, 60)} ${e.status} ${ago(e.started_at)}`}></option>`)}</datalist>`;
 }
 

@@ -73,17 +73,17 @@ function Counts({ counts, status }) {
 }
 
 function Filters({ query }) {
-  const [q, setQ] = useState(query.q ?? "");
-  useEffect(() => setQ(query.q ?? ""), [query.q]);
+  const [typed, setTyped] = useState(null); // of somebody who is typing: what the address has comes later
+  const search = (q) => q !== (query.q ?? "") && put({ q, cursor: "" });
   useEffect(() => {
-    if (q === (query.q ?? "")) return undefined;
-    const timer = setTimeout(() => put({ q, cursor: "" }), 250);
+    if (typed === null) return undefined;
+    const timer = setTimeout(() => search(typed), 250);
     return () => clearTimeout(timer);
-  }, [q]);
+  }, [typed]);
   const given = ["path", "label", "since"].filter((name) => query[name]);
   return html`<div class="filters" role="search">
     <label class="unseen" for="search">Search by path or id</label>
-    <input id="search" type="search" placeholder="Path or id…" value=${q} onInput=${(e) => setQ(e.currentTarget.value)} />
+    <input id="search" type="search" placeholder="Path or id…" value=${typed ?? query.q ?? ""} onInput=${(e) => setTyped(e.currentTarget.value)} onBlur=${() => (typed !== null && search(typed), setTyped(null))} />
     <label class="unseen" for="status">Status</label>
     <select id="status" value=${query.status ?? ""} onChange=${(e) => put({ status: e.currentTarget.value, cursor: "" }, { replace: false })}>
       <option value="">Every status</option>${SHOWN.filter((s) => s !== "retrying").map((s) => html`<option value=${s} selected=${s === query.status}>${s}</option>`)}
