@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 # Without it every process of the suite compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test lint types contracts template unit e2e bench gigabyte peers idle scaling up down clean dist braket coverage soak scale load conformance matrix properties kills layer build sam-local audit
+.PHONY: setup run test lint types contracts template unit e2e bench gigabyte peers idle rate scaling up down clean dist braket coverage soak scale load conformance matrix properties kills layer build sam-local audit
 
 setup: $(VENV)/.synced
 
@@ -116,6 +116,10 @@ gigabyte: setup
 
 idle: setup
 	@$(BIN)/python -m bench.idle
+
+# Ten processes that share a rate of five a second, as the service sees it that they call: some 90 s.
+rate: setup
+	@$(BIN)/python -m bench.rate
 
 # The model of docs/scaling.md, then the simulator with the services' limits in force: SHARE=0.125 is an eighth of 10,000 starts a second
 # and of everything wide, SHARE=1 all of it (twelve minutes of processor time); and one loop of a million.
