@@ -155,7 +155,12 @@ def limited(wait: Mapping[str, Any]) -> str:
     step = f" (step {wait['step']})" if "step" in wait else ""
     more = ", ..." if wait["held"] > len(wait["held_by"]) else ""
     held = f"; held by {', '.join(wait['held_by'])}{more}" if wait["held_by"] else ""
-    return f"waiting: limit {wait['limit']} {wait['held']}/{wait['max']}{place}{step}{held}"
+    return f"waiting: {full(wait)}{place}{step}{held}"
+
+
+def full(wait: Mapping[str, Any]) -> str:
+    """`limit orders 5/5`."""
+    return f"limit {wait['limit']} {wait['held']}/{wait['max']}"
 
 
 def nth(number: int) -> str:

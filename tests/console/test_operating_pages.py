@@ -26,11 +26,20 @@ def test_a_trigger_is_switched_off_and_on_and_fired(hands: Watched, acted_on: St
     expect(hands.page.locator("tbody tr")).to_contain_text("completed")
 
 
-def test_a_limit_says_who_holds_its_places(hands: Watched, acted_on: Stored) -> None:
+def test_a_limit_says_who_holds_its_places_and_lists_say_who_waits(hands: Watched, acted_on: Stored) -> None:
     holder = acted_on.start(LIMITED)
     hands.open("limits", "tbody tr")
     hands.page.get_by_role("button", name="door").click()
     who = hands.page.get_by_role("region", name="Who")
     expect(who).to_contain_text("holds")
     expect(who.get_by_role("link", name=holder)).to_be_visible()
+    assert barriers(hands.page) == []
+    late = acted_on.start(LIMITED)
+    hands.open("executions?path=demo/limited", "tbody tr")
+    row = hands.page.locator("tbody tr", has_text=late[-8:])
+    expect(row).to_contain_text("waiting")
+    expect(row).to_contain_text("waits for limit door 1/1")
+    hands.open(f"executions/{late}", "section.waits")
+    expect(hands.page.locator("section.waits")).to_contain_text("Waits for limit door 1/1 as number 1 of those that wait")
+    expect(hands.page.locator("section.waits").get_by_role("link", name=holder[-8:])).to_be_visible()
     assert barriers(hands.page) == []

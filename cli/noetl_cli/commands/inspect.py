@@ -55,6 +55,9 @@ def list_executions(
             }
             for e in found
         ]
+        if any(e.get("waiting_for") for e in found):
+            waits = [", ".join(output.full(wait) for wait in e.get("waiting_for", ())) for e in found]
+            shown = [{**row, "waits for": text} for row, text in zip(shown, waits, strict=True)]
         if any(e.get("trigger") for e in found):  # a column that most stores would have empty
             shown = [{**row, "by": _by(e.get("trigger"))} for row, e in zip(shown, found, strict=True)]
     output.rows(shown, output_)

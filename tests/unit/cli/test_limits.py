@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl_cli import output
-from noetl_core.control import read
+from noetl_core.control import listing, read, stats
 from noetl_core.control.limit_views import limits
 from noetl_core.ports import LimitRecord
 from tests.commands import run
@@ -66,3 +66,56 @@ def test_the_command_lists_what_is_in_use(tmp_path: Path) -> None:
 )
 def test_ordinals(number: int, said: str) -> None:
     assert output.nth(number) == said
+
+
+def listed(world: World, **asked: Any) -> list[dict[str, Any]]:
+    return [{**e} for e in listing.page(world.controls[0], lambda: b"key", **asked)["executions"]]
+
+
+def test_lists_and_counts_say_who_waits_for_whom() -> None:
+    world = World(concurrency=5)
+    Server(world, seconds=1_000)
+    ids = start(world, SHARED.replace("max: 5", "max: 1"), 3)
+    found = {e["execution_id"]: e for e in listed(world)}
+    assert [found[x]["status"] for x in ids] == ["running", "waiting", "waiting"]
+    assert "waiting_for" not in found[ids[0]]
+    (wait,) = found[ids[2]]["waiting_for"]
+    assert (wait["limit"], wait["held"], wait["max"], wait["held_by"]) == ("orders-all", 1, 1, ids[:1])
+    assert output.limited(wait) == f"waiting: limit orders-all 1/1; held by {ids[0]}"
+    assert [e["execution_id"] for e in listed(world, status="running")] == ids[:1]
+    assert {e["execution_id"] for e in listed(world, status="waiting")} == set(ids[1:])
+    counts = stats.stats(world.controls[0])["counts"]
+    assert (counts["running"], counts["waiting"]) == (1, 2)
+
+
+def test_counts_of_more_than_are_looked_at_know_who_waits_for_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "LOOKED_AT", 3)
+    world = World(concurrency=5)
+    Server(world, seconds=1_000)
+    start(world, SHARED.replace("max: 5", "max: 1"), 10)
+    counts = stats.stats(world.controls[0])["counts"]
+    assert (counts["running"], counts["waiting"]) == (1, 9)
+
+
+def test_a_list_reads_each_limit_once_and_no_log_of_playbooks_without_limits() -> None:
+    world = World(concurrency=5)
+    Server(world, seconds=1_000)
+    start(world, SHARED.replace("max: 5", "max: 1"), 8)
+    start(world, SHARED.replace("concurrency: {", "x-none: {").replace("path: sim/shared", "path: sim/free"), 8)
+    calls, reads = world.places.calls, sum(world.store.reads.values())
+    assert len(listed(world)) == 16
+    assert world.places.calls - calls == 1
+    assert sum(world.store.reads.values()) - reads <= 8 * 3
+
+
+def test_ls_shows_what_is_waited_for(tmp_path: Path) -> None:
+    text = (
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: held, path: cli/held}\n"
+        "executor: {spec: {policy: {concurrency: {key: orders, max: 1}}}}\n"
+        "workflow:\n  - step: start\n    tool: {name: a, kind: wait, duration: 600}\n"
+    )
+    (tmp_path / "held.yaml").write_text(text)
+    ids = [run("run", "held.yaml", "--timeout", "1", cwd=tmp_path) for _ in range(2)]
+    assert [done.returncode for done in ids] == [124, 124], ids
+    shown = run("ls", cwd=tmp_path).stdout
+    assert re.search(r"waiting .*limit orders 1/1", shown), shown

@@ -65,3 +65,6 @@ export const guard = (text) => oneLine(text.replace(/^\s*\{\{\s*|\s*\}\}\s*$/g, 
 export const iteration = (index) => (Array.isArray(index) ? index.join(".") : String(index));
 
 export const plural = (n, word, words = `${word}s`) => `${number(n)} ${n === 1 ? word : words}`;
+
+/** A limit that is waited for: `limit orders 5/5`. */
+export const limitWords = (w) => `limit ${w.limit} ${w.held}/${w.max}`;

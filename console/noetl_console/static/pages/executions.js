@@ -1,7 +1,7 @@
 // Executions: how many of which status, and the newest.
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { get } from "../core/api.js";
-import { duration, number, oneLine, shortId } from "../core/format.js";
+import { duration, limitWords, number, oneLine, shortId } from "../core/format.js";
 import { useKeys } from "../core/keys.js";
 import { useData } from "../core/poll.js";
 import { go, href, put, route } from "../core/router.js";
@@ -115,6 +115,6 @@ function Row({ row, current, chosen, pick }) {
     <td class="mono nowrap" title=${row.execution_id}>${shortId(row.execution_id)}</td>
     <td><${When} at=${row.started_at} /></td>
     <td class="right number nowrap">${duration(row.duration_ms)}</td>
-    <td class="soft anywhere">${row.error ? html`<span title=${oneLine(row.error.message, 500)}>${row.error.step ? html`<b><bdi>${oneLine(row.error.step, 40)}</bdi></b>: ` : null}<bdi>${oneLine(row.error.message, 90)}</bdi></span>` : null}</td>
+    <td class="soft anywhere">${row.waiting_for ? html`<span title=${row.waiting_for.map((w) => `held by ${w.held_by.join(", ")}`).join("; ")}>waits for <bdi>${oneLine(row.waiting_for.map(limitWords).join(", "), 90)}</bdi></span>` : null}${row.error ? html`<span title=${oneLine(row.error.message, 500)}>${row.error.step ? html`<b><bdi>${oneLine(row.error.step, 40)}</bdi></b>: ` : null}<bdi>${oneLine(row.error.message, 90)}</bdi></span>` : null}</td>
   </tr>`;
 }

@@ -79,6 +79,7 @@ class Wait(TypedDict):
     description: NotRequired[str | None]
     until: NotRequired[str]
     limit: NotRequired[str]
+    since: NotRequired[str]
     held: NotRequired[int]
     max: NotRequired[int]
     held_by: NotRequired[list[str]]
@@ -147,6 +148,8 @@ class ListedExecution(TypedDict):
     search: NotRequired[dict[str, Any]]
     """Its search attributes."""
     labels: dict[str, str]
+    waiting_for: NotRequired[list[Wait]]
+    """The limits that it waits for."""
 
 
 class TriggerName(TypedDict):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from noetl_core.control import operate, read
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import sign
-from noetl_core.control.listing import before, instant, waits
+from noetl_core.control.listing import before, instant, is_shown_as
 from noetl_core.control.redrive import redrive
 from noetl_core.control.refusals import BadRequest, refusal
 from noetl_core.engine.redrive import From, Redrive
@@ -99,7 +99,9 @@ def _heads(control: Control, key: Callable[[], bytes], which: Selection, cursor:
 def _chosen(control: Control, head: Head, which: Selection, action: Action) -> bool:
     if which.until is not None and head.started_at > instant(which.until):
         return False
-    return head.status in FITS[action] and (which.status != "waiting" or waits(control, head.execution_id))
+    if which.status in ("running", "waiting") and not is_shown_as(control, head, which.status):
+        return False
+    return head.status in FITS[action]
 
 
 def _one(control: Control, head: Head, action: Action, given: Arguments, preview: bool) -> dict[str, Any]:

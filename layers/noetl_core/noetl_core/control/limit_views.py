@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from noetl_core.control.core import Control
@@ -10,7 +10,8 @@ from noetl_core.engine.places_in_limits import execution_of
 from noetl_core.engine.rates import USED
 from noetl_core.engine.state import LimitUse, State
 from noetl_core.instants import SECOND, to_rfc3339
-from noetl_core.ports import LimitRecord
+from noetl_core.ports import LimitRecord, LimitWaiter
+from noetl_core.values import at_once
 
 if TYPE_CHECKING:
     from noetl_core.client import limit_shapes
@@ -65,25 +66,47 @@ def awaited(control: Control, state: State) -> Iterator[dict[str, Any]]:
     if control.limits is None or state.finished:
         return
     for use in state.limits.values():
-        if not use.held:
-            yield _awaited(control, use)
+        if use.held:
+            continue
+        shown = _awaited(control.limits.places.read(use.key), use)
+        waiting = control.limits.places.waiters(use.key, COUNTED)
+        before = next((n for n, waiter in enumerate(waiting, 1) if waiter.holder == use.holder), None)
+        if before is not None:
+            shown["position"] = before
+        yield shown
 
 
-def _awaited(control: Control, use: LimitUse) -> dict[str, Any]:
-    assert control.limits is not None
-    record, waiting = control.limits.places.read(use.key), control.limits.places.waiters(use.key, COUNTED)
-    before = next((n for n, waiter in enumerate(waiting, 1) if waiter.holder == use.holder), None)
+def awaited_by(control: Control, states: Mapping[str, State]) -> dict[str, list[dict[str, Any]]]:
+    """Return the limits that executions wait for, by execution, as `awaited` without their positions: each limit is read once."""
+    uses = {x: [use for use in state.limits.values() if not use.held] for x, state in states.items() if not state.finished}
+    if control.limits is None:
+        return {}
+    keys = list(dict.fromkeys(use.key for asked in uses.values() for use in asked))
+    records = dict(zip(keys, at_once(control.limits.places.read, keys), strict=True))
+    return {x: [_awaited(records[use.key], use) for use in asked] for x, asked in uses.items() if asked}
+
+
+def waiting_executions(control: Control) -> set[str]:
+    """Return the executions that wait as a whole for a place in a limit; of each limit the first that wait."""
+    if control.limits is None:
+        return set()
+    places = control.limits.places
+    keys = [record.key for record in places.records(control.clock.now()) if record.waiting]
+    waiters: Sequence[LimitWaiter] = [w for some in at_once(lambda key: places.waiters(key, COUNTED), keys) for w in some]
+    return {execution_of(waiter.holder) for waiter in waiters if "/" not in waiter.holder}
+
+
+def _awaited(record: LimitRecord, use: LimitUse) -> dict[str, Any]:
     oldest = sorted(record.holders, key=lambda holder: record.holders[holder])
     shown: dict[str, Any] = {
         "kind": "limit",
         "wait_id": use.holder,
         "limit": use.key,
+        "since": to_rfc3339(use.asked_at),
         "held": len(record.holders),
         "max": use.max,
         "held_by": [execution_of(holder) for holder in oldest[:5]],
     }
-    if before is not None:
-        shown["position"] = before
     if use.step is not None:
         shown["step"] = use.step
     return shown

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_core.control import labels, read
 from noetl_core.control.core import Control
+from noetl_core.control.limit_views import waiting_executions
 from noetl_core.engine.records import StreamId
 from noetl_core.engine.state import State
 from noetl_core.engine.statuses import STATUSES
@@ -47,12 +48,14 @@ def stats(
     by_status = {status: asked(heads) for status, heads in counted.items()}
     running = by_status.get("running", ())
     said = dict(zip((h.execution_id for h in running), at_once(lambda h: _doing(control, h), running[:LOOKED_AT]), strict=False))
+    if len(running) > LOOKED_AT:
+        said |= dict.fromkeys(waiting_executions(control), "waiting") | said
     total: Counter[str] = Counter()
     paths: dict[str, Counter[str]] = {}
     newest: dict[str, int] = {}
     for status, heads in by_status.items():
         for head in heads:
-            word = said.get(head.execution_id, status)
+            word = said.get(head.execution_id, status) if status == "running" else status
             total[word] += 1
             paths.setdefault(head.path, Counter())[word] += 1
             newest[head.path] = max(newest.get(head.path, 0), head.started_at)
