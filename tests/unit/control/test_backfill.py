@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,7 +17,10 @@ from noetl_core.control.admit import register
 from noetl_core.control.backfill import FOR, Backfill, BadBackfill, plan, start_backfill
 from noetl_core.control.catalog import Deleted
 from noetl_core.control.operate import cancel
+from noetl_core.control.redrive import redrive
 from noetl_core.dsl.parse import check
+from noetl_core.engine.redrive import Redrive
+from noetl_core.history import load_state
 from noetl_core.local import LocalWiring
 from noetl_core.ports import NotFound, PortError
 from tests.sim.ports import Crash, Faults
@@ -90,6 +96,12 @@ def test_it_goes_on_after_a_failure_and_says_so(local: LocalWiring) -> None:
     summary = ran(local, Backfill("team/report", "2026-03-28", "2026-03-31", parallel=2))
     assert (summary["status"], summary["error"]["message"]) == ("failed", "1 of 3 occurrences failed")
     assert len(children(local)) == 3
+    (again,) = redrive(local.control, summary["execution_id"], Redrive()).shown["again"]
+    assert (again["step"], again["iterations"], again["kept_iterations"]) == ("backfill", ["1"], 2)
+    local.runner.adopt(summary["execution_id"])
+    assert local.run(summary["execution_id"], timeout_s=30)
+    assert read.summary(local.control, summary["execution_id"])["error"]["message"] == "1 of 3 occurrences failed"
+    assert len(children(local)) == 4, "the one that failed, once more"
 
 
 def test_it_is_cancelled_as_one(local: LocalWiring) -> None:
@@ -102,6 +114,30 @@ def test_it_is_cancelled_as_one(local: LocalWiring) -> None:
     cancel(local.control, started.execution_id)
     assert [h.status for h in local.control.index.heads(path="team/report")] == ["cancelled"] * 2
     assert local.control.load(started.execution_id).status == "cancelled"
+
+
+def test_thousands_are_cancelled_in_the_middle_and_go_on(local: LocalWiring, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(local.control, text().replace("0 2 * * *", "* * * * *"))
+    asked = Backfill("team/report", "2026-01-01T00:00", "2026-01-02T09:20", parallel=20)
+    started = start_backfill(local.control, asked, plan(local.control, asked))
+    local.runner.adopt(started.execution_id)
+    heads = partial(local.control.index.heads, path="team/report", limit=5_000)
+    while len(heads(status="completed")) < 500:
+        assert not local.run(started.execution_id, timeout_s=0.2)
+    cancel(local.control, started.execution_id)
+    local.run(started.execution_id, timeout_s=60)
+    assert {head.status for head in heads()} == {"completed", "cancelled"}
+    assert len(heads()) < 2_000
+    counting = Mock(wraps=load_state)
+    monkeypatch.setattr("noetl_core.worker.view.load_state", counting)
+    redrive(local.control, started.execution_id, Redrive())
+    local.runner.adopt(started.execution_id)
+    assert local.run(started.execution_id, timeout_s=120)
+    assert read.summary(local.control, started.execution_id)["result"] == {"occurrences": 2_000, "failed": 0}
+    days = Counter(local.control.load(head.execution_id).payload["day"] for head in heads(status="completed"))
+    assert len(days) == 2_000
+    assert sum(days.values()) <= 2_000 + asked.parallel, "what had ended is kept, but for what the cancellation cut off"
+    assert counting.call_count <= asked.parallel, "a loop's chunks read its log once, and not each"
 
 
 def test_what_cannot_be_run(local: LocalWiring) -> None:

@@ -8,11 +8,12 @@ between, the execution is still ended and is reconciled once more.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from noetl_core.carried_over import carried_over
 from noetl_core.control.admit import check_pools, pin, register, settled_inputs
+from noetl_core.control.backfill import FOR
 from noetl_core.control.catalog import resolve
 from noetl_core.control.core import Control
 from noetl_core.control.operate import NotNow
@@ -70,6 +71,8 @@ def redrive(
     new, number = _playbook(control, state, old, source, version, preview=preview, registers=registers)
     check_pools(control, new)
     lineage = lineage_of(control.store.read(StreamId(execution_id)))
+    if state.path == FOR and state.version == 0:
+        asked = replace(asked, iterations=True)  # it fails behind its loop, of whose iterations some have
     planned = plan(state, lineage, old, new, asked)
     shown = _shown(control, state, planned, old, new)
     if preview:

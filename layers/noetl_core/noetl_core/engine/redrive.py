@@ -67,11 +67,13 @@ class From:
 
 @dataclass(frozen=True, slots=True)
 class Redrive:
-    """A request to redrive: where to begin (None: where it failed), edits of ctx, and edits of the step's args."""
+    """A request to redrive: where to begin (None: where it failed), edits of ctx, and edits of the step's args. With
+    `iterations`, what failed is the iterations that failed in `best_effort` loops, too, as where an execution has completed."""
 
     begin: From | None = None
     ctx: Mapping[str, Any] = field(default_factory=dict)
     args: Mapping[str, Any] = field(default_factory=dict)
+    iterations: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +152,11 @@ def _targets(state: State, lineage: Lineage, new: Playbook, asked: Redrive) -> l
                 if run.ok is False:
                     rerun["failed"] = True
                 wanted[run.id] = rerun
-    elif state.status == "completed":
+    elif state.status == "completed" or asked.iterations:
         for run in lineage.live():
             if run.ok and run.loop is not None and run.loop["failed"]:
                 wanted[run.id] = {"failed": True, **edited}
-        if not wanted:
+        if not wanted and state.status == "completed":
             remedy = "say where to begin again, with --from STEP (`from` in the API)"
             raise BadRedrive(f"the execution has completed, and no iteration of it failed: {remedy}")
     _, tokens = lineage.after(wanted)

@@ -55,21 +55,26 @@ class Views:
 
     def __call__(self, command: Command, as_of: int) -> RunView:
         """Return the view at control position `as_of`: from the command or the loop's stored view if they are of that
-        position, otherwise from the log."""
+        position, otherwise from the log, once for the chunks of a loop."""
         if command.as_of == as_of:
             if command.context is not None:
                 return _view(command.execution_id, command.context)
             if command.loop is not None and "view" in command.loop:
-                return _view(command.execution_id, self._of_loop(command.loop["view"]))
-        return _view(command.execution_id, self._of_log(command, as_of))
+                stored = command.loop["view"]
+                return _view(command.execution_id, self._shared(stored, lambda: json.loads(self._results.get(stored))))
+        if command.loop is None:
+            return _view(command.execution_id, self._of_log(command, as_of))
+        shared = f"{view_key(command.execution_id, command.loop['run'])}@{as_of}"
+        return _view(command.execution_id, self._shared(shared, lambda: self._of_log(command, as_of)))
 
-    def _of_loop(self, key: str) -> CommandContext:
+    def _shared(self, key: str, load: Callable[[], CommandContext]) -> CommandContext:
+        """Return what the chunks of a loop see, as this process keeps it, or load it."""
         with self._lock:
             known = self._kept.get(key)
             if known is not None:
                 self._kept.move_to_end(key)
                 return known
-        context: CommandContext = json.loads(self._results.get(key))
+        context = load()
         with self._lock:
             self._kept[key] = context
             while len(self._kept) > KEPT_VIEWS:
