@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from noetl_core.ports import ResultStore
 from noetl_core.result_refs import Altered
 
 PIECE: Final = 8 * 1024 * 1024
 
 
-def pieces(results: ResultStore, reference: Mapping[str, Any], size: int = PIECE) -> Iterator[bytes]:
+class Objects(Protocol):
+    """What objects are read from: a `ResultStore`, or a part of one."""
+
+    def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes: ...
+
+
+def pieces(results: Objects, reference: Mapping[str, Any], size: int = PIECE) -> Iterator[bytes]:
     """Yield the object behind `reference` in pieces of `size` bytes; the last one may be shorter.
 
     Raises `NotFound`, and after the last piece `Altered` when they are not what was stored as the reference was made.

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from noetl_core.engine.large_values import MAX_DECISION_BYTES, PAGED_BYTES
 from noetl_core.engine.needs import AskedNeed, Need, NeedValues, TooMuch, Unreadable, named
@@ -125,6 +125,27 @@ class FamilyResults:
         if not self._family.has(key):
             raise NotFound(f"{key[:200]} is no object of this execution or its family")
         return key
+
+
+PUBLISHED: Final = "artifacts"
+
+
+def published_key(execution_id: str, name: str) -> str:
+    """Return the key of an object that an execution puts for all others to read."""
+    return f"{execution_id}/{PUBLISHED}/{name}"
+
+
+class PublishedResults:
+    """The objects that executions put for all others to read, and no others."""
+
+    def __init__(self, results: ResultStore) -> None:
+        self._results = results
+
+    def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
+        parts = key.split("/")
+        if len(parts) != 3 or parts[1] != PUBLISHED or not is_plain(key):
+            raise NotFound(f"{key[:200]} is nothing that an execution put for others")
+        return self._results.get(key, start, end)
 
 
 def with_outline(results: _Puts, ref: dict[str, Any], outline: bytes | None) -> dict[str, Any]:

@@ -15,12 +15,13 @@ from noetl_core.adapters.aws.clients import client
 from noetl_core.dsl.parse import check
 from noetl_core.engine.outcome import Outcome
 from noetl_core.local import LocalWiring
+from noetl_core.tools import bodies
 from noetl_core.tools.aws import s3_bodies
 from noetl_core.tools.aws.globs import matcher
 from noetl_core.tools.aws.s3 import S3Tool
-from noetl_core.tools.aws.stopping import stopper
 from noetl_core.tools.base import ToolCall
 from noetl_core.tools.invoke import invoke
+from noetl_core.tools.stopping import stopper
 from tests.contract.aws import make_bucket
 from tests.unit.tools.aws_playbooks import Ran, mocked, playbook
 
@@ -47,6 +48,16 @@ def keys(bucket: str) -> list[str]:
 def call(bucket: str, **inputs: Any) -> Outcome:
     """One attempt, without a playbook."""
     return invoke(S3Tool(), ToolCall("s3", {"bucket": bucket, **inputs}, task_run_id="run-1", execution_id="1"))
+
+
+def test_a_reference_with_references_in_it_is_put_as_its_value(bucket: str) -> None:
+    """What these lead to means nothing to who reads the object."""
+    Ran(
+        {"kind": "noop", "result": "{{ range(60000) | list }}"},
+        {"kind": "noop", "result": {"deep": "{{ t0 }}", "pad": "{{ 'x' * 250000 }}"}},
+        {"kind": "s3", "action": "put", "bucket": bucket, "key": "a.json", "data": "{{ t1 }}"},
+    )
+    assert json.loads(body(bucket, "a.json"))["deep"][-1] == 59999
 
 
 # --- get ----------------------------------------------------------------------------------------------------------------
@@ -246,7 +257,7 @@ def test_an_upload_that_fails_or_is_cancelled_leaves_nothing(bucket: str, monkey
 
     request = {"Bucket": bucket, "Key": "a"}
     with pytest.raises(Exception, match="cancelled"):
-        s3_bodies.write(client("s3"), request, {}, s3_bodies.Body(0, "", data()), stopper(stopping))
+        s3_bodies.write(client("s3"), request, {}, bodies.Body(0, "text", "", data()), stopper(stopping))
     assert keys(bucket) == []
     assert "Uploads" not in client("s3").list_multipart_uploads(Bucket=bucket)
 

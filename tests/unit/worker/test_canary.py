@@ -154,6 +154,8 @@ workflow:
   - step: aws
     tool:
       - {{ name: kvput, kind: kv, action: put, key: k, value: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
+      - {{ name: artput, kind: artifact, action: put, key: k, data: ["{{{{ keychain.api.token }}}}"], spec: {ERROR} }}
+      - {{ name: artkey, kind: artifact, key: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
       - {{ name: kvkey, kind: kv, key: "{{{{ keychain.api.token }}}}", spec: {ERROR} }}
       - {{ name: sqs, kind: sqs, queue: canary, message: "{{{{ keychain.api.token }}}}", attributes: {{ a: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
       - {{ name: sqsqueue, kind: sqs, queue: "{{{{ keychain.api.token }}}}", message: x, spec: {ERROR} }}

@@ -24,6 +24,7 @@ RECORDED: Final[Mapping[str, str]] = {
     "callback": "the answer is in the log before the task has it",
     "wait": "it waits and gives nothing of its own",
     "store": "it stores what it is given",
+    "artifact": "it stores what it is given",
 }
 """Kinds whose result cannot be secret, and why."""
 

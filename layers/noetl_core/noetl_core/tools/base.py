@@ -45,6 +45,14 @@ class References(Protocol):
         ...
 
 
+class Published(Protocol):
+    """Objects that executions put for all others to read (`kind: artifact`)."""
+
+    def get(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
+        """Return such an object, or its bytes from `start` to `end` (exclusive). Raises `NotFound`."""
+        ...
+
+
 def _silent(_line: str, _stream: str = "stdout", /) -> None:
     """Ignore the output of a task."""
 
@@ -90,6 +98,7 @@ class ToolCall:
     resume_after_s: float | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
     results: ResultStore | None = None
+    published: Published | None = None
     references: References | None = None
     secrets: SecretReader | None = None
     tokens: AccessTokens | None = None

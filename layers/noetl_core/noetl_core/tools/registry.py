@@ -25,6 +25,7 @@ BUILT_IN: Final[dict[str, str]] = {
     "mcp": "noetl_core.tools.mcp:McpTool",
     "secrets": "noetl_core.tools.secrets:SecretsTool",
     "kv": "noetl_core.tools.kv:KvTool",
+    "artifact": "noetl_core.tools.artifact:ArtifactTool",
     "sqs": "noetl_core.tools.aws.sqs:SqsTool",
     "dynamodb": "noetl_core.tools.aws.dynamodb:DynamoDBTool",
     "lambda": "noetl_core.tools.aws.functions:LambdaTool",

@@ -14,7 +14,7 @@ from noetl_core.instants import SECOND
 from noetl_core.tools.base import AccessTokens, SecretReader, Tool, ToolCall
 from noetl_core.tools.invoke import invoke, invoke_evented
 from noetl_core.tools.registry import ToolRegistry, UnknownKind
-from noetl_core.values import FamilyResults
+from noetl_core.values import FamilyResults, PublishedResults
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.inputs import TaskReferences
 from noetl_core.worker.nodes import PipelinePass
@@ -69,6 +69,7 @@ class ToolCaller:
             resume_after_s=resume_after,
             cancelled=activation.lease.cancelled if self.inline(task.kind) else threading.Event(),
             results=self._results,
+            published=PublishedResults(activation.results),
             references=TaskReferences(task.name, activation.resolve, self._limit),
             secrets=self._credentials,
             tokens=self._tokens,

@@ -1,7 +1,6 @@
 """The kinds that ask AWS's services. Nothing else of `noetl_core.tools` imports botocore.
 
-* All of them stand on `clients`, `rights` (what a worker may reach), `errors` and
-  `stopping`.
+* All of them stand on `clients`, `rights` (what a worker may reach) and `errors`.
 * `s3`, with `s3_bodies` (reading and writing objects of any size) and `globs` (patterns of keys).
 * `allowed_addresses` checks the addresses of endpoints that authors name, `signing` signs requests of the kind `http`.
 * `object_files` reads objects as the sources of other kinds.

@@ -16,8 +16,8 @@ from noetl_core.tools.aws.attributes import read, written
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.aws.errors import errors_of, outcome_of
 from noetl_core.tools.aws.rights import TABLES
-from noetl_core.tools.aws.stopping import stopper
 from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
+from noetl_core.tools.stopping import stopper
 
 _FAILED_CONDITION: Final = frozenset({"ConditionalCheckFailedException"})
 

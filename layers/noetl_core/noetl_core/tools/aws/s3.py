@@ -16,14 +16,15 @@ from noetl_core.aws_clients import code_of
 from noetl_core.engine.outcome import Outcome
 from noetl_core.expr import Secret
 from noetl_core.instants import in_microseconds, to_rfc3339
+from noetl_core.tools import bodies
 from noetl_core.tools.actions import action_of, choice, flag, option, optional_text, seconds, text
 from noetl_core.tools.aws import rights, s3_bodies
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.aws.errors import errors_of
 from noetl_core.tools.aws.globs import literal_prefix, matcher
 from noetl_core.tools.aws.rights import BUCKETS
-from noetl_core.tools.aws.stopping import stopper
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.stopping import stopper
 
 WRITTEN_BY: Final = "noetl-task-run"
 """The metadata that says which task wrote an object: a write that was repeated because its answer was lost is known by it."""
@@ -77,7 +78,7 @@ def _get(call: ToolCall) -> dict[str, Any]:
 def _put(call: ToolCall) -> dict[str, Any]:
     place = _place(call)
     rights.check(BUCKETS, place.bucket)
-    body = s3_bodies.written(call, place.key, choice(call, "format"))
+    body = bodies.written(call, place.key, choice(call, "format"))
     request = {**place.request, "Metadata": {**_metadata(call), WRITTEN_BY: call.task_run_id}}
     request |= {"ContentType": body.content_type, **_content_type(call)}
     conditions = _with(call, {}, if_match="IfMatch", if_none_match="IfNoneMatch")

@@ -12,8 +12,8 @@ from noetl_core.tools.aws import messages, rights
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.aws.errors import errors_of
 from noetl_core.tools.aws.rights import TOPICS
-from noetl_core.tools.aws.stopping import stopper
 from noetl_core.tools.base import BadInput, ToolCall
+from noetl_core.tools.stopping import stopper
 
 MAX_BYTES: Final = 1024 * 1024
 """Of a message, where the topic's `MaximumMessageSize` allows it."""

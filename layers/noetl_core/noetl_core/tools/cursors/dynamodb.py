@@ -18,10 +18,10 @@ from noetl_core.tools.aws import rights
 from noetl_core.tools.aws.clients import client
 from noetl_core.tools.aws.dynamodb import conditional_write, expressions, shown
 from noetl_core.tools.aws.errors import errors_of
-from noetl_core.tools.aws.stopping import stopper
 from noetl_core.tools.base import BadInput, ToolCall
 from noetl_core.tools.cursors.base import Claimed, ClaimIds, Inputs, Row, Settlement
 from noetl_core.tools.cursors.dynamodb_requests import Requests, Schema, check, key_of, schema_of, text_of
+from noetl_core.tools.stopping import stopper
 
 KIND: Final = "cursor.dynamodb"
 AT_ONCE: Final = 8

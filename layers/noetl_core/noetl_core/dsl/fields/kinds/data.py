@@ -1,4 +1,4 @@
-"""The kinds for data: `duckdb`, `postgres`, `noop`, `store`, `kv` and `secrets`."""
+"""The kinds for data: `duckdb`, `postgres`, `noop`, `store`, `kv`, `artifact` and `secrets`."""
 
 from __future__ import annotations
 
@@ -272,6 +272,44 @@ KINDS: Final[dict[str, KindSpec]] = {
             "put": Action((words("key"), words("value")), words("bucket ttl if_revision if_absent")),
             "delete": Action((words("key"),), words("bucket if_revision")),
             "list": Action((), words("bucket prefix")),
+        },
+    ),
+    "artifact": KindSpec(
+        (
+            *also(
+                Field(
+                    "action",
+                    Choice(("get", "put"), template=True),
+                    "What to do: put an artifact for others to read, or get one.",
+                    default="get",
+                ),
+                "operation",
+            ),
+            Field("key", TEXT, "The name of the artifact, by which all playbooks know it."),
+            Field("data", Anything("any value"), "What `put` stores; a reference is copied as it is.", references=True),
+            Field("version", TEXT, "The execution that put the artifact.", otherwise="the one that put it last"),
+            Field(
+                "format",
+                Choice(("auto", "json", "jsonl", "csv", "parquet", "text", "base64", "reference"), template=True),
+                "How `put` writes the value, and `get` gives it. `auto` goes by the ending of the key and the value.",
+                default="auto",
+            ),
+            Field(
+                "ttl", Duration(KEPT), "How long the name leads to it.", otherwise="as long as the results of its execution last"
+            ),
+        ),
+        (
+            Field(
+                "max_value_bytes", BYTES, "Bytes that an artifact which is read as a value may have.", default=64 * 1024 * 1024
+            ),
+            Field("max_bytes", BYTES, "Bytes that an artifact may have.", default=20 * 1024**3),
+        ),
+        "../tools/artifact.md",
+        required=(words("key"),),
+        exclusive=(words("action operation"),),
+        actions={
+            "get": Action((words("key"),), words("version format")),
+            "put": Action((words("key"), words("data")), words("format ttl")),
         },
     ),
     "secrets": KindSpec(

@@ -1,0 +1,150 @@
+"""Objects as tools write and read them: a value in a format, or what a reference names, of any size in constant memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from noetl_core.engine.outcome import Outcome
+from noetl_core.ports import ResultStore
+from noetl_core.result_refs import MANIFEST, MARK
+from noetl_core.result_streams import pieces
+from noetl_core.strict_json import parsed
+from noetl_core.tools.base import BadInput, ToolCall, ToolFailed
+from noetl_core.tools.stopping import stopper
+from noetl_core.tools.store import CONTENT_TYPES, encode
+
+BINARY: Final = "application/octet-stream"
+TEXT: Final = "text/plain; charset=utf-8"
+_OF_ENDING: Final = {
+    "json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "tsv": "text", "parquet": "parquet", "txt": "text",
+    "md": "text", "xml": "text", "html": "text", "yaml": "text", "yml": "text", "sql": "text", "log": "text",
+}  # fmt: skip
+_OF_TYPE: Final = {
+    **{content: form for form, content in CONTENT_TYPES.items()},
+    "application/jsonl": "jsonl",
+    "application/xml": "text",
+    "application/x-yaml": "text",
+    "application/yaml": "text",
+}
+_JSON: Final = frozenset({"json", "jsonl"})
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What is to be written: its size, its format, its type, its bytes."""
+
+    size: int
+    form: str
+    content_type: str
+    pieces: Iterable[bytes]
+
+
+def ending_form(name: str) -> str | None:
+    """Return the format that the ending of a name says."""
+    return _OF_ENDING.get(name.rpartition("/")[2].rpartition(".")[2].lower())
+
+
+def form_of(name: str, content_type: str) -> str:
+    """Return what an object is: by the ending of its name, else by its type."""
+    said = content_type.partition(";")[0].strip().lower()
+    known = ending_form(name) or _OF_TYPE.get(said)
+    return known or ("text" if said.startswith("text/") else "json" if said.endswith("+json") else "binary")
+
+
+def written(call: ToolCall, name: str, form: str) -> Body:
+    """Return what is to be written as `name`: the input `data` in the format that is asked for. A reference in that format is
+    copied as it is, without being loaded, unless its object holds references itself.
+
+    Raises `BadInput`, `TooLarge`, `NotFound`.
+    """
+    data: Any = call.inputs.get("data")
+    ending = ending_form(name)
+    if call.references is not None and call.results is not None and call.references.owns(data):
+        own = str(data.get("format") or "json")
+        asked = form in ("auto", "reference", own) and (form != "auto" or own == (ending or own) or own not in CONTENT_TYPES)
+        if asked and not (own in _JSON and _refers(call.results, data)):
+            return Body(int(data["size"]), own, CONTENT_TYPES.get(own, BINARY), pieces(call.results, data))
+    if call.references is not None:
+        data = call.references.load(data, "data")
+    own = form
+    if form in ("auto", "reference"):
+        form = own = ending or ("text" if isinstance(data, str) else "json")
+        if isinstance(data, str) and form in ("csv", "jsonl"):
+            form = "text"  # rows that are text already
+    body, content_type = _encoded(data, form)
+    return Body(len(body), "bytes" if form == "base64" else own, content_type, [body])
+
+
+def _refers(results: ResultStore, reference: Mapping[str, Any]) -> bool:
+    """Return whether an object of JSON may hold references, which mean nothing to others: it is to be loaded as a value then."""
+    if reference.get("schema_hint") == MANIFEST:
+        return True
+    rest = b""
+    for piece in pieces(results, reference):
+        if MARK in rest + piece:
+            return True
+        rest = piece[-len(MARK) :]
+    return False
+
+
+def _encoded(data: Any, form: str) -> tuple[bytes, str]:
+    try:
+        if form == "base64":
+            return b64decode(str(data), validate=True), BINARY
+        if form == "text":
+            return (data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)).encode(), TEXT
+        return encode(data, form), CONTENT_TYPES[form]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInput(f"`data` cannot be written as {form}: {error}") from error
+
+
+def value_of(kind: str, body: bytes, form: str) -> Any:
+    """Return the value that an object holds, for a task of `kind`. Raises `ToolFailed`."""
+    if form in ("base64", "binary"):
+        return b64encode(body).decode()
+    try:
+        text = body.decode("utf-8-sig")
+        if form == "json":
+            return parsed(body.removeprefix(b"\xef\xbb\xbf"))
+        if form == "jsonl":
+            return [parsed(line.encode()) for line in text.splitlines() if line.strip()]
+        return list(csv.DictReader(io.StringIO(text, newline=""))) if form == "csv" else text
+    except (ValueError, csv.Error) as error:
+        why = "it is no UTF-8 text: `format: base64` gives its bytes" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise ToolFailed(Outcome.failed("parse", f"{kind}: the object does not read as {form}: {why}", retryable=False)) from None
+
+
+def stored(call: ToolCall, key: str, content_type: str, body: Iterable[bytes]) -> dict[str, Any]:
+    """Write an object of the execution, piece by piece, and return its reference. Raises `ToolFailed`, which leaves nothing
+    behind, where the call has to stop."""
+    if call.results is None:
+        raise ToolFailed(Outcome.failed("storage", f"{call.kind}: this worker has no result store", retryable=False))
+    stop = stopper(call)
+    with call.results.writer(key, content_type) as out:
+        for piece in body:
+            stop()
+            out.write(piece)
+        return dict(out.finish())
+
+
+def too_large(kind: str, message: str) -> ToolFailed:
+    """Return the failure of a task that would read or write too much."""
+    return ToolFailed(Outcome.failed("limit", f"{kind}: {message}", retryable=False))
+
+
+def in_steps(body: Iterator[bytes], size: int) -> Iterator[bytes]:
+    """Yield the same bytes in pieces of `size`; the last one may be shorter."""
+    held = bytearray()
+    for piece in body:
+        held += piece
+        while len(held) >= size:
+            yield bytes(held[:size])
+            del held[:size]
+    if held:
+        yield bytes(held)
