@@ -71,13 +71,17 @@ def render(
     id: Id,
     template: Annotated[str, typer.Argument(metavar="TEMPLATE")],
     step: Annotated[str | None, typer.Option(help="Read this step's args and event too")] = None,
+    task: Annotated[str | None, typer.Option(help="Read the names that this task of the step saw")] = None,
+    iteration: Annotated[str | None, typer.Option(help="In this iteration: 3, or 0.3 inside another loop")] = None,
+    at: Annotated[str | None, typer.Option(help="As it was just after this event", metavar="EVENT")] = None,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
 ) -> None:
-    """Show what a template would give in an execution as it stands; it sees no secrets. Exit code 1 for what is undefined."""
+    """Show what a template would give in an execution, or to one of its tasks; it sees no secrets. Exit code 1 for what is
+    undefined."""
     with execution(id, on, store) as (where, id):
-        found = where.api.render(id, template, step)
+        found = where.api.render(id, template, step, at, task=task, iteration=iteration)
     for name in found.get("undefined", ()):
         hint = f" ({name['hint']})" if name["hint"] else ""
         say(f"{name['name']} is undefined{hint}")

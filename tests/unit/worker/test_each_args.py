@@ -113,3 +113,20 @@ workflow:
         ("W515", "nothing binds args.n"),
     ]
     assert parse_playbook(dump(parse_playbook(text))) == parse_playbook(text)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_result_that_is_iter_or_ctx_stays_what_it_was_when_the_task_ended(spec: str) -> None:
+    look = "kind: noop, result: { iter: '{{ iter }}', ctx: '{{ ctx }}' }"
+    write = "set_iter: { n: '{{ (iter.n or 0) + 1 }}' }, set_ctx: { n: '{{ (ctx.n or 0) + 1 }}' }"
+    body = f"""
+workflow:
+  - step: each
+    loop: {{ in: [a], iterator: city, spec: {spec} }}
+    tool:
+      - {{ name: one, {look}, {write} }}
+      - {{ name: two, {look}, {write} }}
+      - {{ name: all, kind: noop, result: ["{{{{ one }}}}", "{{{{ two }}}}"], {write} }}
+"""
+    begun = {"city": "a", "index": 0}
+    assert results(body) == [[{"iter": begun, "ctx": {}}, {"iter": {**begun, "n": 1}, "ctx": {"n": 1}}]]

@@ -188,7 +188,19 @@ class Api(Protocol):
 
     def ctx(self, execution_id: str) -> shapes.Ctx: ...
 
-    def render(self, execution_id: str, template: Any, step: str | None = None, at: str | None = None) -> shapes.Rendered: ...
+    def render(
+        self,
+        execution_id: str,
+        template: Any,
+        step: str | None = None,
+        at: str | None = None,
+        *,
+        task: str | None = None,
+        iteration: str | None = None,
+    ) -> shapes.Rendered:
+        """With `task` or `iteration` (`617`, or `3.5`) the template reads the names that the task saw; `at` an event of that task
+        says both, and the step."""
+        ...
 
     # --- operating ---
 

@@ -196,8 +196,18 @@ class Client(Looking):
     def ctx(self, execution_id: str) -> shapes.Ctx:
         return cast("shapes.Ctx", self._get(f"vars/{quote(execution_id, safe='')}"))
 
-    def render(self, execution_id: str, template: Any, step: str | None = None, at: str | None = None) -> shapes.Rendered:
-        body = {"execution_id": execution_id, "template": template, "step": step, "at": at}
+    def render(
+        self,
+        execution_id: str,
+        template: Any,
+        step: str | None = None,
+        at: str | None = None,
+        *,
+        task: str | None = None,
+        iteration: str | None = None,
+    ) -> shapes.Rendered:
+        where = {"step": step, "at": at, "task": task, "iteration": iteration}
+        body = {"execution_id": execution_id, "template": template, **where}
         return cast("shapes.Rendered", self._post("context/render", body))
 
     # --- operating ---

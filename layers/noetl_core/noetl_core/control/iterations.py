@@ -3,7 +3,6 @@ page decodes the commits that it shows, and for failed ones those alone in which
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -14,14 +13,11 @@ from noetl_core.control.cursor import BadCursor, sign, unsign
 from noetl_core.control.loop_streams import LoopStreams, loop_streams
 from noetl_core.control.pages import BUSY_S, MAX_EXAMINED
 from noetl_core.control.refusals import nearest
-from noetl_core.engine.loops import slice_key
-from noetl_core.engine.records import Commit, RunEvent, StreamId, run_events
+from noetl_core.engine.records import RunEvent, StreamId, run_events
 from noetl_core.engine.state import State
 from noetl_core.events.runs import LoopIterationCompleted
-from noetl_core.expr import is_reference
 from noetl_core.instants import SECOND, to_rfc3339
 from noetl_core.ports import NotFound
-from noetl_core.values import Values
 
 if TYPE_CHECKING:
     from noetl_core.client import step_shapes
@@ -303,7 +299,7 @@ def iteration(control: Control, execution_id: str, step: str, path: Path) -> ste
     if not inside:
         raise _none(step, path)
     entry = found or next(iter(fold.under_way()), {})
-    items = _item(control, loop, number, path, stream)
+    items = loop.item(path)
     return cast("step_shapes.IterationDetail", {**entry, **items, "tasks": tasks})
 
 
@@ -325,31 +321,3 @@ def _task(event: Any, event_id: str) -> dict[str, Any]:
     out |= {key: outcome[key] for key in ("result", "error") if outcome.get(key) is not None}
     log = meta.get("log") or {}
     return out | {key: log[key] for key in ("stdout", "stderr") if log.get(key)}
-
-
-def _item(control: Control, loop: LoopStreams, number: int, path: Path, stream: StreamId) -> dict[str, Any]:
-    """Return the item of an iteration, if what holds it is still there."""
-    values = Values(control.store, control.results, loop.state.execution_id)
-    try:
-        if loop.plan is not None and len(path) == 1:
-            first = loop.indexes(number).start
-            key = slice_key(loop.state.execution_id, loop.plan.get("slices", loop.run), number, loop.plan)
-            return {"item": json.loads(control.results.get(key))[path[0] - first]}
-        for commit in _beginning(loop, stream, path):
-            for event in run_events(commit):
-                if event.name == "LoopCollected" and tuple(event.data.get("path", ())) == path[:-1]:
-                    held = event.data["items"]
-                    return {"item": list(values.reference(held) if is_reference(held) else held)[path[-1]]}
-                if event.name == "LoopFrameClaimed" and 0 <= path[0] - event.data["first"] < len(event.data["keys"]):
-                    rows: Any = event.data.get("rows") or ()
-                    return {"item": list(values.reference(rows) if is_reference(rows) else rows)[path[0] - event.data["first"]]}
-    except (NotFound, LookupError, ValueError):
-        pass  # it has expired; what else there is of the iteration is shown
-    return {}
-
-
-def _beginning(loop: LoopStreams, stream: StreamId, path: Path) -> Iterator[Commit]:
-    """Yield the commits in which the collection of an iteration may be recorded: the first, and those before it began."""
-    yield from loop.control.recent.read(stream, limit=2)
-    begun = loop.seek(loop.stream_of(path[0]), path[0])
-    yield from loop.control.recent.read(stream, after=max(begun - 3, -1), limit=4)

@@ -3,17 +3,23 @@ length only the commits are read that a question is about: iterations begin in t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from noetl_core.control.core import Control
 from noetl_core.engine.ids import chunk_run_id
-from noetl_core.engine.loops import chunk_of, chunk_range
-from noetl_core.engine.records import Commit, StreamId
+from noetl_core.engine.loops import chunk_of, chunk_range, slice_key
+from noetl_core.engine.records import Commit, StreamId, run_events
 from noetl_core.engine.state import LoopState, State
 from noetl_core.engine.step_status import standings
+from noetl_core.events.runs import LoopCollected
 from noetl_core.events.shapes import Aggregates, LoopPlan
+from noetl_core.expr import is_reference
 from noetl_core.history import commits_of
+from noetl_core.ports import NotFound
+from noetl_core.values import Values
 
 MAX_PROBES = 40
 """Commits that a search looks at, at most: twice what halving a stream of a million commits takes."""
@@ -95,6 +101,38 @@ class LoopStreams:
                 low, least = middle, first
         return low
 
+    def item(self, path: tuple[int, ...], collected: LoopCollected | None = None) -> dict[str, Any]:
+        """Return the item of an iteration as `item`; nothing where what holds it has expired. `collected` is the collection where
+        the stream does not have it."""
+        number = self.stream_of(path[0])
+        stream = self.stream(number)
+        values = Values(self.control.store, self.control.results, self.state.execution_id)
+        try:
+            if self.plan is not None and len(path) == 1:
+                key = slice_key(self.state.execution_id, self.plan.get("slices", self.run), number, self.plan)
+                return {"item": json.loads(self.control.results.get(key))[path[0] - self.indexes(number).start]}
+            if collected is not None:
+                return {"item": list(_behind(values, collected["items"]))[path[-1]]}
+            for commit in () if stream is None else self._collecting(stream, path):
+                for event in run_events(commit):
+                    if event.name == "LoopCollected" and tuple(event.data.get("path", ())) == path[:-1]:
+                        return {"item": list(_behind(values, event.data["items"]))[path[-1]]}
+                    if event.name == "LoopFrameClaimed" and 0 <= path[0] - event.data["first"] < len(event.data["keys"]):
+                        return {"item": list(_behind(values, event.data.get("rows") or ()))[path[0] - event.data["first"]]}
+        except (NotFound, LookupError, ValueError):
+            pass  # it has expired; what else there is of the iteration is shown
+        return {}
+
+    def _collecting(self, stream: StreamId, path: tuple[int, ...]) -> Iterator[Commit]:
+        """Yield the commits in which the collection of an iteration may be recorded: the first, and those before it began."""
+        yield from self.control.recent.read(stream, limit=2)
+        begun = self.seek(self.stream_of(path[0]), path[0])
+        yield from self.control.recent.read(stream, after=max(begun - 3, -1), limit=4)
+
+
+def _behind(values: Values, held: Any) -> Any:
+    return values.reference(held) if is_reference(held) else held
+
 
 def _first_begun(found: Sequence[Commit]) -> int | None:
     """Return the index of the first iteration that begins in a commit."""
@@ -102,13 +140,13 @@ def _first_begun(found: Sequence[Commit]) -> int | None:
     return next((event.data["path"][0] for event in events if event.name == "LoopIterationStarted"), None)
 
 
-def loop_streams(control: Control, state: State, step: str) -> LoopStreams | None:
-    """Return where the iterations of the newest run of a step are; None where it has not run."""
+def loop_streams(control: Control, state: State, step: str, wanted: str | None = None) -> LoopStreams | None:
+    """Return where the iterations of the newest run of a step are, or of its open run `wanted`; None where it has not run."""
     found = standings(state).get(step)
     if found is None:
         return None
     if found.runs:
-        run = found.runs[-1]
+        run = next((each for each in found.runs if each.id == wanted), found.runs[-1])
         last = control.store.last(StreamId(state.execution_id, run.id)) if run.loop is None else None
         said = run.loop.aggregates if run.loop is not None else last.tally.aggregates if last and last.tally else None
         return LoopStreams(control, state, step, run.id, run.loop.plan if run.loop else None, run.loop, True, said or {})

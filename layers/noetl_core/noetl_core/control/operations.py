@@ -19,10 +19,11 @@ from noetl_core.control.admit import StartRequest, admit
 from noetl_core.control.catalog_operations import CatalogOperations, named
 from noetl_core.control.core import Control
 from noetl_core.control.limit_views import limits
-from noetl_core.control.looking import Looking, limited
+from noetl_core.control.looking import Looking, iteration_path, limited
 from noetl_core.control.redrive import redrive
 from noetl_core.control.refusals import BadRequest, NoRoute, nearest, within
 from noetl_core.control.render import render_context
+from noetl_core.control.task_names import Asked
 from noetl_core.control.triggers.operations import TriggerOperations
 from noetl_core.dsl.kinds import KINDS
 from noetl_core.dsl.versions import Version
@@ -173,8 +174,18 @@ class Operations(CatalogOperations, Looking, TriggerOperations):
     def ctx(self, execution_id: str) -> shapes.Ctx:
         return {"execution_id": execution_id, "ctx": read.load(self.control(), execution_id).ctx}
 
-    def render(self, execution_id: str, template: Any, step: str | None = None, at: str | None = None) -> shapes.Rendered:
-        found = render_context(self.control(), execution_id, template, step, at)
+    def render(
+        self,
+        execution_id: str,
+        template: Any,
+        step: str | None = None,
+        at: str | None = None,
+        *,
+        task: str | None = None,
+        iteration: str | None = None,
+    ) -> shapes.Rendered:
+        path = None if iteration is None else iteration_path(iteration, "body.iteration")
+        found = render_context(self.control(), execution_id, template, Asked(step, task, path), at)
         if len(json.dumps(found["value"], default=str)) > pages.MAX_PAGE_BYTES:
             raise TooLarge(f"what the template gives exceeds {pages.MAX_PAGE_BYTES} bytes")
         return found

@@ -1,17 +1,19 @@
-"""What a template would give in an execution as it stands now, as the control plane sees it, for authors who search for a
+"""What a template would give in an execution, as the control plane or one of its tasks sees it, for authors who search for a
 mistake."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from noetl_core.control import read
 from noetl_core.control.core import Control
+from noetl_core.control.task_names import Asked, task_names
 from noetl_core.engine.needs import Need, NeedValues
 from noetl_core.engine.passes import RoutingPass, event_namespace
+from noetl_core.engine.state import State
 from noetl_core.events.shapes import TokenEvent
-from noetl_core.expr import TemplateError, referenced, render
+from noetl_core.expr import Scope, TemplateError, referenced, render
 from noetl_core.observe.guards import reads
 from noetl_core.ports import NotFound, Unavailable
 from noetl_core.values import Values
@@ -19,40 +21,39 @@ from noetl_core.values import Values
 if TYPE_CHECKING:
     from noetl_core.client import shapes, why_shapes
 
+NOWHERE: Final = Asked()
 MAX_ROUNDS = 50
 """The most values that a template may ask for one after the other."""
 
 
 def render_context(
-    control: Control, execution_id: str, template: Any, step: str | None = None, at: str | None = None
+    control: Control, execution_id: str, template: Any, asked: Asked = NOWHERE, at: str | None = None
 ) -> shapes.Rendered:
-    """Return the value of `template` (text, or data with templates in it) over workload, ctx, steps and execution_id, and what it
-    reads that is undefined; with `step` also its args and the event that led to it, of its newest open run or token. With `at`
-    all of it is as it was just after that event.
+    """Return the value of `template` (text, or data with templates in it), and what it reads that is undefined.
 
-    Secrets are not available: a template that reads the keychain is refused. Raises `NotFound`, `BadCursor`,
+    It reads workload, ctx, steps and execution_id; with a step also its args and the event that led to it, of its newest open run
+    or token; with a task or an iteration what the templates of that task saw. With `at` all of it is as it was just after that
+    event. Secrets are not available: a template that reads them is refused. Raises `BadRequest`, `NotFound`, `BadCursor`,
     `TemplateError`.
     """
-    state, _ = read.state_just_after(control, execution_id, at)
-    playbook = control.playbook(state.digest)
-    if any(path[0] == "keychain" for path in referenced(template)):
+    read_names = {path[0] for path in referenced(template)}
+    if "keychain" in read_names:
         raise TemplateError("the keychain is the workers' alone: no template rendered here may read it")
-    args: Mapping[str, Any] = {}
-    event: TokenEvent | None = None
-    if step is not None:
-        if step not in playbook.by_name:
-            raise NotFound(f"playbook {state.path} has no step {step!r}")
-        runs = [r for r in state.runs.values() if r.step == step and r.parent is None]
-        tokens = [t for t in state.tokens.values() if t.step == step]
-        holder = runs[-1] if runs else tokens[-1] if tokens else None
-        if holder is not None:
-            args, event = holder.args, holder.event
+    if asked.task is None and asked.iteration is None:
+        state, scope_of = _standing(control, execution_id, asked.step, at)
+    elif "callback" in read_names:
+        raise TemplateError(
+            "callback has a token: no template rendered here may read it (`noetl show` has it, for who may answer)"
+        )
+    else:
+        seen = task_names(control, execution_id, asked, template, at)
+        state, scope_of = seen.state, seen.scope
     known: dict[Need, Any] = {}
     values = Values(control.store, control.results, execution_id)
     for _ in range(MAX_ROUNDS):
-        routing = RoutingPass(playbook, state, control.clock.now(), state.seq + 1, known)
+        routing = RoutingPass(control.playbook(state.digest), state, control.clock.now(), state.seq + 1, known)
         try:
-            scope = routing.scope(args, event_namespace(event) if event else None)
+            scope = scope_of(routing)
             out: shapes.Rendered = {"value": render(template, scope, undefined_ok=True)}
             if undefined := [_undefined(each) for each in reads(template, scope) if each.get("undefined")]:
                 out["undefined"] = undefined
@@ -60,6 +61,24 @@ def render_context(
         except NeedValues as missing:
             values.supply(known, missing)
     raise Unavailable(f"the template reads more than {MAX_ROUNDS} values one after the other")
+
+
+def _standing(
+    control: Control, execution_id: str, step: str | None, at: str | None
+) -> tuple[State, Callable[[RoutingPass], Scope]]:
+    """Return the state of the control plane, and what its templates see."""
+    state, _ = read.state_just_after(control, execution_id, at)
+    args: Mapping[str, Any] = {}
+    event: TokenEvent | None = None
+    if step is not None:
+        if step not in control.playbook(state.digest).by_name:
+            raise NotFound(f"playbook {state.path} has no step {step!r}")
+        runs = [r for r in state.runs.values() if r.step == step and r.parent is None]
+        tokens = [t for t in state.tokens.values() if t.step == step]
+        holder = runs[-1] if runs else tokens[-1] if tokens else None
+        if holder is not None:
+            args, event = holder.args, holder.event
+    return state, lambda routing: routing.scope(args, event_namespace(event) if event else None)
 
 
 def _undefined(found: why_shapes.Read) -> shapes.UndefinedName:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from noetl_core.dsl.model import Playbook
 from noetl_core.engine.passes import StepsView
@@ -26,12 +27,7 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
         current = run.as_of == state.seq  # a later state must not be taken for the one the run was scheduled on
         context: CommandContext | None = None
         if current:
-            read = steps_seen(playbook, state, run)
-            context = {"workload": workload, "ctx": dict(state.ctx), "args": run.args, "steps": read}
-            if state.trace_id is not None:
-                context["trace_id"] = state.trace_id
-            if state.trigger is not None:
-                context["trigger"] = state.trigger
+            context = context_of(playbook, state, run, workload)
         loop: LoopCommand | None = None
         carried_over = run.carried_over
         if run.parent is not None:
@@ -60,6 +56,21 @@ def commands_of(playbook: Playbook, state: State, runs: Sequence[str]) -> list[C
             )
         )
     return out
+
+
+def context_of(playbook: Playbook, state: State, run: Run, workload: dict[str, Any] | None = None) -> CommandContext:
+    """Return what the templates of a run may read, as its command carries it; `state` is that on which it was scheduled."""
+    context: CommandContext = {
+        "workload": workload_of(playbook, state) if workload is None else workload,
+        "ctx": dict(state.ctx),
+        "args": run.args,
+        "steps": steps_seen(playbook, state, run),
+    }
+    if state.trace_id is not None:
+        context["trace_id"] = state.trace_id
+    if state.trigger is not None:
+        context["trigger"] = state.trigger
+    return context
 
 
 def steps_seen(playbook: Playbook, state: State, run: Run) -> dict[str, StepSeen]:

@@ -142,6 +142,18 @@ def _divisor(limit: int) -> int:
     return next((n for n in range(min(limit - 1, PER_CHUNK), 1, -1) if limit % n == 0), 1)
 
 
+def outermost_scope(workload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `iter` outside of all loops: a child has the iteration that called it as `parent`."""
+    handed = workload.get("iter")
+    return {"parent": handed} if isinstance(handed, Mapping) else {}
+
+
+def iteration_scope(iterator: str, item: Any, index: int, around: dict[str, Any]) -> dict[str, Any]:
+    """Return `iter` of an iteration: its element, its index, and the iteration around it (formal specification 7.1,
+    canonical step spec 6.4)."""
+    return {**({"parent": around} if around else {}), iterator: item, "index": index}
+
+
 def tolerated(count: float, percent: float, total: int) -> int:
     """Return how many failed iterations a `fail_fast` loop of `total` tolerates: the larger of the two allowances."""
     return max(int(count), int(total * percent / 100), 0)

@@ -8,11 +8,11 @@ second applies it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from noetl_core.dsl.model import UNSET, Task
+from noetl_core.dsl.model import UNSET, Step, Task
 from noetl_core.engine import ids
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.policy import Directive, judge
@@ -20,7 +20,7 @@ from noetl_core.engine.records import Event
 from noetl_core.events.event import TaskEvent
 from noetl_core.events.runs import TaskProcessed
 from noetl_core.events.shapes import Failure, TaskOutcome
-from noetl_core.expr import Scope
+from noetl_core.expr import Scope, render
 from noetl_core.instants import SECOND
 
 
@@ -69,6 +69,11 @@ class Pipeline:
         return self.prev
 
 
+def args_of_pass(step: Step, args: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+    """Return the args of a pass: those of the step that read the iterator, below those of the run. Raises `TemplateError`."""
+    return {**render(step.each_args, scope, undefined_ok=True), **args}
+
+
 def process(p: Pipeline, task: Task, outcome: Outcome, scope: Scope, now: int, started: int) -> tuple[TaskEvent, Directive]:
     """Apply the task's policy to an outcome and return the event to record. `scope` is the scope of the pass while the task
     ran."""
@@ -103,7 +108,8 @@ def fold(p: Pipeline, tasks: Sequence[Task], event: TaskEvent) -> None:
     d = event.data
     name, outcome, directive = d["task"], d["outcome"], d["directive"]
     do = directive["do"]
-    p.iter.update(d.get("set_iter") or {})
+    if set_iter := d.get("set_iter"):
+        p.iter = {**p.iter, **set_iter}  # what templates gave of it before stays as it was
     p.ctx.update(d.get("set_ctx") or {})
     if do != "retry":  # a task that is tried again has not ended: the next attempt sees what this one saw (resolution 8)
         p.last = outcome

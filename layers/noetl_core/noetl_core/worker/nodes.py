@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from noetl_core.dsl.model import Loop
-from noetl_core.engine.loops import Load, condense, merge_ctx
+from noetl_core.engine.loops import Load, condense, iteration_scope, merge_ctx
 from noetl_core.engine.pipeline import Pipeline
 from noetl_core.events.runs import LoopIterationCompleted
 from noetl_core.events.shapes import ChunkOfLoop, Counts, Failure, Wait
@@ -25,15 +25,14 @@ store."""
 class CtxLayer:
     """ctx as one part of a run sees it, and what this part wrote.
 
-    Without `through`, writes stay in this layer (an iteration of a parallel loop, resolution 10); the view is copied at the
-    first write. With `through`, every write also goes to the layer below at once (sequential loops write without
-    restriction).
+    Without `through`, writes stay in this layer (an iteration of a parallel loop, resolution 10). With `through`, every write
+    also goes to the layer below at once (sequential loops write without restriction). A write makes a new view: what
+    templates gave of the one before stays as it was.
     """
 
     view: dict[str, Any]
     through: CtxLayer | None = None
     writes: dict[str, Any] = field(default_factory=dict)
-    _own: bool = False
 
     def write(self, patch: Mapping[str, Any]) -> None:
         if not patch:
@@ -43,9 +42,7 @@ class CtxLayer:
             self.through.write(patch)
             self.view = self.through.view
         else:
-            if not self._own:
-                self.view, self._own = dict(self.view), True
-            self.view.update(patch)
+            self.view = {**self.view, **patch}
 
 
 @dataclass(slots=True)
@@ -55,7 +52,6 @@ class PipelinePass:
     pipe: Pipeline
     ctx: CtxLayer
     parent: LoopNode | None = None
-    iter: dict[str, Any] = field(default_factory=dict)
     args: Mapping[str, Any] | None = None
     """The run's args with those of the iteration, once they have been evaluated."""
     wait: Wait | None = None
@@ -65,6 +61,10 @@ class PipelinePass:
     @property
     def path(self) -> Path:
         return self.pipe.path
+
+    @property
+    def iter(self) -> dict[str, Any]:
+        return self.pipe.iter
 
 
 @dataclass(slots=True)
@@ -156,12 +156,8 @@ class LoopNode:
         return CtxLayer(self.ctx.view, None if self.parallel else self.ctx)
 
     def scope_iter(self, index: int) -> dict[str, Any]:
-        """Return `iter` of an iteration: its element, its index, and the iteration around it (formal specification 7.1,
-        canonical step spec 6.4)."""
-        scope: dict[str, Any] = {"parent": self.iter} if self.iter else {}
-        scope[self.loop.iterator] = self.items[index - self.first]
-        scope["index"] = index
-        return scope
+        """Return `iter` of an iteration."""
+        return iteration_scope(self.loop.iterator, self.items[index - self.first], index, self.iter)
 
     def restore(self, finished: Mapping[int, LoopIterationCompleted]) -> None:
         """Take over the iterations that an earlier activation finished: `LoopIterationCompleted` by index."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noetl_core.engine.pipeline import Pipeline, fold
-from noetl_core.expr import Scope, render
+from noetl_core.engine.pipeline import Pipeline, args_of_pass, fold
+from noetl_core.expr import Scope
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.nodes import CtxLayer, LoopNode, PipelinePass
 from noetl_core.worker.sealing import Seals, restore
@@ -23,8 +23,8 @@ class PipelinePasses:
     def begin(self, pipe: Pipeline, ctx: CtxLayer, parent: LoopNode | None, scope: dict[str, Any]) -> PipelinePass:
         """Start a new pass over the pipeline. Tasks that the log records as done are folded into it and not run again."""
         history, tasks = self._activation.history, self._activation.step.tasks
-        pass_ = PipelinePass(pipe, ctx, parent, scope)
-        pipe.iter = pass_.iter
+        pass_ = PipelinePass(pipe, ctx, parent)
+        pipe.iter = scope
         events = history.tasks.pop(pipe.path, ())
         sealed_at = history.sealed_at.get(pipe.path, 0) if history.sealed is not None else -1
         for n, event in enumerate(events):
@@ -59,5 +59,5 @@ class PipelinePasses:
             return scope
         if pass_.args is None:
             pass_.args = activation.view.args  # all there is for whoever records the failure
-            pass_.args = {**render(activation.step.each_args, scope, undefined_ok=True), **activation.view.args}
+            pass_.args = args_of_pass(activation.step, activation.view.args, scope)
         return scope.over({"args": pass_.args})

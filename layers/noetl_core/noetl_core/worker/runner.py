@@ -4,10 +4,11 @@ own."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from noetl_core.dsl.model import Task
+from noetl_core.engine.loops import outermost_scope
 from noetl_core.engine.outcome import Outcome
 from noetl_core.engine.pipeline import Pipeline
 from noetl_core.events.event import BoundaryEvent
@@ -82,8 +83,7 @@ class Runner:
     def _begin(self) -> None:
         activation = self._activation
         ctx = CtxLayer(activation.view.ctx)
-        handed = activation.view.workload.get("iter")
-        outer = {"parent": handed} if isinstance(handed, Mapping) else {}
+        outer = outermost_scope(activation.view.workload)
         if activation.step.loop is None:
             self._start_pass(Pipeline(activation.step_run, ()), ctx, None, outer)
         else:

@@ -48,7 +48,7 @@ def restore(pass_: PipelinePass, held: Mapping[str, Any]) -> None:
     """Give a pass back the values it held when it was suspended."""
     pipe = pass_.pipe
     pipe.results.update(held.get("results", {}))
-    pipe.iter.update(held.get("iter", {}))
+    pipe.iter = {**pipe.iter, **held.get("iter", {})}
     pass_.ctx.write(held.get("ctx", {}))
     if "prev" in held:
         pipe.prev = held["prev"]

@@ -10,11 +10,10 @@ from threading import Lock
 from typing import Any
 
 from noetl_core.dsl.model import Playbook
-from noetl_core.engine.commands import steps_seen
+from noetl_core.engine.commands import context_of
 from noetl_core.engine.passes import result_at
 from noetl_core.engine.records import Command
 from noetl_core.engine.state import trigger_seen
-from noetl_core.engine.workload import workload_of
 from noetl_core.events.shapes import CommandContext
 from noetl_core.expr import Pointer, TemplateError, is_reference
 from noetl_core.expr.references import Path
@@ -85,17 +84,7 @@ class Views:
         playbook = self._playbooks(command.digest)
         state = load_state(self._store, command.execution_id, upto=as_of)
         run = state.runs[command.loop["run"] if command.loop is not None else command.run_id]
-        context: CommandContext = {
-            "workload": workload_of(playbook, state),
-            "ctx": state.ctx,
-            "args": run.args,
-            "steps": steps_seen(playbook, state, run),
-        }
-        if state.trace_id is not None:
-            context["trace_id"] = state.trace_id
-        if state.trigger is not None:
-            context["trigger"] = state.trigger
-        return context
+        return context_of(playbook, state, run)
 
 
 def _view(execution_id: str, c: CommandContext) -> RunView:

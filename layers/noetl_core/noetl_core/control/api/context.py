@@ -21,6 +21,8 @@ class Render(JsonBody):
     execution_id: Text = Field(description="whose workload, ctx and steps it reads", min_length=1)
     template: Any = Field(description="text with templates, or data that holds such")
     step: Text | None = Field(default=None, description="whose args and event it reads too")
+    task: Text | None = Field(default=None, description="a task of the step: the names that its templates saw")
+    iteration: Text | None = Field(default=None, description="in which iteration: its index, `617`; in nested loops all, `3.5`")
     at: Text | None = Field(default=None, description="the id of an event: as everything was just after it")
 
 
@@ -43,4 +45,5 @@ def add(app: Resolver) -> None:
     def render_template(body: Annotated[Render, Body()]) -> Any:
         if body.template is None:
             raise BadRequest("template is missing", "body.template", "text with templates, or data that holds such")
-        return operations.render(checked_id(body.execution_id), body.template, body.step, body.at)
+        where = {"task": body.task, "iteration": body.iteration}
+        return operations.render(checked_id(body.execution_id), body.template, body.step, body.at, **where)
