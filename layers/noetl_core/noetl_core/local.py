@@ -148,7 +148,8 @@ class LocalWiring:
         """As `LocalRunner.run`; what handles the failure of one of them is carried out, too."""
         if not self.runner.run(*executions, timeout_s=timeout_s):
             return False
-        handlers = [handler for execution in executions if (handler := self._handler(execution)) is not None]
+        failed = self.runner.failed(executions)
+        handlers = [handler for execution in failed if (handler := self._handler(execution)) is not None]
         return not handlers or self.runner.run(*handlers, timeout_s=timeout_s)
 
     def _handler(self, execution_id: str) -> str | None:

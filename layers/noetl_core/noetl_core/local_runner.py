@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
@@ -141,12 +142,21 @@ class LocalRunner:
             self._queue.changed.notify_all()
 
     def _finished(self, execution_id: str) -> bool:
-        state = self._states.get(execution_id)
-        if state is None:
-            state = self._states[execution_id] = self._control.load(execution_id)
+        state = self._state(execution_id)
         if state.finished:
             return True
         return state.status in HELD and not self._running and not self._wakes
+
+    def failed(self, executions: Iterable[str]) -> list[str]:
+        """Return those of the executions that have ended failed."""
+        return [execution_id for execution_id in executions if self._state(execution_id).status == "failed"]
+
+    def _state(self, execution_id: str) -> State:
+        """Return where an execution stood when it was last looked at."""
+        state = self._states.get(execution_id)
+        if state is None:
+            state = self._states[execution_id] = self._control.latest(execution_id)
+        return state
 
     def _woken(self, commit: Commit) -> None:
         self._wakes.append(commit)

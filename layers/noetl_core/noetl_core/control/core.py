@@ -156,6 +156,11 @@ class Control:
         """Return the state of an execution from its log (`history.load_state`)."""
         return load_state(self.store, execution_id, upto)
 
+    def latest(self, execution_id: str) -> State:
+        """Return the state of an execution, to be read before the next decision: that of the last decision where this process
+        has it, otherwise from the log."""
+        return self._states.get(execution_id) or self.load(execution_id)
+
     def _take(self, execution_id: str) -> tuple[State, bool]:
         """Return the cached state or a newly loaded one, and whether it is newly loaded. The caller owns it until `_keep`."""
         with self._lock:

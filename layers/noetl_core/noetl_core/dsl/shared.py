@@ -39,7 +39,7 @@ Find = Callable[[str, Version], Library | None]
 def uses(text: str) -> dict[str, str]:
     """Return the workbook's entries that are tasks of other playbooks: name -> what it uses, as written. Other texts are not
     judged here."""
-    if not _SAID.search(text):
+    if "uses" not in text or not _SAID.search(text):  # most texts need no pattern
         return {}
     root = load(text).root
     found = ((name, entry.get("uses")) for name, entry, _ in _entries(root.get("workbook") if root is not None else None))

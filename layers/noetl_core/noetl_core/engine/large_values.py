@@ -9,7 +9,6 @@ from noetl_core.engine.needs import AskedNeed, Need, TooMuch, Unreadable, named
 from noetl_core.expr import LimitExceeded, TemplateError
 from noetl_core.expr.references import Path
 from noetl_core.outlines import Container, OutlinedPart, Page, PagedPart, Pages, Part, Span, outlined
-from noetl_core.result_refs import is_partly_readable
 
 MAX_DECISION_BYTES: Final = 8 * 1024 * 1024
 """The most bytes that a guard or an argument may read behind one reference; more is an error of the author (`kind: limit`)."""
@@ -50,8 +49,9 @@ class LargeValues:
         self._read: dict[str, set[Span | Page]] = {}
 
     def open(self, ref: Mapping[str, Any]) -> Part | None:
-        """Return the value of a reference as a part of which nothing is loaded; None where all of it is to be loaded, or is."""
-        if not is_partly_readable(ref) or ("object", ref["key"]) in self._values:
+        """Return the value of a partly readable reference as a part of which nothing is loaded; None where all of it is to be
+        loaded, or is."""
+        if ("object", ref["key"]) in self._values:
             return None
         found: Container | Pages | None = self.found([outline_need(ref)])[0]
         if isinstance(found, Pages):

@@ -24,7 +24,8 @@ from noetl_core.events.event import Keys
 from noetl_core.events.shapes import Counts, Failure, ResultPointer, StepSeen, TokenEvent
 from noetl_core.events.table import ENDS_RUN, ends_run
 from noetl_core.expr import Pointer, Scope, TemplateError, is_reference, load
-from noetl_core.result_refs import reference_to
+from noetl_core.outlines import Part
+from noetl_core.result_refs import is_partly_readable, reference_to
 
 MOST_AT_ONCE: Final = 200
 """The most values behind references that a decision asks for at once."""
@@ -82,13 +83,12 @@ class RoutingPass:
     """Tokens of this pass that are not evaluated yet. Older tokens are parked, held by a join, or may not move."""
     arcs: int = 0
     """How many arcs were evaluated since tokens began to move."""
-    large: LargeValues = field(init=False)
     searched: int = field(init=False)
     """The `ctx_version` for which search attributes are recorded."""
     _workload: dict[str, Any] | None = None
+    _large: LargeValues | None = None
 
     def __post_init__(self) -> None:
-        self.large = LargeValues(self.values, self._ask)
         self.searched = -1 if self.state.search is None else self.state.ctx_version
 
     def emit(self, kind: Callable[Keys, object], /, *_: Keys.args, **data: Keys.kwargs) -> None:
@@ -127,7 +127,7 @@ class RoutingPass:
             },
             resolve=self.resolve,
             prefetch=self.prefetch,
-            open=self.large.open,
+            open=self.open,
         )
 
     def resolve(self, ref: Any) -> Any:
@@ -141,6 +141,14 @@ class RoutingPass:
             raise TemplateError(value.reason)
         looks = is_reference(value) and value["key"] == ref["key"]  # what only looks like a reference is given back as it is
         return ref if looks else value
+
+    def open(self, ref: Mapping[str, Any]) -> Part | None:
+        """Return a large value of which only what a template asks for is loaded; None where all of it is."""
+        if not is_partly_readable(ref):
+            return None
+        if self._large is None:  # it refers to this pass, which is then freed by the garbage collector alone
+            self._large = LargeValues(self.values, self._ask)
+        return self._large.open(ref)
 
     def behind(self, value: Any, deep: bool) -> Any:
         """Return the value of a reference; with `deep`, also the values of references inside it. Raises as `resolve`."""

@@ -51,8 +51,9 @@ class Activation:
         self.execution_id = self.view.execution_id
         self.claimed_at = self.journal.seq - 1
         """Position of the claim in the stream of the run: no other worker that has or had this run has the same."""
-        self.recorder = Recorder(self.journal, self.clock, tainted=bool(self.playbook.keychain) or self.history.masked)
-        self.offload = Offload(self.results, self.resolve, self.playbook.executor, self.execution_id, self.recorder)
+        tainted = bool(self.playbook.keychain) or self.history.masked
+        self.offload = Offload(self.results, self.resolve, self.playbook.executor, self.execution_id, tainted=tainted)
+        self.recorder = Recorder(self.journal, self.clock, self.offload)
         self._names = {
             "workload": self.view.workload,
             "args": self.view.args,

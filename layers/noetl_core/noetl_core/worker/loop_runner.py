@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
 from typing import Any
 
 from noetl_core.dsl.model import Loop
@@ -18,16 +18,17 @@ from noetl_core.worker.loop_collections import LoopCollections, LoopFailed
 from noetl_core.worker.loop_frames import CallSource, LoopFrames
 from noetl_core.worker.loop_results import LoopResults
 from noetl_core.worker.loop_spread import LoopSpread, may_spread
-from noetl_core.worker.nodes import CtxLayer, LoopNode, Path
-
-StartPass = Callable[[Pipeline, CtxLayer, LoopNode | None, dict[str, Any]], None]
+from noetl_core.worker.nodes import CtxLayer, LoopNode, Path, PipelinePass
+from noetl_core.worker.pipeline_passes import PipelinePasses
 
 
 class LoopRunner:
-    """The loops of one run. `start_pass` takes the passes over the pipeline that they hand out; `finish` hears of their ends."""
+    """The loops of one run. `ready` gets the passes over the pipeline that they hand out; `finish` hears of their ends."""
 
-    def __init__(self, activation: Activation, start_pass: StartPass, call_source: CallSource) -> None:
-        self._activation, self._start_pass, self._call_source = activation, start_pass, call_source
+    def __init__(
+        self, activation: Activation, passes: PipelinePasses, ready: deque[PipelinePass], call_source: CallSource
+    ) -> None:
+        self._activation, self._passes, self._ready, self._call_source = activation, passes, ready, call_source
         self._collections = LoopCollections(activation)
         self._chunks = LoopChunks(activation, self._collections)
         self._results = LoopResults(activation)
@@ -114,7 +115,7 @@ class LoopRunner:
             self._spread.begun(index)
         layer, scope = node.layer(), node.scope_iter(index)
         if node.loop.inner is None:
-            self._start_pass(Pipeline(activation.step_run, path), layer, node, scope)
+            self._ready.append(self._passes.begin(Pipeline(activation.step_run, path), layer, node, scope))
             return
         try:
             self._begin_loop(node.loop.inner, path, layer, scope, node)

@@ -13,7 +13,6 @@ from noetl_core.outlines import outline_of
 from noetl_core.ports import ResultStore
 from noetl_core.result_refs import MARK, MASKED_NAME
 from noetl_core.values import with_outline
-from noetl_core.worker.recorder import Recorder
 from noetl_core.worker.view import Resolver, named
 
 
@@ -24,12 +23,11 @@ class NotJson(ValueError):
 class Offload:
     """Keeps the values of one activation, an execution's own or its family's, by the limits of its playbook."""
 
-    def __init__(
-        self, results: ResultStore, resolve: Resolver, executor: Executor, execution_id: str, recorder: Recorder
-    ) -> None:
+    def __init__(self, results: ResultStore, resolve: Resolver, executor: Executor, execution_id: str, *, tainted: bool) -> None:
         self._results, self._resolve, self._executor = results, resolve, executor
-        self._execution_id, self._recorder = execution_id, recorder
-        recorder.kept = self.masked
+        self._execution_id = execution_id
+        self.tainted = tainted
+        """Whether secrets may be about - read from the keychain, or given by a tool. Until then nothing needs masking."""
 
     def small(self, value: Any, name: str) -> Any:
         """Return `value` itself when it is within the inline limit, otherwise a reference to it under
@@ -50,7 +48,7 @@ class Offload:
             body = encode(value)
         except NotJson:
             if contains_secret(value):
-                self._recorder.tainted = True
+                self.tainted = True
                 return value
             raise
         first = executor.reference_first and type(value) in (list, dict) and value

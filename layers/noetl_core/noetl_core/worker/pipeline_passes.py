@@ -43,12 +43,12 @@ class PipelinePasses:
             return
         if self._opened is None:
             self._opened = self._seals.open(sealed)
-            self._activation.recorder.tainted = True
+            self._activation.offload.tainted = True
         restore(pass_, self._opened.get(pass_.path, {}))
 
     def sealed(self, passes: list[PipelinePass]) -> str | None:
         """Return the secrets that unfinished passes hold, encrypted for the worker that resumes the run."""
-        return self._seals.seal(passes) if self._seals is not None and self._activation.recorder.tainted else None
+        return self._seals.seal(passes) if self._seals is not None and self._activation.offload.tainted else None
 
     def scope(self, pass_: PipelinePass) -> Scope:
         """Return what the templates of a pass see. Arguments of the step that read the iterator are evaluated once per pass.

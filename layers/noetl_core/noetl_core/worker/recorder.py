@@ -11,6 +11,7 @@ from noetl_core.events.table import SAYS_MASKED
 from noetl_core.expr import contains_secret, mask
 from noetl_core.ports import Clock
 from noetl_core.worker.journal import Journal
+from noetl_core.worker.offload import Offload
 
 _VALUES: Final = frozenset({"result", "prev"})
 """Keys of payloads whose values may be large."""
@@ -19,14 +20,11 @@ _WRITES: Final = frozenset({"set_ctx", "set_iter"})
 
 
 class Recorder:
-    """Writes what an activation has to say. `tainted`: whether secrets may be about - read from the keychain, or given by a tool.
-    Until then nothing needs masking."""
+    """Writes what an activation has to say. `offload` knows whether secrets may be about, and what the log has in the place of a
+    value with secrets in it."""
 
-    def __init__(self, journal: Journal, clock: Clock, *, tainted: bool) -> None:
-        self._journal, self._clock = journal, clock
-        self.tainted = tainted
-        self.kept: Callable[[Any], Any] = mask
-        """What the log has in the place of a value with secrets in it."""
+    def __init__(self, journal: Journal, clock: Clock, offload: Offload) -> None:
+        self._journal, self._clock, self._offload = journal, clock, offload
 
     def record(self, kind: Callable[Keys, Any], /, *_: Keys.args, **data: Keys.kwargs) -> None:
         """Write an event of payload type `kind` (`events.runs`) as the log may show it: secrets masked."""
@@ -36,7 +34,7 @@ class Recorder:
     def put(self, event: RunEvent) -> None:
         """Write an event that exists already, with its secrets masked. Events from which a later worker continues are marked
         `masked` when they hide something."""
-        if self.tainted and contains_secret(event.data):
+        if self._offload.tainted and contains_secret(event.data):
             hidden = {"masked": True} if event.name in SAYS_MASKED else {}
             shown: Any = Event(event.name, event.ts, {**self._shown(event.data), **hidden})
             event = shown
@@ -45,15 +43,16 @@ class Recorder:
     def _shown(self, data: Any) -> dict[str, Any]:
         """Return the data of an event with its secrets masked, and large values that hold some kept elsewhere without them."""
         shown: dict[str, Any] = {}
+        kept = self._offload.masked
         for key, value in data.items():
             if key in _WRITES and isinstance(value, Mapping):
-                shown[key] = {name: self.kept(part) for name, part in value.items()}
+                shown[key] = {name: kept(part) for name, part in value.items()}
             elif key == "outcome":
-                shown[key] = {name: self.kept(part) if name in _VALUES else mask(part) for name, part in value.items()}
+                shown[key] = {name: kept(part) if name in _VALUES else mask(part) for name, part in value.items()}
             else:
-                shown[key] = self.kept(value) if key in _VALUES else mask(value)
+                shown[key] = kept(value) if key in _VALUES else mask(value)
         return shown
 
     def masked(self, value: Any) -> Any:
         """`value` with its secrets masked."""
-        return mask(value) if self.tainted else value
+        return mask(value) if self._offload.tainted else value

@@ -4,7 +4,7 @@ own."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noetl_core.dsl.model import Task
@@ -18,7 +18,7 @@ from noetl_core.instants import SECOND
 from noetl_core.worker.activation import Activation
 from noetl_core.worker.inputs import Unloaded
 from noetl_core.worker.loop_runner import LoopRunner
-from noetl_core.worker.nodes import CtxLayer, LoopNode, PipelinePass
+from noetl_core.worker.nodes import CtxLayer, PipelinePass
 from noetl_core.worker.outcomes import Outcomes
 from noetl_core.worker.pipeline_passes import PipelinePasses
 from noetl_core.worker.rate_permits import RatePermits
@@ -44,8 +44,8 @@ class Runner:
         self._waiting = WaitingPasses(activation, passes)
         self._attempts = RunningAttempts(tool_caller)
         self._permits = RatePermits(activation, self._inputs, self._waiting)
-        self._loops = LoopRunner(activation, self._start_pass, tool_caller.for_loop)
         self._ready: deque[PipelinePass] = deque()
+        self._loops = LoopRunner(activation, passes, self._ready, tool_caller.for_loop)
         self._started_any = False
 
     # --- driving --------------------------------------------------------------------------------------------------------
@@ -85,12 +85,9 @@ class Runner:
         ctx = CtxLayer(activation.view.ctx)
         outer = outermost_scope(activation.view.workload)
         if activation.step.loop is None:
-            self._start_pass(Pipeline(activation.step_run, ()), ctx, None, outer)
+            self._ready.append(self._passes.begin(Pipeline(activation.step_run, ()), ctx, None, outer))
         else:
             self._loops.begin(activation.step.loop, ctx, outer)
-
-    def _start_pass(self, pipe: Pipeline, ctx: CtxLayer, parent: LoopNode | None, scope: dict[str, Any]) -> None:
-        self._ready.append(self._passes.begin(pipe, ctx, parent, scope))
 
     def _watch(self) -> None:
         """Between tasks: commit what is due, and read the gate."""

@@ -51,11 +51,11 @@ class TaskInputs:
             scope = self._passes.scope(pass_)
             callback = self._tokens.layer(pass_.pipe)
             if callback is not None:
-                scope, self._activation.recorder.tainted = scope.over(callback), True
+                scope, self._activation.offload.tainted = scope.over(callback), True
             scope = scope.over(pass_.pipe.locals(task))
             inputs = render({k: v for k, v in task.inputs.items() if k not in raw} if raw else task.inputs, scope)
             spec = render(task.spec, scope, undefined_ok=True) if task.spec else task.spec
-            if self._activation.recorder.tainted and contains_lost([inputs, spec]):
+            if self._activation.offload.tainted and contains_lost([inputs, spec]):
                 raise TemplateError(GONE)
             timeout = _timeout_of(task, scope) if task.timeout_s is not None or "timeout" in task.spec else None
             inputs, spec = self._loaded(task, inputs), self._loaded(task, spec) if spec else spec

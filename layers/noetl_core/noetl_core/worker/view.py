@@ -20,6 +20,7 @@ from noetl_core.expr.references import Path
 from noetl_core.history import load_state
 from noetl_core.outlines import Part
 from noetl_core.ports import EventStore, NotFound, ResultStore
+from noetl_core.result_refs import is_partly_readable
 from noetl_core.values import LoadBudget, LoadLimitExceeded, Values, claimed
 from noetl_core.worker.large_values import LargeValues, reading, too_large
 
@@ -111,14 +112,18 @@ class Resolver:
         self._values = Values(store, results, execution_id, limit=None)
         self.family = self._values.family
         self._kept: OrderedDict[object, tuple[Any, bool]] = OrderedDict()
-        self._large = LargeValues(results, self._values, limit, self)
+        self._results = results
+        self._large: LargeValues | None = None
         self._lock = Lock()
 
     def open(self, ref: Mapping[str, Any]) -> Part | None:
         """Return a large value, of which only what a template asks for is loaded; None where it is to be loaded whole, or is
         at hand."""
-        if self._at_hand(named(ref)) is not None or not self.family.owns(ref):
+        if not is_partly_readable(ref) or self._at_hand(named(ref)) is not None or not self.family.owns(ref):
             return None
+        with self._lock:
+            if self._large is None:  # it refers to this resolver, which is then freed by the garbage collector alone
+                self._large = LargeValues(self._results, self._values, self._limit, self)
         return self._large.open(ref)
 
     def __call__(self, ref: Any) -> Any:

@@ -18,6 +18,13 @@ from noetl_core.ports import Clock, Conflict, Due, Gate, Head, NotFound, PathRec
 _TERMINAL = "({})".format(",".join(f"'{status}'" for status in sorted(TERMINAL)))
 _HEAD = "execution_id, status, path, version, digest, started_at, updated_at, finished_at, error, parent, expires_at,"
 _HEAD += " trigger, search, searched, labels"
+_PUT_HEAD = (
+    f"INSERT INTO heads ({_HEAD}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    f" ON CONFLICT (execution_id) DO UPDATE SET ({_HEAD})="
+    f"({', '.join('excluded.' + name.strip() for name in _HEAD.split(','))})"
+    f" WHERE excluded.updated_at > heads.updated_at OR (excluded.updated_at = heads.updated_at"
+    f" AND (excluded.status IN {_TERMINAL} OR heads.status NOT IN {_TERMINAL}))"
+)
 
 
 DUE_PAGE = 200
@@ -134,11 +141,7 @@ class SqliteExecutionIndex:
 
     def put_head(self, head: Head) -> None:
         self._db.write(
-            f"INSERT INTO heads ({_HEAD}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-            f" ON CONFLICT (execution_id) DO UPDATE SET ({_HEAD})="
-            f"({', '.join('excluded.' + name.strip() for name in _HEAD.split(','))})"
-            f" WHERE excluded.updated_at > heads.updated_at OR (excluded.updated_at = heads.updated_at"
-            f" AND (excluded.status IN {_TERMINAL} OR heads.status NOT IN {_TERMINAL}))",
+            _PUT_HEAD,
             (
                 head.execution_id,
                 head.status,
