@@ -71,7 +71,7 @@ class TaskNames:
             below,
             resolve=routing.resolve,
             prefetch=routing.prefetch,
-            open=routing.large.open,
+            open=routing.open,
         )
         args = {"args": args_of_pass(self.step, self.args, began)} if self.step.each_args else {}
         return began.over(self.names, {"ctx": self.ctx, "iter": self.iter}, args)

@@ -4,8 +4,7 @@ own."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from noetl_core.dsl.model import Task
 from noetl_core.engine.loops import outermost_scope
