@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-MARKS = {"queued": "·", "attempt": "█", "wait": "┄", "task": "▪", "iteration": "▬"}
+MARKS = {"limit": "╌", "queued": "·", "attempt": "█", "wait": "┄", "task": "▪", "iteration": "▬"}
 """What a moment of a run was."""
-PAINTED = ("wait", "queued", "attempt")
+PAINTED = ("limit", "wait", "queued", "attempt")
 """Where several share a column the later of these shows: short work in a long wait is still to be seen."""
 STATUS = {"ok": "✓", "error": "✗", "running": "▶"}
 RUNS = ("run", "chunk", "undo")
@@ -19,7 +19,7 @@ def draw(timeline: Mapping[str, Any], *, tasks: bool = False, width: int | None 
     """Return lines `name ··███┄┄┄██ ✓ 1.2 s`; with `tasks`, also a line for each task and iteration below its run."""
     spans = timeline["spans"]
     whole = max(timeline["duration_ms"], 0.001)
-    shown = [s for s in spans if s["kind"] in RUNS or (tasks and s["kind"] in ("task", "iteration"))]
+    shown = [s for s in spans if s["kind"] in RUNS or _waits(s) or (tasks and s["kind"] in ("task", "iteration"))]
     names = {s["id"]: _name(s) for s in shown}
     left = min(WIDEST_NAME, max((len(n) for n in names.values()), default=0))
     columns = max(20, (width or shutil.get_terminal_size((100, 24)).columns) - left - 16)
@@ -27,7 +27,7 @@ def draw(timeline: Mapping[str, Any], *, tasks: bool = False, width: int | None 
     for span in spans:
         under.setdefault(span["parent"], []).append(span)
     yield f"{'':{left}} 0{_seconds(whole):>{columns - 1}}"
-    order = [s for s in shown if s["kind"] in ("run", "undo")]
+    order = [s for s in shown if s["kind"] in ("run", "undo") or _waits(s)]
     while order:
         span = order.pop(0)
         inner = under.get(span["id"], [])
@@ -49,7 +49,13 @@ def draw(timeline: Mapping[str, Any], *, tasks: bool = False, width: int | None 
     yield f"{timeline['status']}, {timeline['lanes']} lane{'s' if timeline['lanes'] != 1 else ''} at most side by side"
     if tasks and timeline["omitted"]:
         yield f"{timeline['omitted']:,} tasks and iterations are not shown: `noetl show ID STEP --failed` has those that failed"
-    yield "· queued  █ working  ┄ waiting"
+    limited = any(s["kind"] == "limit" for s in spans)
+    yield "· queued  █ working  ┄ waiting" + ("  ╌ for a place in a limit" if limited else "")
+
+
+def _waits(span: Mapping[str, Any]) -> bool:
+    """Whether it is the time that something waits, or waited in vain, for a place in a limit; of a run it lies in its line."""
+    return span["kind"] == "limit" and span["parent"] is None
 
 
 def _first(span: Mapping[str, Any]) -> tuple[bool, float]:
@@ -62,6 +68,8 @@ def _first(span: Mapping[str, Any]) -> tuple[bool, float]:
 def _name(span: Mapping[str, Any]) -> str:
     if span["kind"] == "run":
         return str(span["step"])
+    if span["kind"] == "limit":
+        return str(span["step"] or span["name"])
     if span["kind"] == "undo":
         return f"undo {span['step']}"
     if span["kind"] == "chunk":

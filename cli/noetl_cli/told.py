@@ -44,7 +44,9 @@ def _why(where: Backend, summary: Mapping[str, Any], sources: Sources) -> None:
     explain.causes(found, sources, (summary.get("error") or {}).get("details"))
     if not found["causes"]:
         _without(summary, said=any(fact["fact"] == "status" for fact in found["facts"]))
-    explain.facts(found, sources)
+    named = {wait["wait_id"] for wait in summary.get("waiting_for", ()) if wait["kind"] == "limit"}
+    facts = [fact for fact in found["facts"] if (fact.get("wait") or {}).get("wait_id") not in named]
+    explain.facts({**found, "facts": facts}, sources)
     _answers(where, summary)
 
 

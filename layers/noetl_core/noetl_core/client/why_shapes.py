@@ -47,7 +47,7 @@ class Arc(TypedDict):
 
 FactKind = Literal[
     "entry", "arc", "arcs", "joined", "redriven", "admission", "ran", "failed", "open", "wait", "retry", "compensated",
-    "skipped", "expired", "held", "join", "not_reached", "unreachable", "dead_end", "iterations", "status",
+    "skipped", "expired", "held", "join", "not_reached", "unreachable", "dead_end", "iterations", "limit", "status",
 ]  # fmt: skip
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from noetl_core.control import read
 from noetl_core.control.core import Control
+from noetl_core.control.limit_views import awaited
 from noetl_core.control.refusals import nearest
 from noetl_core.dsl.positions import Positions
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import State
-from noetl_core.observe import findings
+from noetl_core.observe import findings, sentences
 from noetl_core.observe.account import Account, evaluate
 from noetl_core.observe.causes import Failed, cause, failures, failures_of
 from noetl_core.observe.guards import arcs, scope_of
@@ -69,6 +70,7 @@ class _Reading:
             values.supply,
         )
         self._name_retries(explanation)
+        self._name_holders(explanation)
         facts = explanation.told()
         if step is None:
             facts = [*self._whole(state), *facts]
@@ -160,6 +162,20 @@ class _Reading:
             found = retry_of(stream, wait)
             if found is not None:
                 fact["fact"], fact["text"] = "retry", f"{run.step}: {found}"
+
+    def _name_holders(self, explanation: Explanation) -> None:
+        """Say of what waits for a limit who holds its places. What waits is said once, whatever was asked for is behind it."""
+        found, said = {wait["wait_id"]: wait for wait in awaited(self._control, self._state)}, set[str]()
+        for fact in explanation.facts:
+            if fact["fact"] != "limit" or "wait" not in fact:
+                continue
+            wait_id = fact["wait"]["wait_id"]
+            if wait_id in said:
+                fact["text"] = ""
+            elif wait_id in found:
+                fact["wait"] = found[wait_id]
+                fact["text"] = f"{fact['wait'].get('step', 'the execution')} {sentences.limit(fact['wait'])}"
+            said.add(wait_id)
 
     def _whole(self, state: State) -> list[why_shapes.Fact]:
         """Return what the state says of the execution as a whole."""

@@ -55,6 +55,16 @@ class TokenAccount:
 
 
 @dataclass(slots=True)
+class PlaceAccount:
+    """A place in a limit that a token asked for; `reason` says why it got none."""
+
+    key: str
+    asked: Moment
+    granted: Moment | None = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
 class RunAccount:
     """A step run, or a compensation: what it came to, and where its arcs were evaluated."""
 
@@ -94,6 +104,9 @@ class Account:
     requested: dict[str, str] = field(default_factory=dict)
     """The run that asked for each child."""
     ended: Moment | None = None
+    places: dict[str, PlaceAccount] = field(default_factory=dict)
+    """Places in limits, by the token that asked."""
+    _holders: dict[str, str] = field(default_factory=dict)
     _redriven_at: int = -1
 
     def observe(self, commits: Iterable[Commit]) -> None:
@@ -131,8 +144,20 @@ class Account:
                 self.requested[event.data["child"]] = event.data["run"]
             case "ChildFinished":
                 self.children[event.data["child"]] = event.data
+            case "LimitRequested" | "LimitGranted" | "LimitRefused":
+                self._place(event, at)
             case _:
                 self._run(event, at)
+
+    def _place(self, event: ControlEvent, at: Moment) -> None:
+        data: Any = event.data
+        if event.name == "LimitRequested":
+            token = data.get("token") or ""
+            self._holders[data["holder"]] = token
+            self.places[token] = PlaceAccount(data["key"], at)
+        elif (place := self.places.get(self._holders.get(data["holder"], ""))) is not None:
+            place.granted = at if event.name == "LimitGranted" else None
+            place.reason = data.get("reason", "")
 
     def _enqueued(self, d: Any, at: Moment) -> None:
         token = TokenAccount(

@@ -79,6 +79,21 @@ def wait(said: Mapping[str, Any]) -> str:
             return f"{task}{of}stopped between two tasks, because the execution is paused"
 
 
+def limit(said: Mapping[str, Any]) -> str:
+    """Return `waits for limit orders 5/5 since ..., 12th of those that wait; held by 1, 2, ...`."""
+    places = f" {said['held']}/{said['max']}" if "held" in said else ""
+    place = f", {nth(said['position'])} of those that wait" if "position" in said else ""
+    more = ", ..." if said.get("held", 0) > len(said.get("held_by", ())) else ""
+    held = f"; held by {', '.join(said['held_by'])}{more}" if said.get("held_by") else ""
+    return f"waits for limit {said['limit']}{places} since {said['since']}{place}{held}"
+
+
+def nth(number: int) -> str:
+    """`1st`, `2nd`, `12th`."""
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
 def join(rule: Join) -> str:
     """Return a join in words."""
     return {"all": "join all", "any": "join any"}.get(rule.mode, f"join of {rule.count} tokens")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from noetl_core.events.envelope import Envelope
-from noetl_core.events.table import ends_run
+from noetl_core.events.table import LIMITS, ends_run
 from noetl_core.instants import from_text
 
 RUNS = frozenset({"run", "chunk", "undo"})
@@ -17,9 +17,9 @@ RUNS = frozenset({"run", "chunk", "undo"})
 
 @dataclass(slots=True)
 class Span:
-    """A span of time. `kind`: run (a step run), undo (its compensation), chunk (of a distributed loop), queued, attempt (of a
-    worker), wait, iteration, task. `began`, `ended`: seconds since the epoch; `ended` is None while it lasts. `parent`: its
-    index in the list of spans."""
+    """A span of time. `kind`: run (a step run), undo (its compensation), chunk (of a distributed loop), limit (the time before a
+    run, or before everything, in which a place in a limit was waited for), queued, attempt (of a worker), wait, iteration, task.
+    `began`, `ended`: seconds since the epoch; `ended` is None while it lasts. `parent`: its index in the list of spans."""
 
     kind: str
     name: str
@@ -44,6 +44,8 @@ class Timeline:
         self.ended: float | None = None
         self._left = limit
         self._open: dict[tuple[Any, ...], int] = {}
+        self._awaited: dict[str, int] = {}
+        """Run -> the span in which it waited, or waits, for its place."""
 
     def observe(self, envelopes: Iterable[Mapping[str, Any]]) -> None:
         for e in cast("Iterable[Envelope]", envelopes):
@@ -51,10 +53,33 @@ class Timeline:
             self.began = at if self.began is None else self.began
             if e["name"] == "WorkflowFinished":
                 self.status, self.ended = e["data"]["status"], at
+                self.close_limits(at)
             elif e["name"] == "ExecutionRedriven":
                 self.status, self.ended = "running", None
+            elif e["name"] in LIMITS:
+                self.limit(e["name"], {**e["data"], "step": e.get("step", "")}, at)
             elif e.get("step_run_id"):
                 self._apply(e, e["step_run_id"], at)
+
+    def limit(self, name: str, said: Mapping[str, Any], at: float) -> None:
+        """Take an event of a limit: what was asked for lasts until the place is there, or refused."""
+        holder = said["holder"]
+        if name == "LimitRequested":
+            shown = {"limit": said["key"], "max": said["max"]}
+            self._begin(("limit", holder), Span("limit", f"limit {said['key']}", at, said.get("step") or "", facts=shown))
+            self._awaited[holder.partition("/")[2]] = len(self.spans) - 1
+        elif name != "LimitReleased":
+            self._end(("limit", holder), at, "ok" if name == "LimitGranted" else "skipped")
+
+    def close_limits(self, at: float) -> None:
+        """The execution has ended: nothing waits any more."""
+        for key in [key for key in self._open if key[0] == "limit"]:
+            self._end(key, at, "cancelled")
+
+    def _belongs(self, run: str) -> None:
+        """Let the time in which a run waited for its place lie in the lane of the run."""
+        if (waited := self._awaited.pop(run, None)) is not None:
+            self.spans[waited].parent, self.spans[waited].run = self._open[("run", run)], run
 
     def _apply(self, e: Envelope, run: str, at: float) -> None:
         step = e.get("step", "")
@@ -64,6 +89,7 @@ class Timeline:
                 kind = {"StepScheduled": "run", "LoopChunkScheduled": "chunk"}.get(e["name"], "undo")
                 facts: dict[str, Any] = {"chunk": e["data"]["chunk"]} if e["name"] == "LoopChunkScheduled" else {}
                 self._begin(("run", run), Span(kind, step, at, step, run, parent=parent, facts=facts))
+                self._belongs(run)
                 self._begin(("queued", run), Span("queued", "queued", at, step, run))
             case "StepStarted" | "StepResumed":
                 for kind, status in (("queued", "ok"), ("wait", "ok"), ("attempt", "lost")):
@@ -74,9 +100,9 @@ class Timeline:
                 self._begin(("attempt", run), Span("attempt", "attempt", at, step, run, facts=facts))
             case "StepSuspended":
                 self._end(("attempt", run), at, "suspended")
-                shown = ("kind", "task", "signal", "child", "at")
+                shown = ("kind", "task", "signal", "child", "at", "limit")
                 waits = [{key: value for key, value in wait.items() if key in shown} for wait in e["data"]["waits"]]
-                name = ", ".join(sorted({wait["kind"] for wait in e["data"]["waits"]})) or "wait"
+                name = ", ".join(sorted({_name_of(wait) for wait in e["data"]["waits"]})) or "wait"
                 self._begin(("wait", run), Span("wait", name, at, step, run, facts={"waits": waits[:20]}))
             case "StepReleased":
                 self._end(("attempt", run), at, "released")
@@ -114,6 +140,7 @@ class Timeline:
         span.parent = self._open.get(("run", parent))
         self._open[("run", span.run)] = len(self.spans)
         self.spans.append(span)
+        self._belongs(span.run)
 
     @property
     def full(self) -> bool:
@@ -172,7 +199,7 @@ class Timeline:
         free: list[int] = []
         busy: list[tuple[float, int]] = []
         lanes = 0
-        for span in sorted((s for s in self.spans if s.kind in RUNS), key=lambda s: s.began):
+        for span in sorted((s for s in self.spans if _has_lane(s)), key=lambda s: s.began):
             while busy and busy[0][0] <= span.began:
                 heapq.heappush(free, heapq.heappop(busy)[1])
             if free:
@@ -181,9 +208,17 @@ class Timeline:
                 span.lane, lanes = lanes, lanes + 1
             heapq.heappush(busy, (now if span.ended is None else span.ended, span.lane))
         for span in self.spans:
-            if span.kind not in RUNS and span.parent is not None:
+            if not _has_lane(span) and span.parent is not None:
                 span.lane = self.spans[span.parent].lane
         return lanes
+
+
+def _name_of(wait: Mapping[str, Any]) -> str:
+    return f"rate {wait['limit']}" if "limit" in wait else str(wait["kind"])
+
+
+def _has_lane(span: Span) -> bool:
+    return span.kind in RUNS or (span.kind == "limit" and span.parent is None)
 
 
 def _ms(seconds: float) -> float:

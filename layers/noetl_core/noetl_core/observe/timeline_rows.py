@@ -9,6 +9,7 @@ from typing import Any
 
 from noetl_core.engine.records import Commit, control_events
 from noetl_core.events.event import closes_run
+from noetl_core.events.table import LIMITS
 from noetl_core.instants import SECOND
 from noetl_core.observe.timeline import Span, Timeline
 
@@ -41,6 +42,8 @@ class Rows:
     status: str = "running"
     began: int | None = None
     ended: int | None = None
+    places: list[tuple[str, Any, int]] = field(default_factory=list)
+    """Events of limits: name, data, instant."""
 
     def observe(self, commits: Iterable[Commit]) -> None:
         for commit in commits:
@@ -55,6 +58,8 @@ class Rows:
                     self.status, self.ended = said["status"], event.ts
                 elif event.name == "ExecutionRedriven":
                     self.status, self.ended = "running", None
+                elif event.name in LIMITS:
+                    self.places.append((event.name, said, event.ts))
                 else:
                     self._news(event, said)
 
@@ -82,6 +87,14 @@ def timeline_of(rows: Rows, shown: Iterable[Row], limit: int) -> Timeline:
     line = Timeline(limit)
     line.status, line.began = rows.status, None if rows.began is None else rows.began / SECOND
     line.ended = None if rows.ended is None else rows.ended / SECOND
+    shown = list(shown)
+    kept = {row.run for row in shown}
+    for name, said, at in rows.places:
+        run = said["holder"].partition("/")[2]
+        if run in kept or run not in rows.rows:  # of runs that are not shown nothing is
+            line.limit(name, said, at / SECOND)
+    if rows.ended is not None:
+        line.close_limits(rows.ended / SECOND)
     for row in shown:
         span = Span(row.kind, row.step, row.began / SECOND, row.step, row.run, facts=row.facts)
         if row.ended is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from noetl_core.dsl.model import Step
 from noetl_core.engine.graph import joins_below, joins_of
 from noetl_core.engine.passes import RoutingPass
-from noetl_core.engine.state import State
+from noetl_core.engine.state import LimitUse, State
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.observe import sentences
 from noetl_core.observe.account import Question, RunAccount
@@ -48,6 +48,12 @@ def lacking(fact: Fact, step: Step) -> Question:
             fact["text"] += f"; one may still come from {sentences.listed(others)}, which {are} under way"
 
     return ask
+
+
+def awaited(state: State, step: str) -> LimitUse | None:
+    """Return the place in a limit that the execution, or else a token of this step, waits for."""
+    waits = [use for use in state.limits.values() if not use.held and use.step in (None, step)]
+    return min(waits, key=lambda use: (use.step is not None, use.asked_at), default=None)
 
 
 def keeps(state: State) -> str:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 from noetl_core.dsl.model import Arc, Playbook, Step
 from noetl_core.dsl.positions import Positions
 from noetl_core.engine.passes import RoutingPass
-from noetl_core.instants import to_rfc3339
+from noetl_core.instants import SECOND, to_rfc3339
 from noetl_core.observe import guards, sentences
 from noetl_core.observe.account import Account, Moment, Question, RunAccount, TokenAccount
-from noetl_core.observe.under_way import keeps, lacking, with_loop
+from noetl_core.observe.under_way import awaited, keeps, lacking, with_loop
 
 if TYPE_CHECKING:
     from noetl_core.client.why_shapes import Fact, FactKind
@@ -26,6 +26,8 @@ VISITS: Final = 5
 DEEPEST: Final = 25
 """How many steps back the way to the cause is followed."""
 MOST_FACTS: Final = 400
+WAITED_S: Final = 1
+"""How long a place in a limit was waited for, if that is said."""
 
 
 @dataclass(slots=True)
@@ -96,6 +98,7 @@ class Explanation:
     def _visit(self, run: RunAccount) -> None:
         self._origin(run, 0)
         self._admitted(run, 0)
+        self._waited(run)
         self._ran(
             run,
             "failed" if run.status == "error" else "ran" if run.status == "ok" else "open",
@@ -179,6 +182,15 @@ class Explanation:
             word = "was not admitted" if run.error is not None and run.error.get("kind") == "admission" else "was admitted"
             self._admission(step, token, token.fated, depth, f"{step.name} {word}")
 
+    def _waited(self, run: RunAccount) -> None:
+        """Say how long a run waited for its place in a limit, if that is worth saying."""
+        for name in run.tokens:
+            place = self.account.places.get(name)
+            waited = (place.granted.ts - place.asked.ts) / SECOND if place is not None and place.granted is not None else 0
+            if place is not None and waited >= WAITED_S:
+                text = f"{run.step} waited {waited:,.1f} s for a place in limit {place.key}"
+                self._place(self._fact("limit", text, 0, run.step, place.granted, run.id), self._step(run.step), "step")
+
     def _admission(self, step: Step, token: TokenAccount, at: Moment | None, depth: int, words: str) -> None:
         fact = self._fact("admission", words, depth, step.name, at)
         self._place(fact, step, "spec", "policy", "admit")
@@ -204,6 +216,10 @@ class Explanation:
         """Say what a token waits for, or how it ended."""
         step = self._step(token.step)
         if token.fate == "skipped":
+            refused = self.account.places.get(token.id)
+            if refused is not None and refused.reason:
+                self._fact("skipped", f"{token.step} was skipped: {refused.reason}", depth, token.step, token.fated)
+                return
             self._fact("skipped", f"{token.step} was skipped", depth, token.step, token.fated)
             if step is not None and step.admission is not None:
                 self._admission(step, token, token.fated, depth, f"{token.step} was not admitted")
@@ -293,7 +309,15 @@ class Explanation:
         fact = self._fact("held", "", depth, name)
 
         def ask(p: RoutingPass) -> None:
-            fact["text"] = keeps(p.state) or (f"the token of {name} moves with the next decision" if always else "")
+            use = awaited(p.state, name)
+            if use is not None:
+                fact["fact"] = "limit"
+                fact["wait"] = {"kind": "limit", "wait_id": use.holder, "limit": use.key, "since": to_rfc3339(use.asked_at)}
+                fact["text"] = f"{use.step or 'the execution'} {sentences.limit(fact['wait'])}"
+                if use.step is not None:
+                    self._place(fact, self._step(use.step), "spec", "policy", "concurrency")
+            else:
+                fact["text"] = keeps(p.state) or (f"the token of {name} moves with the next decision" if always else "")
 
         self.at_the_end.append(ask)
 

@@ -28,11 +28,13 @@ export function Timeline({ run }) {
     <${Virtual} count=${rows.length} height=${HEIGHT} row=${row} tabindex="0" role="list" aria-label="Runs over time" />`;
 }
 
-/** A row for each run, with what lies in it. */
+const WAITS = new Set(["wait", "limit"]);
+
+/** A row for each run, with what lies in it and the wait for its place in a limit before it. */
 function rowsOf({ spans }) {
-  const runs = spans.filter((s) => s.kind === "run" || s.kind === "chunk").map((s) => ({ ...s, inside: [] }));
+  const runs = spans.filter((s) => s.kind === "run" || s.kind === "chunk" || (s.kind === "limit" && s.parent === null)).map((s) => ({ ...s, inside: [] }));
   const byId = new Map(runs.map((r) => [r.id, r]));
-  for (const s of spans) if (["queued", "attempt", "wait"].includes(s.kind)) byId.get(s.parent)?.inside.push(s);
+  for (const s of spans) if (["queued", "attempt", "wait", "limit"].includes(s.kind)) byId.get(s.parent)?.inside.push(s);
   return runs;
 }
 
@@ -43,7 +45,7 @@ function Row({ row, style, whole, at, run }) {
   return html`<div class="line ${row.step === run.step ? "current" : ""}" role="listitem" style=${style} onClick=${() => run.select(row.step)}>
     <button class="button plain tone-${tone(row.status)}" style=${{ width: "190px", justifyContent: "flex-start", minHeight: "22px" }}><span class="cut"><bdi>${oneLine(row.name, 40)}</bdi></span></button>
     <div class="lane" role="img" aria-label=${`${row.status}, from ${duration(row.offset_ms)}, ${took}${failed}`} title=${`${row.step}: ${row.status}, ${took}${failed}`}>
-      ${row.inside.length ? part(row, "whole") : null}${row.inside.length ? row.inside.map((s) => part(s, s.kind === "queued" ? "queued" : s.kind === "wait" ? "wait" : tone(row.status))) : part(row, tone(row.status))}
+      ${row.inside.length ? part(row, "whole") : null}${row.inside.length ? row.inside.map((s) => part(s, s.kind === "queued" ? "queued" : WAITS.has(s.kind) ? "wait" : tone(row.status))) : part(row, WAITS.has(row.kind) ? "wait" : tone(row.status))}
       ${at === null ? null : html`<span class="cursor" style=${{ left: `${(100 * at) / whole}%` }}></span>`}</div>
     <span class="number soft right" style=${{ width: "76px" }}>${took}</span></div>`;
 }
