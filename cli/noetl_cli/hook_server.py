@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from noetl_core.control.triggers.deliveries import Deliveries
-from noetl_core.control.triggers.hooks import MAX_BODY, Answer, Hooks
+from noetl_core.control.triggers.hooks import MAX_BODY, TOO_LARGE, Answer, Hooks
 from noetl_core.local import LocalWiring
 from noetl_core.ports import ReadsSecrets, WebhookDelivery
 
@@ -39,7 +39,8 @@ class HookServer(ThreadingHTTPServer):
 
     def __init__(self, wiring: LocalWiring, secrets: ReadsSecrets, port: int) -> None:
         super().__init__((HOST, port), _Handler)
-        self.hooks = Hooks(wiring.control.triggers.trigger, secrets, _Starts(Deliveries(wiring.control)), wiring.clock)
+        control = wiring.control
+        self.hooks = Hooks(control.triggers.trigger, secrets, _Starts(Deliveries(control)), wiring.clock, control.catalog.about)
 
     @property
     def address(self) -> str:
@@ -54,15 +55,16 @@ class _Handler(BaseHTTPRequestHandler):
         address = urlsplit(self.path).path
         path, _, name = address.removeprefix(ROUTE).rpartition("/")
         length = self.headers.get("Content-Length", "")
+        bare = length.lstrip("0") or length[-1:]  # of thousands of digits Python reads no number
         if not address.startswith(ROUTE):
             answer = _refused(HTTPStatus.NOT_FOUND, "not_found", f"webhooks are at {ROUTE}PATH/NAME")
         elif not (length.isascii() and length.isdecimal()):
             answer = _refused(HTTPStatus.LENGTH_REQUIRED, "malformed", "a request says how long its body is")
-        elif int(length) > MAX_BODY:
-            answer = _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"a body has {MAX_BODY} bytes at most")
+        elif len(bare) > len(str(MAX_BODY)) or int(bare) > MAX_BODY:
+            answer = _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", TOO_LARGE)
             self.close_connection = True
         else:
-            body = self.rfile.read(int(length))
+            body = self.rfile.read(int(bare))
             answer = self.server.hooks.answer(unquote(path), unquote(name), dict(self.headers.items()), body)
         self._say(answer)
 

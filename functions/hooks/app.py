@@ -7,7 +7,7 @@ import json
 import os
 from base64 import b64decode
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,6 +15,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.logging import correlation_paths
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from noetl_core.adapters.aws.catalog import DynamoPlaybookCatalog
 from noetl_core.adapters.aws.named import results
 from noetl_core.adapters.aws.secrets import SecretsManager
 from noetl_core.adapters.aws.snapshots import on_snapshots
@@ -33,9 +34,10 @@ HEADERS = {"Content-Type": "application/json", "X-Content-Type-Options": "nosnif
 
 def _hooks() -> Hooks:
     """Made at the first request, so that a snapshot holds none of it."""
-    find = DynamoTriggers(os.environ["CATALOG_TABLE"]).trigger
+    catalog = os.environ["CATALOG_TABLE"]
+    find, about = DynamoTriggers(catalog).trigger, partial(DynamoPlaybookCatalog(catalog).about, fresh=False)
     sink = SqsWebhookSink(os.environ["INBOX_QUEUE_URL"], results())
-    return Hooks(find, SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/")), sink, SystemClock())
+    return Hooks(find, SecretsManager(os.environ.get("SECRETS_PREFIX", "noetl/")), sink, SystemClock(), about)
 
 
 hooks = cache(_hooks)

@@ -24,6 +24,7 @@ def record(revision: str = "r1", path: str = "team/flow", name: str = "nightly",
         payload={"day": "{{ trigger.scheduled_at }}", "ü": ["\U0001f680"]},
         state={"next": AT},
         revision=revision,
+        starts="prod" if name == "nightly" else None,
     )
 
 

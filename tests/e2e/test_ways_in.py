@@ -14,6 +14,7 @@ from urllib.request import Request, urlopen
 from noetl_infra.stack import Stack
 from tests.e2e.support import Api, aws
 from tests.stacks import ORDERS, SCANS
+from tests.waiting import eventually
 
 SECRET = "It's a Secret to Everybody"
 PLAYBOOK = """
@@ -111,6 +112,9 @@ def test_webhooks_that_come_twice_start_one_execution_each_and_wrong_ones_none(s
     ):
         status, refused = post(stack, path, b"{}", headers)
         assert (status, refused["error"]["code"]) == (401, "unauthorized")
+    register(api, "gone", "webhook: {form: github, credential: hooks/ways-in}", "")
+    assert api.call("DELETE", "/api/playbooks/ways-in/gone")[0] == 200
+    eventually(lambda: post(stack, "ways-in/gone/webhook", b"{}", signed(b"{}", "guid-z"))[0] == 410)
     assert results(api, "webhook", amount) == sorted(range(amount), key=str)
     assert set(listed(api, "ways-in/webhook")) == {execution_id for _, execution_id in told}
 

@@ -66,7 +66,14 @@ def enable(path: Path, name: Name, on: On = None, store: Store = None) -> None:
     """Switch a trigger on. What it would have started while it was off is not made up for."""
     with closing(backend(on or "local", store)) as where:
         found = where.api.switch_trigger(path, name, on=True)
-        print(f"{path} {name} is on" + (f", next at {found['next_at']}" if found.get("next_at") else ""))
+        then = (
+            ", but its playbook is deleted"
+            if "deleted_at" in found
+            else f", next at {found['next_at']}"
+            if found.get("next_at")
+            else ""
+        )
+        print(f"{path} {name} is on{then}")
 
 
 @triggers.command()
@@ -164,6 +171,8 @@ def _row(trigger: Trigger) -> dict[str, Any]:
 
 
 def _state(trigger: Trigger) -> str:
+    if "deleted_at" in trigger:
+        return "no: its playbook is deleted"
     if trigger["enabled"]:
         waiting = trigger.get("waiting")
         return f"yes, {len(waiting)} waiting" if waiting else "yes"
@@ -207,6 +216,8 @@ def _show(trigger: TriggerDetails) -> None:
     source = trigger["source"]
     print(f"{output.styled(trigger['path'], 'bold')} {trigger['name']}: {_when(trigger)}, version {trigger['version']}")
     print(f"on: {_state(trigger)}")
+    if "starts" in trigger:
+        print(f"starts: {trigger['path']}@{trigger['starts']}")
     if trigger["kind"] == "webhook":
         print(f"takes: POST /api/hooks/{trigger['path']}/{trigger['name']}")
     for key in ("overlap", "catch_up", "jitter_s", "match"):

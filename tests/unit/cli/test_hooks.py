@@ -77,6 +77,8 @@ def test_what_is_signed_starts_once_and_is_there_when_it_is_answered(local: Loca
         ("/api/other", HEADERS, 404),
         ("/api/hooks/ci/build/webhook", {"Content-Length": "many"}, 411),
         ("/api/hooks/ci/build/webhook", {"Content-Length": str(MAX_BODY + 1)}, 413),
+        ("/api/hooks/ci/build/webhook", {"Content-Length": "9" * 5_000}, 413),
+        ("/api/hooks/ci/build/webhook", {"Content-Length": "0" * 5_000 + str(len(BODY))}, 401),
     ],
 )
 def test_what_is_not_signed_or_not_right_starts_nothing(

@@ -114,7 +114,7 @@ def test_children_and_shared_tasks_are_named_by_alias_too(local: LocalWiring) ->
     assert [result(local, StartRequest(path=f"etl/calls-{word}")) for word in ("prod", "2", "3")] == ["one", "two", "three"]
     by_version = calls.replace("%s", f"{PATH}, version: prod")
     assert result(local, StartRequest(playbook=text("x", "etl/by-version", by_version))) == "one"
-    both = text("x", "etl/both", calls.replace("%s", f"{PATH}@2, version: prod"))
+    both = text("x", "etl/both", calls.replace("%s", f"\"{{{{ '{PATH}@2' }}}}\", version: prod"))
     started = local.start(StartRequest(playbook=both))
     assert local.run(started.execution_id, timeout_s=30)
     error = read.summary(local.control, started.execution_id)["error"]

@@ -14,7 +14,7 @@ from noetl_core.control.triggers.hooks import MAX_BODY, MOST_KEPT, Hooks
 from noetl_core.dsl.sources import Webhook
 from noetl_core.engine import ids
 from noetl_core.instants import SECOND
-from noetl_core.ports import NotFound, TooLarge, TriggerRecord, Unavailable, WebhookDelivery
+from noetl_core.ports import NotFound, PathRecord, TooLarge, TriggerRecord, Unavailable, WebhookDelivery
 
 SECRET = "It's a Secret to Everybody"
 NOW = 1_800_000_000
@@ -32,6 +32,11 @@ class World:
     asked: list[str] = field(default_factory=list)
     sent: list[WebhookDelivery] = field(default_factory=list)
     fails: Exception | None = None
+    deleted: set[str] = field(default_factory=set)
+
+    def about(self, path: str) -> PathRecord:
+        self.asked.append("about")
+        return PathRecord(path, deleted_at=NOW * SECOND if path in self.deleted else None)
 
     def find(self, path: str, name: str) -> TriggerRecord | None:
         self.asked.append("trigger")
@@ -67,7 +72,7 @@ def world() -> World:
 
 @pytest.fixture
 def hooks(world: World) -> Hooks:
-    return Hooks(world.find, world, world, world)
+    return Hooks(world.find, world, world, world, world.about)
 
 
 def signed(body: bytes = BODY, secret: str = SECRET, **more: str) -> dict[str, str]:
@@ -172,6 +177,49 @@ def test_one_that_is_switched_off_says_so_to_who_signed_and_to_nobody_else(world
     assert world.sent == []
 
 
+def test_a_deleted_playbook_says_so_to_who_signed_and_to_nobody_else(world: World, hooks: Hooks) -> None:
+    world.deleted = {"ci/build"}
+    answer = hooks.answer("ci/build", "push", signed(), BODY)
+    assert (answer.status, answer.body["error"]["code"]) == (410, "deleted")
+    assert "the playbook ci/build is deleted" in answer.body["error"]["message"]
+    world.asked.clear()
+    assert hooks.answer("ci/build", "push", signed(secret="guess"), BODY).status == 401
+    assert world.asked == ["trigger"]
+    assert world.sent == []
+
+
+def test_a_credential_that_comes_later_is_right_within_seconds(world: World, hooks: Hooks) -> None:
+    kept, world.credentials = world.credentials, {}
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 401
+    world.credentials = kept
+    world.at += 6 * SECOND
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 202
+
+
+def test_a_webhook_that_is_registered_later_is_right_at_once(world: World, hooks: Hooks) -> None:
+    kept, world.records = world.records, {}
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 401
+    world.at += 59 * SECOND
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 401
+    assert world.asked == ["trigger", "credential", "trigger"], "no oftener than where there is one"
+    world.records = kept
+    assert hooks.answer("ci/build", "push", signed(), BODY).status == 202
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"token": "XXYYZZ", "event_id": "Ev1"}', b"token=XXYYZZ&text=hi", b'payload={"token": "XXYYZZ"}']
+)
+def test_slacks_old_token_is_in_nothing_that_is_handed_on(world: World, hooks: Hooks, body: bytes) -> None:
+    world.records["chat", "slack"] = TriggerRecord(
+        "chat", "slack", "webhook", 1, "d", True, asdict(Webhook("slack", "hooks/github"))
+    )
+    made = hmac.new(SECRET.encode(), b"v0:%d:" % NOW + body, "sha256").hexdigest()
+    kind = "application/json" if body.startswith(b"{") else "application/x-www-form-urlencoded"
+    headers = {"X-Slack-Signature": f"v0={made}", "X-Slack-Request-Timestamp": str(NOW), "Content-Type": kind}
+    assert hooks.answer("chat", "slack", headers, body).status == 202
+    assert "XXYYZZ" not in json.dumps(asdict(world.sent[0]))
+
+
 def test_what_does_not_match_is_taken_and_starts_nothing(world: World, hooks: Hooks) -> None:
     match = {"headers": {"x-github-event": ["push"]}}
     world.records["ci/build", "push"] = replace(GITHUB, source={**GITHUB.source, "match": match})
@@ -207,7 +255,8 @@ def test_slack_gets_its_challenge_when_it_has_signed_it(world: World, hooks: Hoo
 
 
 def test_a_large_body_is_refused_before_anything_is_read(world: World, hooks: Hooks) -> None:
-    assert hooks.answer("ci/build", "push", signed(), b"x" * (MAX_BODY + 1)).status == 413
+    answer = hooks.answer("ci/build", "push", signed(), b"x" * (MAX_BODY + 1))
+    assert (answer.status, answer.body["error"]["message"]) == (413, "a body has 4 MB (4,194,304 bytes) at most")
     assert world.asked == []
 
 

@@ -187,3 +187,31 @@ def test_what_waits_for_deliveries_is_fired_with_an_event_of_ones_own(registered
     for wrong in ({}, {"event": {}, "at": "2026-11-22T02:00:00Z"}, {"event": [1]}):
         assert registered("POST", fire, wrong)[0] == 400
     assert registered("POST", f"{AT}/often/fire", {"event": {}})[0] == 400
+
+
+def test_a_trigger_starts_the_version_that_its_alias_names_then(registered: Client) -> None:
+    followed = PLAYBOOK.replace('"0 2 * * *", ', '"0 2 * * *", version: prod, ')
+    assert registered("POST", "/api/playbooks", followed)[0] == 201
+    assert registered("GET", f"{AT}/schedule")[1]["starts"] == "prod"
+    at = "2026-11-{:02}T02:00:00Z"
+    fired = registered("POST", f"{AT}/schedule/fire", {"at": at.format(1)})[1]
+    assert fired["result"] == "refused"
+    assert "has no alias 'prod'" in fired["reason"]
+    assert registered("POST", "/api/playbooks/reports/nightly/aliases", {"name": "prod", "version": 1})[0] == 200
+    (refused,) = registered("GET", "/api/refused")[1]["refused"]
+    again = registered("POST", f"/api/refused/{refused['id']}/fire")[1]
+    assert result_of(registered, again)["playbook"]["version"] == 1
+    assert registered("POST", "/api/playbooks/reports/nightly/aliases", {"name": "prod", "version": 2})[0] == 200
+    fired = registered("POST", f"{AT}/schedule/fire", {"at": at.format(2)})[1]
+    assert result_of(registered, fired)["playbook"]["version"] == 2
+    assert registered("POST", f"{AT}/schedule/fire", {"at": at.format(1)})[1]["execution_id"] == again["execution_id"]
+
+
+def test_a_trigger_of_a_deleted_playbook_says_so(registered: Client) -> None:
+    assert registered("DELETE", "/api/playbooks/reports/nightly")[0] == 200
+    for shown in (*registered("GET", "/api/triggers")[1]["triggers"], registered("GET", f"{AT}/schedule")[1]):
+        assert shown["deleted_at"]
+        assert shown["next_at"] is None
+    assert registered("GET", f"{AT}/schedule")[1]["upcoming"] == []
+    assert registered("POST", "/api/playbooks/reports/nightly/undelete")[0] == 200
+    assert all("deleted_at" not in shown for shown in registered("GET", "/api/triggers")[1]["triggers"])

@@ -11,7 +11,7 @@ from moto import mock_aws
 from noetl_core.adapters.aws.clients import client
 from noetl_core.adapters.aws.inbox import S3Inbox
 from noetl_core.adapters.aws.results import S3ResultStore
-from noetl_core.control import read
+from noetl_core.control import catalog, read
 from noetl_core.control.uploads import MAX_UPLOAD, take_upload
 from noetl_core.dsl.load import MAX_BYTES
 from noetl_core.local import LocalWiring
@@ -168,3 +168,23 @@ def test_an_upload_that_the_playbook_refuses_is_moved_aside(cloud: Cloud) -> Non
         "workload",
         [{"loc": "workload", "message": "workload.s3.size is below 1000", "hint": ""}],
     )
+
+
+def test_a_key_may_name_a_version_of_the_playbook(cloud: Cloud) -> None:
+    cloud.take(cloud.put("playbooks/count.yaml", COUNT.encode()))
+    cloud.take(cloud.put("playbooks/count.yaml", f"{COUNT}# again\n".encode()))
+    for version in (2, 1):
+        catalog.set_alias(cloud.local.control, "etl/count", "prod", {version: 1})
+        said = cloud.take(cloud.put("triggers/etl/count@prod/in/a.csv", b"a,b\n1,2\n"))
+        assert read.summary(cloud.local.control, said.removeprefix("started "))["playbook"]["version"] == version
+    wrong = cloud.take(cloud.put("triggers/etl/count@prdo/a.csv", b"a,b\n1,2\n"))
+    assert wrong.startswith("refused: no playbook is registered under any beginning")
+    assert "has no alias 'prdo' (did you mean \"prod\"?)" in wrong
+    assert cloud.error("triggers/etl/count@prdo/a.csv")["code"] == "not_found"
+
+
+def test_an_upload_for_a_deleted_playbook_is_moved_aside(cloud: Cloud) -> None:
+    cloud.take(cloud.put("playbooks/count.yaml", COUNT.encode()))
+    catalog.delete(cloud.local.control, "etl/count")
+    assert "was deleted at" in cloud.take(cloud.put("triggers/etl/count/a.csv", b"a,b\n1,2\n"))
+    assert cloud.error("triggers/etl/count/a.csv")["code"] == "deleted"

@@ -111,7 +111,8 @@ def test_messages(local: LocalWiring) -> None:
 
 def sent(local: LocalWiring, path: str, name: str, headers: dict[str, str], body: bytes) -> Folder:
     folder = Folder(local)
-    hooks = Hooks(local.control.triggers.trigger, local.worker.secrets, folder, local.clock)  # type: ignore[arg-type]
+    control = local.control
+    hooks = Hooks(control.triggers.trigger, local.worker.secrets, folder, local.clock, control.catalog.about)  # type: ignore[arg-type]
     answer = hooks.answer(path, name, headers, body)
     assert answer.status == (202 if folder.handed is not None else answer.status), answer
     return folder

@@ -68,7 +68,7 @@ def test_what_is_dumped_is_read_back() -> None:
     whole = parse_playbook(
         playbook(
             'schedule: "0 2 * * *", timezone: Europe/Berlin, payload: { day: "{{ trigger.scheduled_at }}" }, enabled: false',
-            "name: often, schedule: { rate: 1d }, overlap: allow, jitter: 30",
+            "name: often, schedule: { rate: 1d }, overlap: allow, jitter: 30, version: prod",
         )
     )
     assert parse_playbook(dump(whole)) == whole
@@ -104,6 +104,8 @@ def test_what_is_dumped_is_read_back() -> None:
         ('schedule: "@daily", payload: { x: "{{ keychain.k.token }}" }', "E205 keychain.k.token in payload of trigger 0"),
         ('schedule: "@daily", payload: { x: "{{ trigger. }}" }', "E301 template"),
         ('schedule: "@daily", payload: [1]', "E112 payload of trigger 0 must be a mapping, not a list"),
+        ('schedule: "@daily", version: 1.5', "7:40 E131 version of trigger 0: '1.5' is no version of a playbook"),
+        ('schedule: "@daily", version: "pr od"', "E131 version of trigger 0: 'pr od' is no version of a playbook"),
         ('schedule: "@daily", enabled: yes', "E112 enabled of trigger 0 must be true or false"),
     ],
 )

@@ -153,6 +153,19 @@ def test_a_body_that_the_gateway_sends_as_base64_is_the_same_body(stack: Functio
     assert stack("hooks").handler({**coded, "body": "no base64!"}, Context())["statusCode"] == 400
 
 
+def test_a_body_that_is_no_text_is_taken_as_base64(stack: Function) -> None:
+    from base64 import b64encode
+
+    odd = b"\xff\xfe no text"
+    made = hmac.new(SECRET.encode(), odd, "sha256").hexdigest()
+    sent = request("{}", "guid-odd")
+    sent["headers"] |= {"x-hub-signature-256": f"sha256={made}", "Content-Type": "application/octet-stream"}
+    coded = {**sent, "body": b64encode(odd).decode(), "isBase64Encoded": True}
+    assert stack("hooks").handler(coded, Context())["statusCode"] == 202
+    event = json.loads(handed_on()[-1])["noetl_webhook"]["event"]
+    assert (event["body"], event["encoding"]) == (b64encode(odd).decode(), "base64")
+
+
 def test_a_large_webhook_goes_by_the_results_bucket_and_reads_the_same(stack: Function) -> None:
     body = json.dumps({"n": 1, "pad": "x" * 600_000})
     assert stack("hooks").handler(request(body), Context())["statusCode"] == 202

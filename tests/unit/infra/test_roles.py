@@ -186,7 +186,7 @@ def test_whoever_reads_objects_of_a_bucket_is_told_which_are_missing(function: s
 
 
 def test_whoever_checks_signatures_reads_which_webhooks_there_are_and_nothing_else_of_the_catalog() -> None:
-    assert keys("HooksFunction", "${CatalogTable.Arn}", "dynamodb:GetItem") == {"trigger#*"}
+    assert keys("HooksFunction", "${CatalogTable.Arn}", "dynamodb:GetItem") == {"about", "trigger#*"}
     read = [a for s in statements("HooksFunction", **EVERYTHING) for a in listed(s["Action"]) if a.startswith(("dynamodb", "s3"))]
     assert sorted(read) == ["dynamodb:GetItem", "s3:PutObject"]
 

@@ -161,6 +161,7 @@ def test_webhooks_are_open_go_to_their_own_function_and_have_a_rate_of_their_own
     assert hooks["post"]["security"] == []
     assert "HooksFunction" in json.dumps(hooks["post"]["x-amazon-apigateway-integration"])
     assert [m for m in hooks if m != "options"] == ["post"]
+    assert api["Body"]["x-amazon-apigateway-binary-media-types"] == ["application/octet-stream"]
     (rate,) = [m for m in stage["MethodSettings"] if m["ResourcePath"] == "/~1api~1hooks~1{proxy+}"]
     assert (rate["HttpMethod"], rate["ThrottlingRateLimit"], rate["ThrottlingBurstLimit"]) == ("POST", "50", "100")
 

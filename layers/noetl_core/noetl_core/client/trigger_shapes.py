@@ -15,7 +15,8 @@ class LastOccurrence(TypedDict):
 
 
 class Trigger(TypedDict):
-    """What starts a playbook by itself. `source` says when; `stopped`, why the engine has switched it off."""
+    """What starts a playbook by itself. `source` says when; `starts`, which version, where it is another one; `deleted_at`, since
+    when its playbook is deleted; `stopped`, why the engine has switched it off."""
 
     path: str
     name: str
@@ -23,6 +24,8 @@ class Trigger(TypedDict):
     version: int
     enabled: bool
     source: dict[str, Any]
+    starts: NotRequired[int | str]
+    deleted_at: NotRequired[str]
     next_at: NotRequired[str | None]
     last: NotRequired[LastOccurrence]
     waiting: NotRequired[list[str]]

@@ -81,6 +81,7 @@ def _install(control: Control, trigger: Trigger, version: PlaybookVersion) -> No
             dict(trigger.payload),
             _state(trigger, stored, now),
             control.clock.nonce(),
+            trigger.version,
         )
         try:
             control.triggers.put_trigger(record, "" if stored is None else stored.revision)

@@ -13,10 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_core.control.admit import KeyReused, StartRequest, UnknownPool, admit, register
+from noetl_core.control.catalog import Deleted, resolve
 from noetl_core.control.core import Control
 from noetl_core.dsl.diagnostics import InvalidPlaybook
 from noetl_core.dsl.load import MAX_BYTES
 from noetl_core.dsl.sources import UPLOADS
+from noetl_core.dsl.versions import BadVersion, split_version
 from noetl_core.engine import ids
 from noetl_core.engine.workload import BadWorkload
 from noetl_core.ports import Inbox, NotFound, PlaybookVersion, TooLarge, Upload
@@ -87,16 +89,14 @@ def _register(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
 
 
 def _start(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
-    version = _playbook_of(control, rest)
-    if version is None:
-        raise Refused("not_found", f"no playbook is registered under any beginning of {rest!r}")
+    execution_id = ids.execution_id_from_key(upload.identity)
+    if control.load(execution_id).seq >= 0:
+        return "started before"
+    version = _playbook_of(control, rest, execution_id)
     if upload.size > MAX_UPLOAD:
         raise Refused("too_large", f"an upload has {MAX_UPLOAD // 1024**3} GB at most, this object {upload.size} bytes")
     s3 = {"bucket": upload.bucket, "key": upload.key, "size": upload.size, "etag": upload.etag, "version_id": upload.version_id}
     request = StartRequest(digest=version.digest, payload={"s3": s3}, idempotency_key=upload.identity)
-    execution_id = ids.execution_id_from_key(upload.identity)
-    if control.load(execution_id).seq >= 0:
-        return "started before"
     try:
         s3["object"] = copied(inbox, upload, execution_id)
         return f"started {admit(control, request).execution_id}"
@@ -105,6 +105,8 @@ def _start(control: Control, upload: Upload, rest: str, inbox: Inbox) -> str:
         raise Refused("workload", f"it does not start {version.path}: {error}", details) from None
     except UnknownPool as error:
         raise Refused("unknown_pool", str(error)) from None
+    except Deleted as error:
+        raise Refused("deleted", str(error)) from None
     except KeyReused:
         return "started before"  # the path's latest version has moved since the first delivery
 
@@ -117,12 +119,17 @@ def copied(inbox: Inbox, upload: Upload, execution_id: str) -> Mapping[str, Any]
     return {**reference, "format": form} if form else reference
 
 
-def _playbook_of(control: Control, rest: str) -> PlaybookVersion | None:
-    """Return the playbook with the longest path with which the key begins; the last part of the key is the name of the file."""
+def _playbook_of(control: Control, rest: str, execution_id: str) -> PlaybookVersion:
+    """Return the playbook with the longest path with which the key begins, in the version that `path@prod` names for this
+    execution; the last part of the key is the name of the file. Raises `Refused`."""
     parts = rest.split("/")
+    why = ""
     for end in range(len(parts) - 1, 0, -1):
+        named = "/".join(parts[:end])
         try:
-            return control.catalog.get("/".join(parts[:end]))
-        except NotFound:
-            continue
-    return None
+            path, version = split_version(named)
+            return resolve(control, path, version, execution_id)
+        except (BadVersion, NotFound) as error:
+            if "@" in parts[end - 1]:
+                why = why or f": {error}"
+    raise Refused("not_found", f"no playbook is registered under any beginning of {rest!r}{why}")

@@ -2,7 +2,8 @@
 
 * `load` reads YAML with positions (`scalars` are its plain values); `parse` (with `reader`, `steps`, `loops`, `cursors`, `tasks`,
   `policy`, `limits`, `specs`, `sugar`, `variants`, `inputs`, `keychain`, `requirements`, `failures`, `search`, `scripts`,
-  `shared`, `triggers`, `ways_in`) builds the `model`, of which `sources` are what triggers fire on; `templates`, `references`,
+  `shared`, `called_playbooks`, `triggers`, `ways_in`) builds the `model`, of which `sources` are what triggers fire on;
+  `templates`, `references`,
   `programs` and `secret_results` check what the structure alone cannot show; `diagnostics` are the findings, `positions` says
   where parts of a text stand.
 * `fields`, `kinds` and `numbers` are tables: every key of the language, the keys of each tool kind that belong together, and the

@@ -116,7 +116,8 @@ def _executor(e: Executor) -> dict[str, Any]:
 
 
 def _trigger(trigger: Trigger) -> dict[str, Any]:
-    return TRIGGER.written(name=trigger.name, **_source(trigger.source), payload=dict(trigger.payload), enabled=trigger.enabled)
+    about = {"payload": dict(trigger.payload), "enabled": trigger.enabled, "version": trigger.version}
+    return TRIGGER.written(name=trigger.name, **_source(trigger.source), **about)
 
 
 def _source(source: Source) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, get_args
 
 from noetl_core.dsl.sources import Events, Messages, Uploads, Webhook
+from noetl_core.dsl.versions import Version
 
 Value = Any
 """A plain YAML/JSON value whose strings may be templates."""
@@ -294,6 +295,8 @@ class Trigger:
     """Merged over the workload; its templates read `trigger`."""
     enabled: bool = True
     """Whether it is on when it is registered for the first time."""
+    version: Version = None
+    """Which version it starts, a number or an alias; None: the one that has it."""
     path: Path = field(default=(), compare=False)
     line: int = field(default=0, compare=False)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from noetl_core.dsl.called_playbooks import check_called
 from noetl_core.dsl.diagnostics import suggest, suggest_word
 from noetl_core.dsl.fields.kind import KindSpec, words
 from noetl_core.dsl.fields.tools import BESIDE, LIBRARY, OUTPUT, TASK
@@ -221,6 +222,8 @@ def _check_inputs(r: Reader, node: Node, kind: str, entries: Mapping[str, Node],
         child = entries.get(key)
         if child is not None and not is_template(child.value):
             _check_duration(r, child, allowed_range, f"{key} of {what}")
+    if kind == "playbook" and r.programs:  # what was registered before it was looked at runs as it did
+        check_called(r, entries, what)
     if kind == "transfer":
         _check_mode(r, node, entries.get("target"), what)
     if "copy" in entries and isinstance(entries["copy"].value, dict):

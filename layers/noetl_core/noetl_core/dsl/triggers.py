@@ -14,6 +14,7 @@ from noetl_core.dsl.load import Node
 from noetl_core.dsl.model import Schedule, Source, Trigger
 from noetl_core.dsl.numbers import SCHEDULE_JITTER, SCHEDULE_RATE, BadNumber, Range, duration
 from noetl_core.dsl.reader import Given, Reader
+from noetl_core.dsl.versions import BadVersion, Version, version_of
 from noetl_core.dsl.ways_in import read_events, read_messages, read_uploads, read_webhook
 from noetl_core.expr import FUNCTIONS, is_template
 
@@ -61,7 +62,7 @@ def read_triggers(r: Reader, node: Node | None) -> tuple[Trigger, ...]:
             continue
         name = found.name or _free_name(found.kind, taken)
         taken.add(name)
-        out.append(Trigger(name, found.source, found.payload, found.enabled, found.path, found.line))
+        out.append(Trigger(name, found.source, found.payload, found.enabled, found.version, found.path, found.line))
     return tuple(out)
 
 
@@ -95,8 +96,21 @@ def _trigger(r: Reader, item: Node, place: int) -> Trigger | None:
     source = _SOURCES[kind](r, given, what)
     if source is None:
         return None
-    enabled = given.filled("enabled")
-    return Trigger(given.get("name") or "", source, r.values(payload, f"payload of {what}"), enabled, item.path, item.line)
+    enabled, version = given.filled("enabled"), _version(r, given.node("version"), what)
+    return Trigger(
+        given.get("name") or "", source, r.values(payload, f"payload of {what}"), enabled, version, item.path, item.line
+    )
+
+
+def _version(r: Reader, node: Node | None, what: str) -> Version:
+    """Return which version starts; None where none is named, or it is reported."""
+    if node is None:
+        return None
+    try:
+        return version_of(node.plain())
+    except BadVersion as error:
+        r.report("E131", node, f"version of {what}: {error}")
+        return None
 
 
 def _check_payload(r: Reader, payload: Node | None, what: str) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from noetl_core.dsl.versions import Version
+
 
 @dataclass(frozen=True, slots=True)
 class TriggerRecord:
-    """A trigger of the latest version of a playbook that has it.
+    """A trigger of the latest version of a playbook that has it, which is `version`; what it starts is `starts`.
 
     `source` and `payload` are those of the playbook, as plain data. `state` is what the trigger is at; whoever fires triggers
     of that kind knows its keys. `revision` is another one for every write, and chosen by the writer.
@@ -26,6 +28,8 @@ class TriggerRecord:
     payload: Mapping[str, Any] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
     revision: str = ""
+    starts: Version = None
+    """A number or an alias; None: the version that has the trigger."""
 
 
 Result = Literal["started", "skipped", "missed", "refused"]

@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 
 from noetl_core.adapters.aws.clients import client, code_of, errors_of
 from noetl_core.adapters.aws.table import Item, Table, query_pages
+from noetl_core.dsl.versions import version_of
 from noetl_core.ports import Firing, OtherRevision, RefusedDelivery, TriggerRecord
 
 PARTITIONS: Final = 8
@@ -40,6 +41,7 @@ class DynamoTriggers(Table):
             "payload": {"S": json.dumps(record.payload)},
             "state": {"S": json.dumps(record.state)},
             "revision": {"S": record.revision},
+            **({} if record.starts is None else {"starts": {"S": str(record.starts)}}),
         }
         values = {":mine": {"S": record.revision}}
         condition = "attribute_not_exists(pk) OR revision = :mine"
@@ -171,6 +173,7 @@ def _record(item: Item) -> TriggerRecord:
         json.loads(item["payload"]["S"]),
         json.loads(item["state"]["S"]),
         item["revision"]["S"],
+        version_of(item["starts"]["S"]) if "starts" in item else None,
     )
 
 

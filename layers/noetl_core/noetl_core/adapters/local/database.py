@@ -32,6 +32,7 @@ CREATE INDEX IF NOT EXISTS firings_by_end ON firings (expires_at);
 CREATE TABLE IF NOT EXISTS refused (id TEXT PRIMARY KEY, path TEXT, name TEXT, kind TEXT, occurrence TEXT, at INTEGER,
   code TEXT, reason TEXT, facts TEXT, expires_at INTEGER);
 """
+_TRIGGER_STARTS = "ALTER TABLE triggers ADD COLUMN starts TEXT;"
 _HEAD_TRIGGER = "ALTER TABLE heads ADD COLUMN trigger TEXT;"
 _LIMITS = """
 CREATE TABLE IF NOT EXISTS rates (key TEXT PRIMARY KEY, free_at INTEGER, interval INTEGER);
@@ -71,6 +72,7 @@ CREATE TABLE IF NOT EXISTS gates (execution_id TEXT PRIMARY KEY, mode TEXT, stop
     + _TOKENS
     + _KEY_VALUES
     + _TRIGGERS
+    + _TRIGGER_STARTS
     + _LIMITS
     + _PATHS
 )
@@ -90,6 +92,7 @@ CREATE INDEX IF NOT EXISTS heads_by_path ON heads (path, started_at DESC, execut
     7: _PATHS,
     8: _SEARCH,
     9: "ALTER TABLE heads ADD COLUMN labels TEXT;",
+    10: _TRIGGER_STARTS,
 }
 """Statements that upgrade a store from one version to the next."""
 _NO_STORAGE = frozenset(
@@ -103,7 +106,7 @@ _NO_STORAGE = frozenset(
     }
 )
 """Errors that waiting does not repair. Extended codes have them in the lowest byte."""
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000

@@ -8,10 +8,11 @@ from typing import Any
 
 from noetl_core.adapters.clock import SystemClock
 from noetl_core.adapters.local.database import Database
+from noetl_core.dsl.versions import version_of
 from noetl_core.instants import SECOND
 from noetl_core.ports import Clock, Firing, OtherRevision, RefusedDelivery, TriggerRecord
 
-_RECORD = "path, name, kind, version, digest, enabled, source, payload, state, revision"
+_RECORD = "path, name, kind, version, digest, enabled, source, payload, state, revision, starts"
 _FIRING = "path, name, occurrence, at, result, execution_id, reason, expires_at"
 _REFUSED = "id, path, name, kind, occurrence, at, code, reason, facts, expires_at"
 
@@ -30,7 +31,7 @@ class SqliteTriggers:
         values = _values(record)
         if expected == "":
             written = self._db.write(
-                f"INSERT INTO triggers ({_RECORD}) VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT (path, name) DO NOTHING", values
+                f"INSERT INTO triggers ({_RECORD}) VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (path, name) DO NOTHING", values
             )
         else:
             columns = ", ".join(f"{name}=?" for name in _RECORD.split(", ")[2:])
@@ -98,11 +99,12 @@ class SqliteTriggers:
 
 def _values(record: TriggerRecord) -> tuple[Any, ...]:
     texts = (json.dumps(part) for part in (record.source, record.payload, record.state))
-    return (record.path, record.name, record.kind, record.version, record.digest, record.enabled, *texts, record.revision)
+    starts = None if record.starts is None else str(record.starts)
+    return (record.path, record.name, record.kind, record.version, record.digest, record.enabled, *texts, record.revision, starts)
 
 
 def _record(row: Sequence[Any]) -> TriggerRecord:
-    path, name, kind, version, digest, enabled, source, payload, state, revision = row
+    path, name, kind, version, digest, enabled, source, payload, state, revision, starts = row
     return TriggerRecord(
         path,
         name,
@@ -114,6 +116,7 @@ def _record(row: Sequence[Any]) -> TriggerRecord:
         json.loads(payload),
         json.loads(state),
         revision,
+        version_of(starts),
     )
 
 

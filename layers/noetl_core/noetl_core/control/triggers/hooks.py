@@ -27,6 +27,7 @@ from noetl_core.ports import (
     Clock,
     Forbidden,
     NotFound,
+    PathRecord,
     ReadsSecrets,
     TooLarge,
     TriggerRecord,
@@ -41,8 +42,11 @@ MAX_BODY: Final = 4 * 1024 * 1024
 """Bytes of a request's body: what reaches a function through API Gateway when a third of it is the cost of base64."""
 MAX_PART: Final = 512
 """Bytes of a path, which is as long as playbooks' may be, and of a name."""
+TOO_LARGE: Final = f"a body has {MAX_BODY // 1024**2} MB ({MAX_BODY:,} bytes) at most"
 MAX_AGE_S: Final = 60
 """How long a secret is used that was read: one that was replaced is in use after a minute."""
+MISSING_AGE_S: Final = 5
+"""How long it is remembered that the credential of a webhook is missing: somebody may be about to put it there."""
 MOST_SECRETS: Final = 3
 """Of one webhook, while they are changed."""
 MOST_KEPT: Final = 1_000
@@ -52,6 +56,8 @@ NOBODY: Final = {"code": "unauthorized", "message": "no webhook has this address
 
 Find = Callable[[str, str], TriggerRecord | None]
 """Returns the trigger of a path and a name."""
+About = Callable[[str], PathRecord]
+"""Returns what is said about a path; as it was some seconds ago is good enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ class Answer:
 @dataclass(slots=True)
 class _Kept:
     read_at: int
+    credential: str
     secrets: Sequence[bytes]
 
 
@@ -76,6 +83,7 @@ class Hooks:
     secrets: ReadsSecrets
     sink: WebhookSink
     clock: Clock
+    about: About
     _kept: OrderedDict[tuple[str, str], _Kept] = field(default_factory=OrderedDict)
     """Webhook -> its secrets. The key is the webhook and not the credential, so that one that does not exist is read as often."""
     _lock: Lock = field(default_factory=Lock)
@@ -83,7 +91,7 @@ class Hooks:
     def answer(self, path: str, name: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Answer a request; never raises for what a sender or a service does. `headers` have names in any case."""
         if len(body) > MAX_BODY:
-            return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"a body has {MAX_BODY} bytes at most")
+            return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", TOO_LARGE)
         lower = {key.lower(): value for key, value in headers.items()}
         try:
             return self._answer(path, name, lower, body)
@@ -91,7 +99,7 @@ class Hooks:
             log.error("webhook %s of %s is not answered now: %s", name[:200], path[:200], error)
             return _refused(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", "try again later")
         except TooLarge:
-            return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", "the request is too large")
+            return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"the request is too large: {TOO_LARGE}")
 
     def _answer(self, path: str, name: str, headers: Mapping[str, str], body: bytes) -> Answer:
         path, name = _short(path), _short(name)
@@ -106,6 +114,8 @@ class Hooks:
         asked = challenge_of(hook.source, event)
         if asked is not None:
             return Answer(HTTPStatus.OK, asked)
+        if self.about(path).deleted_at is not None:
+            return _refused(HTTPStatus.GONE, "deleted", f"the playbook {path} is deleted: nothing starts from it")
         if not hook.enabled:
             return _refused(HTTPStatus.CONFLICT, "disabled", f"the trigger {name} of {path} is switched off")
         wanted = hook.source["match"]
@@ -118,13 +128,16 @@ class Hooks:
 
     def _secrets(self, path: str, name: str, hook: TriggerRecord | None) -> Sequence[bytes]:
         """Return the secrets of a webhook, none where its credential is missing or is no secret, as read in the last
-        `MAX_AGE_S`. A webhook that does not exist asks for a credential that nobody has."""
+        `MAX_AGE_S`. A webhook that does not exist asks for a credential that nobody has, as often as one that exists and has its
+        credential."""
         key, now = (path, name), self.clock.now()
+        wanted = _nobodys(path, name) if hook is None else str(hook.source["credential"])
         with self._lock:
             kept = self._kept.get(key)
-        if kept is not None and 0 <= now - kept.read_at < MAX_AGE_S * SECOND:
-            return kept.secrets
-        wanted = _nobodys(path, name) if hook is None else str(hook.source["credential"])
+        if kept is not None and kept.credential == wanted:
+            lasts_s = MAX_AGE_S if kept.secrets or hook is None else MISSING_AGE_S
+            if 0 <= now - kept.read_at < lasts_s * SECOND:
+                return kept.secrets
         try:
             if not wanted.startswith(CREDENTIALS):
                 raise NotFound(f"credential {wanted!r} is for no webhook: its name begins with {CREDENTIALS}")
@@ -134,7 +147,7 @@ class Hooks:
             if hook is not None:
                 log.error("webhook %s of %s refuses everybody: %s", name, path, error)
         with self._lock:
-            self._kept[key] = _Kept(now, found)
+            self._kept[key] = _Kept(now, wanted, found)
             self._kept.move_to_end(key)
             while len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)

@@ -48,11 +48,18 @@ def found(control: Control, path: str, name: str) -> TriggerRecord:
 
 def listed(control: Control, path: str | None = None, kind: str | None = None) -> list[shapes.Trigger]:
     """Return the triggers of a playbook, or of all, as lists show them."""
-    return [as_listed(record) for record in control.triggers.triggers(path, kind)]
+    records = control.triggers.triggers(path, kind)
+    paths = {record.path for record in records}
+    if len(paths) == 1:
+        abouts = [control.catalog.about(paths.pop())]
+    else:
+        abouts = [*control.catalog.all_about()] if paths else []
+    deleted = {about.path: about.deleted_at for about in abouts}
+    return [as_listed(record, deleted.get(record.path)) for record in records]
 
 
-def as_listed(record: TriggerRecord) -> shapes.Trigger:
-    """Return a trigger as lists show it."""
+def as_listed(record: TriggerRecord, deleted_at: int | None) -> shapes.Trigger:
+    """Return a trigger as lists show it; `deleted_at`, since when its playbook starts nothing."""
     shown: shapes.Trigger = {
         "path": record.path,
         "name": record.name,
@@ -61,10 +68,14 @@ def as_listed(record: TriggerRecord) -> shapes.Trigger:
         "enabled": record.enabled,
         "source": {key: value for key, value in record.source.items() if value not in (None, "", 0, [], {})},
     }
+    if record.starts is not None:
+        shown["starts"] = record.starts
+    if deleted_at is not None:
+        shown["deleted_at"] = to_rfc3339(deleted_at)
     if record.kind != Schedule.kind:
         return shown
     state = ScheduleState.read(record.state)
-    shown["next_at"] = name_of(state.next_at) if state.next_at is not None and record.enabled else None
+    shown["next_at"] = name_of(state.next_at) if state.next_at is not None and record.enabled and deleted_at is None else None
     if state.last_at is not None and state.execution_id is not None:
         shown["last"] = {"scheduled_at": name_of(state.last_at), "execution_id": state.execution_id}
     if state.waiting:
@@ -78,10 +89,11 @@ def described(control: Control, path: str, name: str) -> shapes.TriggerDetails:
     """Return a trigger with its next occurrences, and what became of the last ones. Raises `NotFound`."""
     record = found(control, path, name)
     firings = control.triggers.firings(path, name, control.clock.now() // SECOND, SHOWN_FIRINGS)
+    deleted_at = control.catalog.about(path).deleted_at
     return {
-        **as_listed(record),
+        **as_listed(record, deleted_at),
         "payload": dict(record.payload),
-        "upcoming": _upcoming(record) if record.kind == Schedule.kind and record.enabled else [],
+        "upcoming": _upcoming(record) if record.kind == Schedule.kind and record.enabled and deleted_at is None else [],
         "firings": [_as_shown(firing) for firing in firings],
     }
 
@@ -111,7 +123,7 @@ def switch(control: Control, path: str, name: str, *, on: bool) -> shapes.Trigge
         record = found(control, path, name)
         if record.enabled == on:
             set_due(control, record)
-            return as_listed(record)
+            return as_listed(record, control.catalog.about(path).deleted_at)
         state = record.state
         if record.kind == Schedule.kind:
             state = _switched(control, record, on=on).plain()
@@ -122,7 +134,7 @@ def switch(control: Control, path: str, name: str, *, on: bool) -> shapes.Trigge
         except OtherRevision:
             continue
         set_due(control, new)
-        return as_listed(new)
+        return as_listed(new, control.catalog.about(path).deleted_at)
     raise Unavailable(f"trigger {name} of {path} is contended: {MOST_ROUNDS} rounds were not enough")
 
 

@@ -47,7 +47,7 @@ def start_triggered(control: Control, record: TriggerRecord, occurrence: str, at
         payload = render(record.payload, Scope({"trigger": trigger_seen(trigger)}, resolve=read))
         request = StartRequest(
             path=record.path,
-            version=record.version,
+            version=record.version if record.starts is None else record.starts,
             payload=payload,
             idempotency_key=key,
             derived_key=True,

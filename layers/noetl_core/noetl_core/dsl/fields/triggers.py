@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from noetl_core.dsl.fields.sources import UPLOAD, WEBHOOK
-from noetl_core.dsl.fields.types import Block, Choice, Duration, Field, Flag, Name, Part, Shape, Text, Values
+from noetl_core.dsl.fields.types import Anything, Block, Choice, Duration, Field, Flag, Name, Part, Shape, Text, Values
 from noetl_core.dsl.model import CATCH_UP, OVERLAP, Schedule, Trigger
 from noetl_core.dsl.numbers import SCHEDULE_JITTER
 
@@ -67,6 +67,13 @@ TRIGGER: Final = Block(
         default=_TRIGGER.enabled,
     ),
     Field(
+        "version",
+        Anything("a whole number, or an alias"),
+        "Which version of the playbook starts: an alias of the catalog, or a number.",
+        otherwise="the one that has the trigger",
+        link="../triggers.md#which-version-starts",
+    ),
+    Field(
         "timezone",
         Text(),
         "Of a `schedule`: the time zone of its times, such as `Europe/Berlin`.",
@@ -108,4 +115,4 @@ SOURCES: Final[Mapping[str, frozenset[str]]] = {
     "upload": frozenset(),
 }
 """The sources, and the fields that belong to each."""
-OF_ALL: Final = frozenset({"name", "payload", "enabled"})
+OF_ALL: Final = frozenset({"name", "payload", "enabled", "version"})
