@@ -77,6 +77,9 @@ def refused(status: int, message: str, details: Iterable[Mapping[str, Any]]) -> 
     lines = [message]
     for d in details:
         hint = f" ({d['hint']})" if d.get("hint") else ""
+        if d["message"] in message:  # it says the same of a part of the request
+            lines[0] += hint if hint not in lines[0] else ""
+            continue
         loc = "" if d["loc"].startswith("path.") else f"{d['loc']} "  # a part of the URL is no place of the caller's
         lines.append(f"{loc}{d.get('code', '')} {d['message']}{hint}".replace("  ", " ").strip())
     code = UNREACHABLE if status >= 500 or status in (401, 403, 429) else FAILED if status == 409 else USAGE

@@ -1,0 +1,60 @@
+"""A refused command says once why, with what to do about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import commands
+
+PLAYBOOK = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: report, path: team/report }
+executor:
+  spec:
+    triggers:
+      - { schedule: "0 2 * * *" }
+workload: { n: 1, x-schema: { properties: { n: { type: integer } } } }
+workflow: [{ step: only, tool: { kind: noop } }]
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("refusals")
+    (folder / "report.yaml").write_text(PLAYBOOK)
+    assert commands.run("register", "report.yaml", "--on", "local", cwd=folder).returncode == 0
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (
+            "triggers fire team/report schedule --at 2026-03-31T07:00Z",
+            "2026-03-31T07:00Z is no occurrence of the schedule (next to it are 2026-03-31T02:00:00Z and 2026-04-01T02:00:00Z)",
+        ),
+        ("triggers fire team/report schedule --event {}", "trigger schedule is a schedule and takes no event (leave it out)"),
+        ("triggers show team/report daily", "playbook team/report has no trigger 'daily' (it has: schedule)"),
+        ("triggers enable team/report daily", "playbook team/report has no trigger 'daily' (it has: schedule)"),
+        ("triggers retry 7", "nothing that was refused has the id 7"),
+        ("backfill team/report@1.5 --from 2026-03-28 --to 2026-03-29", "'1.5' is no version of a playbook: a number, or an alias such as prod"),
+        ("backfill team/report --from 2026-03-29 --to 2026-03-28", "from (2026-03-29) is not before to (2026-03-28)"),
+        ("backfill team/report --from 2026-03-28 --to 2026-03-29 --parallel 0", "parallel is a number from 1 to 100, not 0"),
+        ("playbooks alias team/report prod 9", "no playbook team/report version 9"),
+        ("playbooks tag team/report !", "'!' cannot be a tag: up to 64 letters, digits and _ . : = / -, a letter or digit first"),
+        ("playbooks delete team/nobody", "no playbook team/nobody"),
+        ("run team/report@prod", "playbook team/report has no alias 'prod' (it has no alias)"),
+        ("ls --limit 0", ""),
+        ("run team/report --set n=x", ""),
+    ],
+)
+def test_it_is_said_once(folder: Path, asked: str, said: str) -> None:
+    done = commands.run(*asked.split(), cwd=folder)
+    assert done.returncode == 2
+    told = [line for line in done.stderr.splitlines() if line.strip()]
+    if said:
+        assert told == [said]
+    assert len({line.partition(" ")[2] for line in told}) == len(told), told
