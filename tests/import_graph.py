@@ -21,6 +21,7 @@ PACKAGES = (
     "console/noetl_console",
     "infra/noetl_infra",
     "plugins/noetl_quantum/src/noetl_quantum",
+    "plugins/noetl_snowflake/src/noetl_snowflake",
 )
 FUNCTIONS = "functions"
 

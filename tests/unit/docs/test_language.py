@@ -18,7 +18,7 @@ OTHERS = {"expressions.md", "diagnostics.md", "migrate.md"}
 PAGES = sorted(page for page in FOLDER.glob("*.md") if page.name not in OTHERS)
 EXAMPLES = [example for page in PAGES for example in examples(page)]
 TOOLS = sorted((FOLDER.parent / "tools").glob("*.md"))
-DATA = ("duckdb.md", "postgres.md", "transfer.md")
+DATA = ("duckdb.md", "postgres.md", "snowflake.md", "transfer.md")
 EXAMPLES += [example for page in TOOLS if page.name not in DATA for example in examples(page) if example.kind]
 """What a page of tools says without an outcome, `test_tools` tries; the pages of kinds for data, `test_data_tools`."""
 

@@ -18,6 +18,7 @@ PACKAGES = {
     "noetl_console": ROOT / "console/noetl_console",
     "noetl_infra": ROOT / "infra/noetl_infra",
     "noetl_quantum": ROOT / "plugins/noetl_quantum/src/noetl_quantum",
+    "noetl_snowflake": ROOT / "plugins/noetl_snowflake/src/noetl_snowflake",
     "bench": ROOT / "bench",
 }
 PARTS = ("noetl_core/dsl/lint", "noetl_core/control/api")

@@ -92,7 +92,8 @@ def test_what_is_imported_is_declared(folders: list[str], declared: set[str]) ->
     missing = {
         name: where
         for name, where in imported(*folders).items()
-        if name not in declared | RUNTIMES_OWN | {"noetl-serverless", "noetl-quantum"}
+        if name
+        not in declared | RUNTIMES_OWN | {"noetl-serverless", "noetl-quantum", "noetl-snowflake", "snowflake-connector-python"}
     }
     assert missing == {}
 

@@ -136,6 +136,9 @@ workflow:
       - {{ name: moved, kind: transfer, source: {{ rows: [{{ id: "{{{{ keychain.api.token }}}}" }}] }}, target: {{ kind: postgres, auth: "{{{{ workload.dsn }}}}", table: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
       - {{ name: staged, kind: transfer, source: {{ kind: duckdb, command: "SELECT $t AS t", params: {{ t: "{{{{ keychain.api.token }}}}" }} }}, target: {{ kind: postgres, auth: "{{{{ workload.dsn }}}}", table: nowhere }}, spec: {ERROR} }}
       - {{ name: pgcopied, kind: postgres, auth: "{{{{ workload.dsn }}}}", copy: {{ query: "SELECT %(t)s AS t", to: csv }}, params: {{ t: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: snow, kind: snowflake, auth: {{ account: "a/b", user: "{{{{ keychain.api.token }}}}", password: "{{{{ keychain.api.token }}}}" }}, command: "SELECT '{{{{ keychain.api.token }}}}'", params: {{ t: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
+      - {{ name: snowfile, kind: snowflake, auth: api, command: "SELECT %(t)s", params: {{ t: "{{{{ keychain.api.token }}}}" }}, to: csv, spec: {ERROR} }}
+      - {{ name: snowkey, kind: snowflake, auth: {{ account: a, user: a, private_key: "{{{{ keychain.api.token }}}}" }}, command: SELECT 1, spec: {ERROR} }}
       - {{ name: pgwrong, kind: postgres, auth: "{{{{ workload.dsn }}}}", copy: {{ from: [{{ id: "{{{{ keychain.api.token }}}}" }}], into: "{{{{ keychain.api.token }}}}" }}, spec: {ERROR} }}
   - step: others
     tool:

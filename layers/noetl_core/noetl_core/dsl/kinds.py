@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from noetl_core.dsl.fields.kind import KindSpec
-from noetl_core.dsl.fields.kinds import aws, calls, data, engine, services
+from noetl_core.dsl.fields.kinds import aws, calls, data, engine, plugins, services
 from noetl_core.dsl.fields.tools import COMMON_OPTIONS
 from noetl_core.dsl.fields.types import Field
 
@@ -22,7 +22,7 @@ COMMON_SPEC: Final = frozenset(f.name for f in COMMON_OPTIONS)
 NO_EFFECT_SPEC: Final = tuple(f.name for f in COMMON_OPTIONS if not f.effect)
 """Declared placeholders among them (resolution 30)."""
 
-KINDS: Final[dict[str, KindSpec]] = {**calls.KINDS, **data.KINDS, **services.KINDS, **aws.KINDS, **engine.KINDS}
+KINDS: Final[dict[str, KindSpec]] = {**calls.KINDS, **data.KINDS, **services.KINDS, **aws.KINDS, **plugins.KINDS, **engine.KINDS}
 
 ENGINE_KINDS: Final = frozenset(engine.KINDS)
 """Kinds that the engine carries out itself or that normalisation resolves; the others are tools."""

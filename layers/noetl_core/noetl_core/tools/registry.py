@@ -40,7 +40,7 @@ FOR_LOOPS: Final[dict[str, str]] = {
     "cursor.dynamodb": "noetl_core.tools.cursors.dynamodb:DynamoDBCalls",
 }
 """What loops ask of their sources where no kind of tasks does it."""
-PLUGINS: Final = {"quantum": "noetl-quantum"}
+PLUGINS: Final = {"quantum": "noetl-quantum", "snowflake": "noetl-snowflake"}
 """Kinds that the language knows and a distribution of its own carries out."""
 
 

@@ -13,14 +13,14 @@ _COMMAND: Final = Field(
 )
 _COMMANDS: Final = Field("commands", Anything("a list"), "Several statements: texts, or mappings `{command, params}`.")
 _PARAMS: Final = Field("params", Anything("a mapping or a list"), "What the statement's parameters are bound to.")
-_SQL: Final = (*also(_COMMAND, "query", "sql"), SCRIPT, *also(_COMMANDS, "queries"), *also(_PARAMS, "args"))
+SQL: Final = (*also(_COMMAND, "query", "sql"), SCRIPT, *also(_COMMANDS, "queries"), *also(_PARAMS, "args"))
 _SECRET: Final = Field("secret", TEXT, "The name of the credential.")
 
-_MAX_ROWS: Final = Field(
+MAX_ROWS: Final = Field(
     "max_rows", COUNT, "Rows that the result may have; more is an error, never a silent cut.", default=100_000
 )
 
-_EACH: Final = Field(
+EACH: Final = Field(
     "each_statement",
     FLAG,
     "true keeps what each of several statements gave, in `commands` of the result.",
@@ -28,10 +28,11 @@ _EACH: Final = Field(
     link="views.md#command_n",
 )
 
-_SQL_NAMES: Final = words("command commands query queries sql script")
+SQL_NAMES: Final = words("command commands query queries sql script")
 
 _TABLE: Final = words("rows columns row_count commands")
 _REFERENCE: Final = words("kind store key size checksum format rows schema_hint")
+TABLE_OR_REFERENCE: Final = _TABLE | _REFERENCE
 """What a result has, as a table and as a reference to one."""
 
 COPY: Final = Block(
@@ -109,7 +110,7 @@ TARGET: Final = Block(
 KINDS: Final[dict[str, KindSpec]] = {
     "duckdb": KindSpec(
         (
-            *_SQL,
+            *SQL,
             Field(
                 "database", TEXT, "A file in the scratch folder of the execution that keeps the tables.", otherwise="in memory"
             ),
@@ -140,20 +141,20 @@ KINDS: Final[dict[str, KindSpec]] = {
             ),
         ),
         (
-            _MAX_ROWS,
-            _EACH,
+            MAX_ROWS,
+            EACH,
             Field("memory_limit", TEXT, "Memory that DuckDB may use.", default="1GB"),
             Field("threads", COUNT, "Threads that DuckDB may use.", default=2),
         ),
         "../tools/duckdb.md",
-        required=(_SQL_NAMES,),
-        exclusive=(_SQL_NAMES, words("params args"), words("auth credential")),
+        required=(SQL_NAMES,),
+        exclusive=(SQL_NAMES, words("params args"), words("auth credential")),
         script="command",
-        gives=_TABLE | _REFERENCE,
+        gives=TABLE_OR_REFERENCE,
     ),
     "postgres": KindSpec(
         (
-            *_SQL,
+            *SQL,
             *also(
                 Field("auth", Anything("a name or a mapping"), "The credential to connect with: its name, or its fields."),
                 "credential",
@@ -171,8 +172,8 @@ KINDS: Final[dict[str, KindSpec]] = {
             ),
         ),
         (
-            _MAX_ROWS,
-            _EACH,
+            MAX_ROWS,
+            EACH,
             Field("read_only", FLAG, "true makes the transaction a reading one.", default=False),
             Field(
                 "statement_timeout",
@@ -183,8 +184,8 @@ KINDS: Final[dict[str, KindSpec]] = {
             Field("isolation", TEXT, "The isolation of the transaction, such as `serializable`.", otherwise="that of the server"),
         ),
         "../tools/postgres.md",
-        required=(_SQL_NAMES | {"copy"},),
-        exclusive=(_SQL_NAMES | {"copy"}, words("params args"), words("auth connection credential")),
+        required=(SQL_NAMES | {"copy"},),
+        exclusive=(SQL_NAMES | {"copy"}, words("params args"), words("auth connection credential")),
         script="command",
         gives=_TABLE | words("rows_read") | _REFERENCE,
     ),
