@@ -149,14 +149,48 @@ class EventStoreContract:
     def test_there_is_no_snapshot_at_first(self, store: EventStore) -> None:
         assert store.load_snapshot("4242") is None
 
-    def test_the_newest_snapshot_stays(self, store: EventStore) -> None:
-        old, new = (Snapshot("4242", seq, 1, {"status": "running", "seq": seq, "ctx": {"n": [1, None]}}) for seq in (10, 20))
+    def test_snapshots_stay_at_their_positions(self, store: EventStore) -> None:
+        first, second, third = (
+            Snapshot("4242", seq, 1, {"status": "running", "seq": seq, "ctx": {"n": [1, None]}}) for seq in (9, 20, 100)
+        )
+        store.save_snapshot(second)
+        assert store.load_snapshot("4242") == second
+        store.save_snapshot(third)
+        store.save_snapshot(first)
+        assert store.load_snapshot("4242") == third, "the newest, in whatever order they came"
+        assert store.load_snapshot("4242", upto=1_000) == third
+        assert store.load_snapshot("4242", upto=100) == third
+        assert store.load_snapshot("4242", upto=99) == second
+        assert store.load_snapshot("4242", upto=20) == second
+        assert store.load_snapshot("4242", upto=19) == first
+        assert store.load_snapshot("4242", upto=8) is None
+        assert store.load_snapshot("4242", upto=-1) is None
+        assert store.load_snapshot("4243") is None and store.load_snapshot("424", upto=50) is None
+
+    def test_a_snapshot_is_written_once(self, store: EventStore) -> None:
+        mine = Snapshot("4242", 20, 1, {"seq": 20})
+        store.save_snapshot(mine)
+        store.save_snapshot(replace(mine, state={"seq": 20, "by": "another router"}))
+        assert store.load_snapshot("4242") == mine
+
+    def test_a_snapshot_of_another_reducer_takes_the_place(self, store: EventStore) -> None:
+        """A deployment folds anew: what it keeps at the same position is what it can read."""
+        old = Snapshot("4242", 20, 1, {"seq": 20})
         store.save_snapshot(old)
-        assert store.load_snapshot("4242") == old
+        new = replace(old, reducer=2)
         store.save_snapshot(new)
-        store.save_snapshot(old)
         assert store.load_snapshot("4242") == new
-        assert store.load_snapshot("4243") is None
+        assert store.load_snapshot("4242", upto=50) == new
+        again = Snapshot("4242", 50, 1, {"expires_at": NOW_S + 600})
+        store.save_snapshot(again)
+        assert store.load_snapshot("4242") == again
+
+    def test_a_large_snapshot_is_kept_whole(self, store: EventStore, large: str) -> None:
+        small, said = Snapshot("4242", 10, 1, {"ctx": {}}), Snapshot("4242", 20, 1, {"ctx": {"n": large}})
+        store.save_snapshot(small)
+        store.save_snapshot(said)
+        assert store.load_snapshot("4242") == said
+        assert store.load_snapshot("4242", upto=19) == small
 
 
 class DurableLogContract(EventStoreContract):
@@ -203,3 +237,7 @@ class DurableLogContract(EventStoreContract):
         new = Snapshot("4242", 10, 1, {"expires_at": NOW_S + 600})
         store.save_snapshot(new)
         assert store.load_snapshot("4242") == new
+        assert store.load_snapshot("4242", upto=50) == new
+        again = Snapshot("4242", 50, 1, {"expires_at": NOW_S + 600})
+        store.save_snapshot(again)
+        assert store.load_snapshot("4242") == again

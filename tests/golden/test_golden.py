@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import asdict
 from functools import cache
+from random import Random
 
 import pytest
 
 from noetl_cli.progress import Progress
 from noetl_core.codec import decode_events, encode_events
+from noetl_core.control import event_pages, seek
 from noetl_core.control import read as control_read
 from noetl_core.control.cursor import history
 from noetl_core.control.envelopes import expand
@@ -53,6 +56,30 @@ def test_the_fold_goes_on_from_a_snapshot_taken_anywhere(name: str) -> None:
         for upto in range(1, len(commits)):
             kept = snapshot(fold_commits(State(execution_id), commits[:upto]))
             assert asdict(fold_commits(restore(kept), commits[upto:])) == whole
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_place_and_state_is_the_same_from_snapshots_as_from_the_beginning(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noetl_core.control.snapshot_search.NEAR", 1)
+    bare, kept = golden(name).world(), golden(name).world()
+    for execution_id in golden(name).executions():
+        state = State(execution_id)
+        for commit in kept.store.streams[StreamId(execution_id)]:
+            kept.store.save_snapshot(deepcopy(snapshot(fold_commits(state, [commit]))))
+        events = [envelope["event_id"] for envelope in expand(history(bare.store, execution_id), execution_id)]
+        chosen = Random(7).sample(range(len(events)), min(len(events), 200))
+        for number in chosen:
+            seen: list[object] = []
+            for world in (bare, kept):
+                control = world.controls[0]
+                found = event_pages.page(control, execution_id, b"k", event_pages.Filter(), at=str(number), limit=1)
+                before = event_pages.page(control, execution_id, b"k", event_pages.Filter(), before=events[number], limit=1)
+                behind = seek.position_behind(control, events[number], execution_id, None)
+                seen.append((found, before, behind, control_read.state_at(control, execution_id, events[number])))
+                assert [e["event_id"] for e in found.events] == [events[number]]
+            assert seen[0] == seen[1]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import asdict
 
 from noetl_core.control.cursor import history
@@ -64,14 +65,12 @@ def i1_streams_are_dense(world: World, execution_id: str) -> None:
 
 
 def i2_fold_equals_snapshot(world: World, execution_id: str) -> None:
-    snap = world.store.snapshots.get(execution_id)
-    if snap is None:
-        return
-    assert snap.reducer == REDUCER
     commits = world.store.streams[StreamId(execution_id)]
-    whole = fold_commits(State(execution_id), commits)
-    resumed = fold_commits(restore(snap), commits[snap.seq + 1 :])
-    assert asdict(whole) == asdict(resumed), "I2"
+    whole = asdict(fold_commits(State(execution_id), commits))
+    for seq, snap in world.store.snapshots.get(execution_id, {}).items():
+        assert (snap.seq, snap.reducer) == (seq, REDUCER)
+        resumed = fold_commits(restore(deepcopy(snap)), commits[seq + 1 :])
+        assert whole == asdict(resumed), "I2"
 
 
 def i3_one_terminal_each(world: World, execution_id: str, control: Sequence[Stored]) -> None:

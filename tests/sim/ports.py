@@ -137,7 +137,7 @@ class SimStore:
     read_bytes: int = 0
     measured: bool = False
     """Whether to count bytes: that costs an encoding of everything read."""
-    snapshots: dict[str, Snapshot] = field(default_factory=dict)
+    snapshots: dict[str, dict[int, Snapshot]] = field(default_factory=dict)
 
     def append(self, commit: Commit) -> None:
         self.faults.around(lambda: self._append(commit))
@@ -177,15 +177,17 @@ class SimStore:
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         def save() -> None:
-            old = self.snapshots.get(snapshot.execution_id)
-            if old is None or old.seq < snapshot.seq:
-                self.snapshots[snapshot.execution_id] = snapshot
+            held = self.snapshots.setdefault(snapshot.execution_id, {})
+            if snapshot.seq not in held or held[snapshot.seq].reducer != snapshot.reducer:
+                held[snapshot.seq] = snapshot
 
         self.faults.around(save)
 
-    def load_snapshot(self, execution_id: str) -> Snapshot | None:
+    def load_snapshot(self, execution_id: str, upto: int | None = None) -> Snapshot | None:
         def load() -> Snapshot | None:
-            kept = self.snapshots.get(execution_id)
+            held = self.snapshots.get(execution_id, {})
+            newest = max((seq for seq in held if upto is None or seq <= upto), default=None)
+            kept = None if newest is None else held[newest]
             return None if kept is None else replace(kept, state=json.loads(json.dumps(kept.state)))
 
         return self.faults.around(load)
@@ -223,8 +225,8 @@ class OfVersion:
     def save_snapshot(self, snapshot: Snapshot) -> None:
         self.store.save_snapshot(snapshot)
 
-    def load_snapshot(self, execution_id: str) -> Snapshot | None:
-        return self.store.load_snapshot(execution_id)
+    def load_snapshot(self, execution_id: str, upto: int | None = None) -> Snapshot | None:
+        return self.store.load_snapshot(execution_id, upto)
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl_core.engine.fold import REDUCER, UnknownEvent, fold_commits
-from noetl_core.engine.records import Commit, StreamId, Tally, count_takeovers_without_progress, envelopes_of
+from noetl_core.engine.records import Commit, Snapshot, StreamId, Tally, count_takeovers_without_progress, envelopes_of
 from noetl_core.engine.snapshots import restore
 from noetl_core.engine.state import State
 from noetl_core.ports import CommitReader, EventStore, NewerLog
@@ -49,10 +49,18 @@ def load_state(store: EventStore, execution_id: str, upto: int | None = None) ->
 
     Raises `CorruptLog`, and `NewerLog` for a log that newer code wrote.
     """
-    state = State(execution_id)
-    snap = store.load_snapshot(execution_id)
-    if snap is not None and snap.reducer == REDUCER and (upto is None or snap.seq <= upto):
-        state = restore(snap)
+    return state_from(store, execution_id, snapshot_upto(store, execution_id, upto), upto)
+
+
+def snapshot_upto(store: EventStore, execution_id: str, upto: int | None = None) -> Snapshot | None:
+    """Return the newest snapshot of a position up to `upto` from which this version of the fold goes on."""
+    found = store.load_snapshot(execution_id, upto)
+    return found if found is not None and found.reducer == REDUCER else None
+
+
+def state_from(store: EventStore, execution_id: str, snap: Snapshot | None, upto: int | None = None) -> State:
+    """As `load_state`, from a snapshot; without one from the beginning."""
+    state = State(execution_id) if snap is None else restore(snap)
     limit = None if upto is None else upto - state.seq
     if limit is not None and limit <= 0:
         return state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -102,6 +103,19 @@ class TestRequests:
             store.read(RUN)
             store.last(RUN)
         assert seen == ["GetItem", "Query", "Query"]
+
+    def test_a_snapshot_is_one_put_and_one_query(self, store: DynamoEventStore) -> None:
+        for seq in (100, 200):
+            with requests("dynamodb") as seen:
+                store.save_snapshot(Snapshot("4242", seq, 1, {}))
+            assert seen == ["PutItem"]
+        for upto in (None, 150, 99):
+            with requests("dynamodb") as seen:
+                store.load_snapshot("4242", upto)
+            assert seen == ["Query"]
+        with requests("dynamodb") as seen:
+            assert store.load_snapshot("1") is None
+        assert seen == ["Query"]
 
     def test_ten_commands_are_one_request(self, results: S3ResultStore) -> None:
         queue = SqsCommandQueue({"default": make_queue("CommandQueue")}, "", results)
@@ -305,6 +319,18 @@ class TestRefusals:
         store.save_snapshot(snapshot)
         assert store.load_snapshot("4242") == snapshot
         assert DynamoEventStore(table, S3ResultStore(make_bucket()), FakeClock()).load_snapshot("4242") is None
+
+    def test_the_one_snapshot_of_an_older_version_counts_until_there_is_a_newer_one(
+        self, table: str, store: DynamoEventStore
+    ) -> None:
+        body = zlib.compress(b'{"seq":500}')
+        item = {"pk": {"S": "s#4242"}, "sk": {"S": "snapshot"}, "seq": {"N": "500"}, "reducer": {"N": "1"}, "body": {"B": body}}
+        client("dynamodb").put_item(TableName=table, Item=item)
+        assert store.load_snapshot("4242") == Snapshot("4242", 500, 1, {"seq": 500})
+        assert store.load_snapshot("4242", upto=600) is None
+        newer = Snapshot("4242", 600, 1, {"seq": 600})
+        store.save_snapshot(newer)
+        assert store.load_snapshot("4242") == store.load_snapshot("4242", upto=700) == newer
 
     def test_commands_that_the_queue_refuses_twice_are_returned(self, results: S3ResultStore) -> None:
         queue = SqsCommandQueue({"default": make_queue("CommandQueue")}, "", results)

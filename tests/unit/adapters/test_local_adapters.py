@@ -20,7 +20,7 @@ from noetl_core.adapters.local.events import SqliteEventStore
 from noetl_core.adapters.local.queue import LocalQueue
 from noetl_core.adapters.local.results import FileResultStore, LazyTempResultStore
 from noetl_core.adapters.local.secrets import LocalSecrets
-from noetl_core.engine.records import Commit, StreamId
+from noetl_core.engine.records import Commit, Snapshot, StreamId
 from noetl_core.ports import Conflict, CorruptLog, NotFound, Unavailable
 from tests.contract.catalog import head
 from tests.contract.clocks import FakeClock
@@ -127,6 +127,8 @@ def test_a_store_of_an_older_version_is_brought_up_to_date_and_reads(tmp_path: P
     other.executescript(
         "CREATE TABLE commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,"
         " lease_until INTEGER, expires_at INTEGER, v INTEGER, body BLOB, PRIMARY KEY (execution_id, run_id, seq)) WITHOUT ROWID;"
+        "CREATE TABLE snapshots (execution_id TEXT PRIMARY KEY, seq INTEGER, reducer INTEGER, state TEXT, expires_at INTEGER);"
+        "INSERT INTO snapshots VALUES ('7', 120, 8, '{\"ctx\": {}}', 0);"
         "CREATE TABLE due (execution_id TEXT PRIMARY KEY, due_at INTEGER);"
         "CREATE TABLE heads (execution_id TEXT PRIMARY KEY, status TEXT, path TEXT, started_at INTEGER);"
         "INSERT INTO commits VALUES ('7', 'r1', 0, 1, 'w', 0, 0, 0, 1, '[[\"StepStarted\",1,{}]]');"
@@ -139,9 +141,18 @@ def test_a_store_of_an_older_version_is_brought_up_to_date_and_reads(tmp_path: P
         stream = StreamId("7", "r1")
         (commit,) = SqliteEventStore(database).read(stream)
         assert (commit.events[0].name, commit.tally) == ("StepStarted", None)
+        assert SqliteEventStore(database).load_snapshot("7", upto=200) == Snapshot("7", 120, 8, {"ctx": {}})
         index = SqliteExecutionIndex(database)
         assert [due.execution_id for due in index.due(5)] == ["7"]
         database.close()
+
+
+@pytest.mark.parametrize("stored", ["{", b"no zlib"])
+def test_a_snapshot_that_does_not_read_is_no_snapshot(stored: str | bytes) -> None:
+    database = Database()
+    database.write("INSERT INTO snapshots VALUES ('7', 1, 1, ?, 0)", (stored,))
+    assert SqliteEventStore(database).load_snapshot("7") is None
+    database.close()
 
 
 def test_what_has_expired_is_deleted_whole_and_nothing_else(tmp_path: Path) -> None:
@@ -153,6 +164,8 @@ def test_what_has_expired_is_deleted_whole_and_nothing_else(tmp_path: Path) -> N
         ends = NOW_S + lives_s if lives_s else 0
         store.append(commit(StreamId(execution_id), expires_at=ends))
         store.append(commit(StreamId(execution_id, "r1"), expires_at=ends))
+        for seq in (100, 200):
+            store.save_snapshot(Snapshot(execution_id, seq, 1, {"expires_at": ends}))
         index.put_head(head(execution_id, expires_at=ends))
         results.put(f"{execution_id}/a", b"x")
     clock.sleep(61)
@@ -161,6 +174,7 @@ def test_what_has_expired_is_deleted_whole_and_nothing_else(tmp_path: Path) -> N
     for execution_id in gone:
         results.forget(execution_id)
     kept = {row[0] for row in database.rows("SELECT execution_id FROM commits UNION SELECT execution_id FROM heads")}
+    assert kept == {row[0] for row in database.rows("SELECT execution_id FROM snapshots")}
     assert kept == {"2", "3"}
     assert sorted(p.name for p in (tmp_path / "results").iterdir()) == ["2", "3"]
     database.close()

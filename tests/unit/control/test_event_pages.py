@@ -15,6 +15,11 @@ from noetl_core.codec import decode_events
 from noetl_core.control import pages
 from noetl_core.control.admit import StartRequest
 from noetl_core.control.api import Service
+from noetl_core.control.read import state_at
+from noetl_core.engine.fold import fold_commits
+from noetl_core.engine.records import StreamId
+from noetl_core.engine.snapshots import snapshot
+from noetl_core.engine.state import State
 from noetl_core.local import LocalWiring, run_text
 from tests.asking import ask
 from tests.unit.control.test_changes import WORKFLOWS, source
@@ -29,6 +34,16 @@ WAITING: list[dict[str, Any]] = [
     {"step": "again", "tool": [{"name": n, "kind": "wait", "seconds": 0.01} for n in "abc"]},
 ]
 ALL = {**WORKFLOWS, "waiting": WAITING}
+
+
+def cycle(steps: int) -> list[dict[str, Any]]:
+    """Two steps that follow each other until so many have run."""
+    onward = {"when": f"{{{{ event.result < {steps} }}}}", "args": {"n": "{{ event.result }}"}}
+    task = {"kind": "noop", "result": "{{ (args.n | default(0)) + 1 }}"}
+    return [
+        {"step": one, "tool": task, "next": {"arcs": [{"step": other, **onward}]}}
+        for one, other in (("start", "b"), ("b", "start"))
+    ]
 
 
 class History:
@@ -51,10 +66,21 @@ class History:
         return [e["event_id"] for e in self.get(**query)["events"]]
 
 
-@pytest.fixture(params=ALL)
+def keep_snapshots(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
+    """Snapshots every few commits, and searches among them to the last; one process has one clock."""
+    monkeypatch.setattr("noetl_core.control.core.SNAPSHOT_EVERY", every)
+    monkeypatch.setattr("noetl_core.control.core.COMMIT_BYTES", 1 << 20)
+    for name, value in (("NEAR", 1), ("MISSES", 24), ("SKEW", 0)):
+        monkeypatch.setattr(f"noetl_core.control.snapshot_search.{name}", value)
+
+
+@pytest.fixture(params=[(name, every) for name in ALL for every in (0, 2, 5)], ids=lambda p: f"{p[0]}-{p[1]}")
 def history(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[History]:
     monkeypatch.setattr("noetl_core.worker.journal.MAX_BUFFERED", 40)
-    made = History(ALL[request.param])
+    name, every = request.param
+    if every:
+        keep_snapshots(monkeypatch, every)
+    made = History(ALL[name])
     yield made
     made.local.close()
 
@@ -138,6 +164,63 @@ def test_any_place_of_a_long_loop_decodes_a_few_commits(monkeypatch: pytest.Monk
     local.control.recent.__init__(local.store)  # type: ignore[misc]  # as a process that has read nothing
     assert history.shown(at=9_001, limit=2) == history.ids[9_001:9_003]
     assert stored > 100 and sum(decoded.values()) < 30
+    history.local.close()
+
+
+def test_any_place_of_a_long_control_stream_reads_a_few_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noetl_core.control.snapshot_search.SKEW", 0)
+    steps = 1_500
+    history = History(cycle(steps))
+    local, count = history.local, len(history.ids)
+    assert local.control.load(history.id).seq == steps
+    read, taken = local.store.read, Counter[str]()
+
+    def counted(stream: StreamId, after: int = -1, limit: int | None = None) -> Any:
+        found = read(stream, after, limit)
+        taken["commits"] += len(found)
+        taken["requests"] += 1
+        return found
+
+    monkeypatch.setattr(local.store, "read", counted)
+    chosen = random.Random(11)
+    for number in (chosen.randrange(count) for _ in range(12)):
+        event = history.events[number]
+        for query, shown in (
+            ({"at": number}, history.ids[number : number + 2]),
+            ({"at": event["event_id"]}, history.ids[number : number + 2]),
+            ({"after": event["event_id"]}, history.ids[number + 1 : number + 3]),
+            ({"before": event["event_id"]}, history.ids[max(0, number - 2) : number]),
+            ({"at": event["timestamp"]}, None),
+        ):
+            local.control.recent.__init__(local.store)  # type: ignore[misc]  # as a process that has read nothing
+            taken.clear()
+            found = history.shown(**query, limit=2)
+            assert shown is None or found == shown
+            assert taken["commits"] < 450, (query, taken)
+        taken.clear()
+        state_at(local.control, history.id, event["event_id"])
+        assert taken["commits"] < 450, taken
+    local.close()
+
+
+def test_a_log_in_which_routing_did_not_record_how_much_runs_wrote_is_counted_from_its_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keep_snapshots(monkeypatch, 2)
+    history = History(ALL["chain"])
+    for commit in history.local.database.rows("SELECT rowid, body FROM commits WHERE run_id=''"):
+        events = json.loads(commit[1])
+        for event in events:
+            if event[0] == "BoundaryRouted":
+                event[2].pop("events", None)
+        history.local.database.write("UPDATE commits SET body=? WHERE rowid=?", (json.dumps(events).encode(), commit[0]))
+    history.local.database.write("DELETE FROM snapshots")
+    kept = State(history.id)
+    for each in history.local.store.read(StreamId(history.id)):
+        history.local.store.save_snapshot(snapshot(fold_commits(kept, [each])))
+    history.local.control.recent.__init__(history.local.store)  # type: ignore[misc]
+    for number in range(0, len(history.ids), 3):
+        assert history.shown(at=number, limit=2) == history.ids[number : number + 2]
     history.local.close()
 
 

@@ -6,14 +6,15 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from noetl_core.control import pages
 from noetl_core.control.admit import StartRequest
-from noetl_core.control.core import MAX_ROUNDS
-from noetl_core.engine.records import Snapshot, StreamId
+from noetl_core.control.core import MAX_ROUNDS, SNAPSHOT_EVERY
+from noetl_core.engine.records import Commit, Snapshot, StreamId
 from noetl_core.local import LocalWiring
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"
@@ -63,6 +64,37 @@ def test_a_plain_step_reads_nothing_and_keeps_a_snapshot_now_and_then(steps: int
         assert state.status == "completed"
         assert counts["folds"] <= 2 and counts["values"] == 0
         assert counts["snapshots"] <= steps // 100
+
+
+def test_a_router_that_starts_anew_keeps_no_snapshot_before_the_log_has_outgrown_the_last_one() -> None:
+    """Each routing is the first of a process, as on Lambda after a pause."""
+    local = LocalWiring()
+    saved: list[int] = []
+    append, save = local.store.append, local.store.save_snapshot
+
+    def forgetful(commit: Commit) -> None:
+        append(commit)
+        if commit.stream.run_id is not None:
+            local.control._states.clear()
+            local.control._snapshots.clear()
+
+    def noted(snapshot: Snapshot) -> None:
+        saved.append(snapshot.seq)
+        save(snapshot)
+
+    local.store.append, local.store.save_snapshot = forgetful, noted  # type: ignore[method-assign]
+    try:
+        execution_id = local.start(StartRequest(playbook=_source(*_chain(320)))).execution_id
+        local.run(execution_id)
+        assert local.control.load(execution_id).status == "completed"
+        assert 2 <= len(saved) <= 3 and all(later - earlier >= SNAPSHOT_EVERY for earlier, later in pairwise(saved))
+        kept, log = (
+            local.database.rows(f"SELECT sum(length({column})) FROM {table}")[0][0]
+            for table, column in (("snapshots", "state"), ("commits", "body"))
+        )
+        assert kept < log / 2
+    finally:
+        local.close()
 
 
 def test_a_guard_that_reads_an_earlier_result_costs_no_fold() -> None:

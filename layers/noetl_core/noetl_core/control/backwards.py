@@ -6,20 +6,19 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, EventPlace, Position, StreamPosition
 from noetl_core.control.envelopes import Expander
+from noetl_core.control.snapshot_search import SKEW, before_routing
 from noetl_core.engine.records import Commit, StreamId
 from noetl_core.engine.state import State
 from noetl_core.events.event import closes_run, opens_run
 from noetl_core.history import commits_of
-from noetl_core.instants import SECOND
 from noetl_core.ports import CommitReader, EventStore
 from noetl_core.values import at_once
 
 FIRST, PAGE = 2, 32
 """Commits of a control stream read at a time: at first few, for the last page of a long run is in its own stream."""
-SKEW = 10 * SECOND
-"""The most by which clocks of workers and the control plane are thought to differ."""
 
 
 def ends_of(store: EventStore, state: State) -> dict[str, Commit]:
@@ -45,10 +44,10 @@ def last_commits(reader: CommitReader, state: State, ends: Mapping[str, Commit])
     yield from _control_down(reader, state.execution_id, state.seq)
 
 
-def commits_before(reader: CommitReader, state: State, where: EventPlace) -> Iterator[Commit]:
+def commits_before(control: Control, state: State, where: EventPlace) -> Iterator[Commit]:
     """Yield the commits of an execution in reverse causal order from an event on, which is the last of the first commit. Raises
     `BadCursor`."""
-    execution_id = state.execution_id
+    execution_id, reader = state.execution_id, control.recent
     stream = StreamId(execution_id, where.run)
     held = reader.read(stream, after=where.seq - 1, limit=1)
     if not held or where.place >= len(held[0].events):
@@ -59,7 +58,7 @@ def commits_before(reader: CommitReader, state: State, where: EventPlace) -> Ite
         yield from _control_down(reader, execution_id, where.seq - 1)
         return
     yield from _segment(reader, stream, where.seq - 1)
-    routed = routing_of(reader, state, held[0])
+    routed = routing_of(control, state, held[0])
     if routed is None:  # nothing has routed it: it lies behind the end of the control stream
         runs = list(state.runs)
         for other in reversed(runs[: runs.index(where.run)] if where.run in runs else []):
@@ -71,18 +70,21 @@ def commits_before(reader: CommitReader, state: State, where: EventPlace) -> Ite
     yield from _control_down(reader, execution_id, routed.seq - 1)
 
 
-def routing_of(reader: CommitReader, state: State, commit: Commit) -> Commit | None:
+def routing_of(control: Control, state: State, commit: Commit) -> Commit | None:
     """Return the control commit that processed the boundary with which this part of a run's stream ends; None before that."""
-    control = StreamId(state.execution_id)
-    for after in (_before_instant(reader, control, state.seq, commit.ts - SKEW), -1):
-        for each in commits_of(reader, control, after):
+    stream = StreamId(state.execution_id)
+    known = state.runs.get(commit.stream.run_id or "")
+    if known is not None and known.handled_seq < commit.seq:
+        return None
+    snap = before_routing(control.store, control.recent, commit)
+    near = _before_instant(control.recent, stream, state.seq, commit.ts - SKEW) if snap is None else snap.seq
+    for after in (near, -1):
+        for each in commits_of(control.recent, stream, after):
             for event in each.events:
                 if event.name != "BoundaryRouted" or event.data["run"] != commit.stream.run_id:
                     continue
                 if event.data["seq"] >= commit.seq:
                     return each
-        if commit.stream.run_id in state.runs:
-            return None
     return None
 
 

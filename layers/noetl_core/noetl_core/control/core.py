@@ -40,7 +40,7 @@ from noetl_core.engine.snapshots import snapshot
 from noetl_core.engine.state import State
 from noetl_core.events.control import ChildFinished
 from noetl_core.events.event import Fact, fact, version_of
-from noetl_core.history import load_state
+from noetl_core.history import load_state, snapshot_upto, state_from
 from noetl_core.instants import SECOND
 from noetl_core.playbooks import PlaybookCache
 from noetl_core.ports import (
@@ -165,7 +165,12 @@ class Control:
         """Return the cached state or a newly loaded one, and whether it is newly loaded. The caller owns it until `_keep`."""
         with self._lock:
             state = self._states.pop(execution_id, None)
-        return (state, False) if state is not None else (self.load(execution_id), True)
+        if state is not None:
+            return state, False
+        snap = snapshot_upto(self.store, execution_id)
+        if snap is not None and execution_id not in self._snapshots:
+            self._snapshots[execution_id] = _outgrown_at(snap)
+        return state_from(self.store, execution_id, snap), True
 
     def _keep(self, state: State) -> None:
         if state.finished:  # nothing else is likely to come
@@ -319,8 +324,13 @@ class Control:
             yield SaveSnapshot(snapshot(state))
 
     def _save(self, snap: Snapshot) -> None:
-        """Store a snapshot of the state, and the position at which the next one is due: after as much log as the state is
-        large, so that the cost per commit stays constant."""
+        """Store a snapshot of the state, and remember when the next one is due."""
         self.store.save_snapshot(snap)
-        size = len(json.dumps(snap.state, default=str))
-        self._snapshots[snap.execution_id] = snap.seq + max(SNAPSHOT_EVERY, size // COMMIT_BYTES)
+        self._snapshots[snap.execution_id] = _outgrown_at(snap)
+
+
+def _outgrown_at(snap: Snapshot) -> int:
+    """Return the position at which the log since a snapshot is as large as the state: the next one is due there. So what all
+    snapshots of an execution cost, and the room that they take, is in proportion to its log."""
+    size = len(json.dumps(snap.state, default=str))
+    return snap.seq + max(SNAPSHOT_EVERY, size // COMMIT_BYTES)

@@ -19,7 +19,7 @@ from noetl_core.control.envelopes import Expander
 from noetl_core.engine.records import AnyEvent, Commit, StreamId, envelopes_of
 from noetl_core.events.event import closes_run, opens_run
 from noetl_core.history import commits_of
-from noetl_core.ports import CommitReader, EventStore
+from noetl_core.ports import CommitReader
 
 SIGNATURE_BYTES = 12
 
@@ -107,37 +107,6 @@ def place_of(event_id: str, execution_id: str) -> EventPlace:
     if len(parts) != 4 or parts[0] != execution_id or len(numbers) != 2:
         raise BadCursor(f"{event_id} is no id of an event of execution {execution_id}")
     return EventPlace(None if parts[1] == "control" else parts[1], numbers[0], numbers[1], event_id.endswith("s"))
-
-
-def position_behind(store: EventStore, event_id: str, execution_id: str, trace_id: str | None) -> Position:
-    """Return the position just behind an event. Of run streams only the commit of the event is read, and what follows the last
-    control commit. Raises `BadCursor`."""
-    where = place_of(event_id, execution_id)
-    found = store.read(StreamId(execution_id, where.run), after=where.seq - 1, limit=1)
-    taken = where.taken(found[0]) if found else None
-    if taken is None:
-        raise BadCursor(f"there is no event {event_id}")
-    position = Position(trace_id=trace_id)
-    for commit in commits_of(store, StreamId(execution_id)):
-        for event in commit.events:
-            if event.name != "BoundaryRouted":
-                continue
-            at = position.runs[event.data["run"]]
-            if event.data["run"] == where.run and event.data["seq"] >= where.seq:
-                at.seq, at.taken = where.seq, taken
-                return position
-            at.seq, at.taken = event.data["seq"] + 1, 0
-        if where.run is None and commit.seq == where.seq:
-            position.control.seq, position.control.taken = where.seq, taken
-            return position
-        position.passed(commit)
-    for run, at in position.runs.items():
-        if run == where.run:
-            at.seq, at.taken = where.seq, taken
-            return position
-        last = store.last(StreamId(execution_id, run))
-        at.seq = at.seq if last is None else last.seq + 1
-    raise BadCursor(f"there is no event {event_id}")
 
 
 def sign(value: Any, key: bytes) -> str:

@@ -13,7 +13,7 @@ from noetl_core.control.backwards import commits_before, ends_of, last_commits, 
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import Position, place_of
 from noetl_core.control.refusals import BadRequest
-from noetl_core.control.seek import position_of_instant, position_of_number
+from noetl_core.control.seek import position_behind, position_of_instant, position_of_number
 from noetl_core.engine.records import Commit, StreamId, request_of
 from noetl_core.engine.state import State
 from noetl_core.instants import from_text, in_microseconds
@@ -105,10 +105,10 @@ def _start(
         raise NotFound(f"there is no execution {execution_id}")
     trace_id = request_of(first[0]).get("trace_id")
     if at.isascii() and at.isdecimal() and len(at) <= 12:
-        return position_of_number(control.recent, execution_id, int(at), trace_id)
+        return position_of_number(control, execution_id, int(at), trace_id)
     if at.startswith(f"{execution_id}."):
         place = place_of(at, execution_id)
-        position = pages.position_of(control, execution_id, at, trace_id)
+        position = position_behind(control, at, execution_id, trace_id)
         own = position.control if place.run is None else position.runs[place.run]
         own.taken -= 1
         return position, None
@@ -116,7 +116,7 @@ def _start(
         instant: datetime = from_text(at)
     except ValueError:
         raise BadRequest(f"{at!r} is no place in a history", "query.at", "the id of an event, an instant, or a number") from None
-    return position_of_instant(control.recent, execution_id, in_microseconds(instant), trace_id), None
+    return position_of_instant(control, execution_id, in_microseconds(instant), trace_id), None
 
 
 def _last(control: Control, execution_id: str, key: bytes, shown: Filter, count: int) -> Page:
@@ -129,7 +129,7 @@ def _last(control: Control, execution_id: str, key: bytes, shown: Filter, count:
 
 def _before(control: Control, execution_id: str, shown: Filter, event_id: str, count: int) -> Page:
     state = read.load(control, execution_id)
-    commits = commits_before(control.recent, state, place_of(event_id, execution_id))
+    commits = commits_before(control, state, place_of(event_id, execution_id))
     found, back = _collected(control, commits, state, shown, count, event_id)
     return Page(found, found[-1]["event_id"] if found else event_id, True, back)
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from noetl_core.control import read
 from noetl_core.control.core import Control
-from noetl_core.control.cursor import Position, envelopes, history, position_behind
+from noetl_core.control.cursor import Position, envelopes, history
+from noetl_core.control.seek import position_behind
 from noetl_core.engine.records import Commit, StreamId, request_of
 from noetl_core.events.table import CONTROL_EVENTS, EVENTS, RUN_EVENTS
 from noetl_core.instants import SECOND
@@ -131,16 +132,11 @@ def since(
         if after is None:
             position = Position(trace_id=trace_id)
         else:
-            position = position_of(control, execution_id, after, trace_id)
+            position = position_behind(control, after, execution_id, trace_id)
     runs = names is None or not names <= CONTROL_EVENTS or bool(names & RUN_EVENTS)
     commits: Iterator[Commit] = history(control.recent, execution_id, position, runs=runs, step=step)
     commits = Bounded(commits, control, examined) if bounded else commits
     return Reading(envelopes(commits, execution_id, position, names), position, commits)
-
-
-def position_of(control: Control, execution_id: str, event_id: str, trace_id: str | None) -> Position:
-    """Return the position just behind an event. Raises `BadCursor`."""
-    return position_behind(control.store, event_id, execution_id, trace_id)
 
 
 def onward(control: Control, execution_id: str, reading: Reading, over: bool, key: bytes) -> tuple[str | None, bool]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from noetl_core.control import unreadable
+from noetl_core.control.backwards import routing_of
 from noetl_core.control.core import Control
 from noetl_core.control.cursor import BadCursor, EventPlace, place_of
 from noetl_core.control.limit_views import awaited
@@ -16,7 +17,6 @@ from noetl_core.engine.state import Run, State, StepState
 from noetl_core.engine.statuses import TERMINAL
 from noetl_core.events.shapes import Wait
 from noetl_core.expr import is_reference
-from noetl_core.history import commits_of
 from noetl_core.instants import to_rfc3339
 from noetl_core.ports import CorruptLog, Head, NotFound, PlaybookVersion
 from noetl_core.values import Values, at_once
@@ -218,7 +218,9 @@ def state_just_after(control: Control, execution_id: str, event_id: str | None) 
         held = control.store.read(StreamId(execution_id, stream), after=seq - 1, limit=1)
         if not held or place >= len(held[0].events):
             raise BadCursor(f"there is no event {event_id}")
-        return control.load(execution_id, _before(control, execution_id, stream, seq)), where
+        state = control.load(execution_id)
+        routed = routing_of(control, state, held[0])
+        return (state if routed is None else control.load(execution_id, routed.seq - 1)), where
     state = control.load(execution_id, seq - 1) if seq else State(execution_id)
     commits = control.store.read(StreamId(execution_id), after=seq - 1, limit=1)
     if state.seq != seq - 1 or not commits or place >= len(commits[0].events):
@@ -226,17 +228,6 @@ def state_just_after(control: Control, execution_id: str, event_id: str | None) 
     for event in control_events(commits[0])[: place + 1]:
         fold(state, event, seq)
     return state, where
-
-
-def _before(control: Control, execution_id: str, run: str, seq: int) -> int:
-    """Return the control position at which commit `seq` of a run was not processed yet, but everything before it was."""
-    last = -1
-    for commit in commits_of(control.store, StreamId(execution_id)):
-        for event in commit.events:
-            if event.name == "BoundaryRouted" and event.data["run"] == run and event.data["seq"] >= seq:
-                return last
-        last = commit.seq
-    return last
 
 
 def _run_at(control: Control, execution_id: str, run: str, seq: int, place: int) -> dict[str, Any]:

@@ -1,22 +1,25 @@
-"""Positions in a history: of the n-th event, of an instant. The control stream is read up to there, for it says how much runs
-have written; of their streams a few commits are."""
+"""Positions in a history: of the n-th event, of an instant, behind an event. The control stream is read from the snapshot before
+it, for it says how much runs have written; of their streams a few commits are."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from noetl_core.control.cursor import Position, StreamPosition
+from noetl_core.control.core import Control
+from noetl_core.control.cursor import BadCursor, Position, StreamPosition, place_of
+from noetl_core.control.snapshot_search import before_instant, before_number, before_routing, start_of
 from noetl_core.engine.records import Commit, StreamId, envelopes_of
-from noetl_core.history import commits_of
+from noetl_core.history import commits_of, snapshot_upto
 from noetl_core.ports import CommitReader
 
 
-def position_of_number(reader: CommitReader, execution_id: str, number: int, trace_id: str | None) -> tuple[Position, int]:
+def position_of_number(control: Control, execution_id: str, number: int, trace_id: str | None) -> tuple[Position, int]:
     """Return the position before the event with that number in causal order, from 0, and its number; behind the last one, if
     there are fewer."""
-    position, counted = Position(trace_id=trace_id), 0
-    known: dict[str, int] = {}
-    for commit in commits_of(reader, StreamId(execution_id)):
+    reader = control.recent
+    start = start_of(before_number(control.store, reader, execution_id, number), trace_id)
+    position, counted, known = start.position, start.counted, start.known
+    for commit in commits_of(reader, StreamId(execution_id), position.control.seq - 1):
         for event in commit.events:
             if event.name != "BoundaryRouted":
                 continue
@@ -25,7 +28,7 @@ def position_of_number(reader: CommitReader, execution_id: str, number: int, tra
             before = known.get(run, 0)
             behind = _written(reader, stream, event.data["seq"], event.data.get("events"))
             if counted + behind - before > number:
-                _advance(reader, stream, at, event.data["seq"], before + number - counted)
+                _advance(reader, stream, at, event.data["seq"], before, before + number - counted)
                 return position, number
             counted += behind - before
             known[run] = behind
@@ -57,25 +60,67 @@ def _written(reader: CommitReader, stream: StreamId, seq: int, said: int | None)
     return sum(envelopes_of(event) for commit in reader.read(stream, limit=seq + 1) for event in commit.events)
 
 
-def _advance(reader: CommitReader, stream: StreamId, at: StreamPosition, last: int, number: int) -> None:
-    """Set a position of a stream before its envelope `number`, which lies at or before commit `last`."""
+def _advance(reader: CommitReader, stream: StreamId, at: StreamPosition, last: int, passed: int, number: int) -> None:
+    """Set a position of a stream, which has `passed` envelopes, before its envelope `number`, at or before commit `last`."""
 
     def reaches(commit: Commit) -> bool:
         return commit.tally is not None and commit.tally.events > number
 
     seq = _first(reader, stream, at.seq, last, reaches)
-    found = reader.read(stream, after=seq - 1, limit=1)
-    here = sum(envelopes_of(event) for event in found[0].events)
-    tally = found[0].tally
-    before = (tally.events if tally is not None else here) - here
-    at.seq, at.taken = seq, max(number - before, 0)
+    found = reader.read(stream, after=seq - 1, limit=1)[0]
+    if found.tally is not None:
+        before = found.tally.events - sum(envelopes_of(event) for event in found.events)
+        at.seq, at.taken = seq, max(number - before, 0)
+        return
+    for commit in commits_of(reader, stream, at.seq - 1):  # an older version wrote it
+        here = sum(envelopes_of(event) for event in commit.events)
+        at.seq, at.taken = commit.seq, number - passed
+        if passed + here > number:
+            return
+        passed += here
 
 
-def position_of_instant(reader: CommitReader, execution_id: str, ts: int, trace_id: str | None) -> Position:
+def position_behind(control: Control, event_id: str, execution_id: str, trace_id: str | None) -> Position:
+    """Return the position just behind an event. Of run streams only the commit of the event is read, and what follows the last
+    control commit. Raises `BadCursor`."""
+    where, reader = place_of(event_id, execution_id), control.recent
+    found = reader.read(StreamId(execution_id, where.run), after=where.seq - 1, limit=1)
+    taken = where.taken(found[0]) if found else None
+    if taken is None:
+        raise BadCursor(f"there is no event {event_id}")
+    if where.run is None:
+        snap = snapshot_upto(control.store, execution_id, where.seq - 1)
+    else:
+        snap = before_routing(control.store, control.recent, found[0])
+    position = start_of(snap, trace_id).position
+    for commit in commits_of(reader, StreamId(execution_id), position.control.seq - 1):
+        for event in commit.events:
+            if event.name != "BoundaryRouted":
+                continue
+            at = position.runs[event.data["run"]]
+            if event.data["run"] == where.run and event.data["seq"] >= where.seq:
+                at.seq, at.taken = where.seq, taken
+                return position
+            at.seq, at.taken = event.data["seq"] + 1, 0
+        if where.run is None and commit.seq == where.seq:
+            position.control.seq, position.control.taken = where.seq, taken
+            return position
+        position.passed(commit)
+    for run, at in position.runs.items():
+        if run == where.run:
+            at.seq, at.taken = where.seq, taken
+            return position
+        last = control.store.last(StreamId(execution_id, run))
+        at.seq = at.seq if last is None else last.seq + 1
+    raise BadCursor(f"there is no event {event_id}")
+
+
+def position_of_instant(control: Control, execution_id: str, ts: int, trace_id: str | None) -> Position:
     """Return the position before the first event at `ts` (microseconds) or later: of the first part of the causal order that has
     one."""
-    position = Position(trace_id=trace_id)
-    for commit in commits_of(reader, StreamId(execution_id)):
+    reader = control.recent
+    position = start_of(before_instant(control.store, execution_id, ts), trace_id).position
+    for commit in commits_of(reader, StreamId(execution_id), position.control.seq - 1):
         for event in commit.events:
             if event.name != "BoundaryRouted":
                 continue

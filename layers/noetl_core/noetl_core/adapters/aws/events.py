@@ -4,7 +4,7 @@
 |---|---|---|---|
 | control stream | `m#<execution_id>` | `<seq>`, zero-padded | control plane |
 | run streams | `r#<execution_id>#<hash(run) mod 8>` | `<run_id>#<seq>` | the worker that holds the run; control, to fence |
-| snapshot | `s#<execution_id>` | `snapshot` | control plane |
+| snapshots | `s#<execution_id>` | `<seq>`; of older versions `snapshot`, the newest alone | control plane |
 
 Header attributes: `v`, `execution_id`, `ts`, `writer`; `lease_until` and `expires_at` where set; in run streams the tally of
 the stream, `events`, `in_vain` (takeovers without progress) and `aggregates` (of the iterations of a loop that goes on);
@@ -45,7 +45,9 @@ DIGITS = 10
 Item = Mapping[str, Any]
 
 IS_FREE = "attribute_not_exists(pk) OR expires_at < :now"
-IS_NEWER = f"{IS_FREE} OR seq < :seq"
+IS_OF_ANOTHER_REDUCER = f"{IS_FREE} OR reducer <> :reducer"
+NEWEST_ALONE = "snapshot"
+"""The sort key of the one snapshot that older versions kept. It is behind all positions."""
 
 
 def partition(stream: StreamId) -> str:
@@ -170,7 +172,7 @@ class DynamoEventStore:
         body = zlib.compress(json.dumps(snapshot.state, separators=(",", ":")).encode(), 6)
         item: dict[str, Any] = {
             "pk": {"S": f"s#{snapshot.execution_id}"},
-            "sk": {"S": "snapshot"},
+            "sk": {"S": f"{snapshot.seq:0{DIGITS}d}"},
             "seq": {"N": str(snapshot.seq)},
             "reducer": {"N": str(snapshot.reducer)},
         }
@@ -186,18 +188,18 @@ class DynamoEventStore:
                 client("dynamodb").put_item(
                     TableName=self._table,
                     Item=item,
-                    ConditionExpression=IS_NEWER,
-                    ExpressionAttributeValues={":seq": item["seq"], ":now": self._now()},
+                    ConditionExpression=IS_OF_ANOTHER_REDUCER,
+                    ExpressionAttributeValues={":reducer": item["reducer"], ":now": self._now()},
                 )
         except ClientError as error:
             if code_of(error) != "ConditionalCheckFailedException":
                 raise
 
-    def load_snapshot(self, execution_id: str) -> Snapshot | None:
-        key = {"pk": {"S": f"s#{execution_id}"}, "sk": {"S": "snapshot"}}
-        with errors_of("load snapshot"):
-            item = client("dynamodb").get_item(TableName=self._table, Key=key).get("Item")
-        if not item or not self._lives(item):
+    def load_snapshot(self, execution_id: str, upto: int | None = None) -> Snapshot | None:
+        item = self._snapshot(execution_id, NEWEST_ALONE if upto is None else f"{upto:0{DIGITS}d}")
+        if item is not None and item["sk"]["S"] == NEWEST_ALONE:
+            item = self._snapshot(execution_id, "9" * DIGITS) or item
+        if item is None:
             return None
         try:
             body = item["body"]["B"] if "body" in item else self._results.get(item["body_key"]["S"])
@@ -206,6 +208,19 @@ class DynamoEventStore:
             log.warning("the snapshot of execution %s does not read; its log is folded from the start", execution_id)
             return None
         return Snapshot(execution_id, int(item["seq"]["N"]), int(item["reducer"]["N"]), state)
+
+    def _snapshot(self, execution_id: str, last: str) -> Item | None:
+        """Return the newest item of a snapshot up to the sort key `last`. What has expired and is not deleted yet lies between
+        only where an execution's id is used again."""
+        pages = query_pages(
+            "load snapshot",
+            TableName=self._table,
+            KeyConditionExpression="pk = :pk AND sk <= :last",
+            ExpressionAttributeValues={":pk": {"S": f"s#{execution_id}"}, ":last": {"S": last}},
+            ScanIndexForward=False,
+            Limit=1,
+        )
+        return next((item for page in pages for item in page["Items"] if self._lives(item)), None)
 
 
 def _decode(item: Item, results: ResultStore) -> Commit:

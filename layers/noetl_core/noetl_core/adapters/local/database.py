@@ -43,6 +43,10 @@ CREATE TABLE IF NOT EXISTS limit_waiters (key TEXT, place TEXT, holder TEXT, mos
 _PATHS = """
 CREATE TABLE IF NOT EXISTS paths (path TEXT PRIMARY KEY, revision INTEGER, record TEXT);
 """
+_SNAPSHOTS = """
+CREATE TABLE IF NOT EXISTS snapshots (execution_id TEXT, seq INTEGER, reducer INTEGER, state TEXT, expires_at INTEGER,
+  PRIMARY KEY (execution_id, seq));
+"""
 _SEARCH = """
 ALTER TABLE heads ADD COLUMN search TEXT;
 ALTER TABLE heads ADD COLUMN searched TEXT DEFAULT '';
@@ -52,8 +56,6 @@ _SCHEMA = (
 CREATE TABLE IF NOT EXISTS commits (execution_id TEXT, run_id TEXT, seq INTEGER, ts INTEGER, writer TEXT, wake INTEGER,
   lease_until INTEGER, expires_at INTEGER, v INTEGER, body BLOB, events INTEGER, in_vain INTEGER,
   aggregates TEXT, PRIMARY KEY (execution_id, run_id, seq));
-CREATE TABLE IF NOT EXISTS snapshots (execution_id TEXT PRIMARY KEY, seq INTEGER, reducer INTEGER, state TEXT,
-  expires_at INTEGER);
 CREATE TABLE IF NOT EXISTS playbooks (path TEXT, version INTEGER, digest TEXT, source TEXT, registered_at INTEGER,
   PRIMARY KEY (path, version));
 CREATE TABLE IF NOT EXISTS pinned (digest TEXT PRIMARY KEY, path TEXT, source TEXT, pinned_at INTEGER);
@@ -75,6 +77,7 @@ CREATE TABLE IF NOT EXISTS gates (execution_id TEXT PRIMARY KEY, mode TEXT, stop
     + _TRIGGER_STARTS
     + _LIMITS
     + _PATHS
+    + _SNAPSHOTS
 )
 _UPGRADES = {
     1: """
@@ -93,6 +96,12 @@ CREATE INDEX IF NOT EXISTS heads_by_path ON heads (path, started_at DESC, execut
     8: _SEARCH,
     9: "ALTER TABLE heads ADD COLUMN labels TEXT;",
     10: _TRIGGER_STARTS,
+    11: f"""
+ALTER TABLE snapshots RENAME TO newest_snapshots;
+{_SNAPSHOTS}
+INSERT INTO snapshots SELECT execution_id, seq, reducer, state, expires_at FROM newest_snapshots;
+DROP TABLE newest_snapshots;
+""",
 }
 """Statements that upgrade a store from one version to the next."""
 _NO_STORAGE = frozenset(
@@ -106,7 +115,7 @@ _NO_STORAGE = frozenset(
     }
 )
 """Errors that waiting does not repair. Extended codes have them in the lowest byte."""
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 MEMORY = ":memory:"
 WAL_TRIES, WAL_PAUSE_S = 100, 0.05
 WAL_PAGES = 8000

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ _REPLACE_EXPIRED = f"""{_INSERT} ON CONFLICT (execution_id, run_id, seq) DO UPDA
   wake=excluded.wake, lease_until=excluded.lease_until, expires_at=excluded.expires_at, v=excluded.v, body=excluded.body,
   events=excluded.events, in_vain=excluded.in_vain, aggregates=excluded.aggregates
   WHERE expires_at BETWEEN 1 AND ?"""
+_LAST = 2**63 - 1
 _LIVES = "(expires_at=0 OR expires_at>=?)"
 
 
@@ -114,25 +116,33 @@ class SqliteEventStore:
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         self._db.write(
-            "INSERT INTO snapshots VALUES (?,?,?,?,?) ON CONFLICT (execution_id) DO UPDATE SET seq=excluded.seq,"
+            "INSERT INTO snapshots VALUES (?,?,?,?,?) ON CONFLICT (execution_id, seq) DO UPDATE SET"
             " reducer=excluded.reducer, state=excluded.state, expires_at=excluded.expires_at"
-            " WHERE excluded.seq > snapshots.seq OR snapshots.expires_at BETWEEN 1 AND ?",
+            " WHERE excluded.reducer <> snapshots.reducer OR snapshots.expires_at BETWEEN 1 AND ?",
             (
                 snapshot.execution_id,
                 snapshot.seq,
                 snapshot.reducer,
-                json.dumps(snapshot.state),
+                zlib.compress(json.dumps(snapshot.state, separators=(",", ":")).encode(), 1),
                 snapshot.state.get("expires_at") or 0,
                 self._now() - 1,
             ),
             later=True,
         )
 
-    def load_snapshot(self, execution_id: str) -> Snapshot | None:
+    def load_snapshot(self, execution_id: str, upto: int | None = None) -> Snapshot | None:
         rows = self._db.rows(
-            f"SELECT seq, reducer, state FROM snapshots WHERE execution_id=? AND {_LIVES}", (execution_id, self._now())
+            f"SELECT seq, reducer, state FROM snapshots WHERE execution_id=? AND seq<=? AND {_LIVES} ORDER BY seq DESC LIMIT 1",
+            (execution_id, _LAST if upto is None else upto, self._now()),
         )
-        return Snapshot(execution_id, rows[0][0], rows[0][1], json.loads(rows[0][2])) if rows else None
+        if not rows:
+            return None
+        seq, reducer, stored = rows[0]
+        try:
+            state = json.loads(stored if isinstance(stored, str) else zlib.decompress(stored))  # older versions stored a text
+        except (ValueError, zlib.error):
+            return None  # the log is folded from the start
+        return Snapshot(execution_id, seq, reducer, state)
 
 
 class ObservedEventStore(SqliteEventStore):
