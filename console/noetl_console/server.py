@@ -22,13 +22,13 @@ CSP = "; ".join(
         "default-src 'none'",
         "script-src 'self'",
         "style-src 'self'",
-        "img-src 'self' data:",
         "connect-src 'self'",
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
+        "img-src 'self' data:",  # last, because a gateway puts it all in quotes, and one would take two at the end for its own
     )
 )
 """Scripts and styles come from the files here; none stands in a page, and no text becomes markup."""

@@ -18,6 +18,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from samtranslator.yaml_helper import yaml_parse
 
+from noetl_console.publishing import publish
 from noetl_core.adapters.local.packages import Platform
 from noetl_infra import REGION
 from noetl_infra.package import ROOT, Package, function, layer
@@ -131,6 +132,8 @@ def deploy(
     written = Package(f"template-{sha256(body).hexdigest()[:16]}.json", body)
     _uploaded(s3, bucket, written)
     outputs = _apply(cloudformation, name, f"{endpoint}/{bucket}/{written.key}", values)
+    if pages := outputs.get("ConsoleBucketName"):
+        publish(s3, pages)
     api_url = f"{endpoint}/_aws/execute-api/{outputs['ApiId']}/{outputs['StageName']}"
     return Deployed(endpoint, api_url, outputs)
 

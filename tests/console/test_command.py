@@ -50,6 +50,12 @@ def test_it_passes_on_to_an_api_elsewhere_and_says_where_none_answers(tmp_path: 
             raise AssertionError("nothing answers there")
 
 
+def test_uploading_where_nothing_answers_is_said(tmp_path: Path) -> None:
+    env = {**ENV, "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}
+    gone = run("console", "--upload-to", "pages", cwd=tmp_path, env={**env, "AWS_DEFAULT_REGION": "us-east-1"})
+    assert (gone.returncode, "S3 does not answer" in gone.stderr) == (3, True)
+
+
 def test_a_store_in_memory_and_a_port_that_is_taken_are_refused(tmp_path: Path) -> None:
     refused = run("console", "--no-open", "--store", "memory", cwd=tmp_path)
     assert (refused.returncode, "give --store FILE" in refused.stderr) == (2, True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noetl_cli.app import On, Store, app
-from noetl_cli.errors import USAGE, Exit, Stopped, say
+from noetl_cli.errors import FAILED, UNREACHABLE, USAGE, Exit, Stopped, say
 
 if TYPE_CHECKING:
     from noetl_console.answering import Answering
@@ -24,8 +24,17 @@ def console(
     port: Annotated[int | None, typer.Option(help="On this port (default 4680, or a free one)", min=1, max=65535)] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Only print the address")] = False,
     store: Store = None,
+    upload_to: Annotated[
+        str | None,
+        typer.Option(
+            help="Bring the pages to a stack deployed with Console=yes (its output ConsoleBucketName), and end", metavar="BUCKET"
+        ),
+    ] = None,
 ) -> None:
     """Serve the console to this machine's browser (default: of the local store)."""
+    if upload_to is not None:
+        _upload(upload_to)
+        return
     from noetl_console.server import Console  # 20 ms: only who serves it
 
     api = _api(on, store)
@@ -50,6 +59,21 @@ def console(
         serving.shutdown()
         serving.server_close()
         api.close()
+
+
+def _upload(bucket: str) -> None:
+    from botocore.exceptions import BotoCoreError, ClientError  # 200 ms, with the next two: only who uploads
+
+    from noetl_console.publishing import publish
+    from noetl_core.aws_clients import client
+
+    try:
+        version = publish(client("s3"), bucket)
+    except ClientError as error:
+        raise Exit(FAILED, f"the bucket {bucket} is refused: {error}") from None
+    except BotoCoreError as error:
+        raise Exit(UNREACHABLE, f"S3 does not answer: {error}") from None
+    print(f"s3://{bucket}/index.html shows version {version}")
 
 
 def _api(on: str | None, store: str | None) -> Answering:

@@ -1,6 +1,6 @@
 // The frame around all pages, and which page an address is.
 import { html, useEffect, useState } from "./vendor/preact.js";
-import { get } from "./core/api.js";
+import { access, get } from "./core/api.js";
 import { bindings, enable, enabled, startKeys, useKeys } from "./core/keys.js";
 import { dismiss, notices } from "./core/notices.js";
 import { useData } from "./core/poll.js";
@@ -21,6 +21,7 @@ const PAGES = {
   playbooks: { title: "Playbooks", load: async (parts) => (parts.length > 1 ? (await import("./pages/playbook.js")).Playbook : (await import("./pages/playbooks.js")).Playbooks) },
 };
 const PLACES = [["executions", "list", "Executions"], ["inbox", "inbox", "Inbox"], ["playbooks", "book", "Playbooks"], ["compare", "compare", "Compare"], ["triggers", "retry", "Triggers"], ["limits", "stop", "Limits"]];
+const ICON = new URL("icon.svg", import.meta.url).href;
 const THEMES = { system: ["half", "light"], light: ["sun", "dark"], dark: ["moon", "system"] };
 
 export function Shell() {
@@ -71,7 +72,7 @@ function Rail({ place, onHelp }) {
   const [icon, next] = THEMES[theme.value];
   const wiring = health.data?.wiring ?? {};
   return html`<nav class="rail" aria-label="Places">
-    <a class="brand" href=${href(["executions"])}><img src="icon.svg" alt="" /><span>NoETL</span></a>
+    <a class="brand" href=${href(["executions"])}><img src=${ICON} alt="" /><span>NoETL</span></a>
     ${PLACES.map(([name, sign, word]) => html`<a class="place" href=${href([name])} aria-current=${place === name ? "page" : undefined}><${Icon} name=${sign} />${word}</a>`)}
     <div class="foot">
       <div class="wiring"><span class="dot ${health.error ? "off" : ""}"></span>
@@ -79,6 +80,7 @@ function Rail({ place, onHelp }) {
       <div class="tools">
         <button class="button plain" aria-label=${`Theme: ${theme.value}; choose ${next}`} title=${`Theme: ${theme.value}`} onClick=${() => choose(next)}><${Icon} name=${icon} /></button>
         <button class="button plain" aria-label="Keys" title="Keys (?)" onClick=${onHelp}><${Icon} name="help" /></button>
+        ${access.value ? html`<button class="button plain" aria-label="Sign out" title="Sign out" onClick=${access.value.leave}><${Icon} name="leave" /></button>` : null}
       </div>
     </div>
   </nav>`;

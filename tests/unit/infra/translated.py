@@ -31,6 +31,13 @@ CHOICES: tuple[Mapping[str, str], ...] = (
     {"PythonPool": "yes"},
     {"ApiAuth": "JWT", "UserPoolArn": "arn:aws:cognito-idp:us-east-1:123456789012:userpool/us-east-1_abc"},
     {"ApiAuth": "NONE", "Architecture": "x86_64", "LambdaRuntime": "python3.14"},
+    {
+        "ApiAuth": "JWT",
+        "UserPoolArn": "arn:aws:cognito-idp:us-east-1:123456789012:userpool/us-east-1_abc",
+        "Console": "yes",
+        "ConsoleSignIn": "https://people.auth.us-east-1.amazoncognito.com",
+        "ConsoleClientId": "1abc",
+    },
     {"CallbackAuth": "TOKEN", "AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:alarms"},
     {
         "PythonPool": "yes",

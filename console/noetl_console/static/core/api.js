@@ -1,6 +1,10 @@
 // The HTTP API: every request of the console goes through `get` and `post`.
+import { signal } from "../vendor/preact.js";
 
 const base = new URL(document.querySelector('meta[name="noetl-api"]').content, document.baseURI);
+
+/** What lets requests in where the API takes tokens: `{token(), refused(token), leave()}`; null: they need none (core/sign-in.js). */
+export const access = signal(null);
 
 /** A refused request, or one that was not answered (`status` 0). */
 export class ApiError extends Error {
@@ -53,12 +57,17 @@ export async function post(what, body = {}, { signal, also = [] } = {}) {
 }
 
 async function sent(url, options) {
+  const by = access.peek();
+  const token = by && (await by.token());
   try {
-    return await fetch(url, { cache: "no-store", credentials: "same-origin", ...options });
+    const response = await fetch(url, { cache: "no-store", credentials: "same-origin", ...options, headers: token ? { ...options.headers, Authorization: `Bearer ${token}` } : options.headers });
+    if (response.status !== 401 || !by) return response;
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, { code: "unreachable", message: "The console's server does not answer. Is `noetl console` still running?" });
+    throw new ApiError(0, { code: "unreachable", message: by ? "The API does not answer." : "The console's server does not answer. Is `noetl console` still running?" });
   }
+  by.refused(token);
+  return sent(url, options);
 }
 
 async function read(response, also = []) {
