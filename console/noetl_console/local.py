@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import threading
 from base64 import b64encode
+from collections.abc import Mapping
+from queue import Empty, SimpleQueue
+from typing import Any
 from urllib.parse import parse_qsl
 
 from noetl_console.answering import Answered, Asked
@@ -18,6 +21,8 @@ from noetl_core.local import LocalWiring
 from noetl_core.local_runner import THREADS
 
 ACCEPTED = 202
+AT_ONCE = 8
+"""Requests that are answered side by side; a browser sends six."""
 
 
 class LocalApi:
@@ -28,16 +33,16 @@ class LocalApi:
     def __init__(self, store: str) -> None:
         self._wiring = LocalWiring(store)
         self._carrier = Carrier(lambda: LocalWiring(store))
-        service = Service(
+        self._service = Service(
             lambda: self._wiring.control,
             cursor_key(lambda: self._wiring.control),
             {"name": "local", "pools": {"default": {"concurrency": THREADS}}},
             secrets=lambda: LocalSecrets(home() / "credentials.json"),
             rights=Rights(auth="NONE"),
         )
-        self._api = Api(service)
-        self._one_at_a_time = threading.Lock()
-        """Powertools keeps the request of a process where all resolvers look for it."""
+        self._places = threading.BoundedSemaphore(AT_ONCE)
+        self._free: SimpleQueue[Api] = SimpleQueue()
+        """An `Api` answers one request at a time; another is made where all are at it."""
 
     def answer(self, asked: Asked) -> Answered:
         try:
@@ -52,13 +57,23 @@ class LocalApi:
             "body": body or None,
             "isBase64Encoded": encoded,
         }
-        with self._one_at_a_time:
-            given = self._api.resolve(event, None)
+        with self._places:
+            given = self._resolve(event)
         headers = {name: values[0] for name, values in given["multiValueHeaders"].items() if values}
         answered = Answered(given["statusCode"], given["body"].encode(), headers)
         if asked.method == "POST" and answered.status == ACCEPTED:
             self._carry(answered)
         return answered
+
+    def _resolve(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            api = self._free.get_nowait()
+        except Empty:
+            api = Api(self._service)
+        try:
+            return api.resolve(event, None)
+        finally:
+            self._free.put(api)
 
     def _carry(self, answered: Answered) -> None:
         """What an accepted request has started or woken goes on."""

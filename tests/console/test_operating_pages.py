@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
+from noetl_core.control.admit import register
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
-from tests.console.stored import WAITS, Stored
+from tests.console.stored import NIGHTLY, WAITS, Stored
 
 LIMITED = WAITS.replace("demo/waits }", "demo/limited }\nexecutor: { spec: { policy: { concurrency: { key: door, max: 1 } } } }")
 
@@ -43,3 +44,34 @@ def test_a_limit_says_who_holds_its_places_and_lists_say_who_waits(hands: Watche
     expect(hands.page.locator("section.waits")).to_contain_text("Waits for limit door 1/1 as number 1 of those that wait")
     expect(hands.page.locator("section.waits").get_by_role("link", name=holder[-8:])).to_be_visible()
     assert barriers(hands.page) == []
+
+
+STRICT = NIGHTLY.replace("demo/nightly", "demo/strict").replace(
+    'schedule: "0 2 * * *"', 'schedule: "0 2 * * *", payload: { day: "{{ trigger.scheduled_at }}" }'
+)
+"""Its workload wants a day, and its trigger gives an instant."""
+DAY = "workload:\n  day: ''\n  x-schema: { type: object, properties: { day: { type: string, maxLength: 10 } } }\n"
+
+
+def test_what_could_not_start_is_tried_again_or_forgotten(hands: Watched, acted_on: Stored) -> None:
+    register(acted_on.wiring.control, STRICT.replace("workflow:", f"{DAY}workflow:"))
+    hands.open("triggers", "tbody tr")
+    row = hands.page.get_by_role("region", name="List of triggers").locator("tr", has_text="demo/strict")
+    for _ in range(2):
+        row.get_by_role("button", name="Fire now").click()
+        expect(row.get_by_role("button", name="Fire now")).to_be_enabled()
+    left = hands.page.get_by_role("region", name="Could not start")
+    expect(left.locator("tbody tr")).to_have_count(2)
+    expect(left).to_contain_text("day")
+    assert barriers(hands.page) == []
+    left.get_by_role("button", name="Try again").first.click()
+    expect(hands.page.locator(".notices")).to_contain_text("refused")
+    left.get_by_role("button", name="Forget").first.click()
+    expect(hands.page.locator(".notices")).to_contain_text("Forgotten")
+    expect(left.locator("tbody tr")).to_have_count(1)
+    register(acted_on.wiring.control, STRICT)
+    left.get_by_role("button", name="Try again").click()
+    expect(hands.page.locator(".notices")).to_contain_text("It started")
+    expect(left).to_have_count(0)
+    hands.open("executions?path=demo/strict", "tbody tr")
+    expect(hands.page.locator("tbody tr")).to_contain_text("completed")

@@ -56,6 +56,9 @@ export async function post(what, body = {}, { signal, also = [] } = {}) {
   return read(response, also);
 }
 
+/** What `/api/WHAT` answers to DELETE. */
+export const remove = async (what) => read(await sent(new URL(`api/${what}`, base), { method: "DELETE" }));
+
 async function sent(url, options) {
   const by = access.peek();
   const token = by && (await by.token());

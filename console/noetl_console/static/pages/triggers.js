@@ -1,6 +1,6 @@
 // What starts playbooks by itself: whether it is on, what it did last and does next; and what could not start.
 import { html, useState } from "../vendor/preact.js";
-import { get, path, post } from "../core/api.js";
+import { get, path, post, remove } from "../core/api.js";
 import { dateTime, oneLine, shortId } from "../core/format.js";
 import { notify } from "../core/notices.js";
 import { useData } from "../core/poll.js";
@@ -13,10 +13,10 @@ export function Triggers() {
   const found = useData((signal) => get("triggers", {}, { signal }), [], { every: EVERY_MS });
   const refused = useData((signal) => get("refused", {}, { signal }), [], { every: EVERY_MS });
   const [busy, setBusy] = useState(false);
-  const act = async (what, said) => {
+  const act = async (what, said, how = post) => {
     setBusy(true);
     try {
-      notify(said(await post(what)));
+      notify(said(await how(what)));
     } catch (error) {
       notify(error.message, "bad");
     }
@@ -37,7 +37,7 @@ export function Triggers() {
         <td class="right nowrap"><button class="button" disabled=${busy} onClick=${() => act(`${at(t)}/${t.enabled ? "disable" : "enable"}`, (d) => `${d.name} is ${d.enabled ? "on" : "off"}`)}>Switch ${t.enabled ? "off" : "on"}</button> <button class="button" disabled=${busy} onClick=${() => act(`${at(t)}/fire`, fired)}>Fire now</button></td></tr>`)}</tbody></table></div>`}</section>
     ${refused.error ? html`<${Refused} error=${refused.error} again=${refused.again} />` : null}
     ${left.length ? html`<section class="card" aria-label="Could not start"><header><h2>Could not start</h2></header><div class="scroll"><table><thead><tr><th scope="col">Playbook</th><th scope="col">Trigger</th><th scope="col">At</th><th scope="col">Why</th><th scope="col"><span class="unseen">What to do</span></th></tr></thead>
-      <tbody>${left.map((r) => html`<tr key=${r.id}><td><bdi>${oneLine(r.path, 80)}</bdi></td><td><bdi>${oneLine(r.trigger, 60)}</bdi></td><td><${When} at=${r.at} /></td><td class="anywhere"><bdi>${oneLine(r.reason, 200)}</bdi></td><td class="right"><button class="button" disabled=${busy} onClick=${() => act(`${path("refused", r.id)}/fire`, fired)}>Try again</button></td></tr>`)}</tbody></table></div></section>` : null}
+      <tbody>${left.map((r) => html`<tr key=${r.id}><td><bdi>${oneLine(r.path, 80)}</bdi></td><td><bdi>${oneLine(r.trigger, 60)}</bdi></td><td><${When} at=${r.at} /></td><td class="anywhere"><bdi>${oneLine(r.reason, 200)}</bdi></td><td class="right nowrap"><button class="button" disabled=${busy} onClick=${() => act(`${path("refused", r.id)}/fire`, fired)}>Try again</button> <button class="button" disabled=${busy} onClick=${() => act(path("refused", r.id), () => "Forgotten: nothing will start for it", remove)}>Forget</button></td></tr>`)}</tbody></table></div></section>` : null}
   </div>`;
 }
 

@@ -69,7 +69,8 @@ def document() -> dict[str, Any]:
 
 
 class Api:
-    """The routes behind API Gateway (REST). One request at a time, as a function has them."""
+    """The routes behind API Gateway (REST). One request at a time, as a function has them; who
+    has several at once makes one for each."""
 
     def __init__(self, service: Service) -> None:
         self.service = service

@@ -12,6 +12,10 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver
+from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
+from aws_lambda_powertools.utilities.data_classes.common import BaseProxyEvent
+from aws_lambda_powertools.utilities.data_classes.common import BaseProxyEvent
+from aws_lambda_powertools.utilities.data_classes.common import BaseProxyEvent
 
 from noetl_core.control.api.callers import Caller
 from noetl_core.control.api.reading import RequestReading
@@ -77,6 +81,20 @@ class Resolver(APIGatewayRestResolver):
             return handler
 
         return registered
+
+    @property
+    def current_event(self) -> APIGatewayProxyEvent:
+        """The request that this resolver answers. The library keeps it for the whole process; several resolvers answer side by
+        side where each has its own."""
+        return self._event
+
+    @current_event.setter
+    def current_event(self, event: BaseProxyEvent) -> None:
+        self._event = APIGatewayProxyEvent(event.raw_event)
+
+    def _to_proxy_event(self, event: dict[str, Any]) -> BaseProxyEvent:
+        self.current_event = APIGatewayProxyEvent(event)
+        return self.current_event
 
     @property
     def caller(self) -> Caller:
