@@ -76,16 +76,16 @@ def test_the_canvas_is_used_by_pointer_and_by_keys(page: Watched, looked_at: Sto
     expect(page.page.locator(".inspector")).to_have_count(0)
 
 
-def test_the_slider_shows_what_state_at_that_event_says_at_random_positions(page: Watched, looked_at: Stored) -> None:
+def at_random_positions(page: Watched, stored: Stored, execution: str, positions: int) -> None:
     """The tree beside the graph, and the status, are those of `state?at=` of the same event."""
-    page.open(f"executions/{looked_at.shop}", "canvas")
-    count = asked(looked_at, f"executions/{looked_at.shop}/changes", "limit=0")["count"]
+    page.open(f"executions/{execution}", "canvas")
+    count = asked(stored, f"executions/{execution}/changes", "limit=0")["count"]
     slider = page.page.get_by_role("slider", name="Event")
-    for position in random.Random(7).sample(range(count), 60):
+    for position in random.Random(7).sample(range(count), positions):
         slider.fill(str(position))
-        (event,) = asked(looked_at, f"executions/{looked_at.shop}/events", f"at={position}&limit=1")["events"]
+        (event,) = asked(stored, f"executions/{execution}/events", f"at={position}&limit=1")["events"]
         page.page.wait_for_url(re.compile(f"at={re.escape(event['event_id'])}"))
-        state = asked(looked_at, f"executions/{looked_at.shop}/state", f"at={event['event_id']}")
+        state = asked(stored, f"executions/{execution}/state", f"at={event['event_id']}")
         expect(page.page.locator(".head .chip")).to_have_text(f"{state['status']} then")
         reached = {name: s["status"] for name, s in state["steps"].items() if s["visits"]}
         page.page.wait_for_selector(f".graph[data-at='{position}']")
@@ -93,6 +93,15 @@ def test_the_slider_shows_what_state_at_that_event_says_at_random_positions(page
         waiting = {token["step"] for token in state["tokens"]}
         assert shown.keys() - waiting == reached.keys() - waiting, position
         assert {n: s for n, s in shown.items() if reached.get(n)} == {n: s for n, s in reached.items() if s}, position
+
+
+def test_the_slider_shows_what_state_at_that_event_says_at_random_positions(page: Watched, looked_at: Stored) -> None:
+    at_random_positions(page, looked_at, looked_at.shop, 60)
+
+
+@pytest.mark.soak
+def test_the_slider_shows_what_state_says_at_random_positions_of_a_long_history(page: Watched, looked_at: Stored) -> None:
+    at_random_positions(page, looked_at, looked_at.items, 200)
 
 
 def test_a_link_to_a_moment_and_a_step_leads_there(page: Watched, looked_at: Stored) -> None:
