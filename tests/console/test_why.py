@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from tests.console.barriers import barriers
 from tests.console.browser import Watched
 from tests.console.stored import Stored
+from tests.console.test_execution_page import asked
 
 
 def test_a_step_says_why_it_ran_with_what_guards_read(page: Watched, looked_at: Stored) -> None:
@@ -51,6 +52,17 @@ def test_a_fact_is_a_moment_to_go_to(page: Watched, looked_at: Stored) -> None:
     page.open(f"executions/{looked_at.shop}/graph?step=bulk", ".why")
     page.page.locator(".why").get_by_title("Go to that moment").first.click()
     expect(page.page.locator(".slider .event")).to_contain_text("NextEvaluated")
+
+
+def test_at_a_moment_of_the_past_a_step_is_explained_by_what_was_decided_by_then(page: Watched, looked_at: Stored) -> None:
+    (first,) = asked(looked_at, f"executions/{looked_at.shop}/events", "at=3&limit=1")["events"]
+    page.open(f"executions/{looked_at.shop}/graph?step=bulk&at={first['event_id']}&n=3", ".why")
+    why = page.page.get_by_role("region", name="Why")
+    expect(why).to_contain_text("as of then")
+    expect(why).to_contain_text("bulk did not run")
+    page.page.get_by_role("button", name="Now").click()
+    expect(why).to_contain_text("event.result > 10 is true")
+    expect(why).not_to_contain_text("as of then")
 
 
 def test_decisions_are_listed_explained_and_taken_again(page: Watched, looked_at: Stored) -> None:

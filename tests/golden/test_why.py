@@ -45,6 +45,29 @@ def test_no_step_is_unexplained(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_at_a_moment_of_the_past_every_step_is_explained_by_what_was_decided_by_then(name: str) -> None:
+    world = golden(name).world()
+    control = world.controls[0]
+    for execution_id in golden(name).executions():
+        commits = world.store.streams[StreamId(execution_id)]
+        steps = control.playbook(world.state(execution_id).digest).steps
+        for last in commits[:: max(1, len(commits) // 8)]:
+            then = f"{execution_id}.control.{last.seq}.0"
+            scheduled = {e.data["step"] for c in commits[: last.seq + 1] for e in c.events if e.name == "StepScheduled"}
+            for step in steps:
+                said = why(control, execution_id, step.name, then)
+                kinds = {fact["fact"] for fact in said["facts"] if fact["depth"] == 0}
+                assert kinds, (name, step.name, last.seq)
+                assert bool(kinds & {"ran", "failed", "open"}) == (step.name in scheduled), (name, step.name, last.seq, kinds)
+                for fact in said["facts"]:
+                    assert fact["text"] and "None" not in fact["text"]
+                    if "event_id" in fact:
+                        assert int(fact["event_id"].split(".")[2]) <= last.seq
+            now = why(control, execution_id, None, f"{execution_id}.control.{commits[-1].seq}.0")
+            assert now == why(control, execution_id)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_failures_have_their_causes(name: str) -> None:
     world = golden(name).world()
     for execution_id in golden(name).executions():

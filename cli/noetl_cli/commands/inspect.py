@@ -102,6 +102,7 @@ def show(
 def why(
     id: Id,
     step: Annotated[str | None, typer.Argument(metavar="STEP")] = None,
+    at: Annotated[str | None, typer.Option(help="By what was decided up to this event", metavar="EVENT")] = None,
     on: On = None,
     store: Store = None,
     output_: Output = "text",
@@ -111,7 +112,7 @@ def why(
     from noetl_cli.sources import Sources
 
     with execution(id, on, store) as (where, id):
-        found = where.api.why(id, step)
+        found = where.api.why(id, step, at=at)
     if output_ != "text":
         output.as_data(found, output_)
         return

@@ -324,8 +324,9 @@ class Api(Protocol):
         """One iteration, `617` or `3.5`, with its item and the attempts of its tasks."""
         ...
 
-    def why(self, execution_id: str, step: str | None = None) -> why_shapes.Why:
-        """Why a step ran or did not, back to the cause; without a step, why the execution came to what it did."""
+    def why(self, execution_id: str, step: str | None = None, *, at: str | None = None) -> why_shapes.Why:
+        """Why a step ran or did not, back to the cause; without a step, why the execution came to what it did. With `at`, the id
+        of an event, by what was decided up to it."""
         ...
 
     def diff(self, execution_id: str, other: str) -> why_shapes.Diff:

@@ -133,8 +133,8 @@ class Looking(ABC):
         what = path_of(execution_id, f"steps/{quote(step, safe='')}/iterations/{quote(iteration, safe='')}")
         return cast("step_shapes.IterationDetail", self._get(what))
 
-    def why(self, execution_id: str, step: str | None = None) -> why_shapes.Why:
-        return cast("why_shapes.Why", self._get(path_of(execution_id, "why"), step=step))
+    def why(self, execution_id: str, step: str | None = None, *, at: str | None = None) -> why_shapes.Why:
+        return cast("why_shapes.Why", self._get(path_of(execution_id, "why"), step=step, at=at))
 
     def diff(self, execution_id: str, other: str) -> why_shapes.Diff:
         return cast("why_shapes.Diff", self._get(path_of(execution_id, "diff"), other=other))

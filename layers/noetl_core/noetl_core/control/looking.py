@@ -134,10 +134,10 @@ class Looking:
     def iteration(self, execution_id: str, step: str, iteration: str) -> step_shapes.IterationDetail:
         return iterations.iteration(self.control(), execution_id, step, iteration_path(iteration))
 
-    def why(self, execution_id: str, step: str | None = None) -> why_shapes.Why:
+    def why(self, execution_id: str, step: str | None = None, *, at: str | None = None) -> why_shapes.Why:
         from noetl_core.control.why import why  # 12 ms: short runs ask for no explanation
 
-        return why(self.control(), execution_id, step)
+        return why(self.control(), execution_id, step, at)
 
     def diff(self, execution_id: str, other: str) -> why_shapes.Diff:
         from noetl_core.control.diff import diff  # 4 ms, as above

@@ -32,22 +32,24 @@ END: Final = 32
 """Commits at the end of a run's stream that are searched for its failed attempt."""
 
 
-def why(control: Control, execution_id: str, step: str | None = None) -> why_shapes.Why:
-    """Explain a step; without one, the execution. Raises `NotFound`."""
-    return _Reading(control, execution_id).why(step)
+def why(control: Control, execution_id: str, step: str | None = None, at: str | None = None) -> why_shapes.Why:
+    """Explain a step; without one, the execution. With `at`, an event, by what was decided up to it: the decision that it belongs
+    to, or for an event of a run the last one before it. Raises `NotFound`, `BadCursor`."""
+    return _Reading(control, execution_id, at).why(step)
 
 
 class _Reading:
-    """One execution's log, read once."""
+    """One execution's log, read once; with `at` as far as it went then."""
 
-    def __init__(self, control: Control, execution_id: str) -> None:
+    def __init__(self, control: Control, execution_id: str, at: str | None = None) -> None:
         self._control, self._execution_id = control, execution_id
-        self._commits = control.store.read(StreamId(execution_id))
+        last = None if at is None else _decided(control, execution_id, at)
+        self._commits = control.store.read(StreamId(execution_id), limit=None if last is None else last + 1)
         if not self._commits:
             raise NotFound(f"there is no execution {execution_id}")
         self._account = Account()
         self._account.observe(self._commits)
-        self._state = read.load(control, execution_id)
+        self._state = read.load(control, execution_id) if last is None else control.load(execution_id, last)
         self._playbook = control.playbook(self._state.digest)
         self._text = Positions(control.catalog.by_digest(self._state.digest).source)
 
@@ -189,3 +191,9 @@ class _Reading:
                 fact["line"], fact["column"] = where
             out.append(fact)
         return out
+
+
+def _decided(control: Control, execution_id: str, at: str) -> int:
+    """Return the last commit of the control stream at an event. What a commit decided was decided at once."""
+    state, where = read.state_just_after(control, execution_id, at)
+    return state.seq if where is None or where.run is not None else where.seq

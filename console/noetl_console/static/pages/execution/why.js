@@ -22,13 +22,15 @@ export function useWhyStep(run) {
 
 /** It as a section of the inspector. */
 export function WhyStep({ run, why }) {
-  return html`<section aria-label="Why"><h3>Why${run.moment.at ? html` <span class="soft">as it is now</span>` : null}<span class="spring"></span>${why.asked ? null : html`<button class="button plain" onClick=${() => why.ask(true)}>Explain</button>`}</h3>
+  return html`<section aria-label="Why"><h3>Why${run.moment.at ? html` <span class="soft">as of then</span>` : null}<span class="spring"></span>${why.asked ? null : html`<button class="button plain" onClick=${() => why.ask(true)}>Explain</button>`}</h3>
     ${why.asked ? html`<${Why} found=${why} run=${run} />` : null}</section>`;
 }
 
-/** The answer of `why`, of a step or (null) of the execution; asked again when one of `deps` changes. */
+/** The answer of `why`, of a step or (null) of the execution, as of the moment; what is now is asked again when one of `deps` changes. */
 export function useWhy(run, step, asked = true, deps = []) {
-  return useData((signal) => (asked ? get(`${path("executions", run.id)}/why`, { step }, { signal }) : Promise.resolve(null)), [run.id, step, asked, run.head.status, run.head.epoch, ...deps]);
+  const { at } = run.moment;
+  const changing = [run.head.status, run.head.epoch, ...deps].map((each) => (at ? null : each));
+  return useData((signal) => (asked ? get(`${path("executions", run.id)}/why`, { step, at }, { signal }) : Promise.resolve(null)), [run.id, step, asked, at, ...changing]);
 }
 
 export function Why({ found, run }) {

@@ -14,8 +14,6 @@ from urllib.parse import unquote
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEvent
 from aws_lambda_powertools.utilities.data_classes.common import BaseProxyEvent
-from aws_lambda_powertools.utilities.data_classes.common import BaseProxyEvent
-from aws_lambda_powertools.utilities.data_classes.common import BaseProxyEvent
 
 from noetl_core.control.api.callers import Caller
 from noetl_core.control.api.reading import RequestReading

@@ -127,8 +127,12 @@ def add(app: Resolver) -> None:
         why_shapes.Why,
         right=READS,
     )
-    def explain_execution(execution_id: ExecutionId, step: Annotated[str | None, asked("the step")] = None) -> Any:
-        return operations.why(execution_id, step)
+    def explain_execution(
+        execution_id: ExecutionId,
+        step: Annotated[str | None, asked("the step")] = None,
+        at: Annotated[str | None, asked("the id of an event: by what was decided up to it")] = None,
+    ) -> Any:
+        return operations.why(execution_id, step, at=at)
 
     @app.operation("GET", VIEW + "diff", "What two executions differ in, step by step", why_shapes.Diff, right=READS)
     def compare_executions(execution_id: ExecutionId, other: Annotated[OtherId, asked("the other execution's id")]) -> Any:
