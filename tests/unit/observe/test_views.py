@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -193,7 +195,9 @@ def test_a_drawing_tells_a_status_by_more_than_its_colour_and_has_a_dark_mode() 
     drawn = graph_of_run((local, state))
     local.close()
     drawing = svg(drawn)
-    steps = {g.attrib["data-step"]: g for g in ET.fromstring(drawing).iter("{http://www.w3.org/2000/svg}g")}
+    steps = {
+        g.attrib["data-step"]: g for g in ET.fromstring(drawing).iter("{http://www.w3.org/2000/svg}g") if "data-step" in g.attrib
+    }
     assert [g.attrib["id"] for g in steps.values()] == ["step-0", "step-1", "step-2"]
     assert steps["start"].attrib["class"] == "step ok" and steps["a"].attrib["class"] == "step"
     assert "✓ ok" in drawing and ">else ×1</text>" in drawing
@@ -225,6 +229,52 @@ def test_steps_of_a_drawing_do_not_overlap_and_lie_inside(width: int) -> None:
     for i, (x1, y1, w1, h1) in enumerate(found):
         for x2, y2, w2, h2 in found[i + 1 :]:
             assert x1 + w1 <= x2 or x2 + w2 <= x1 or y1 + h1 <= y2 or y2 + h2 <= y1
+
+
+CHAIN = "".join(
+    f"  - {{ step: step_{n}, tool: {{ kind: noop }}, next: {{ arcs: [{{ step: step_{n + 1} }}] }} }}\n" for n in range(119)
+)
+
+
+def points(path: str) -> list[tuple[float, float]]:
+    """The ends of the pieces of a path's curve."""
+    pieces = [[float(n) for n in piece.split()] for piece in re.split("[MLC]", path)[1:]]
+    return [(piece[-2], piece[-1]) for piece in pieces]
+
+
+def test_a_long_chain_is_drawn_on_a_page_in_columns() -> None:
+    drawing = svg(graph_of(parse_playbook(HEAD + CHAIN + "  - { step: step_119, tool: { kind: noop } }\n")))
+    found = boxes(drawing)
+    right, bottom = (float(v) for v in ET.fromstring(drawing).attrib["viewBox"].split()[2:])
+    assert len(found) == 120 and bottom < 2_000 and 1 < right / bottom < 2
+    assert len({x for x, *_ in found}) == len({round(x + w / 2) for x, _, w, _ in found}) > 5
+    for path in re.findall("<path class='arc' d='([^']*)'", drawing):
+        for (x1, y1), (x2, y2) in pairwise(points(path)):
+            assert min(x1, x2) >= 0 and max(x1, x2) <= right and min(y1, y2) >= 0 and max(y1, y2) <= bottom
+            for x, y, w, h in found:  # no arc goes through a step
+                across = max(x, min(x1, x2)) < min(x + w, max(x1, x2)) or (x1 == x2 and x < x1 < x + w)
+                along = max(y, min(y1, y2)) < min(y + h, max(y1, y2)) or (y1 == y2 and y < y1 < y + h)
+                assert not (across and along)
+
+
+def test_what_is_drawn_has_ids_titles_and_links() -> None:
+    text = HEAD + (
+        "  - step: start\n    tool: { kind: noop }\n    next:\n      arcs:\n"
+        f"        - {{ step: a, when: \"{{{{ event.result == '{'long ' * 20}' }}}}\" }}\n        - {{ step: b }}\n"
+        "  - { step: a, tool: { kind: noop }, next: { arcs: [{ step: a }] } }\n  - { step: b, tool: { kind: noop } }\n"
+    )
+    root = ET.fromstring(svg(graph_of(parse_playbook(text))))
+    within = {e.attrib["id"]: e for e in root.iter() if "id" in e.attrib}
+    assert {"step-0", "step-1", "step-2", "arc-0-0", "arc-0-1", "arc-1-0"} <= set(within)
+    name = "{http://www.w3.org/2000/svg}"
+    assert within["step-1"].findtext(f"{name}title") == "a\nnoop"
+    assert within["step-1"].find(f"{name}a").attrib["href"] == "#step-1"  # type: ignore[union-attr]
+    arc = within["arc-0-0"]
+    assert (arc.attrib["data-source"], arc.attrib["data-target"]) == ("start", "a")
+    assert arc.findtext(f"{name}title") == f"start to a: event.result == '{'long ' * 20}'"
+    assert arc.find(f"{name}a").attrib["href"] == "#step-1"  # type: ignore[union-attr]
+    assert within["arc-0-1"].findtext(f"{name}title") == "start to b: else"
+    assert "".join(within["arc-0-1"].itertext()).endswith("else")
 
 
 # --- cost -----------------------------------------------------------------------------------------------------------------

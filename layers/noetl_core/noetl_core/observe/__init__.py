@@ -1,5 +1,5 @@
 """Views of a history: `timeline` (`timeline_rows`: of the runs that matter), `graph` (placed by `layout`, drawn by
-`svg`), `cost` and `logs` are computed from recorded events (docs/looking.md).
+`svg` in `columns`), `cost` and `logs` are computed from recorded events (docs/looking.md).
 
 `why` explains a step and `findings` an execution, from the `account` of its tokens and runs, with `guards` evaluated once more,
 `retries`, what is `under_way`, and the `causes` of failures; `sentences` has the words. `diff` compares two

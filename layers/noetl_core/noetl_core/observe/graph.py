@@ -53,8 +53,13 @@ class Edge:
     """It has no condition and stands behind others of which one is chosen."""
 
     @property
+    def condition(self) -> str:
+        """The condition without its braces, or `else`; empty where it has none."""
+        return _bare(self.when) if self.when is not None else "else" if self.otherwise else ""
+
+    @property
     def label(self) -> str:
-        words = [_short(self.when)] if self.when is not None else ["else"] if self.otherwise else []
+        words = [_short(self.condition)] if self.condition else []
         return " ".join([*words, f"×{self.fired}"] if self.fired else words)
 
 
@@ -171,10 +176,13 @@ def dot(graph: Graph) -> str:
     return "\n".join([*out, "}"]) + "\n"
 
 
-def _short(when: str) -> str:
-    """Return a condition without its braces, cut to the length of a label."""
-    text = re.sub(r"^\{\{\s*(.*?)\s*\}\}$", r"\1", when.strip(), flags=re.DOTALL)
-    text = " ".join(text.split())
+def _bare(when: str) -> str:
+    """Return a condition without its braces, on one line."""
+    return " ".join(re.sub(r"^\{\{\s*(.*?)\s*\}\}$", r"\1", when.strip(), flags=re.DOTALL).split())
+
+
+def _short(text: str) -> str:
+    """Return a condition cut to the length of a label."""
     return text if len(text) <= LABEL else text[: LABEL - 1] + "…"
 
 
