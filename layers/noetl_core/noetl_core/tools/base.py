@@ -132,6 +132,13 @@ class StoringTool(Tool, Protocol):
         ...
 
 
+class PunctualTool(Tool, Protocol):
+    """A tool whose `run` blocks, and returns by `timeout_s`, or soon after `cancelled` is set: a worker with nothing else to do
+    calls it without a thread."""
+
+    punctual: bool
+
+
 class EventedTool(Tool, Protocol):
     """A tool whose calls need no thread of their own: they wait for sockets on the worker's event loop."""
 

@@ -47,7 +47,9 @@ def platform_endpoints() -> frozenset[tuple[str, int]]:
     """Return host and port of services of the platform for this process only: the Lambda runtime API, container credentials."""
     endpoints = set()
     for name in ("AWS_LAMBDA_RUNTIME_API", "AWS_CONTAINER_CREDENTIALS_FULL_URI"):
-        value = os.environ.get(name, "")
+        value = os.environ.get(name)
+        if not value:
+            continue
         parts = urlsplit(value if "//" in value else f"//{value}")
         if parts.hostname:
             endpoints.add((parts.hostname, parts.port or 80))

@@ -52,6 +52,7 @@ class PythonTool:
 
     kind = "python"
     inline = False
+    punctual = True
 
     def __init__(self, *, landlock: bool = True) -> None:
         """With `landlock` False it behaves as on a kernel without Landlock."""
@@ -71,7 +72,9 @@ class PythonTool:
         task = _task(call, dict(args), timeout)
         deadline = time.monotonic() + timeout
         pool = self._ready()
-        if not pool.take_place(deadline):
+        if not pool.take_place(deadline, call.cancelled):
+            if call.cancelled.is_set():
+                return _cancelled()
             return Outcome.failed(
                 "timeout", f"python: no place to run within {timeout:g} s", py={"exception_type": "TimeoutError"}
             )
@@ -112,7 +115,7 @@ class PythonTool:
                 "timeout", f"python: still running after {task['timeout']:g} s", py={"exception_type": "TimeoutError"}
             )
         except Cancelled:
-            return Outcome.failed("cancelled", "python: the task was cancelled", retryable=False)
+            return _cancelled()
         except Overflow:
             return Outcome.failed("limit", f"python: the result is over {MAX_RESULT_BYTES} bytes", retryable=False)
         except Died as end:
@@ -218,6 +221,10 @@ def _outcome(answer: Mapping[str, Any]) -> Outcome:
     if answer.get("traceback"):
         py["traceback"] = str(answer["traceback"])
     return Outcome.failed(kind, py["message"], retryable=False, code=py["exception_type"], py=py)  # type: ignore[arg-type]
+
+
+def _cancelled() -> Outcome:
+    return Outcome.failed("cancelled", "python: the task was cancelled", retryable=False)
 
 
 def _death(end: Died, task: Mapping[str, Any], call: ToolCall) -> Outcome:

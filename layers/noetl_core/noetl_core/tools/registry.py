@@ -82,6 +82,13 @@ class ToolRegistry:
             self._inline[kind] = known
         return known
 
+    def punctual(self, kind: str) -> bool:
+        """Return whether calls of a tool of `kind` end by their timeout, and when they are cancelled (`base.PunctualTool`)."""
+        try:
+            return bool(getattr(self.get(kind), "punctual", False))
+        except UnknownKind:
+            return False
+
     def evented(self, kind: str) -> EventedTool | None:
         """Return the tool of `kind` if its calls need no thread of their own."""
         if kind not in self._evented:

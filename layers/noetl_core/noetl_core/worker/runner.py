@@ -1,5 +1,5 @@
 """Driving one activation of a run: one driver thread owns every pass; tools run on it, on its event loop, or on threads of their
-own."""
+own. While one runs on it, the lease heartbeat commits, and reads the gate."""
 
 from __future__ import annotations
 
@@ -174,7 +174,8 @@ class Runner:
         pass_.pipe.error = {"kind": "limit", "message": message, "retryable": False, "task": task.name}
 
     def _run_task(self, pass_: PipelinePass, task: Task) -> bool:
-        """Run the next task of a pass. Returns False when the pass cannot go on now."""
+        """Run the next task of a pass: on this thread where it ends at once, or where it ends when it is to and there is nothing
+        else to do. Returns False when the pass cannot go on now."""
         started = self._clock.now()
         try:
             given = self._permits.given(pass_, task) or self._inputs.of(pass_, task)
@@ -197,8 +198,11 @@ class Runner:
         self._started_any = True
         call = self._tool_caller.prepare(pass_, task, given)
         started_task = self._lease.begun(call, list(pass_.path), started)
-        if self._tool_caller.inline(task.kind):
+        alone = self._activation.step.loop is None and self._tool_caller.punctual(call)
+        if alone or self._tool_caller.inline(task.kind):
             outcome, begun = self._tool_caller.invoke(call, started_task), self._lease.ended(started_task)
+            if alone:
+                self._lease.check()  # a run that was to stop meanwhile has no outcome
             if outcome.status == "unfinished":
                 self._continue_later(pass_)
                 return False

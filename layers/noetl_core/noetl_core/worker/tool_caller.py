@@ -106,6 +106,10 @@ class ToolCaller:
             tool = ScriptedTool(tool, self._tools)
         return self.measured(invoke(tool, call), call, started_task)
 
+    def punctual(self, call: ToolCall) -> bool:
+        """Return whether the call ends by its timeout, and when it is cancelled. One that fetches its program's text may not."""
+        return "script" not in call.inputs and self._tools.punctual(call.kind)
+
     def evented(self, kind: str) -> bool:
         """Return whether tools of a kind run on an event loop, without a thread of their own."""
         return self._tools.evented(kind) is not None

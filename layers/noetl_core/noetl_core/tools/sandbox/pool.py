@@ -292,9 +292,12 @@ class Pool:
         with self._lock:
             self._server().prepare({**surroundings, "landlock": self._closed_files})
 
-    def take_place(self, deadline: float) -> bool:
-        """Wait for a place among the running tasks; return False when the time is up first."""
-        return self._places.acquire(timeout=max(0.0, deadline - time.monotonic()))
+    def take_place(self, deadline: float, cancelled: threading.Event) -> bool:
+        """Wait for a place among the running tasks; return False when the time is up first, or the task cancelled."""
+        while not self._places.acquire(timeout=max(0.0, min(SLICE_S, deadline - time.monotonic()))):
+            if cancelled.is_set() or time.monotonic() >= deadline:
+                return False
+        return True
 
     def leave_place(self) -> None:
         self._places.release()
