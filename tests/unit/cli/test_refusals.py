@@ -40,7 +40,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("triggers show team/report daily", "playbook team/report has no trigger 'daily' (it has: schedule)"),
         ("triggers enable team/report daily", "playbook team/report has no trigger 'daily' (it has: schedule)"),
         ("triggers retry 7", "nothing that was refused has the id 7"),
-        ("backfill team/report@1.5 --from 2026-03-28 --to 2026-03-29", "'1.5' is no version of a playbook: a number, or an alias such as prod"),
+        (
+            "backfill team/report@1.5 --from 2026-03-28 --to 2026-03-29",
+            "'1.5' is no version of a playbook: a number, or an alias such as prod",
+        ),
         ("backfill team/report --from 2026-03-29 --to 2026-03-28", "from (2026-03-29) is not before to (2026-03-28)"),
         ("backfill team/report --from 2026-03-28 --to 2026-03-29 --parallel 0", "parallel is a number from 1 to 100, not 0"),
         ("playbooks alias team/report prod 9", "no playbook team/report version 9"),
