@@ -52,6 +52,7 @@ UNUSED = (
     "aiohttp/worker.py",
     "anyio/_backends/_trio.py",
     "anyio/pytest_plugin.py",
+    "aws_lambda_powertools/event_handler",  # of routes; this API has its own
     "aws_lambda_powertools/utilities/auth_alpha",
     "aws_lambda_powertools/utilities/circuit_breaker",
     "aws_lambda_powertools/utilities/data_masking",
@@ -62,8 +63,6 @@ UNUSED = (
     "aws_lambda_powertools/utilities/parser",
     "aws_lambda_powertools/utilities/streaming",
     "aws_lambda_powertools/utilities/validation",
-    "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.js",
-    "aws_lambda_powertools/event_handler/openapi/swagger_ui/*.css",
     "aws_xray_sdk/ext/aio*",  # it is botocore that is traced
     "aws_xray_sdk/ext/bottle",
     "aws_xray_sdk/ext/django",
