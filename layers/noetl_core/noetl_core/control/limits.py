@@ -20,10 +20,11 @@ from dataclasses import replace
 from typing import Final
 
 from noetl_core.control.core import Control, Limits
+from noetl_core.control.deadlocks import end_deadlock, waits
 from noetl_core.control.operate import NotNow, cancel
-from noetl_core.engine.effects import RECONCILE_EVERY_S, AcquirePlace, ReleasePlace
-from noetl_core.engine.places_in_limits import execution_of
-from noetl_core.engine.state import LimitUse, caller_of
+from noetl_core.engine.effects import RECONCILE_EVERY_S, AcquirePlace, ReleasePlace, caller_run
+from noetl_core.engine.places_in_limits import execution_of, run_holder
+from noetl_core.engine.state import LimitUse
 from noetl_core.events.event import fact
 from noetl_core.events.limits import LimitGranted, LimitRefused
 from noetl_core.instants import SECOND
@@ -76,6 +77,12 @@ class SharedLimits(Limits):
             control.route(execution_id, facts=[fact(LimitRefused, holder=use.holder, reason=reason)])
         else:
             self._wait(control, execution_id, use)
+            self._closes_circle(control, wanted)
+
+    def _closes_circle(self, control: Control, wanted: AcquirePlace) -> None:
+        """End the deadlock that this wait has brought about, if it has. What others may wait for is all that can."""
+        if wanted.holds:
+            end_deadlock(control, self.places, wanted.use.key)
 
     def _taken(self, control: Control, use: LimitUse) -> bool:
         """Return whether it has a place, maybe since just now."""
@@ -165,8 +172,10 @@ class SharedLimits(Limits):
         now, record = control.clock.now(), self.places.read(key)
         old = sorted(holder for holder, since in record.holders.items() if since < now - GRACE_S * SECOND)
         first = now // (RECONCILE_EVERY_S * SECOND) * CHECKED % len(old) if len(old) > CHECKED else 0
+        goes_on = len(old) < len(record.holders)
         for holder in (old + old)[first : first + min(CHECKED, len(old))]:
-            use, over = _standing(control, holder)
+            use, over, blocked = _standing(control, holder)
+            goes_on = goes_on or not blocked
             if over:
                 log.warning("limit %s: the place of %s is freed, which is over", key, holder)
                 self.release(control, ReleasePlace(key, holder, "" if use is None else use.place))
@@ -175,6 +184,8 @@ class SharedLimits(Limits):
         self._grant(control, key)
         if self.places.read(key).waiting:
             control.index.set_due(DUE + key, now + RECONCILE_EVERY_S * SECOND)
+            if not goes_on:
+                end_deadlock(control, self.places, key)
         else:
             control.index.clear_due(DUE + key)
 
@@ -193,24 +204,28 @@ def _next(record: LimitRecord, waiting: Sequence[LimitWaiter], now: int) -> tupl
 
 
 def _held_above(control: Control, wanted: AcquirePlace) -> str | None:
-    """Return the place that a parent has in the same limit: its child shares it, for the parent waits for the child."""
-    parent = wanted.parent
+    """Return the place that a parent, or its run that calls the child, has in the same limit: the child shares it, for they wait
+    for the child. The places of other runs are theirs: they end without it."""
+    parent, run = wanted.parent, wanted.run
     for _ in range(MAX_DEPTH):
         if parent is None:
             break
         state = control.load(parent)
+        calling = state.runs.get(run or "")
+        lead = None if calling is None else calling.parent
+        own = {state.holder, *(run_holder(parent, name) for name in (run, lead) if name is not None)}
         for use in state.limits.values():
-            if use.key == wanted.use.key and use.held:
+            if use.key == wanted.use.key and use.held and use.holder in own:
                 return use.holder
-        parent = None if state.parent is not None and state.parent.get("detached") else caller_of(state.parent)
+        parent, run = caller_run(state)
     return None
 
 
-def _standing(control: Control, holder: str) -> tuple[LimitUse | None, bool]:
-    """Return what a holder's execution says of its place, and whether it is over."""
+def _standing(control: Control, holder: str) -> tuple[LimitUse | None, bool, bool]:
+    """Return what a holder's execution says of its place, whether it is over, and whether it waits for what may not come."""
     try:
         state = control.load(execution_of(holder))
     except PortError:
-        return None, False  # a log that does not read says nothing: somebody must act, and `cancel` closes it
+        return None, False, False  # a log that does not read says nothing: somebody must act, and `cancel` closes it
     use = state.limits.get(holder)
-    return use, state.seq < 0 or state.finished or use is None
+    return use, state.seq < 0 or state.finished or use is None, waits(state)

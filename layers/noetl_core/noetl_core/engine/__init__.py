@@ -11,7 +11,8 @@
   collections into chunks and merges the ctx writes of iterations.
 * `schedules` decides which `occurrences` of a schedule start.
 * `rates` says when tasks that share a rate may begin; `limit_keys` are the keys of what
-  executions share, and `places_in_limits` asks for places where only so many may be at a time.
+  executions share, `places_in_limits` asks for places where only so many may be at a time, and `circles` says
+  which of what waits would wait for ever.
 * `search` records the attributes by which lists find an execution.
 * `aggregates` counts what runs and iterations came to, `step_status` says what steps stand at.
 * `redrive` plans what is run again, over the `lineage` of tokens and runs. `ids` derives all identifiers.

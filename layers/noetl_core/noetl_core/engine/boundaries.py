@@ -14,7 +14,7 @@ from noetl_core.engine.loops import UNREAD, CtxConflict, chunk_range, merge_ctx
 from noetl_core.engine.needs import BoundaryNeed
 from noetl_core.engine.passes import RoutingPass, boundary_event
 from noetl_core.engine.records import Boundary
-from noetl_core.engine.routing import redriven, take_arcs
+from noetl_core.engine.routing import redriven, refuse_place, take_arcs
 from noetl_core.engine.state import ChunkState, LoopState, Run
 from noetl_core.engine.statuses import HELD
 from noetl_core.engine.waits import is_repeated_heartbeat, signal_name
@@ -225,9 +225,7 @@ def take_fact(p: RoutingPass, fact: Fact) -> bool:
             use = s.limits.get(fact.data["holder"])
             if use is None or use.held:
                 return False
-            p.emit(limits.LimitRefused, **fact.data)
-            if use.token is not None and use.step is not None:
-                p.emit(control.StepSkipped, token=use.token, step=use.step)
+            refuse_place(p, use, fact.data)
         case "ExecutionPaused":
             if s.status != "running":
                 return False

@@ -74,10 +74,13 @@ class EndChild:
 
 @dataclass(frozen=True, slots=True)
 class AcquirePlace:
-    """Ask for a place in a limit, for an execution that is the child of `parent`, if it is one."""
+    """Ask for a place in a limit, for an execution that `run` of `parent` called, if it is a child. `holds` says whether others
+    may wait for places that it has: then it may be that they wait for each other."""
 
     use: LimitUse
     parent: str | None = None
+    run: str | None = None
+    holds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +219,17 @@ def places_freed(state: State, holders: Iterable[str]) -> Iterator[ReleasePlace]
 def places_asked(state: State) -> Iterator[AcquirePlace]:
     """Return the places that a live execution has asked for and not got."""
     if not state.finished:
-        parent = None if state.parent is not None and state.parent.get("detached") else caller_of(state.parent)
-        yield from (AcquirePlace(replace(use), parent) for use in state.limits.values() if not use.held)
+        parent, run = caller_run(state)
+        holds = parent is not None or any(use.held for use in state.limits.values())
+        yield from (AcquirePlace(replace(use), parent, run, holds) for use in state.limits.values() if not use.held)
+
+
+def caller_run(state: State) -> tuple[str | None, str | None]:
+    """Return the execution that waits for this one, and its run that does."""
+    parent = caller_of(state.parent)
+    if parent is None or state.parent is None or state.parent.get("detached"):
+        return None, None
+    return parent, state.parent.get("run_id")
 
 
 def failed_end(state: State) -> HandleFailure | None:
@@ -337,6 +349,8 @@ def _news_of(state: State, events: Iterable[ControlEvent]) -> _News:
             case "LimitRequested":
                 news.asks = True
             case "LimitReleased":
+                news.freed.append(event.data["holder"])
+            case "LimitRefused" if event.data.get("deadlock"):
                 news.freed.append(event.data["holder"])
             case "LimitGranted":
                 news.is_granted = True

@@ -32,7 +32,9 @@ def _granted(s: State, e: ControlEvent, d: limits.LimitGranted, seq: int) -> Non
 @folds(limits.LimitRefused)
 def _refused(s: State, e: ControlEvent, d: limits.LimitRefused, seq: int) -> None:
     use = s.limits.pop(d["holder"])
-    if use.token is None:
+    if d.get("deadlock"):
+        _keep(s, use)  # it waits in line, and leaves that
+    elif use.token is None:
         s.status, s.cancelled_for = "cancelling", d["reason"]
 
 
@@ -40,6 +42,10 @@ def _refused(s: State, e: ControlEvent, d: limits.LimitRefused, seq: int) -> Non
 def _released(s: State, e: ControlEvent, d: limits.LimitReleased, seq: int) -> None:
     freed = s.limits.pop(d["holder"], None)
     if freed is not None and freed.shared is None:
-        s.freed[freed.holder] = freed
-        if len(s.freed) > KEPT:
-            del s.freed[next(iter(s.freed))]
+        _keep(s, freed)
+
+
+def _keep(s: State, freed: LimitUse) -> None:
+    s.freed[freed.holder] = freed
+    if len(s.freed) > KEPT:
+        del s.freed[next(iter(s.freed))]

@@ -217,11 +217,13 @@ class RoutingPass:
             return False
         return s.failure is None or (self.playbook.executor.failure_mode == "best_effort" and not s.failure.get("fatal"))
 
-    def fail(self, kind: str, message: str, step: str | None = None) -> None:
+    def fail(self, kind: str, message: str, step: str | None = None, code: str | None = None) -> None:
         """Let the whole execution fail by a decision of the control plane: a template error or a limit."""
         error: Failure = {"kind": kind, "message": message, "retryable": False, "fatal": True}
         if step is not None:
             error["step"] = step
+        if code is not None:
+            error["code"] = code
         self.emit(control.ExecutionFailing, error=error)
 
 

@@ -14,9 +14,10 @@ from noetl_core.engine.places_in_limits import ask_for_execution, ask_for_run, u
 from noetl_core.engine.qos import Quality, quality
 from noetl_core.engine.reads import admissions_on_steps, result_needs, wanted_result
 from noetl_core.engine.search import record_search
-from noetl_core.engine.state import Run, Token
+from noetl_core.engine.state import LimitUse, Run, Token
 from noetl_core.engine.statuses import HELD
-from noetl_core.events import control
+from noetl_core.events import control, limits
+from noetl_core.events.limits import LimitRefused
 from noetl_core.events.shapes import Failure, TokenEvent
 from noetl_core.expr import Scope, TemplateError, render, truthy
 
@@ -198,9 +199,26 @@ def _fail_admission(p: RoutingPass, step: Step, token: Token) -> None:
         _fail_unrun(p, step, token, token.args, "admission", f"step {step.name} was not admitted")
 
 
-def _fail_unrun(p: RoutingPass, step: Step, token: Token, args: Mapping[str, Any], kind: str, message: str) -> None:
+def refuse_place(p: RoutingPass, use: LimitUse, refused: LimitRefused) -> None:
+    """Take the news that the execution, or a token, gets no place in a limit."""
+    p.emit(limits.LimitRefused, **refused)
+    token = p.state.tokens.get(use.token or "")
+    if not refused.get("deadlock"):
+        if token is not None:
+            p.emit(control.StepSkipped, token=token.id, step=token.step)
+    elif token is None:
+        p.fail("limit", refused["reason"], code="deadlock")
+    elif not _too_often(p, step := p.playbook.by_name[token.step], token):
+        _fail_unrun(p, step, token, token.args, "limit", refused["reason"], "deadlock")
+
+
+def _fail_unrun(
+    p: RoutingPass, step: Step, token: Token, args: Mapping[str, Any], kind: str, message: str, code: str = ""
+) -> None:
     """Let a step fail before a worker runs it. Its arcs may handle the failure."""
     error: Failure = {"kind": kind, "message": message, "retryable": False}
+    if code:
+        error["code"] = code
     run = _open(p, step, token, args)
     p.emit(control.StepFailed, run=run.id, step=step.name, error=error)
     take_arcs(p, step, run, boundary_event("step.failed", step.name, run.id, None, error=error))
@@ -254,13 +272,13 @@ def _schedule(p: RoutingPass, step: Step, token: Token) -> None:
         event = event_namespace(token.event) if token.event else None
         args = {**render(step.args, p.scope(token.args, event), undefined_ok=True), **token.args}
     try:
-        limits = run_limits(p, step, args)
+        times = run_limits(p, step, args)
         if use_of(p, token) is None and ask_for_run(p, step, token, args):
             return
     except TemplateError as wrong:
         _fail_unrun(p, step, token, args, wrong.kind, str(wrong))
         return
-    run = _open(p, step, token, args, **limits)
+    run = _open(p, step, token, args, **times)
     if run.carried_over is not None and "loop" in run.carried_over and step.loop is not None:
         p.emit(control.LoopSliced, run=run.id, step=step.name, plan=run.carried_over["loop"]["plan"])
         p.advance.append(run.id)

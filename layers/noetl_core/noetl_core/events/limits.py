@@ -30,10 +30,11 @@ class LimitGranted(TypedDict):
 
 
 class LimitRefused(TypedDict):
-    """It gets no place, and does not wait for one."""
+    """It gets no place, and does not wait for one: it is skipped, or fails where it would have waited for ever (`deadlock`)."""
 
     holder: str
     reason: str
+    deadlock: NotRequired[bool]
 
 
 class LimitReleased(TypedDict):

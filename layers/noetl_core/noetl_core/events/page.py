@@ -9,7 +9,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from noetl_core.events import control, runs, shapes
+from noetl_core.events import control, limits, runs, shapes
 from noetl_core.events.schema import about, is_shape, keys_of, payload_schema
 from noetl_core.events.table import EVENTS, EventType
 from noetl_core.events.upcasts import UPCASTS
@@ -41,7 +41,7 @@ it is called optional.
 def page() -> str:
     """Return the text of docs/events.md."""
     parts = [_INTRO]
-    for title, module in (("The control stream", control), ("Run streams", runs)):
+    for title, module in (("The control stream", control), ("The control stream: limits", limits), ("Run streams", runs)):
         rows = [(event, payload) for event in EVENTS.values() if (payload := _payload(event, module.__name__)) is not None]
         parts.append(f"## {title}\n\n{cleandoc(module.__doc__ or '').splitlines()[0]}\n")
         parts.append("| event | type | entity | status | step run | since |\n|---|---|---|---|---|---|")
